@@ -129,7 +129,7 @@ class ServerContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class CertificateSubject:
     """The user that a client certificate names: the parts of the subject that Kubernetes reads."""
 
     common_name: str

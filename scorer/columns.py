@@ -167,7 +167,7 @@ _BLOCK = 32
 """Rows in a block: few enough that a block with one row replaced costs little, and blocks are few as well."""
 
 
-class Reading(NamedTuple):
+class PropertyReading(NamedTuple):
     """One cluster's value of a property: readable, unreadable, or (None instead of a reading) absent."""
 
     text: str
@@ -177,9 +177,9 @@ class Reading(NamedTuple):
 class Readings(Protocol):
     """What every cluster reports for one property, by row; None is absent."""
 
-    def __getitem__(self, row: int, /) -> Reading | None: ...
+    def __getitem__(self, row: int, /) -> PropertyReading | None: ...
 
-    def __iter__(self) -> Iterator[Reading | None]: ...
+    def __iter__(self) -> Iterator[PropertyReading | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +189,10 @@ class _Masked:
     readings: Readings
     hidden: BoolColumn
 
-    def __getitem__(self, row: int) -> Reading | None:
+    def __getitem__(self, row: int) -> PropertyReading | None:
         return None if self.hidden[row] else self.readings[row]
 
-    def __iter__(self) -> Iterator[Reading | None]:
+    def __iter__(self) -> Iterator[PropertyReading | None]:
         pairs = zip(self.readings, self.hidden.tolist(), strict=True)
         return (None if hidden else reading for reading, hidden in pairs)
 
@@ -361,7 +361,7 @@ _EXACT_RELATIONS: Mapping[str, Callable[[Quantity, Quantity], bool]] = {
 OPERATORS = frozenset(_EXACT_RELATIONS)
 
 
-def relates(reading: Reading | None, relation: str, wanted: Quantity) -> bool:
+def relates(reading: PropertyReading | None, relation: str, wanted: Quantity) -> bool:
     """Say whether one reading is in *relation* to *wanted*; the scalar form of `QuantityColumn.compare`."""
     if reading is None or reading.quantity is None:
         return False
@@ -396,14 +396,14 @@ _NAN = float("nan")
 _ABSENT: _Triple = (_NAN, _NAN, _NAN)
 
 
-def _triple(reading: Reading | None) -> _Triple:
+def _triple(reading: PropertyReading | None) -> _Triple:
     """Return the amounts of a reading; those of long texts are not cached."""
     if reading is None or reading.quantity is None:
         return _ABSENT
     return (_known_amounts if len(reading.text) <= LONGEST_REMEMBERED else _amounts)(reading, reading.quantity)
 
 
-def _amounts(reading: Reading, quantity: Quantity) -> _Triple:  # noqa: ARG001 - spellings differ in their doubles
+def _amounts(reading: PropertyReading, quantity: Quantity) -> _Triple:  # noqa: ARG001 - spellings differ in their doubles
     return quantity.double, *exact_pair(quantity)
 
 

@@ -21,7 +21,7 @@ NO_PRICE = 999.0
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PricedNode:
     """One node: what its cost depends on."""
 
     sku: str
@@ -42,7 +42,7 @@ class Cost:
 FAILED = Cost(None, None, "False", "CostsCalculationFailed")
 
 
-def cluster_cost(nodes: Iterable[Node], prices: Mapping[str, float], prices_age: timedelta) -> Cost:
+def cluster_cost(nodes: Iterable[PricedNode], prices: Mapping[str, float], prices_age: timedelta) -> Cost:
     """Return the average hourly cost of a core and of a GiB (2^30 bytes), in the currency of *prices*.
 
     Args:

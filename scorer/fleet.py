@@ -20,7 +20,7 @@ from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.cluster.scores import ExternalScore, read_score
 from scorer.api.conditions import TRUE, find_condition
 from scorer.api.names import MEMBER_AGENT, SCORE_PREFIX
-from scorer.columns import BoolColumn, CodeBook, IntColumn, QuantityColumn, Reading, Rows, row_of
+from scorer.columns import BoolColumn, CodeBook, IntColumn, PropertyReading, QuantityColumn, Rows, row_of
 from scorer.eligibility import EligibilityLimits
 from scorer.properties import read_property
 
@@ -367,10 +367,10 @@ class _Readings:
     members: Sequence[MemberCluster]
     name: str
 
-    def __getitem__(self, row: int) -> Reading | None:
+    def __getitem__(self, row: int) -> PropertyReading | None:
         return read_property(self.members[row], self.name)
 
-    def __iter__(self) -> Iterator[Reading | None]:
+    def __iter__(self) -> Iterator[PropertyReading | None]:
         return (read_property(member, self.name) for member in self.members)
 
 

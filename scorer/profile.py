@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from scorer.api.placement.placement import PlacementPolicy, PlacementType
 from scorer.framework.plugin import FilterPlugin
-from scorer.plugins.cluster_affinity import ClusterAffinity, read_affinity
+from scorer.plugins.cluster_affinity import ClusterAffinityPlugin, read_affinity
 from scorer.plugins.cluster_eligibility import ClusterEligibility
 from scorer.plugins.namespace_affinity import NamespaceAffinity
 from scorer.plugins.taint_toleration import TaintToleration
@@ -22,7 +22,7 @@ class Profile:
     the cycle's ``placed`` column between TaintToleration and the spread constraints.
     """
 
-    affinity: ClusterAffinity = field(default_factory=ClusterAffinity)
+    affinity: ClusterAffinityPlugin = field(default_factory=ClusterAffinityPlugin)
     taints: TaintToleration = field(default_factory=TaintToleration)
     spread: TopologySpread = field(default_factory=TopologySpread)
     eligibility: ClusterEligibility = field(default_factory=ClusterEligibility)

@@ -11,7 +11,7 @@ from scorer.api.cluster.scores import read_score
 from scorer.api.names import SCORE_PREFIX
 from scorer.api.values.name_grammar import dns_subdomain_error, qualified_name_error
 from scorer.api.values.quantity import LONGEST_REMEMBERED, read_quantity
-from scorer.columns import Reading
+from scorer.columns import PropertyReading
 
 RESOURCE_PREFIX = "resources.kubernetes-fleet.io/"
 CAPACITY_KINDS = ("total", "allocatable", "available")
@@ -34,7 +34,7 @@ def property_name_error(name: str) -> str:
     return next(filter(None, map(qualified_name_error, rest or [first])), "")
 
 
-def read_property(member: MemberCluster, name: str) -> Reading | None:
+def read_property(member: MemberCluster, name: str) -> PropertyReading | None:
     """Return what *member* reports for a property, None when it reports nothing.
 
     An external score is returned even if it has expired: see `Fleet.at`.
@@ -47,7 +47,7 @@ def read_property(member: MemberCluster, name: str) -> Reading | None:
         return None if amount is None else _reading(str(amount))
     if name.startswith(SCORE_PREFIX) and (text := member.metadata.annotations.get(name)) is not None:
         score = read_score(member.metadata.annotations, name)
-        return Reading(_shortened(text), None) if score is None else _reading(score.value)
+        return PropertyReading(_shortened(text), None) if score is None else _reading(score.value)
     value = member.status.properties.get(name)
     if value is None and name in NODE_COUNT_ALIASES:
         value = member.status.properties.get(NODE_COUNT_ALIASES[name])
@@ -75,13 +75,13 @@ def _split(name: str) -> tuple[str, str]:
 _known_amount_of = lru_cache(maxsize=1024)(_split)
 
 
-def _reading(text: str) -> Reading:
-    return _known_reading(text) if len(text) <= LONGEST_REMEMBERED else Reading(text, read_quantity(text))
+def _reading(text: str) -> PropertyReading:
+    return _known_reading(text) if len(text) <= LONGEST_REMEMBERED else PropertyReading(text, read_quantity(text))
 
 
 @lru_cache(maxsize=65536)
-def _known_reading(text: str) -> Reading:
-    return Reading(text, read_quantity(text))
+def _known_reading(text: str) -> PropertyReading:
+    return PropertyReading(text, read_quantity(text))
 
 
 def _shortened(text: str) -> str:

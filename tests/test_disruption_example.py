@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from scorer.api.kinds import NODE_POOL, group_kind
 from scorer.node_budgets.blockers import BlockReason
-from scorer.node_disruption.candidates.refusals import Cause, Event, Held
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, DisruptionEventReason, Held
 from scorer.node_disruption.simulation.simulator import PASSING
 from tests.docs.pages import DOCS, ROOT, read_page
 from webhook.admission.judge import judge
@@ -71,7 +71,7 @@ def test_the_page_explains_every_heading_that_needs_it():
 
 def test_the_page_explains_whatever_can_hold_a_node():
     """Of what the planner and the drain can say, as far as a simulation has it: nothing is reserved there."""
-    causes = {each for each in Cause if Held("", "", each, "").event is Event.BLOCKED}
+    causes = {each for each in DisruptionBlockReason if Held("", "", each, "").event is DisruptionEventReason.BLOCKED}
     words = {*causes, *BlockReason} - {BlockReason.RESERVED, BlockReason.PODS_UNKNOWN, BlockReason.NO_CLAIM} - PASSING
     explained = set(re.findall(r"^\| (\w+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
     assert {each.value for each in words} - explained == set()

@@ -14,7 +14,7 @@ from scorer.api.names import PARENT_PLACEMENT
 from scorer.member_gate.holds import MemberDisruption
 from tests.waiting import until
 from tests.webhook.gate.gates import Tool
-from webhook.controllers.members.reservations import Turns
+from webhook.controllers.members.reservations import MemberReservations
 from webhook.controllers.placements.evictions import EvictionController
 from webhook.gate.errors import MemberHeldError
 from webhook.gate.holds import HubMemberHolds
@@ -90,7 +90,9 @@ async def add_eviction(hub: Hub, name: str) -> None:
 def gate_of(hub: Hub) -> tuple[EvictionController, LeaseReservations]:
     reservations = LeaseReservations(hub.store, RESERVED_IN, now)
     holds = HubMemberHolds(hub.cache, GATED, reservations.known)
-    return EvictionController(hub, now, Turns(MemberDisruption.EVICTION, holds, reservations, now)), reservations
+    return EvictionController(
+        hub, now, MemberReservations(MemberDisruption.EVICTION, holds, reservations, now)
+    ), reservations
 
 
 async def said(hub: Hub, name: str) -> list[tuple[str, str]]:

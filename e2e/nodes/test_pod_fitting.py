@@ -21,7 +21,7 @@ from e2e.controlplane.process import PATIENCE, kill
 from e2e.fleet.objects import MERGE
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.reader import read_cluster
-from scorer.node_disruption.scheduling.node_filter import Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from tests.builders.random_pods import NAMESPACES, OVERHEAD, OVERHEAD_CLASS, RandomPods, make_volumes
 from tests.thoroughness import SOAK
 
@@ -202,8 +202,8 @@ def pod_of(document: JsonObject) -> Pod:
     return pod
 
 
-def fitting_of(world: World) -> Fitting:
-    return Fitting(read_cluster(world.documents(), NOW))
+def fitting_of(world: World) -> ClusterCapacity:
+    return ClusterCapacity(read_cluster(world.documents(), NOW))
 
 
 @pytest.mark.soak
@@ -230,7 +230,7 @@ def test_a_pod_fits_where_the_scheduler_says_so(world: World) -> None:
             assert np.array_equal(made_anew.feasible(pod), fitting.feasible(pod)), shown
 
 
-def follow_an_end(world: World, fitting: Fitting) -> None:
+def follow_an_end(world: World, fitting: ClusterCapacity) -> None:
     """Have one pod end at once, or begin to end, for both."""
     if world.pods:
         path = world.made.random.choice(sorted(world.pods))

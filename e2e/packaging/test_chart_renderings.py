@@ -16,10 +16,10 @@ from tests.charts.made import AGENT, HUB
 from tests.charts.registration import SWITCHES
 from tests.charts.settings import AGENT_PROGRAMS, HUB_PROGRAMS, settings_of
 from tests.charts.values import read_values
-from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import (
-    Selected,
+    SelectedResources,
     agent_roles,
     default_applied,
     default_selection,
@@ -173,7 +173,7 @@ def test_the_hooks_are_those_that_the_program_prints(helm, on):
         "service": {"port": 8443},
     }
     rendered = {each["kind"]: each for each in helm.render(HUB, values)}
-    endpoint = Endpoint(
+    endpoint = WebhookEndpoint(
         NAMESPACE,
         "hb-harbormaster",
         8443,
@@ -203,10 +203,10 @@ SELECTIONS = {
     "secrets": ({"secrets": True}, default_selection(secrets=True), False),
     "words": ({"select": WORDS}, parse_selection(WORDS), False),
     "words-and-secrets": ({"select": WORDS, "secrets": True}, parse_selection([*WORDS, "secrets"]), False),
-    "everything": ({"selectEverything": True}, Selected(everything=True), False),
+    "everything": ({"selectEverything": True}, SelectedResources(everything=True), False),
     "usual-back": ({"backReport": True}, default_selection(), True),
     "words-back": ({"select": WORDS, "backReport": True}, parse_selection(WORDS), True),
-    "everything-back": ({"selectEverything": True, "backReport": True}, Selected(everything=True), True),
+    "everything-back": ({"selectEverything": True, "backReport": True}, SelectedResources(everything=True), True),
 }
 
 

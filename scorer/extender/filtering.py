@@ -17,10 +17,10 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementType
 from scorer.columns import BoolColumn
 from scorer.extender.followed import FollowedPlacement
-from scorer.extender.node import Node
-from scorer.extender.pod import PlacementMode, Pod, Taint
-from scorer.extender.question import ExtenderArgs
-from scorer.extender.surroundings import Rules, Surroundings
+from scorer.extender.node import ExtenderNode
+from scorer.extender.pod import ExtenderPod, ExtenderTaint, PlacementMode
+from scorer.extender.question import ExtenderRequest
+from scorer.extender.surroundings import ExtenderContext, Rules
 from scorer.fleet import LEAVING
 from scorer.plugins.cluster_eligibility import eligible
 from scorer.plugins.namespace_affinity import NamespaceAffinity
@@ -59,12 +59,12 @@ class Judge:
         rules: The settings.
     """
 
-    def __init__(self, pod: Pod, around: Surroundings, rules: Rules) -> None:
+    def __init__(self, pod: ExtenderPod, around: ExtenderContext, rules: Rules) -> None:
         self._pod = pod
         self._around = around
         self._rules = rules
 
-    def obstacles(self, nodes: Iterable[Node | None]) -> list[Obstacle | None]:
+    def obstacles(self, nodes: Iterable[ExtenderNode | None]) -> list[Obstacle | None]:
         """Return the obstacle on each node, None where there is none; a node that is None is not known.
 
         A node without a member cluster is on none of the clusters of a placement, whether that placement exists or not.
@@ -90,7 +90,7 @@ class Judge:
                 add(self._pool_node(node))
         return found
 
-    def _pool_node(self, node: Node) -> Obstacle | None:
+    def _pool_node(self, node: ExtenderNode) -> Obstacle | None:
         if node.disrupted and not all(map(self._pod.tolerates, node.disrupted)):
             return Obstacle.NODE_DISRUPTED
         return Obstacle.POOL_DELETED if node.pool in self._around.leaving_pools else None
@@ -127,7 +127,7 @@ class Judge:
             yield from self._policy(followed)
 
     def _is_tolerated(self, taints: tuple[ClusterTaint, ...]) -> bool:
-        return all(self._pod.tolerates(Taint(taint.key, taint.value, taint.effect)) for taint in taints)
+        return all(self._pod.tolerates(ExtenderTaint(taint.key, taint.value, taint.effect)) for taint in taints)
 
     def _policy(self, followed: FollowedPlacement) -> Iterator[tuple[Obstacle, BoolColumn]]:
         """Judge by the present policy.
@@ -154,7 +154,7 @@ class Judge:
         yield Obstacle.NOT_SELECTED, ~fits
 
 
-def filter_nodes(args: ExtenderArgs, around: Surroundings, rules: Rules) -> JsonObject:
+def filter_nodes(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> JsonObject:
     """Answer ``filter``: an ``ExtenderFilterResult`` in the form of the question."""
     candidates = args.candidates
     if args.pod is None:
@@ -180,7 +180,7 @@ def filter_nodes(args: ExtenderArgs, around: Surroundings, rules: Rules) -> Json
     }
 
 
-def candidate_nodes(args: ExtenderArgs, around: Surroundings) -> list[Node | None]:
+def candidate_nodes(args: ExtenderRequest, around: ExtenderContext) -> list[ExtenderNode | None]:
     """Return the candidates: the object in the question, else the cached one; None: neither.
 
     The object in the question takes precedence, because kube-scheduler's cache may be ahead of ours.

@@ -12,7 +12,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementType, Toleration
 from scorer.api.unstructured.documents import list_at, spec_of
 from scorer.placement.request import Request, read_request
-from scorer.plugins.cluster_affinity import ClusterAffinity
+from scorer.plugins.cluster_affinity import ClusterAffinityPlugin
 from scorer.plugins.taint_toleration import TaintToleration
 from scorer.properties import RESOURCE_PREFIX
 from scorer.selectors import InvalidPolicyError
@@ -33,7 +33,7 @@ class FollowedPlacement:
 
     request: Request | None
     taints: TaintToleration | None
-    roomy: ClusterAffinity | None
+    roomy: ClusterAffinityPlugin | None
 
 
 def read_followed(document: JsonObject) -> FollowedPlacement:
@@ -51,12 +51,12 @@ def read_followed(document: JsonObject) -> FollowedPlacement:
     return FollowedPlacement(request, None if fixed else request.profile.taints, _roomy(affinity))
 
 
-def _roomy(affinity: ClusterAffinity) -> ClusterAffinity | None:
+def _roomy(affinity: ClusterAffinityPlugin) -> ClusterAffinityPlugin | None:
     terms = tuple(
         replace(term, properties=tuple(asked for asked in term.properties if not asked.name.startswith(AVAILABLE)))
         for term in affinity.required
     )
-    return None if terms == affinity.required else ClusterAffinity(terms)
+    return None if terms == affinity.required else ClusterAffinityPlugin(terms)
 
 
 def _tolerations(policy: JsonObject) -> TaintToleration:

@@ -16,7 +16,7 @@ from scorer.api.cluster.member_cluster import (
 )
 from scorer.api.meta import ObjectMeta
 from scorer.api.node_pool import NODE_POOL_LABEL
-from scorer.extender.pod import Taint
+from scorer.extender.pod import ExtenderTaint
 from scorer.extender.reading import read_list, read_object, read_text, read_texts, wrong_type
 
 DISRUPTED: Final = "karpenter.sh/disrupted"
@@ -29,7 +29,7 @@ _NO_SPEC: Final = MemberClusterSpec(identity=Identity(kind="", name=""))
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ExtenderNode:
     """The parts of a node that the extender needs.
 
     Args:
@@ -46,7 +46,7 @@ class Node:
     cluster: str = ""
     pool: str | None = None
     removed: bool = False
-    disrupted: tuple[Taint, ...] = ()
+    disrupted: tuple[ExtenderTaint, ...] = ()
     labels: Mapping[str, str] | None = None
     price: str | None = None
 
@@ -56,7 +56,7 @@ class Node:
         return not self.cluster and self.pool is not None
 
 
-def read_node(document: Any, cluster_labels: Sequence[str], where: str) -> Node:
+def read_node(document: Any, cluster_labels: Sequence[str], where: str) -> ExtenderNode:
     """Read a node.
 
     Args:
@@ -75,15 +75,15 @@ def read_node(document: Any, cluster_labels: Sequence[str], where: str) -> Node:
     removed = bool(read_text(metadata.get("deletionTimestamp"), f"{where}.metadata.deletionTimestamp"))
     for label in cluster_labels:
         if value := labels.get(label):
-            return Node(name, cluster=value, removed=removed)
+            return ExtenderNode(name, cluster=value, removed=removed)
     pool = labels.get(NODE_POOL_LABEL)
     if pool is None:
-        return Node(name, removed=removed)
+        return ExtenderNode(name, removed=removed)
     annotations = read_texts(metadata.get("annotations"), f"{where}.metadata.annotations")
     spec = read_object(document.get("spec"), f"{where}.spec")
     taints = read_list(spec.get("taints"), f"{where}.spec.taints")
     disrupted = [_read_taint(taint, f"{where}.spec.taints[{index}]") for index, taint in enumerate(taints)]
-    return Node(
+    return ExtenderNode(
         name,
         pool=pool,
         removed=removed,
@@ -93,13 +93,13 @@ def read_node(document: Any, cluster_labels: Sequence[str], where: str) -> Node:
     )
 
 
-def _read_taint(document: Any, where: str) -> Taint:
+def _read_taint(document: Any, where: str) -> ExtenderTaint:
     if not isinstance(document, dict):
         raise wrong_type(document, where, "an object")
-    return Taint(*(read_text(document.get(part), f"{where}.{part}") for part in Taint._fields))
+    return ExtenderTaint(*(read_text(document.get(part), f"{where}.{part}") for part in ExtenderTaint._fields))
 
 
-def as_member(node: Node, weight: int) -> MemberCluster:
+def as_member(node: ExtenderNode, weight: int) -> MemberCluster:
     """Present the node of a pool as a member of a fleet of nodes, so that preferences can score it like a cluster.
 
     Args:

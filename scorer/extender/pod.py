@@ -28,7 +28,7 @@ class PlacementName(NamedTuple):
     name: str
 
 
-class Taint(NamedTuple):
+class ExtenderTaint(NamedTuple):
     """A taint of a node or of a member cluster."""
 
     key: str
@@ -36,7 +36,7 @@ class Taint(NamedTuple):
     effect: str
 
 
-class Toleration(NamedTuple):
+class ExtenderToleration(NamedTuple):
     """A toleration of a pod. An empty operator means Equal, an empty effect every effect, an empty key every key."""
 
     key: str
@@ -44,7 +44,7 @@ class Toleration(NamedTuple):
     value: str
     effect: str
 
-    def tolerates(self, taint: Taint) -> bool:
+    def tolerates(self, taint: ExtenderTaint) -> bool:
         """Say whether the toleration covers *taint* by the rules of Kubernetes."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
@@ -54,7 +54,7 @@ class Toleration(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class ExtenderPod:
     """A pod that waits for a node, or a victim of preemption.
 
     Args:
@@ -69,7 +69,7 @@ class Pod:
     namespace: str = ""
     placement: str = ""
     mode: PlacementMode = PlacementMode.POLICY
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[ExtenderToleration, ...] = ()
     uid: str = ""
     undisturbed: bool = False
 
@@ -81,12 +81,12 @@ class Pod:
             return PlacementName("", self.placement)
         return PlacementName(namespace, name) if namespace and namespace == self.namespace else None
 
-    def tolerates(self, taint: Taint) -> bool:
+    def tolerates(self, taint: ExtenderTaint) -> bool:
         """Say whether any toleration covers *taint*."""
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
 
-def read_pod(document: Any, where: str) -> Pod:
+def read_pod(document: Any, where: str) -> ExtenderPod:
     """Read a pod.
 
     Raises:
@@ -99,7 +99,7 @@ def read_pod(document: Any, where: str) -> Pod:
     spec = read_object(document.get("spec"), f"{where}.spec")
     tolerations = read_list(spec.get("tolerations"), f"{where}.spec.tolerations")
     decisions = annotations.get(MODE_ANNOTATION) == PlacementMode.DECISIONS
-    return Pod(
+    return ExtenderPod(
         namespace=read_text(metadata.get("namespace"), f"{where}.metadata.namespace"),
         placement=annotations.get(PLACEMENT_ANNOTATION, ""),
         mode=PlacementMode.DECISIONS if decisions else PlacementMode.POLICY,
@@ -111,7 +111,9 @@ def read_pod(document: Any, where: str) -> Pod:
     )
 
 
-def _read_toleration(document: Any, where: str) -> Toleration:
+def _read_toleration(document: Any, where: str) -> ExtenderToleration:
     if not isinstance(document, dict):
         raise wrong_type(document, where, "an object")
-    return Toleration(*(read_text(document.get(part), f"{where}.{part}") for part in Toleration._fields))
+    return ExtenderToleration(
+        *(read_text(document.get(part), f"{where}.{part}") for part in ExtenderToleration._fields)
+    )

@@ -9,13 +9,13 @@ from scorer.api.meta import JsonObject
 from scorer.extender.filtering import Judge
 from scorer.extender.question import PreemptionArgs
 from scorer.extender.reading import MalformedArgsError
-from scorer.extender.surroundings import Rules, Surroundings
+from scorer.extender.surroundings import ExtenderContext, Rules
 
 BIND_REFUSED: Final = {"Error": "harbormaster: bind is not supported"}
 """The answer to ``bind``: reporting success without binding would leave the pod pending forever."""
 
 
-def preempt(args: PreemptionArgs, around: Surroundings, rules: Rules) -> JsonObject:
+def preempt(args: PreemptionArgs, around: ExtenderContext, rules: Rules) -> JsonObject:
     """Answer ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that remain candidates.
 
     No node or victim is added, and victims keep their order. A lack of capacity is no obstacle here, because

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, ValidationError
 
 from scorer.api.placement.placement import ClusterAffinity as ClusterAffinityModel
 from scorer.api.placement.placement import PreferredClusterSelector
-from scorer.plugins.cluster_affinity import ClusterAffinity, read_affinity
+from scorer.plugins.cluster_affinity import ClusterAffinityPlugin, read_affinity
 from scorer.selectors import InvalidPolicyError
 
 _WHERE: Final = "preferences"
@@ -17,7 +17,7 @@ _MEMBER: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 """The name of the list in a placement."""
 
 
-def read_preferences(terms: tuple[PreferredClusterSelector, ...]) -> ClusterAffinity:
+def read_preferences(terms: tuple[PreferredClusterSelector, ...]) -> ClusterAffinityPlugin:
     """Return preferred terms in the form that scoring needs.
 
     Raises:

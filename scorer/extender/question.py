@@ -1,4 +1,4 @@
-"""The requests of kube-scheduler: ``ExtenderArgs`` and ``ExtenderPreemptionArgs``.
+"""The requests of kube-scheduler: ``ExtenderRequest`` and ``ExtenderPreemptionArgs``.
 
 Source: serving.md 2.1 and 2.7; ``k8s.io/kube-scheduler/extender/v1``.
 """
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from scorer.api.meta import JsonObject
-from scorer.extender.node import Node, read_node
-from scorer.extender.pod import Pod, read_pod
+from scorer.extender.node import ExtenderNode, read_node
+from scorer.extender.pod import ExtenderPod, read_pod
 from scorer.extender.reading import member, read_integer, read_list, read_object, read_text, wrong_type
 
 
 @dataclass(frozen=True, slots=True)
-class ExtenderArgs:
+class ExtenderRequest:
     """The request of ``filter`` and ``prioritize``.
 
     Args:
@@ -24,9 +24,9 @@ class ExtenderArgs:
         documents: The same objects, raw, by name; they are the candidates if no names are given; None: not given.
     """
 
-    pod: Pod | None
+    pod: ExtenderPod | None
     names: Sequence[str] | None
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, ExtenderNode]
     documents: Mapping[str, JsonObject] | None
 
     @property
@@ -38,7 +38,7 @@ class ExtenderArgs:
 
 
 @dataclass(frozen=True, slots=True)
-class Victims:
+class NodeVictims:
     """The pods that kube-scheduler would evict from one node.
 
     Args:
@@ -56,11 +56,11 @@ class Victims:
 class PreemptionArgs:
     """The request of ``preempt``: the victims by node."""
 
-    pod: Pod | None
-    victims: Mapping[str, Victims]
+    pod: ExtenderPod | None
+    victims: Mapping[str, NodeVictims]
 
 
-def read_args(document: JsonObject, cluster_labels: Sequence[str]) -> ExtenderArgs:
+def read_args(document: JsonObject, cluster_labels: Sequence[str]) -> ExtenderRequest:
     """Read the body of ``filter`` or ``prioritize``.
 
     Raises:
@@ -68,17 +68,17 @@ def read_args(document: JsonObject, cluster_labels: Sequence[str]) -> ExtenderAr
     """
     given = member(document, "Nodes")
     documents: dict[str, JsonObject] | None = None
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, ExtenderNode] = {}
     if given is not None:
         documents = {}
         for index, item in enumerate(read_list(read_object(given, "Nodes").get("items"), "Nodes.items")):
             node = read_node(item, cluster_labels, f"Nodes.items[{index}]")
             if node.name not in nodes:
                 nodes[node.name], documents[node.name] = node, item
-    return ExtenderArgs(_pod(document), _names(member(document, "NodeNames")), nodes, documents)
+    return ExtenderRequest(_pod(document), _names(member(document, "NodeNames")), nodes, documents)
 
 
-def _pod(document: JsonObject) -> Pod | None:
+def _pod(document: JsonObject) -> ExtenderPod | None:
     pod = member(document, "Pod")
     return None if pod is None else read_pod(pod, "Pod")
 
@@ -112,15 +112,15 @@ def read_preemption(document: JsonObject) -> PreemptionArgs:
         pods = read_list(member(entry, "Pods"), f"{at}.Pods")
         found = [read(found, f"{at}.Pods[{index}]") for index, found in enumerate(pods)]
         violations = read_integer(member(entry, "NumPDBViolations"), f"{at}.NumPDBViolations")
-        victims[name] = Victims([pod.uid for pod in found], violations, any(pod.undisturbed for pod in found))
+        victims[name] = NodeVictims([pod.uid for pod in found], violations, any(pod.undisturbed for pod in found))
     return PreemptionArgs(pod, victims)
 
 
-def _read_meta_victim(document: Any, where: str) -> Pod:
+def _read_meta_victim(document: Any, where: str) -> ExtenderPod:
     if not isinstance(document, dict):
         raise wrong_type(document, where, "an object")
-    return Pod(uid=read_text(member(document, "UID"), f"{where}.UID"))
+    return ExtenderPod(uid=read_text(member(document, "UID"), f"{where}.UID"))
 
 
-def _read_victim(document: Any, where: str) -> Pod:
+def _read_victim(document: Any, where: str) -> ExtenderPod:
     return read_pod(document, where)

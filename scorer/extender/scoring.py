@@ -9,16 +9,16 @@ import numpy as np
 
 from scorer.api.meta import JsonObject
 from scorer.extender.filtering import candidate_nodes
-from scorer.extender.node import Node
-from scorer.extender.pod import Pod
-from scorer.extender.question import ExtenderArgs
+from scorer.extender.node import ExtenderNode
+from scorer.extender.pod import ExtenderPod
+from scorer.extender.question import ExtenderRequest
 from scorer.extender.reading import MalformedArgsError
-from scorer.extender.surroundings import Rules, Surroundings, empty_cycle
+from scorer.extender.surroundings import ExtenderContext, Rules, empty_cycle
 from scorer.fleet import Fleet
-from scorer.plugins.cluster_affinity import ClusterAffinity
+from scorer.plugins.cluster_affinity import ClusterAffinityPlugin
 
 
-def prioritize(args: ExtenderArgs, around: Surroundings, rules: Rules) -> list[JsonObject]:
+def prioritize(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> list[JsonObject]:
     """Answer ``prioritize``: a ``HostPriorityList``, one entry per candidate in the order given.
 
     Raises:
@@ -55,7 +55,9 @@ def scaled(raw: Collection[int | None], most: int) -> dict[int | None, int]:
     return scores
 
 
-def _raw_scores(pod: Pod, nodes: Sequence[Node | None], around: Surroundings, rules: Rules) -> list[int | None]:
+def _raw_scores(
+    pod: ExtenderPod, nodes: Sequence[ExtenderNode | None], around: ExtenderContext, rules: Rules
+) -> list[int | None]:
     """Return the points of each node, None for unmanaged nodes: those of no cluster and no pool."""
     clusters: list[int] = []
     pool_nodes: dict[str, int] | None = None
@@ -75,23 +77,23 @@ def _raw_scores(pod: Pod, nodes: Sequence[Node | None], around: Surroundings, ru
     return found
 
 
-def _cluster_scores(pod: Pod, around: Surroundings, rules: Rules) -> list[int]:
+def _cluster_scores(pod: ExtenderPod, around: ExtenderContext, rules: Rules) -> list[int]:
     """Return the points of every member cluster; the additional last entry is for clusters that do not exist."""
     affinity = rules.default_preferences
     if pod.placement:
         followed = around.followed(pod)
         request = followed.request if followed is not None else None
-        affinity = request.profile.affinity if request is not None else ClusterAffinity()
+        affinity = request.profile.affinity if request is not None else ClusterAffinityPlugin()
     return [*_points(affinity, around.fleet, around), 0]
 
 
-def _pool_scores(nodes: Sequence[Node | None], around: Surroundings, rules: Rules) -> dict[str, int]:
+def _pool_scores(nodes: Sequence[ExtenderNode | None], around: ExtenderContext, rules: Rules) -> dict[str, int]:
     if not rules.pool_preferences.preferred:
         return {}
     fleet = around.pool_nodes([node for node in nodes if node is not None and node.is_of_pool])
     return dict(zip(fleet.names, _points(rules.pool_preferences, fleet, around), strict=True))
 
 
-def _points(affinity: ClusterAffinity, fleet: Fleet, around: Surroundings) -> list[int]:
+def _points(affinity: ClusterAffinityPlugin, fleet: Fleet, around: ExtenderContext) -> list[int]:
     points = affinity.score(empty_cycle(fleet, around.now), np.arange(len(fleet)))
     return [0] * len(fleet) if points is None else points.tolist()

@@ -7,11 +7,11 @@ from datetime import datetime
 import numpy as np
 
 from scorer.extender.followed import FollowedPlacement
-from scorer.extender.node import Node
-from scorer.extender.pod import PlacementName, Pod
+from scorer.extender.node import ExtenderNode
+from scorer.extender.pod import ExtenderPod, PlacementName
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
-from scorer.plugins.cluster_affinity import ClusterAffinity
+from scorer.plugins.cluster_affinity import ClusterAffinityPlugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class Rules:
     reject_unknown: bool = False
     reject_ordinary: bool = True
     max_score: int = 10
-    default_preferences: ClusterAffinity = field(default_factory=ClusterAffinity)
-    pool_preferences: ClusterAffinity = field(default_factory=ClusterAffinity)
+    default_preferences: ClusterAffinityPlugin = field(default_factory=ClusterAffinityPlugin)
+    pool_preferences: ClusterAffinityPlugin = field(default_factory=ClusterAffinityPlugin)
     protect_undisturbed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ExtenderContext:
     """The hub at one instant.
 
     Args:
@@ -59,14 +59,14 @@ class Surroundings:
     now: datetime
     fleet: Fleet
     rows: Mapping[str, int]
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, ExtenderNode]
     updating: Collection[str]
     leaving_pools: Collection[str]
     placement: Callable[[PlacementName], FollowedPlacement | None]
     selected: Callable[[PlacementName], Collection[str]]
-    pool_nodes: Callable[[Collection[Node]], Fleet]
+    pool_nodes: Callable[[Collection[ExtenderNode]], Fleet]
 
-    def followed(self, pod: Pod) -> FollowedPlacement | None:
+    def followed(self, pod: ExtenderPod) -> FollowedPlacement | None:
         """Return the placement that a pod with the annotation follows, None when there is none of that name."""
         name = pod.follows
         return None if name is None else self.placement(name)

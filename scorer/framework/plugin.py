@@ -4,7 +4,7 @@ from typing import Protocol
 
 from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.framework.cycle import Cycle
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 
 
 class FilterPlugin(Protocol):
@@ -23,7 +23,7 @@ class FilterPlugin(Protocol):
         """Count the clusters in *rejected*, all of which this filter rejected, by category."""
         ...
 
-    def reject(self, cycle: Cycle, row: int) -> Rejection:
+    def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Say why this filter rejected the cluster in *row*."""
         ...
 

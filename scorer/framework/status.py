@@ -26,7 +26,7 @@ class Category(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class FilterRejection:
     """A filter's answer for one cluster.
 
     Args:

@@ -74,7 +74,7 @@ class HubMember:
         )
 
 
-class Standing(Enum):
+class AppliedWorkOwnership(Enum):
     """How an AppliedWork stands to the member that finds it."""
 
     OURS = "it is ours"
@@ -88,19 +88,19 @@ def placed_by(applied_work: Mapping[str, Any]) -> HubMember:
     return HubMember(annotation(applied_work, HUB_UID), text_at(applied_work, "spec", "workNamespace"))
 
 
-def standing(applied_work: Mapping[str, Any], us: HubMember) -> Standing:
+def standing(applied_work: Mapping[str, Any], us: HubMember) -> AppliedWorkOwnership:
     """Say how an AppliedWork stands to us."""
     theirs = placed_by(applied_work)
     if is_let_go(applied_work):
-        return Standing.LET_GO
+        return AppliedWorkOwnership.LET_GO
     if not us.may_be(theirs):
-        return Standing.ANOTHERS
-    return Standing.OURS if theirs.hub == us.hub else Standing.UNMARKED
+        return AppliedWorkOwnership.ANOTHERS
+    return AppliedWorkOwnership.OURS if theirs.hub == us.hub else AppliedWorkOwnership.UNMARKED
 
 
 def is_ours(applied_work: Mapping[str, Any], us: HubMember) -> bool:
     """Say whether the objects that an AppliedWork owns are ours."""
-    return standing(applied_work, us) in (Standing.OURS, Standing.UNMARKED)
+    return standing(applied_work, us) in (AppliedWorkOwnership.OURS, AppliedWorkOwnership.UNMARKED)
 
 
 def is_let_go(applied_work: Mapping[str, Any]) -> bool:
@@ -130,8 +130,8 @@ def refusal(recorded: HubMember | None, applied_works: Collection[JsonObject], u
     if recorded is not None:
         return "" if us.may_be(recorded) else f"this cluster is recorded as {recorded}, not as {us}"
     standings = [(standing(each, us), each) for each in applied_works]
-    foreign = [each for found, each in standings if found is Standing.ANOTHERS]
-    if foreign and len(foreign) == sum(found is not Standing.LET_GO for found, _ in standings):
+    foreign = [each for found, each in standings if found is AppliedWorkOwnership.ANOTHERS]
+    if foreign and len(foreign) == sum(found is not AppliedWorkOwnership.LET_GO for found, _ in standings):
         name, theirs = foreign[0]["metadata"]["name"], placed_by(foreign[0])
         return f"this cluster holds objects placed for {theirs} (AppliedWork {name}), and none placed for {us}"
     return ""

@@ -22,7 +22,7 @@ FORCE_DELETE_AFTER: Final = timedelta(minutes=15)
 """How long to wait, after its deletion, for a member whose agent does not answer."""
 
 
-class Stage(Enum):
+class DepartureStage(Enum):
     """How far the departure of a member has got."""
 
     ASKED = "its agent has been told to leave"
@@ -40,7 +40,7 @@ class Departure:
         forced: The wait ended without an answer from the agent.
     """
 
-    stage: Stage
+    stage: DepartureStage
     remaining: timedelta | None = None
     forced: bool = False
 
@@ -65,21 +65,21 @@ def departure(
         expected: Types of agents that have to leave.
     """
     if namespace is None:
-        return Departure(Stage.GONE)
+        return Departure(DepartureStage.GONE)
     if is_deleting(namespace):
-        return Departure(Stage.CLEARING)
+        return Departure(DepartureStage.CLEARING)
     if internal is None:
         # No agent was ever told to join, unless one has reported: then a user deleted the InternalMemberCluster by
         # hand while the agent may still be running, and the hub waits as if it were there.
         has_left = joined_state(status_of(member), expected)[0] is False
         if has_left or not status_of(member).get("agentStatus"):
-            return Departure(Stage.CLEARING)
+            return Departure(DepartureStage.CLEARING)
     elif _has_left(internal, expected):
-        return Departure(Stage.CLEARING)
+        return Departure(DepartureStage.CLEARING)
     left = parse_time(member["metadata"]["deletionTimestamp"]) + wait - now
     if left <= timedelta():
-        return Departure(Stage.CLEARING, forced=True)
-    return Departure(Stage.ASKED, left)
+        return Departure(DepartureStage.CLEARING, forced=True)
+    return Departure(DepartureStage.ASKED, left)
 
 
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:

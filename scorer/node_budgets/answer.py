@@ -11,7 +11,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.node_budgets.blockers import Blocker
 
 
-class Verdict(StrEnum):
+class GateVerdict(StrEnum):
     """The answer in one word."""
 
     ALLOWED = "Allowed"
@@ -49,7 +49,7 @@ class NodeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NodeGateAnswer:
     """The gate's answer; its fields are those of nodepool-disruption.md 14.2.
 
     Args:
@@ -80,7 +80,7 @@ class Answer:
     active: tuple[int, ...]
     binding: tuple[int, ...]
     nodes: tuple[NodeAnswer, ...]
-    verdict: Verdict
+    verdict: GateVerdict
     next_open: datetime | None
     retry_after_seconds: int
     searched_until: datetime | None

@@ -16,8 +16,8 @@ from typing import Final, Self
 
 from scorer.api.node_pool import LONGEST_NODES, Budget, DisruptionReason
 from scorer.api.values.duration import parse_budget_duration
-from scorer.windows.cron import Moment, Schedule, parse_schedule
-from scorer.windows.windows import LAST_YEARS, MINUTE, Window
+from scorer.windows.cron import CronMinute, CronSchedule, parse_schedule
+from scorer.windows.windows import LAST_YEARS, MINUTE, BudgetWindow
 
 UNLIMITED: Final = 2**31 - 1
 """Stands for "no limit"; also the largest number of nodes a budget may name."""
@@ -81,7 +81,7 @@ class Allowance:
         return max(0, self.limit - self.disrupting)
 
 
-def budget_window(budget: Budget) -> Window:
+def budget_window(budget: Budget) -> BudgetWindow:
     """Return when *budget* is in force.
 
     Raises:
@@ -92,12 +92,12 @@ def budget_window(budget: Budget) -> Window:
     return _cached_window(budget.schedule, budget.duration)
 
 
-def _read_window(schedule: str | None, duration: str | None) -> Window:
+def _read_window(schedule: str | None, duration: str | None) -> BudgetWindow:
     if schedule is None and duration is None:
-        return Window()
+        return BudgetWindow()
     if schedule is None:
         raise ValueError("duration is given without schedule")
-    return Window(parse_schedule(schedule), timedelta() if duration is None else parse_budget_duration(duration))
+    return BudgetWindow(parse_schedule(schedule), timedelta() if duration is None else parse_budget_duration(duration))
 
 
 _cached_window = lru_cache(maxsize=65536)(_read_window)
@@ -145,13 +145,13 @@ def allowance(budgets: Sequence[Budget], counts: NodeCounts, reason: str, now: d
     return understood(budgets).at(now).allowance(counts, reason)
 
 
-class PoolBudgets(tuple[Budget, ...]):
+class BudgetSet(tuple[Budget, ...]):
     """The budgets of a pool, parsed once for all questions about it.
 
     Code that keeps a pool keeps its budgets in this form: parsing fifty of them takes longer than an answer.
     """
 
-    readings: "tuple[Reading, ...]"
+    readings: "tuple[ParsedBudget, ...]"
     """Each budget as parsed, in the same order."""
     mistakes: tuple[tuple[int, str], ...]
     """Positions and mistakes of the invalid budgets, in force or not."""
@@ -163,13 +163,13 @@ class PoolBudgets(tuple[Budget, ...]):
         made.mistakes = tuple((index, each.mistake) for index, each in enumerate(made.readings) if each.mistake)
         return made
 
-    def at(self, now: datetime) -> "Standing":
+    def at(self, now: datetime) -> "ActiveBudgets":
         """Return which budgets are in force at *now*, which has a time zone.
 
         Raises:
             ValueError: *now* has no time zone.
         """
-        moment = Moment.of(now)
+        moment = CronMinute.of(now)
         is_odd = moment.start >= LAST_YEARS or moment.start.year == MINYEAR
         left = tuple(
             [
@@ -180,16 +180,16 @@ class PoolBudgets(tuple[Budget, ...]):
             ]
         )
         active = tuple(index for index, minutes in enumerate(left) if minutes)
-        return Standing(self, now, moment, is_odd, left, active)
+        return ActiveBudgets(self, now, moment, is_odd, left, active)
 
 
-def understood(budgets: Iterable[Budget]) -> PoolBudgets:
-    """Return *budgets* parsed; a `PoolBudgets` is returned as it is."""
-    return budgets if isinstance(budgets, PoolBudgets) else PoolBudgets(budgets)
+def understood(budgets: Iterable[Budget]) -> BudgetSet:
+    """Return *budgets* parsed; a `BudgetSet` is returned as it is."""
+    return budgets if isinstance(budgets, BudgetSet) else BudgetSet(budgets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standing:
+class ActiveBudgets:
     """Which of a pool's budgets are in force at one instant.
 
     Args:
@@ -202,9 +202,9 @@ class Standing:
         active: Positions of the budgets in force.
     """
 
-    budgets: PoolBudgets
+    budgets: BudgetSet
     now: datetime
-    moment: Moment
+    moment: CronMinute
     is_odd: bool
     left: tuple[int, ...]
     active: tuple[int, ...]
@@ -233,7 +233,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class ParsedBudget:
     """A budget as parsed.
 
     Args:
@@ -241,15 +241,15 @@ class Reading:
         schedule: When its windows begin.
         minutes: How long its windows are.
         always: Whether it is in force at every instant, or at none; None when that depends.
-        is_odd: Whether it has silences in addition to its windows (see `scorer.windows.windows.Window.silences`).
+        is_odd: Whether it has silences in addition to its windows (see `scorer.windows.windows.BudgetWindow.silences`).
         number: The number of nodes, or the percentage.
         is_share: Whether *number* is a percentage.
         reasons: The reasons it applies to; None: every reason.
         mistake: Why it is invalid; empty when it is not.
     """
 
-    window: Window | None
-    schedule: Schedule | None
+    window: BudgetWindow | None
+    schedule: CronSchedule | None
     minutes: int
     always: bool | None
     is_odd: bool
@@ -258,7 +258,7 @@ class Reading:
     reasons: tuple[str, ...] | None
     mistake: str
 
-    def minutes_left(self, moment: Moment) -> int:
+    def minutes_left(self, moment: CronMinute) -> int:
         """Return for how many minutes at least, from the start of this one, it is in force; 0: it is not.
 
         Valid only from the year 2 until `LAST_YEARS`, and when it is not `is_odd`: elsewhere windows do not consist of
@@ -278,7 +278,7 @@ class Reading:
         return -(-self.number * total // 100) if self.is_share else self.number
 
 
-def _read(budget: Budget) -> Reading:
+def _read(budget: Budget) -> ParsedBudget:
     window, number, mistake = None, 0, ""
     try:
         window = budget_window(budget)
@@ -286,7 +286,7 @@ def _read(budget: Budget) -> Reading:
     except ValueError as error:
         mistake = str(error)
     schedule = None if window is None else window.schedule
-    return Reading(
+    return ParsedBudget(
         window=window,
         schedule=schedule,
         minutes=0 if window is None else window.duration // MINUTE,

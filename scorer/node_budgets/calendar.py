@@ -15,12 +15,12 @@ import numpy as np
 
 from scorer.api.node_pool import Budget, DisruptionReason
 from scorer.columns import BoolColumn, IntColumn
-from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, PoolBudgets, understood
+from scorer.node_budgets.budgets import UNLIMITED, BudgetSet, NodeCounts, understood
 from scorer.node_budgets.opening import next_open
 from scorer.windows.windows import all_from_epoch, timeline
 
 
-class Span(NamedTuple):
+class CalendarSpan(NamedTuple):
     """A stretch of time in which nothing changes; there can be thousands in a day.
 
     Args:
@@ -37,8 +37,9 @@ class Span(NamedTuple):
     binding: tuple[int, ...]
 
 
-_SPAN: Final = partial(tuple.__new__, Span)
-"""Makes a span from a tuple in a third of the time that `Span` itself takes; a calendar has up to 100,000 of them."""
+_SPAN: Final = partial(tuple.__new__, CalendarSpan)
+"""Makes a span from a tuple in a third of the time that `CalendarSpan` itself takes; a calendar has up to 100,000 of
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class ReasonCalendar:
     """
 
     reason: DisruptionReason
-    spans: tuple[Span, ...]
+    spans: tuple[CalendarSpan, ...]
     never_opens: bool
 
 
@@ -146,7 +147,7 @@ def _changes(
     return here, limit[here].tolist(), [named[pattern] for pattern in patterns]
 
 
-def _never_opens(budgets: PoolBudgets, counts: NodeCounts, reason: str, spans: Sequence[Span]) -> bool:
+def _never_opens(budgets: BudgetSet, counts: NodeCounts, reason: str, spans: Sequence[CalendarSpan]) -> bool:
     if any(span.limit for span in spans):
         return False
     undisturbed = NodeCounts(max(1, counts.total))

@@ -16,7 +16,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.node_pool import Budget, DisruptionReason
 from scorer.api.values.field_path import FieldPath
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
-from scorer.node_budgets.calendar import Span, calendar
+from scorer.node_budgets.calendar import CalendarSpan, calendar
 from scorer.node_budgets.lints import lint_budgets
 from scorer.node_budgets.outlook import Outlook, Prospect, outlook
 from scorer.windows.windows import MINUTE
@@ -196,7 +196,7 @@ class CalendarMaker:
         return document
 
 
-def _span(span: Span, zone: ZoneInfo | None) -> JsonObject:
+def _span(span: CalendarSpan, zone: ZoneInfo | None) -> JsonObject:
     document: JsonObject = {
         "start": format_time(span.start),
         "end": format_time(span.end),

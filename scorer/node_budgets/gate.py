@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.meta import format_time
-from scorer.node_budgets.answer import Answer, NodeAnswer, Verdict
+from scorer.node_budgets.answer import GateVerdict, NodeAnswer, NodeGateAnswer
 from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass
-from scorer.node_budgets.budgets import UNLIMITED, Allowance, NodeCounts, Standing, understood
+from scorer.node_budgets.budgets import UNLIMITED, ActiveBudgets, Allowance, NodeCounts, understood
 from scorer.node_budgets.opening import Opening, opening_of
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_budgets.question import EXPIRED, QUESTION_REASONS, InvalidQuestion, Mode, Question
+from scorer.node_budgets.question import EXPIRED, QUESTION_REASONS, InvalidQuestion, Mode, NodeGateQuestion
 from scorer.node_budgets.wording import (
     MOST_NAMED,
     describe_budget,
@@ -28,7 +28,9 @@ _POLL_SECONDS: Final = 10
 """When the caller should ask again while the next opening is not known."""
 
 
-def answer(question: Question, pool: PoolView, now: datetime, *, graceful_expiration: bool = False) -> Answer:
+def answer(
+    question: NodeGateQuestion, pool: PoolView, now: datetime, *, graceful_expiration: bool = False
+) -> NodeGateAnswer:
     """Answer one question about *pool*.
 
     Args:
@@ -61,9 +63,9 @@ def answer(question: Question, pool: PoolView, now: datetime, *, graceful_expira
 class _Case:
     """A question with everything that its answer depends on."""
 
-    question: Question
+    question: NodeGateQuestion
     pool: PoolView
-    standing: Standing
+    standing: ActiveBudgets
     counts: NodeCounts
     allowed: Allowance
     class_: DisruptionClass
@@ -73,7 +75,7 @@ class _Case:
         """The instant that the question is about."""
         return self.standing.now
 
-    def all_or_nothing(self) -> Answer:
+    def all_or_nothing(self) -> NodeGateAnswer:
         """Grant all nodes or none."""
         wanted = self.question.wanted
         if self.allowed.remaining < wanted:
@@ -83,7 +85,7 @@ class _Case:
             return self.refused_by_nodes(nodes)
         return self.granting(wanted, f"{nodes_in_words(wanted)} may be disrupted for {self.question.reason} now", nodes)
 
-    def as_many_as_may(self) -> Answer:
+    def as_many_as_may(self) -> NodeGateAnswer:
         """Grant the first nodes that may go, up to what the budgets allow; refuse only if there is none."""
         wanted, remaining = self.question.wanted, self.allowed.remaining
         if remaining == 0:
@@ -106,16 +108,16 @@ class _Case:
 
     def granting(
         self, granted: int, message: str, nodes: tuple[NodeAnswer, ...] | None = None, opening: Opening | None = None
-    ) -> Answer:
+    ) -> NodeGateAnswer:
         """Answer that *granted* nodes may go; *opening* says when all of them may, now by default."""
         nodes = self.nodes() if nodes is None else nodes
         opening = opening or Opening(self.now, None, ())
         if self.question.nodes is None:
-            return self._answered(Verdict.ALLOWED, message, nodes, opening, granted)
+            return self._answered(GateVerdict.ALLOWED, message, nodes, opening, granted)
         names = tuple(node.name for node in nodes if node.disruptable)
-        return self._answered(Verdict.ALLOWED, message, nodes, opening, names[:granted])
+        return self._answered(GateVerdict.ALLOWED, message, nodes, opening, names[:granted])
 
-    def refused_by_mistake(self, mistakes: Sequence[tuple[int, str]]) -> Answer:
+    def refused_by_mistake(self, mistakes: Sequence[tuple[int, str]]) -> NodeGateAnswer:
         """Answer that budgets are invalid; *mistakes* are their positions, and what is wrong with them."""
         said = "; ".join(
             f"{describe_budget(position, self.pool.budgets[position])}: {mistake}"
@@ -123,9 +125,9 @@ class _Case:
         )
         what = "nothing" if self.allowed.unusable else "no more"
         message = f"{what} of NodePool {self.pool.name} may be disrupted until its budgets can be used: {said}"
-        return self._answered(Verdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
+        return self._answered(GateVerdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
 
-    def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> Answer:
+    def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> NodeGateAnswer:
         """Answer that the budgets would allow it, but the nodes themselves are blocked.
 
         Where only reservations block them, the answer says when those end.
@@ -136,9 +138,9 @@ class _Case:
             opening = self.pool.opening(self.question.reason, 1, ends[0], self.question.observed)
         elif ends and len(ends) == sum(not node.disruptable for node in nodes):
             opening = self.opening(self.question.wanted)
-        return self._answered(Verdict.NODE_BLOCKED, _blocked(nodes), nodes, opening)
+        return self._answered(GateVerdict.NODE_BLOCKED, _blocked(nodes), nodes, opening)
 
-    def refused_by_budgets(self, wanted: int) -> Answer:
+    def refused_by_budgets(self, wanted: int) -> NodeGateAnswer:
         """Answer that the budgets do not allow *wanted* nodes to go now.
 
         The verdict is InFlight also where no opening lies ahead with the present nodes in flight, but one would without
@@ -149,15 +151,15 @@ class _Case:
         opening, alone = self.opening(wanted), None
         budgets_alone = opening_of(self.standing, self.counts, self.question.reason, wanted).instant
         if opening.instant is not None and (opening.instant == budgets_alone or self.allowed.limit < wanted):
-            verdict = Verdict.WINDOW_CLOSED
+            verdict = GateVerdict.WINDOW_CLOSED
         elif self.allowed.limit >= wanted:
-            verdict = Verdict.IN_FLIGHT
+            verdict = GateVerdict.IN_FLIGHT
         elif not self.allowed.disrupting:
-            verdict = Verdict.NEVER
+            verdict = GateVerdict.NEVER
         else:
             undisturbed = NodeCounts(self.counts.total)
             alone = opening_of(self.standing, undisturbed, self.question.reason, wanted).instant
-            verdict = Verdict.NEVER if alone is None else Verdict.IN_FLIGHT
+            verdict = GateVerdict.NEVER if alone is None else GateVerdict.IN_FLIGHT
         return self._answered(verdict, self._why(verdict, opening, wanted, alone), self.nodes(), opening)
 
     def opening(self, wanted: int) -> Opening:
@@ -172,17 +174,17 @@ class _Case:
         names = self.question.nodes or ()
         return tuple(NodeAnswer(name, self.pool.blockers_of(name, self.class_, self.now)) for name in names)
 
-    def _why(self, verdict: Verdict, opening: Opening, wanted: int, alone: datetime | None) -> str:
+    def _why(self, verdict: GateVerdict, opening: Opening, wanted: int, alone: datetime | None) -> str:
         reason, limit, total = self.question.reason, self.allowed.limit, self.counts.total
         positions = opening.closing or self.allowed.binding
         who = f"{self._named(positions)} {'let' if len(positions) > 1 else 'lets'}"
         said = f"{who} {limit} of {nodes_in_words(total)} go for {reason}, {wanted} {is_or_are(wanted)} asked for"
         going = self._going()
         match verdict:
-            case Verdict.WINDOW_CLOSED:
+            case GateVerdict.WINDOW_CLOSED:
                 assert opening.instant is not None
                 return f"{said}{going}; opens {format_time(opening.instant)}"
-            case Verdict.IN_FLIGHT:
+            case GateVerdict.IN_FLIGHT:
                 if opening.instant is not None:
                     return f"{said}{going}; opens {format_time(opening.instant)}"
                 then = f"; without them it opens {format_time(alone)}" if alone is not None else ""
@@ -215,15 +217,15 @@ class _Case:
 
     def _answered(
         self,
-        verdict: Verdict,
+        verdict: GateVerdict,
         message: str,
         nodes: tuple[NodeAnswer, ...],
         opening: Opening,
         granted: tuple[str, ...] | int | None = None,
-    ) -> Answer:
+    ) -> NodeGateAnswer:
         nothing: tuple[str, ...] | int = 0 if self.question.nodes is None else ()
-        return Answer(
-            allowed=verdict is Verdict.ALLOWED,
+        return NodeGateAnswer(
+            allowed=verdict is GateVerdict.ALLOWED,
             granted=nothing if granted is None else granted,
             limit=self.allowed.limit,
             disrupting=self.allowed.disrupting,
@@ -240,7 +242,7 @@ class _Case:
         )
 
 
-def _check(question: Question, pool: PoolView, counts: NodeCounts) -> None:
+def _check(question: NodeGateQuestion, pool: PoolView, counts: NodeCounts) -> None:
     """Raise InvalidQuestion when the question does not fit the pool."""
     if question.reason not in QUESTION_REASONS:
         words = ", ".join(QUESTION_REASONS)
@@ -263,10 +265,10 @@ def _check(question: Question, pool: PoolView, counts: NodeCounts) -> None:
         seen.add(name)
 
 
-def _unheld(question: Question, counts: NodeCounts, now: datetime) -> Answer:
+def _unheld(question: NodeGateQuestion, counts: NodeCounts, now: datetime) -> NodeGateAnswer:
     """Answer for expiration where nothing holds it back (nodepool-disruption.md 10)."""
     disrupting = counts.disrupting(EXPIRED)
-    return Answer(
+    return NodeGateAnswer(
         allowed=True,
         granted=question.count if question.nodes is None else question.nodes,
         limit=UNLIMITED,
@@ -276,7 +278,7 @@ def _unheld(question: Question, counts: NodeCounts, now: datetime) -> Answer:
         active=(),
         binding=(),
         nodes=tuple(NodeAnswer(name) for name in question.nodes or ()),
-        verdict=Verdict.ALLOWED,
+        verdict=GateVerdict.ALLOWED,
         next_open=now,
         retry_after_seconds=0,
         searched_until=None,

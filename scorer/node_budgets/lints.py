@@ -4,8 +4,8 @@ Admission, the command line and the page all take their warnings from here. Of t
 counts, and that is what people trip over: a zero without a schedule beside a window for the weekend (both published as
 an example) never lets a node go; windows alone limit nothing between them.
 
-What windows mean together is judged only for those that are the same in every week (`Window.week`); about others the
-lints make no guesses. A correction is offered where the intention is plain, and only if the corrected budgets raise
+What windows mean together is judged only for those that are the same in every week (`BudgetWindow.week`); about others
+the lints make no guesses. A correction is offered where the intention is plain, and only if the corrected budgets raise
 fewer of these findings, and no new ones.
 
 Source: nodepool-disruption.md 4.2 to 4.4, 4.6 and 16.
@@ -23,9 +23,9 @@ from scorer.api.meta import JsonObject, dump_json
 from scorer.api.node_pool import DEFAULT_BUDGET_NODES, Budget, DisruptionReason
 from scorer.api.values.duration import parse_budget_duration
 from scorer.node_budgets.budgets import allowed_disruptions, budget_window
-from scorer.windows.cron import Schedule, parse_schedule
+from scorer.windows.cron import CronSchedule, parse_schedule
 from scorer.windows.week import blocks
-from scorer.windows.windows import WHOLE_WEEK, Window
+from scorer.windows.windows import WHOLE_WEEK, BudgetWindow
 
 REASONS: Final = tuple(reason.value for reason in DisruptionReason)
 
@@ -120,7 +120,7 @@ class _Known:
     index: int
     budget: Budget
     number: int
-    schedule: Schedule | None
+    schedule: CronSchedule | None
     duration: timedelta
 
     @cached_property
@@ -132,7 +132,7 @@ class _Known:
         """The minutes of the week in which it is in force; None when weeks differ."""
         if self.schedule is not None and not self.duration and not self.schedule.never_fires:
             return 0
-        week = Window(self.schedule, self.duration).week
+        week = BudgetWindow(self.schedule, self.duration).week
         if week is None and self.schedule is not None and _never_closes(self.schedule, self.duration):
             return WHOLE_WEEK
         return week
@@ -170,7 +170,7 @@ class _Known:
 
 
 @lru_cache(maxsize=1024)
-def _never_closes(schedule: Schedule, duration: timedelta) -> bool:
+def _never_closes(schedule: CronSchedule, duration: timedelta) -> bool:
     """Say whether windows that differ from week to week follow each other without a gap, in any calendar year."""
     fires = schedule.firing_minutes()
     if duration < _DAY or not fires:

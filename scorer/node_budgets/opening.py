@@ -18,9 +18,9 @@ from operator import or_
 from typing import Final
 
 from scorer.api.node_pool import Budget
-from scorer.node_budgets.budgets import FOREVER, UNLIMITED, NodeCounts, Reading, Standing, understood
-from scorer.windows.cron import DAY_MINUTES, Moment
-from scorer.windows.windows import LAST_YEARS, MINUTE, WEEK_MINUTES, WHOLE_WEEK, Window, epoch_seconds, from_epoch
+from scorer.node_budgets.budgets import FOREVER, UNLIMITED, ActiveBudgets, NodeCounts, ParsedBudget, understood
+from scorer.windows.cron import DAY_MINUTES, CronMinute
+from scorer.windows.windows import LAST_YEARS, MINUTE, WEEK_MINUTES, WHOLE_WEEK, BudgetWindow, epoch_seconds, from_epoch
 
 HORIZON: Final = timedelta(days=400)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
@@ -64,7 +64,7 @@ def next_open(
 
 
 def opening_of(
-    standing: Standing, counts: NodeCounts, reason: str, wanted: int, *, horizon: timedelta = HORIZON
+    standing: ActiveBudgets, counts: NodeCounts, reason: str, wanted: int, *, horizon: timedelta = HORIZON
 ) -> Opening:
     """Return the same as `next_open`, for budgets whose standing at the instant is already known."""
     now = standing.now.astimezone(UTC)
@@ -93,7 +93,7 @@ def opening_of(
     return Opening(instant, searched_until, closing)
 
 
-def _end_of_windows(blockers: Iterable[Reading], moment: Moment, ahead: int) -> datetime | None:
+def _end_of_windows(blockers: Iterable[ParsedBudget], moment: CronMinute, ahead: int) -> datetime | None:
     """Step from window end to window end to the first instant without any; None if it is more than a few steps away.
 
     Args:
@@ -107,7 +107,7 @@ def _end_of_windows(blockers: Iterable[Reading], moment: Moment, ahead: int) -> 
     for _ in range(_STEPS):
         if ahead >= (LAST_YEARS - moment.start) // MINUTE:
             return None
-        moment = Moment.of(moment.start + ahead * MINUTE)
+        moment = CronMinute.of(moment.start + ahead * MINUTE)
         ahead = max([reading.minutes_left(moment) for reading in changing])
         if not ahead:
             return moment.start
@@ -115,7 +115,7 @@ def _end_of_windows(blockers: Iterable[Reading], moment: Moment, ahead: int) -> 
 
 
 def first_gap(
-    windows: Iterable[Window], now: datetime, horizon: timedelta = HORIZON
+    windows: Iterable[BudgetWindow], now: datetime, horizon: timedelta = HORIZON
 ) -> tuple[datetime | None, datetime | None]:
     """Return the first instant from *now* on, within *horizon* of 400 days at most, at which none of *windows* is open.
 
@@ -130,7 +130,7 @@ def first_gap(
     here, last = epoch_seconds(now), epoch_seconds(until)
     minute, first = here // 60, here // 60
     week, others = 0, distinct
-    steady: set[Window] | None = None
+    steady: set[BudgetWindow] | None = None
     for days in _LOOKS:
         stop = min(first + days * DAY_MINUTES, last // 60) // DAY_MINUTES * DAY_MINUTES + DAY_MINUTES
         if stop <= minute:
@@ -152,12 +152,12 @@ def first_gap(
     return None, None if steady else until
 
 
-def _pauses(window: Window) -> bool:
+def _pauses(window: BudgetWindow) -> bool:
     return window.schedule is not None and window.schedule.leap_days_only
 
 
 @lru_cache(maxsize=2048)
-def _by_week(windows: frozenset[Window]) -> tuple[int, frozenset[Window]]:
+def _by_week(windows: frozenset[BudgetWindow]) -> tuple[int, frozenset[BudgetWindow]]:
     """Return the minutes that the weekly ones among *windows* cover in every week, and the other windows."""
     weeks = {window: window.week for window in windows}
     week = reduce(or_, (week for week in weeks.values() if week is not None), 0)
@@ -172,7 +172,7 @@ def _repeated(week: int, first: int, count: int) -> int:
     return minutes >> skipped & ((1 << count) - 1)
 
 
-def _first_free(covered: int, minute: int, count: int, here: int, windows: Iterable[Window]) -> int | None:
+def _first_free(covered: int, minute: int, count: int, here: int, windows: Iterable[BudgetWindow]) -> int | None:
     """Return the first second from *here* on that neither *covered* nor a silence of *windows* covers.
 
     *covered* has a bit for each of the *count* minutes from *minute* on, counted from the epoch.

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.node_pool import Budget, DisruptionReason
-from scorer.node_budgets.budgets import FOREVER, Allowance, NodeCounts, PoolBudgets, Standing, understood
+from scorer.node_budgets.budgets import FOREVER, ActiveBudgets, Allowance, BudgetSet, NodeCounts, understood
 from scorer.node_budgets.opening import Opening, opening_of
 from scorer.windows.fires import next_fire
 from scorer.windows.windows import MINUTE, epoch_seconds
@@ -50,7 +50,7 @@ class Outlook:
         prospects: One per reason, in the order of `DisruptionReason`.
     """
 
-    budgets: PoolBudgets
+    budgets: BudgetSet
     counts: NodeCounts
     minutes: range
     prospects: tuple[Prospect, ...]
@@ -82,7 +82,7 @@ def outlook(budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> Out
     return Outlook(pool, counts, range(minute, minute + _steady_minutes(standing)), tuple(prospects))
 
 
-def _prospect(standing: Standing, counts: NodeCounts, reason: str) -> tuple[Allowance, Opening | None, bool]:
+def _prospect(standing: ActiveBudgets, counts: NodeCounts, reason: str) -> tuple[Allowance, Opening | None, bool]:
     allowed = standing.allowance(counts, reason)
     if allowed.remaining:
         return allowed, None, False
@@ -93,7 +93,7 @@ def _prospect(standing: Standing, counts: NodeCounts, reason: str) -> tuple[Allo
     return allowed, opening, opening_of(standing, undisturbed, reason, 1).instant is None
 
 
-def _steady_minutes(standing: Standing) -> int:
+def _steady_minutes(standing: ActiveBudgets) -> int:
     """Return for how many minutes at least, including this one, no budget comes into force or goes out of force.
 
     It is 1, no more than this minute, with schedules of 29 February and at the ends of the calendar.

@@ -32,7 +32,7 @@ class PoolView:
 
     Args:
         name: Of the NodePool.
-        budgets: Its disruption budgets; kept as `scorer.node_budgets.budgets.PoolBudgets`.
+        budgets: Its disruption budgets; kept as `scorer.node_budgets.budgets.BudgetSet`.
         nodes: All nodes with its label, by name, including those that do not count yet.
         held_nodes: Names of nodes that are promised to a holder.
         held_count: How many more are promised by number only.

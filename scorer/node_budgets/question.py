@@ -42,7 +42,7 @@ class InvalidQuestion(ValueError):  # noqa: N818 - the question is what is wrong
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class NodeGateQuestion:
     """One question to the gate.
 
     Args:

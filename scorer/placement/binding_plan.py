@@ -24,7 +24,7 @@ from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import name_of, spec_of
 from scorer.placement.holdings import Binding
 from scorer.placement.record import picked_decision
-from scorer.placement.schedule import Schedule
+from scorer.placement.schedule import ScheduleResult
 from scorer.plugins.cluster_eligibility import ineligibility
 
 _STATES = frozenset(BindingState)
@@ -83,7 +83,7 @@ def read_binding(document: Mapping[str, Any], snapshot: str) -> Binding:
 
 
 def plan_bindings(
-    run: Schedule,
+    run: ScheduleResult,
     placement: Mapping[str, Any],
     snapshot: str,
     documents: Iterable[JsonObject],
@@ -135,7 +135,7 @@ def plan_bindings(
     return BindingPlan(tuple(create), tuple(document for document in changed if name_of(document) in stored))
 
 
-def _is_eligible(run: Schedule, cluster: str) -> bool:
+def _is_eligible(run: ScheduleResult, cluster: str) -> bool:
     row = run.fleet.row(cluster)
     return row is not None and ineligibility(run.fleet, row, run.now) is None
 

@@ -7,18 +7,18 @@ from math import ceil, floor
 
 import numpy as np
 
-from scorer.framework.status import Rejection
-from scorer.placement.schedule import Round, Schedule, Scored
+from scorer.framework.status import FilterRejection
+from scorer.placement.schedule import Round, ScheduleResult, Scored
 from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_range
 from scorer.selectors import match_labels
 
 
-def what_would_help(rejection: Rejection | None) -> str:
+def what_would_help(rejection: FilterRejection | None) -> str:
     """Return in words what would let a rejected cluster pass the filter; empty when no simple change would."""
     return f"would pass with: {rejection.help}" if rejection and rejection.help else ""
 
 
-def what_would_win(run: Schedule, judged: Round | None, scored: Scored, border: Scored, rank: int) -> str:
+def what_would_win(run: ScheduleResult, judged: Round | None, scored: Scored, border: Scored, rank: int) -> str:
     """Return in words what would get a losing candidate picked.
 
     Args:
@@ -44,7 +44,7 @@ def what_would_win(run: Schedule, judged: Round | None, scored: Scored, border: 
     return f"{verb} {' or '.join(offers)}"
 
 
-def _better_reading(term: PreferredTerm, run: Schedule, row: int, missing: int) -> str:
+def _better_reading(term: PreferredTerm, run: ScheduleResult, row: int, missing: int) -> str:
     """Return the reading of one property that would earn *missing* more points within the present range."""
     if term.sorter is None or ((gate := match_labels(run.fleet, term.labels)) is not None and not gate[row]):
         return ""

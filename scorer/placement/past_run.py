@@ -24,7 +24,7 @@ MOST_SHOWN: Final = 10
 _TOTALS: Final = re.compile(r"; [0-9]+ of [0-9]+ do not qualify: ((?:[0-9]+ [A-Za-z]+(?:, )?)+)$", re.ASCII)
 
 
-class Decision(NamedTuple):
+class RecordedClusterDecision(NamedTuple):
     """The record about one cluster; scores are None if none were recorded, *reason* is empty if it was selected."""
 
     cluster: str
@@ -34,7 +34,7 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
+class DecisionTrigger:
     """What made the scheduler decide.
 
     Args:
@@ -54,7 +54,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class PastRun:
+class RecordedDecision:
     """One decision as it was recorded.
 
     Args:
@@ -73,12 +73,12 @@ class PastRun:
     """
 
     time: datetime
-    trigger: Trigger
+    trigger: DecisionTrigger
     snapshot: str
     index: int
     wanted: int | None
-    picked: tuple[Decision, ...]
-    others: tuple[Decision, ...]
+    picked: tuple[RecordedClusterDecision, ...]
+    others: tuple[RecordedClusterDecision, ...]
     satisfied: bool
     message: str
     fleet_size: int | None
@@ -86,11 +86,11 @@ class PastRun:
     times: int = 1
 
     @property
-    def clusters(self) -> dict[str, Decision]:
+    def clusters(self) -> dict[str, RecordedClusterDecision]:
         """The selected clusters by name."""
         return {decision.cluster: decision for decision in self.picked}
 
-    def repeats(self, other: "PastRun") -> bool:
+    def repeats(self, other: "RecordedDecision") -> bool:
         """Say whether both are the same decision; the clusters that were not selected make no difference."""
         return (self.snapshot, self.wanted, self.picked, self.satisfied) == (
             other.snapshot,
@@ -119,21 +119,25 @@ def wanted_by(snapshot: Mapping[str, Any]) -> int | None:
             return None
 
 
-def decisions_in(snapshot: Mapping[str, Any]) -> tuple[tuple[Decision, ...], tuple[Decision, ...]]:
+def decisions_in(
+    snapshot: Mapping[str, Any],
+) -> tuple[tuple[RecordedClusterDecision, ...], tuple[RecordedClusterDecision, ...]]:
     """Return the recorded decisions of a policy snapshot: the selected clusters, and the others."""
-    picked: list[Decision] = []
-    others: list[Decision] = []
+    picked: list[RecordedClusterDecision] = []
+    others: list[RecordedClusterDecision] = []
     for entry in list_at(snapshot, "status", "targetClusters"):
         score = entry.get("clusterScore")
         topology = None if score is None else score.get("priorityScore") or 0
         affinity = None if score is None else score.get("affinityScore") or 0
         selected = bool(entry.get("selected"))
         reason = "" if selected else entry.get("reason") or ""
-        (picked if selected else others).append(Decision(entry["clusterName"], topology, affinity, reason))
+        (picked if selected else others).append(
+            RecordedClusterDecision(entry["clusterName"], topology, affinity, reason)
+        )
     return tuple(picked), tuple(others)
 
 
-def counts_of(run: PastRun) -> dict[str, int]:
+def counts_of(run: RecordedDecision) -> dict[str, int]:
     """Count the clusters that were not selected, by category.
 
     The counts in the message, if it has any, cover the whole fleet; the record lists only the first of these clusters.
@@ -148,7 +152,7 @@ def counts_of(run: PastRun) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def run_document(run: PastRun, before: PastRun | None) -> JsonObject:
+def run_document(run: RecordedDecision, before: RecordedDecision | None) -> JsonObject:
     """Return one run as JSON, compared with the one *before* it."""
     gained, lost = changes(before, run)
     document: JsonObject = {
@@ -171,7 +175,7 @@ def run_document(run: PastRun, before: PastRun | None) -> JsonObject:
     return document
 
 
-def _picked(decision: Decision) -> JsonObject:
+def _picked(decision: RecordedClusterDecision) -> JsonObject:
     if decision.affinity is None:
         return {"cluster": decision.cluster}
     return {
@@ -180,7 +184,9 @@ def _picked(decision: Decision) -> JsonObject:
     }
 
 
-def changes(before: PastRun | None, after: PastRun) -> tuple[list[Decision], list[Decision]]:
+def changes(
+    before: RecordedDecision | None, after: RecordedDecision
+) -> tuple[list[RecordedClusterDecision], list[RecordedClusterDecision]]:
     """Return the clusters that only *after* has, and those that only *before* has."""
     if before is None:
         return list(after.picked), []
@@ -189,7 +195,7 @@ def changes(before: PastRun | None, after: PastRun) -> tuple[list[Decision], lis
     return gained, [decision for decision in before.picked if decision.cluster not in has]
 
 
-def difference(before: PastRun | None, after: PastRun) -> list[str]:
+def difference(before: RecordedDecision | None, after: RecordedDecision) -> list[str]:
     """Return in words how a run differs from the one before it: which cluster replaced which, and why."""
     if before is None:
         return ["the first decision on record"]
@@ -215,7 +221,7 @@ def _cut(notes: Sequence[str]) -> list[str]:
     return [*notes[:MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _swap(new: Decision, old: Decision, after: PastRun) -> str:
+def _swap(new: RecordedClusterDecision, old: RecordedClusterDecision, after: RecordedDecision) -> str:
     """Say why *new* came in for *old*."""
     now = next((decision for decision in after.others if decision.cluster == old.cluster), None)
     words = f"{new.cluster} instead of {old.cluster}"
@@ -226,7 +232,7 @@ def _swap(new: Decision, old: Decision, after: PastRun) -> str:
     return f"{words}: {_decided(new, now)}"
 
 
-def _decided(winner: Decision, loser: Decision) -> str:
+def _decided(winner: RecordedClusterDecision, loser: RecordedClusterDecision) -> str:
     """Return the first sort key that separates two clusters, as in ``affinity 91 > 78``."""
     for name, own, other in (
         ("topology spread", winner.topology or 0, loser.topology or 0),
@@ -241,19 +247,19 @@ def _decided(winner: Decision, loser: Decision) -> str:
     return "equal scores, and the later name wins" if winner.cluster > loser.cluster else "equal scores"
 
 
-def _scores(decision: Decision, verb: str = "with") -> str:
+def _scores(decision: RecordedClusterDecision, verb: str = "with") -> str:
     if decision.affinity is None:
         return ""
     spread = f" and topology spread {decision.topology}" if decision.topology else ""
     return f", {verb} affinity {decision.affinity}{spread}"
 
 
-def _why(old: Decision, after: PastRun) -> str:
+def _why(old: RecordedClusterDecision, after: RecordedDecision) -> str:
     now = next((decision for decision in after.others if decision.cluster == old.cluster), None)
     return f": {now.reason}" if now is not None and now.reason else _scores(old, "had")
 
 
-def _moves(before: PastRun, after: PastRun) -> Iterable[str]:
+def _moves(before: RecordedDecision, after: RecordedDecision) -> Iterable[str]:
     """Yield the clusters that stayed but are now recorded with other scores."""
     had = before.clusters
     for decision in after.picked:

@@ -18,7 +18,7 @@ from scorer.placement.holdings import Binding
 from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import scheduled_condition
 from scorer.placement.request import read_request
-from scorer.placement.schedule import Schedule, Scored, hold, schedule
+from scorer.placement.schedule import ScheduleResult, Scored, hold, schedule
 from scorer.selectors import InvalidPolicyError
 
 WOULD_BE_NEXT = "?"
@@ -31,8 +31,8 @@ def decide(
     bindings: Iterable[Mapping[str, Any]],
     snapshots: Sequence[Mapping[str, Any]],
     now: datetime,
-    known: Schedule | None = None,
-) -> Schedule:
+    known: ScheduleResult | None = None,
+) -> ScheduleResult:
     """Schedule a placement by its present policy, without writing anything.
 
     Args:
@@ -82,7 +82,7 @@ def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, A
     ]
 
 
-def plan_entry(placement: Mapping[str, Any], run: Schedule) -> JsonObject:
+def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> JsonObject:
     """Return what *run* decided for one placement.
 
     ``picked`` holds new and kept clusters in rank order; ``filtered`` and ``notPicked`` are complete, unlike a record.

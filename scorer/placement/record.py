@@ -12,9 +12,9 @@ from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, 
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementType
 from scorer.api.unstructured.documents import status_of
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 from scorer.placement.holdings import Binding
-from scorer.placement.schedule import Schedule, Scored
+from scorer.placement.schedule import ScheduleResult, Scored
 
 MOST_DECISIONS = 1000
 MOST_UNSELECTED = 20
@@ -26,7 +26,7 @@ UNFULFILLED = "SchedulingPolicyUnfulfilled"
 INVALID = "SchedulingPolicyInvalid"
 
 
-def decisions(schedule: Schedule) -> list[JsonObject]:
+def decisions(schedule: ScheduleResult) -> list[JsonObject]:
     """Return ``status.targetClusters``: selected clusters, then losers by rank, then rejected ones by name."""
     selected = [picked_decision(schedule, pick) for pick in schedule.picked] + [_kept(kept) for kept in schedule.kept]
     selected = selected[:MOST_DECISIONS]
@@ -38,7 +38,7 @@ def decisions(schedule: Schedule) -> list[JsonObject]:
     return [*selected, *islice(unselected, room)]
 
 
-def picked_decision(schedule: Schedule, pick: Scored) -> JsonObject:
+def picked_decision(schedule: ScheduleResult, pick: Scored) -> JsonObject:
     """Return the decision for a cluster that this run selects; its binding carries a copy."""
     if schedule.request and schedule.request.policy.placement_type is PlacementType.PICK_FIXED:
         return _selected(pick.cluster, None, None)
@@ -63,7 +63,7 @@ def _selected(cluster: str, topology: int | None, affinity: int | None) -> JsonO
     }
 
 
-def _unselected(schedule: Schedule) -> Iterator[JsonObject]:
+def _unselected(schedule: ScheduleResult) -> Iterator[JsonObject]:
     for name, rejection in schedule.missed:
         yield _rejected(name, rejection)
     if schedule.last is None:
@@ -81,7 +81,7 @@ def _unselected(schedule: Schedule) -> Iterator[JsonObject]:
             yield _rejected(schedule.fleet.names[row], why)
 
 
-def _rejected(name: str, rejection: Rejection) -> JsonObject:
+def _rejected(name: str, rejection: FilterRejection) -> JsonObject:
     return {"clusterName": name, "selected": False, "reason": str(rejection)}
 
 
@@ -90,7 +90,7 @@ def reason_category(decision: Mapping[str, Any]) -> str:
     return str(decision.get("reason", "")).partition(":")[0]
 
 
-def scheduled_condition(schedule: Schedule) -> tuple[ConditionStatus, str, str]:
+def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str, str]:
     """Return status, reason and message of the snapshot's ``Scheduled`` condition."""
     if schedule.invalid:
         kept = f"; {schedule.found} clusters stay as they are" if schedule.found else ""
@@ -105,7 +105,7 @@ def scheduled_condition(schedule: Schedule) -> tuple[ConditionStatus, str, str]:
     return FALSE, UNFULFILLED, f"found {schedule.found} of {_clusters(needed or 0)} needed{turned_away}"
 
 
-def decision_text(schedule: Schedule) -> str:
+def decision_text(schedule: ScheduleResult) -> str:
     """Return which clusters a run adds and drops, and what is found then; empty when it moves nothing."""
     before = {binding.cluster for binding in (*schedule.holdings.obsolete, *schedule.holdings.taken)}
     added = [pick for pick in schedule.picked if pick.cluster not in before]
@@ -129,7 +129,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:MOST_TOLD]) + more
 
 
-def unselected_counts(schedule: Schedule) -> dict[str, int]:
+def unselected_counts(schedule: ScheduleResult) -> dict[str, int]:
     """Count the clusters that are not selected by category, most frequent first."""
     counts: dict[str, int] = {}
     for _, rejection in schedule.missed:
@@ -145,7 +145,9 @@ def _clusters(count: int) -> str:
     return f"{count} cluster" if count == 1 else f"{count} clusters"
 
 
-def snapshot_status(run: Schedule, snapshot: Mapping[str, Any], placement_generation: int, now: datetime) -> JsonObject:
+def snapshot_status(
+    run: ScheduleResult, snapshot: Mapping[str, Any], placement_generation: int, now: datetime
+) -> JsonObject:
     """Return the whole ``status`` of the policy snapshot after *run*.
 
     If only the order of decisions differs, the stored status is returned. A run that had nothing to decide because N is

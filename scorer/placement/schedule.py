@@ -19,7 +19,7 @@ from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.plugin import FilterPlugin
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 from scorer.placement.holdings import Binding, Holdings, classify, scale_down
 from scorer.placement.pick import Ranks, pick_spread
 from scorer.placement.request import Request
@@ -117,7 +117,7 @@ class Round:
             alive &= self.spread | self.cycle.placed
         return np.flatnonzero(~alive)
 
-    def reject(self, row: int) -> Rejection | None:
+    def reject(self, row: int) -> FilterRejection | None:
         """Return why a filter turned the cluster in *row* away; None when none did."""
         for plugin, mask in zip(self.profile.filters, self.passed, strict=True):
             if mask is not None and not mask[row]:
@@ -153,7 +153,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class ScheduleResult:
     """What a run decided.
 
     Args:
@@ -176,7 +176,7 @@ class Schedule:
     picked: tuple[Scored, ...] = ()
     kept: tuple[Binding, ...] = ()
     dropped: tuple[Binding, ...] = ()
-    missed: tuple[tuple[str, Rejection], ...] = ()
+    missed: tuple[tuple[str, FilterRejection], ...] = ()
     last: Round | None = None
     invalid: str = ""
 
@@ -202,8 +202,8 @@ class Schedule:
 
 
 def schedule(
-    request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime, known: Schedule | None = None
-) -> Schedule:
+    request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime, known: ScheduleResult | None = None
+) -> ScheduleResult:
     """Decide which clusters the placement gets, keeps and loses; scores that have expired at *now* do not count.
 
     Args:
@@ -225,15 +225,17 @@ def schedule(
             return _pick_n(request, fleet, holdings, now, known)
 
 
-def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> Schedule:
+def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) -> ScheduleResult:
     """Decide for a policy that cannot be evaluated: drop dangling bindings, and change nothing else (DV-5)."""
     fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
     kept = _by_cluster((*holdings.taken, *holdings.obsolete))
-    return Schedule(None, fleet, now, holdings, kept=kept, dropped=_by_cluster(holdings.dangling), invalid=reason)
+    return ScheduleResult(None, fleet, now, holdings, kept=kept, dropped=_by_cluster(holdings.dangling), invalid=reason)
 
 
-def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: Schedule | None = None) -> Round:
+def screen(
+    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: ScheduleResult | None = None
+) -> Round:
     """Run the filters that do not depend on earlier batches, and the preferences, without picking."""
     fleet = fleet.at(now)
     cycle = Cycle(fleet, now, request.namespace, holdings.placed(fleet), holdings.stale(fleet))
@@ -247,7 +249,7 @@ def screen(request: Request, fleet: Fleet, holdings: Holdings, now: datetime, kn
     return Round(request.profile, cycle, found, None, ranks, np.arange(0), 0, 1)
 
 
-def _screened(profile: Profile, cycle: Cycle, known: Schedule | None) -> Screened:
+def _screened(profile: Profile, cycle: Cycle, known: ScheduleResult | None) -> Screened:
     other = known.last if known else None
     if other is not None and other.cycle.fleet is cycle.fleet and other.profile == profile:
         seen = other.cycle
@@ -281,13 +283,17 @@ def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> 
     return _batch(screen(request, fleet, holdings, now), np.arange(0), picked=0)
 
 
-def _pick_all(request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: Schedule | None) -> Schedule:
+def _pick_all(
+    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: ScheduleResult | None
+) -> ScheduleResult:
     last = screen(request, fleet, holdings, now, known)
     last = replace(last, order=np.arange(last.candidates.rows.size), picked=last.candidates.rows.size)
     return _finish(request, fleet, holdings, now, tuple(last.winners()), last)
 
 
-def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: Schedule | None) -> Schedule:
+def _pick_n(
+    request: Request, fleet: Fleet, holdings: Holdings, now: datetime, known: ScheduleResult | None
+) -> ScheduleResult:
     assert request.wanted is not None
     needed = request.wanted - len(holdings.taken)
     if needed <= 0:
@@ -295,7 +301,7 @@ def _pick_n(request: Request, fleet: Fleet, holdings: Holdings, now: datetime, k
         gone = {binding.name for binding in surplus}
         kept = _by_cluster(binding for binding in holdings.taken if binding.name not in gone)
         dropped = (*_by_cluster(holdings.dangling), *_by_cluster(holdings.obsolete), *surplus)
-        return Schedule(request, fleet, now, holdings, kept=kept, dropped=dropped)
+        return ScheduleResult(request, fleet, now, holdings, kept=kept, dropped=dropped)
     last = screen(request, fleet, holdings, now, known)
     if request.profile.spread.constraints:
         picked, last = _pick_in_batches(last, needed)
@@ -340,10 +346,10 @@ def _batch(first: Round, earlier: RowColumn, picked: int) -> Round:
     return Round(first.profile, seen, first.screened, mask, candidates, order, picked, number)
 
 
-UNKNOWN_TARGET = Rejection("PickFixed", Category.TARGET_NOT_FOUND, "there is no member cluster of this name")
+UNKNOWN_TARGET = FilterRejection("PickFixed", Category.TARGET_NOT_FOUND, "there is no member cluster of this name")
 
 
-def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Schedule:
+def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> ScheduleResult:
     taken = {binding.cluster: binding for binding in holdings.taken}
     picked, kept, ineligible, unknown = [], [], [], []
     for name in dict.fromkeys(request.policy.cluster_names):
@@ -360,7 +366,7 @@ def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetim
     listed = set(request.policy.cluster_names)
     unlisted = [binding for binding in holdings.taken if binding.cluster not in listed]
     lost = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in chosen)
-    return Schedule(
+    return ScheduleResult(
         request,
         fleet,
         now,
@@ -374,10 +380,10 @@ def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetim
 
 def _finish(
     request: Request, fleet: Fleet, holdings: Holdings, now: datetime, picked: tuple[Scored, ...], last: Round
-) -> Schedule:
+) -> ScheduleResult:
     chosen = {pick.cluster for pick in picked}
     lost = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in chosen)
-    return Schedule(
+    return ScheduleResult(
         request,
         fleet,
         now,

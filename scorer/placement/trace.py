@@ -25,16 +25,16 @@ from scorer.api.names import MEMBER_AGENT
 from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import PlacementType
 from scorer.api.values.duration import format_duration
-from scorer.columns import Reading
+from scorer.columns import PropertyReading
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 from scorer.placement.help import what_would_help, what_would_win
 from scorer.placement.holdings import Binding
 from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import scheduled_condition, unselected_counts
 from scorer.placement.request import Request
-from scorer.placement.schedule import Round, Schedule, Scored, judge
+from scorer.placement.schedule import Round, ScheduleResult, Scored, judge
 from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_range
 from scorer.plugins.cluster_eligibility import eligible, ineligibility
 from scorer.plugins.taint_toleration import format_taint
@@ -47,7 +47,7 @@ STALE_PERIODS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClusterTrace:
     """Where one cluster stands in a decision."""
 
     cluster: str
@@ -55,10 +55,10 @@ class Standing:
     rank: int | None = None
     scored: Scored | None = None
     binding: Binding | None = None
-    rejection: Rejection | None = None
+    rejection: FilterRejection | None = None
 
 
-def standings(run: Schedule) -> list[Standing]:
+def standings(run: ScheduleResult) -> list[ClusterTrace]:
     """Return every cluster with its verdict, best first: selected, candidates, then the rest by name.
 
     That is every cluster that is in the fleet, that the policy names, or that has just lost the placement.
@@ -67,15 +67,15 @@ def standings(run: Schedule) -> list[Standing]:
     ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that turned it away.
     """
     judged = _judged(run)
-    found = [Standing(pick.cluster, "Picked", scored=pick) for pick in run.picked]
+    found = [ClusterTrace(pick.cluster, "Picked", scored=pick) for pick in run.picked]
     found += [
-        Standing(binding.cluster, "Kept", binding=binding)
+        ClusterTrace(binding.cluster, "Kept", binding=binding)
         for binding in sorted(run.kept, key=attrgetter("recorded_keys"), reverse=True)
     ]
     selected = {standing.cluster for standing in found}
     verdict = str(Category.SCORE_TOO_LOW) if run.last else "NotNeeded"
     losers = [loser for loser in judged.losers() if loser.cluster not in selected] if judged else []
-    found += [Standing(loser.cluster, verdict, scored=loser) for loser in losers]
+    found += [ClusterTrace(loser.cluster, verdict, scored=loser) for loser in losers]
     found = [replace(standing, rank=rank) for rank, standing in enumerate(found, start=1)]
     named = {standing.cluster for standing in found}
     missed = dict(run.missed)
@@ -84,7 +84,7 @@ def standings(run: Schedule) -> list[Standing]:
     return found + [_turned_away(run, judged, name, missed.get(name)) for name in rest]
 
 
-def _judged(run: Schedule) -> Round | None:
+def _judged(run: ScheduleResult) -> Round | None:
     """Return the last batch; for a run that judged no cluster, the batch that it would have had."""
     if run.last is not None or run.request is None:
         return run.last
@@ -93,18 +93,20 @@ def _judged(run: Schedule) -> Round | None:
     return judge(run.request, run.fleet, run.holdings, run.now)
 
 
-def _turned_away(run: Schedule, judged: Round | None, name: str, rejection: Rejection | None) -> Standing:
+def _turned_away(
+    run: ScheduleResult, judged: Round | None, name: str, rejection: FilterRejection | None
+) -> ClusterTrace:
     row = run.fleet.row(name)
     if rejection is None and judged is not None and row is not None:
         rejection = judged.reject(row)
     if rejection is not None:
-        return Standing(name, str(rejection.category), rejection=rejection)
+        return ClusterTrace(name, str(rejection.category), rejection=rejection)
     dropped = next((binding for binding in run.dropped if binding.cluster == name), None)
     verdict = "NotListed" if run.request is not None else "NotJudged"
-    return Standing(name, verdict if dropped is None else "Dropped", binding=dropped)
+    return ClusterTrace(name, verdict if dropped is None else "Dropped", binding=dropped)
 
 
-def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObject]:
+def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[JsonObject]:
     """Explain a decision, cluster by cluster.
 
     Args:
@@ -126,7 +128,7 @@ def explain(run: Schedule, names: Iterable[str] | None = None) -> list[JsonObjec
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class DecisionContext:
     """The placement that a decision was made for, and why.
 
     Args:
@@ -140,15 +142,15 @@ class Occasion:
     trigger: Mapping[str, Any] | None = None
 
 
-NO_OCCASION = Occasion()
+NO_OCCASION = DecisionContext()
 
 
 def explanation(
-    run: Schedule,
+    run: ScheduleResult,
     policy: Mapping[str, Any] | None,
     fleet_revision: str,
     names: Iterable[str] | None = None,
-    occasion: Occasion = NO_OCCASION,
+    occasion: DecisionContext = NO_OCCASION,
 ) -> JsonObject:
     """Return the whole explanation of a decision, as ``/v1/explain`` answers it.
 
@@ -176,7 +178,7 @@ def explanation(
     }
 
 
-def _keys(standing: Standing) -> Scored:
+def _keys(standing: ClusterTrace) -> Scored:
     """Return the sort keys of a cluster; for a kept one, those from when it was picked."""
     binding = standing.binding
     if standing.scored is None and binding is not None:
@@ -184,7 +186,7 @@ def _keys(standing: Standing) -> Scored:
     return standing.scored or Scored(standing.cluster)
 
 
-def _present_keys(run: Schedule, judged: Round | None, standing: Standing) -> Scored:
+def _present_keys(run: ScheduleResult, judged: Round | None, standing: ClusterTrace) -> Scored:
     """Return the present sort keys of a selected cluster; those from when it was picked are not comparable."""
     row = run.fleet.row(standing.cluster)
     if standing.verdict != "Kept" or judged is None or row is None or run.request is None:
@@ -196,7 +198,7 @@ def _present_keys(run: Schedule, judged: Round | None, standing: Standing) -> Sc
 
 
 def _item(
-    run: Schedule, judged: Round | None, standing: Standing, border: Scored | None, dropped: Binding | None
+    run: ScheduleResult, judged: Round | None, standing: ClusterTrace, border: Scored | None, dropped: Binding | None
 ) -> JsonObject:
     row = run.fleet.row(standing.cluster)
     item: JsonObject = {"cluster": standing.cluster, "verdict": standing.verdict, "rank": standing.rank}
@@ -224,7 +226,7 @@ def _item(
     return item
 
 
-def _is_unlisted(run: Schedule, cluster: str) -> bool:
+def _is_unlisted(run: ScheduleResult, cluster: str) -> bool:
     if run.request is None or run.request.policy.placement_type is not PlacementType.PICK_FIXED:
         return False
     return cluster not in run.request.policy.cluster_names
@@ -245,7 +247,9 @@ def _warnings(item: JsonObject) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _columns(run: Schedule, request: Request, judged: Round | None, standing: Standing, row: int) -> JsonObject:
+def _columns(
+    run: ScheduleResult, request: Request, judged: Round | None, standing: ClusterTrace, row: int
+) -> JsonObject:
     if judged is None:
         return {"filters": [_eligibility(run.fleet, row, run.now)]}
     cycle = _cycle_of(run, judged, standing)
@@ -258,7 +262,7 @@ def _columns(run: Schedule, request: Request, judged: Round | None, standing: St
     return parts
 
 
-def _cycle_of(run: Schedule, judged: Round, standing: Standing) -> Cycle:
+def _cycle_of(run: ScheduleResult, judged: Round, standing: ClusterTrace) -> Cycle:
     """Return the cycle of the batch that picked the cluster, or of the last batch.
 
     A kept cluster is judged as if it alone were still to be placed: with itself already placed, the spread would count
@@ -345,7 +349,7 @@ def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) 
 
 def _observed(fleet: Fleet, row: int, name: str, now: datetime) -> JsonObject:
     """Return the reading with its age, or whether it is missing, expired or unreadable."""
-    reading: Reading | None = fleet.quantity(name).readings[row]
+    reading: PropertyReading | None = fleet.quantity(name).readings[row]
     member = fleet.members[row]
     if reading is None:
         entry: JsonObject = {"observed": None, "missing": True}
@@ -458,7 +462,7 @@ def _range(term: PreferredTerm, judged: Round, row: int) -> JsonObject:
     return entry | {"ratio": round(ratio, 6), "raw": round(ratio * term.weight, 6)}
 
 
-def _binding(run: Schedule, binding: Binding, judged: Round | None, row: int | None) -> JsonObject:
+def _binding(run: ScheduleResult, binding: Binding, judged: Round | None, row: int | None) -> JsonObject:
     """Return the facts about a cluster's binding, and whether the cluster would still match."""
     entry: JsonObject = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
     if binding.snapshot:
@@ -495,7 +499,7 @@ def _gap(loser: Scored, border: Scored) -> JsonObject:
     return {"toLastPicked": border.cluster, "decidedBy": "name", "difference": 0}
 
 
-def _reason(run: Schedule, standing: Standing, item: Mapping[str, Any]) -> str:
+def _reason(run: ScheduleResult, standing: ClusterTrace, item: Mapping[str, Any]) -> str:
     match standing.verdict:
         case "Picked" | "Kept":
             return ""
@@ -511,7 +515,7 @@ def _reason(run: Schedule, standing: Standing, item: Mapping[str, Any]) -> str:
             return NOT_LISTED
 
 
-def _loss(run: Schedule, standing: Standing) -> str:
+def _loss(run: ScheduleResult, standing: ClusterTrace) -> str:
     """Return why a cluster that no filter turned away loses its binding."""
     if standing.binding is None or not run.fleet.rows([standing.cluster]).any():
         return "it is no longer a member of the fleet"
@@ -537,7 +541,7 @@ def _distance(gap: Mapping[str, Any] | None) -> str:
     return f"{-gap['difference']} short of {gap['toLastPicked']} by {_KEY_NAMES[gap['decidedBy']]}"
 
 
-def _sentence(run: Schedule, standing: Standing, item: Mapping[str, Any]) -> str:
+def _sentence(run: ScheduleResult, standing: ClusterTrace, item: Mapping[str, Any]) -> str:
     keys, scores = _keys(standing), ""
     if run.request is not None and run.request.policy.placement_type is PlacementType.PICK_N:
         scores = f" with affinity {keys.affinity}"

@@ -16,7 +16,7 @@ from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequire
 from scorer.columns import BoolColumn, IntColumn, QuantityColumn, RowColumn, round_half_away
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 from scorer.properties import property_name_error
 from scorer.selectors import ClusterTerm, InvalidPolicyError, label_matches_row, match_labels, read_labels, read_term
 
@@ -54,7 +54,7 @@ class PreferredTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterAffinity:
+class ClusterAffinityPlugin:
     """The affinity part of one policy."""
 
     required: tuple[ClusterTerm, ...] = ()
@@ -76,7 +76,7 @@ class ClusterAffinity:
         """Count all as affinity mismatches."""
         return {Category.AFFINITY_MISMATCH: int(np.count_nonzero(rejected))}
 
-    def reject(self, cycle: Cycle, row: int) -> Rejection:
+    def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Name a failed check of each term, for up to three terms."""
         failures = [failures_of(term, cycle.fleet, row) for term in self.required]
         shown = " or ".join(str(found[0]) for found in failures[:3])
@@ -86,7 +86,7 @@ class ClusterAffinity:
             for term, found in zip(self.required, failures, strict=True)
             if len(found) == 1 and term.subjects.count(found[0].subject) == 1
         )
-        return Rejection(self.name, Category.AFFINITY_MISMATCH, shown + more, next(single, ""))
+        return FilterRejection(self.name, Category.AFFINITY_MISMATCH, shown + more, next(single, ""))
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
         """Add up the points of all preferred terms."""
@@ -97,7 +97,9 @@ class ClusterAffinity:
         return total
 
 
-def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bool, where: str) -> ClusterAffinity:
+def read_affinity(
+    affinity: ClusterAffinityModel | None, *, with_preferences: bool, where: str
+) -> ClusterAffinityPlugin:
     """Check the affinity of a policy.
 
     Args:
@@ -109,17 +111,17 @@ def read_affinity(affinity: ClusterAffinityModel | None, *, with_preferences: bo
         InvalidPolicyError: A part that the placement type uses cannot be evaluated.
     """
     if affinity is None:
-        return ClusterAffinity()
+        return ClusterAffinityPlugin()
     if (count := requirement_count(affinity)) > MOST_REQUIREMENTS:
         raise InvalidPolicyError(f"{where}: {too_many_requirements(count)}")
     terms = affinity.required.cluster_selector_terms if affinity.required else ()
     at = f"{where}.requiredDuringSchedulingIgnoredDuringExecution.clusterSelectorTerms"
     required = tuple(read_term(term, f"{at}[{index}]") for index, term in enumerate(terms))
     if not with_preferences:
-        return ClusterAffinity(required)
+        return ClusterAffinityPlugin(required)
     at = f"{where}.preferredDuringSchedulingIgnoredDuringExecution"
     preferred = [_read_preferred(term, index, f"{at}[{index}]") for index, term in enumerate(affinity.preferred)]
-    return ClusterAffinity(required, tuple(term for term in preferred if term.weight))
+    return ClusterAffinityPlugin(required, tuple(term for term in preferred if term.weight))
 
 
 def requirement_count(affinity: ClusterAffinityModel) -> int:
@@ -205,7 +207,7 @@ def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedRequirement:
     """One check that a cluster fails: the label or property, its value, and the value that would pass."""
 
     subject: str
@@ -216,7 +218,7 @@ class Failure:
         return f"{self.observed}, wanted {self.wanted}"
 
 
-def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[Failure]:
+def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[FailedRequirement]:
     """Return all checks of *term* that the cluster in *row* fails."""
     failures = [
         _label_failure(requirement, fleet.label(requirement.key).value(row))
@@ -237,14 +239,14 @@ def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[Failure]:
         else:
             observed = f"{requirement.name} {reading.text}"
         wanted = f"{requirement.name} {SYMBOLS[requirement.operator]} {requirement.wanted}"
-        failures.append(Failure(requirement.name, observed, wanted))
+        failures.append(FailedRequirement(requirement.name, observed, wanted))
     return failures
 
 
 SYMBOLS = {"Gt": ">", "Ge": "≥", "Lt": "<", "Le": "≤", "Eq": "=", "Ne": "≠"}
 
 
-def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> Failure:
+def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> FailedRequirement:
     has = f"{requirement.key}={value}" if value is not None else f"no label {requirement.key}"
     match requirement.operator:
         case "In":
@@ -255,4 +257,4 @@ def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> 
             wanted = f"label {requirement.key}"
         case _:
             wanted = f"no label {requirement.key}"
-    return Failure(requirement.key, has, wanted)
+    return FailedRequirement(requirement.key, has, wanted)

@@ -23,7 +23,7 @@ from scorer.fleet import (
     microseconds,
 )
 from scorer.framework.cycle import Cycle
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 
 _CATEGORY = {
     LEAVING: Category.CLUSTER_LEAVING,
@@ -51,7 +51,7 @@ class ClusterEligibility:
         counts = np.bincount(failures, minlength=UNHEALTHY + 1)
         return {category: int(counts[failure]) for failure, category in _CATEGORY.items() if counts[failure]}
 
-    def reject(self, cycle: Cycle, row: int) -> Rejection:
+    def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Name the first test that failed, with its numbers."""
         rejection = ineligibility(cycle.fleet, row, cycle.now)
         assert rejection is not None
@@ -63,7 +63,7 @@ def eligible(fleet: Fleet, now: datetime) -> BoolColumn:
     return fleet.eligibility.until >= microseconds(now)
 
 
-def ineligibility(fleet: Fleet, row: int, now: datetime) -> Rejection | None:
+def ineligibility(fleet: Fleet, row: int, now: datetime) -> FilterRejection | None:
     """Return why the cluster in *row* cannot be picked at *now*, None when it can."""
     failure = fleet.eligibility.failure_of(row, now)
     if failure == 0:
@@ -98,4 +98,4 @@ def ineligibility(fleet: Fleet, row: int, now: datetime) -> Rejection | None:
         age = f"for {format_duration(now - since)}" if since else "for an unknown time"
         message = f"Healthy is {healthy.status} {age}, limit {format_duration(fleet.limits.health)}"
         help_text = "the cluster being healthy again"
-    return Rejection(ClusterEligibility.name, _CATEGORY[failure], message, help_text)
+    return FilterRejection(ClusterEligibility.name, _CATEGORY[failure], message, help_text)

@@ -10,7 +10,7 @@ import numpy as np
 from scorer.columns import BoolColumn
 from scorer.fleet import NamespaceView
 from scorer.framework.cycle import Cycle
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class NamespaceAffinity:
         counts = {Category.NAMESPACE_DATA_MISSING: missing_data, Category.NAMESPACE_MISSING: missing}
         return {category: count for category, count in counts.items() if count}
 
-    def reject(self, cycle: Cycle, row: int) -> Rejection:
+    def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Say whether the list or the namespace is missing."""
         view = cycle.fleet.namespaces.value(row)
         if view is None or view[1] is None:
             message = "the cluster collects namespaces but has not reported any"
-            return Rejection(self.name, Category.NAMESPACE_DATA_MISSING, message)
+            return FilterRejection(self.name, Category.NAMESPACE_DATA_MISSING, message)
         message = f"namespace {cycle.namespace!r} does not exist on the cluster"
         help_text = f"namespace {cycle.namespace!r} existing there"
-        return Rejection(self.name, Category.NAMESPACE_MISSING, message, help_text)
+        return FilterRejection(self.name, Category.NAMESPACE_MISSING, message, help_text)

@@ -12,7 +12,7 @@ from scorer.api.cluster.member_cluster import Taint
 from scorer.api.placement.placement import Toleration
 from scorer.columns import BoolColumn
 from scorer.framework.cycle import Cycle
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class TaintToleration:
         """Count all as not tolerated."""
         return {Category.TAINT_NOT_TOLERATED: int(np.count_nonzero(rejected))}
 
-    def reject(self, cycle: Cycle, row: int) -> Rejection:
+    def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Name the first taint without a toleration."""
         taints = cycle.fleet.members[row].spec.taints
         texts = [format_taint(taint) for taint in taints if self.tolerating(taint) is None]
         single = f"a toleration for taint {texts[0]}" if len(set(texts)) == 1 else ""
-        return Rejection(self.name, Category.TAINT_NOT_TOLERATED, f"taint {texts[0]} not tolerated", single)
+        return FilterRejection(self.name, Category.TAINT_NOT_TOLERATED, f"taint {texts[0]} not tolerated", single)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -15,7 +15,7 @@ from scorer.api.placement.placement import TopologySpreadConstraint, WhenUnsatis
 from scorer.columns import BoolColumn, IntColumn, RowColumn
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 
 VIOLATION_POINTS = -1000
 """The points of a cluster that violates a ``ScheduleAnyway`` constraint, instead of its change of skew."""
@@ -103,7 +103,7 @@ class TopologySpread:
         """Count all as violations."""
         return {Category.TOPOLOGY_SPREAD_VIOLATED: int(np.count_nonzero(rejected))}
 
-    def reject(self, cycle: Cycle, row: int) -> Rejection:
+    def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Name the first hard constraint that would be violated, with its numbers."""
         broken = [constraint for constraint in self.constraints if not constraint.admits(cycle, row)]
         constraint = broken[0]
@@ -118,7 +118,7 @@ class TopologySpread:
             f" {worse}, maxSkew {constraint.max_skew}; fewest are in {constraint.key}={emptiest} ({low})"
         )
         single = f"maxSkew {worse} for {constraint.key}" if len(broken) == 1 else ""
-        return Rejection(self.name, Category.TOPOLOGY_SPREAD_VIOLATED, message, single)
+        return FilterRejection(self.name, Category.TOPOLOGY_SPREAD_VIOLATED, message, single)
 
 
 def domain_counts(fleet: Fleet, key: str, placed: BoolColumn) -> IntColumn:

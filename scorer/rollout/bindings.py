@@ -150,7 +150,7 @@ def is_rolling(binding: BindingView) -> bool:
     )
 
 
-class Readiness(NamedTuple):
+class BindingReadiness(NamedTuple):
     """Whether a binding is ready, and if not, after what time it becomes ready by itself; None: only by an event."""
 
     ready: bool
@@ -177,7 +177,7 @@ def has_diff_reported(binding: BindingView) -> bool:
     return DIFF_REPORTED in binding.conditions
 
 
-def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta) -> Readiness:
+def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta) -> BindingReadiness:
     """Say whether the binding counts as available: ``ready(b, now, U)`` of rollout.md 5.4.
 
     Where availability cannot be tracked, the binding is ready once it has been applied for longer than
@@ -185,17 +185,17 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
     to be further ahead than the period: a clock was wrong, and the wait would be as long as it was wrong.
     """
     if binding.status(DIFF_REPORTED) == TRUE:
-        return Readiness(ready=True, wait=timedelta())
+        return BindingReadiness(ready=True, wait=timedelta())
     available = binding.conditions.get(AVAILABLE)
     if not available or available.get("status") != TRUE:
-        return Readiness(ready=False, wait=None)
+        return BindingReadiness(ready=False, wait=None)
     since = available.get("lastTransitionTime")
     if available.get("reason") not in UNTRACKABLE_REASONS or not since:
-        return Readiness(ready=True, wait=timedelta())
+        return BindingReadiness(ready=True, wait=timedelta())
     age = now - parse_time(since)
     if abs(age) > unavailable_period:
-        return Readiness(ready=True, wait=timedelta())
-    return Readiness(ready=False, wait=unavailable_period - age)
+        return BindingReadiness(ready=True, wait=timedelta())
+    return BindingReadiness(ready=False, wait=unavailable_period - age)
 
 
 def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObject:

@@ -121,7 +121,7 @@ def describe(too_large: Sequence[TooLarge]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
+class StorableContent:
     """Content that can be stored.
 
     Args:
@@ -135,7 +135,7 @@ class Fitting:
 
 def fit_each(
     objects: Sequence[JsonObject], sizes: Sequence[int], before: Mapping[ObjectIdentity, JsonObject]
-) -> Fitting:
+) -> StorableContent:
     """Return the content of each object that fits into one object of the hub.
 
     Args:
@@ -155,7 +155,7 @@ def fit_each(
             fitting.append(kept)
         if kept != content:  # else it was stored before, by a release or a hub with another limit
             too_large.append(TooLarge(identity, size, kept is not None))
-    return Fitting(tuple(fitting), tuple(too_large))
+    return StorableContent(tuple(fitting), tuple(too_large))
 
 
 def _limit_of_work(count: int) -> int:
@@ -168,7 +168,7 @@ def fits_together(objects: Collection[JsonObject]) -> bool:
     return sum(map(stored_size, objects)) <= _limit_of_work(len(objects))
 
 
-def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, JsonObject]) -> Fitting | None:
+def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, JsonObject]) -> StorableContent | None:
     """Return the content of objects that fits into one Work together; None: not even the earlier content.
 
     Objects that shrink get their present content first, then those that grow least.
@@ -191,4 +191,4 @@ def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, 
         else:
             too_large[at] = TooLarge(object_identity(objects[at]), sizes[at], chosen[at] is not None)
     carried = tuple(content for content in chosen if content is not None)
-    return Fitting(carried, tuple(too_large[at] for at in sorted(too_large)))
+    return StorableContent(carried, tuple(too_large[at] for at in sorted(too_large)))

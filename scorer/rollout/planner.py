@@ -42,7 +42,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedClusters:
     """How many clusters the placement asks for.
 
     Args:
@@ -54,7 +54,7 @@ class Wanted:
     number: int | None = None
 
     @classmethod
-    def of(cls, policy: Mapping[str, Any] | None) -> "Wanted":
+    def of(cls, policy: Mapping[str, Any] | None) -> "RequestedClusters":
         """Read ``spec.policy``; none at all means PickAll.
 
         Raises:
@@ -80,7 +80,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RollingUpdateLimits:
     """``strategy.rollingUpdate`` with its defaults."""
 
     max_unavailable: int | str = DEFAULT_MAX_UNAVAILABLE
@@ -88,7 +88,7 @@ class Limits:
     unavailable_period: timedelta = timedelta(seconds=DEFAULT_UNAVAILABLE_PERIOD_SECONDS)
 
     @classmethod
-    def of(cls, strategy: Mapping[str, Any] | None) -> "Limits":
+    def of(cls, strategy: Mapping[str, Any] | None) -> "RollingUpdateLimits":
         """Read ``spec.strategy``; fields that are absent or null take their defaults.
 
         Raises:
@@ -138,7 +138,7 @@ class RolloutError:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class RollingUpdateBudget:
     """The numbers of rollout.md 7.3.
 
     Args:
@@ -188,13 +188,13 @@ class RolloutPlan:
     up_to_date: tuple[BindingView, ...] = ()
     unready: tuple[BindingView, ...] = ()
     waiting: tuple[BindingView, ...] = ()
-    budget: Budget = Budget()
+    budget: RollingUpdateBudget = RollingUpdateBudget()
     requeue_after: timedelta | None = None
     error: RolloutError | None = None
 
 
 def plan_rollout(
-    wanted: Wanted,
+    wanted: RequestedClusters,
     strategy: Mapping[str, Any] | None,
     bindings: Iterable[BindingView],
     latest_snapshot: str | None,
@@ -230,7 +230,7 @@ def plan_rollout(
     if latest_snapshot is None:
         return RolloutPlan(Action.NO_SNAPSHOT)
     try:
-        limits = Limits.of(strategy)
+        limits = RollingUpdateLimits.of(strategy)
     except ValueError as error:
         return _broken(Invariant.INVALID_STRATEGY, f"spec.strategy.rollingUpdate: {error}")
     classes = _classify(ordered, latest_snapshot, now, limits.unavailable_period, overrides, held)
@@ -388,11 +388,11 @@ def _classify(
     return classes
 
 
-def _budget(classes: _Classes, wanted: Wanted, limits: Limits) -> Budget:
+def _budget(classes: _Classes, wanted: RequestedClusters, limits: RollingUpdateLimits) -> RollingUpdateBudget:
     target = wanted.target(classes.targeted)
     lowest = target - scaled_up(limits.max_unavailable, target)
     highest = target + scaled_up(limits.max_surge, target)
-    return Budget(
+    return RollingUpdateBudget(
         target=target,
         ready=classes.ready,
         can_be_ready=classes.can_be_ready,

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from scorer.api.meta import JsonObject
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.selection.selector import Selection, SelectionError
+from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.resources import SnapshotGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class ClusterWait:
     """Why a cluster may not be touched now.
 
     Args:
@@ -28,7 +28,7 @@ def _no_overrides(_group: SnapshotGroup) -> Mapping[str, Overrides]:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class StagedUpdateFacts:
     """The hub around a run, at one moment. All documents are raw, and of the run's family and namespace.
 
     Args:
@@ -56,6 +56,6 @@ class Facts:
     groups: Sequence[SnapshotGroup] = ()
     requests: Mapping[str, JsonObject] = field(default_factory=dict)
     runs: Sequence[JsonObject] = ()
-    waits: Mapping[str, Wait] = field(default_factory=dict)
-    selection: Selection | SelectionError | None = None
+    waits: Mapping[str, ClusterWait] = field(default_factory=dict)
+    selection: Selection | InvalidSelection | None = None
     overrides: Callable[[SnapshotGroup], Mapping[str, Overrides]] = _no_overrides

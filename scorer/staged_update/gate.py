@@ -14,9 +14,9 @@ from scorer.api.placement.staged_update import (
     ClusterStagedUpdateRun,
     ClusterUpdatingStatus,
     RunState,
-    Stage,
-    StageStatus,
+    StageConfig,
     StageTaskType,
+    StageUpdatingStatus,
 )
 from scorer.api.values.duration import parse_wait_time
 from scorer.api.values.int_or_percent import scaled_down
@@ -76,7 +76,9 @@ def staged_turn(
     return _in_stage(run, stage, detail, promised)
 
 
-def _behind(run: ClusterStagedUpdateRun, earlier: StageStatus, detail: dict[str, str], now: datetime) -> MemberAnswer:
+def _behind(
+    run: ClusterStagedUpdateRun, earlier: StageUpdatingStatus, detail: dict[str, str], now: datetime
+) -> MemberAnswer:
     """Say why an earlier stage is not over: its clusters, or a task after them."""
     name, before = run.metadata.name, earlier.stage_name
     detail = {**detail, "waitsForStage": before}
@@ -93,7 +95,7 @@ def _behind(run: ClusterStagedUpdateRun, earlier: StageStatus, detail: dict[str,
 
 
 def _in_stage(
-    run: ClusterStagedUpdateRun, stage: StageStatus, detail: dict[str, str], promised: Collection[str]
+    run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, detail: dict[str, str], promised: Collection[str]
 ) -> MemberAnswer:
     name, where = run.metadata.name, stage.stage_name
     for task in stage.before_stage_task_status:
@@ -119,7 +121,7 @@ def _approval(request: str, when: str, detail: dict[str, str]) -> MemberAnswer:
     return MemberAnswer(MemberReason.WAITING_FOR_APPROVAL, message, {**detail, **found})
 
 
-def _remaining(run: ClusterStagedUpdateRun, stage: StageStatus, now: datetime) -> timedelta:
+def _remaining(run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, now: datetime) -> timedelta:
     """Return how long the wait after a stage still takes; it began when the stage had updated all its clusters.
 
     A wait that cannot be read, or that is too long to compute, does not end by itself: `_LONGEST_WAIT`.
@@ -135,24 +137,24 @@ def _remaining(run: ClusterStagedUpdateRun, stage: StageStatus, now: datetime) -
         return _LONGEST_WAIT
 
 
-def _planned(run: ClusterStagedUpdateRun, name: str) -> Stage | None:
+def _planned(run: ClusterStagedUpdateRun, name: str) -> StageConfig | None:
     strategy = run.status.staged_update_strategy_snapshot
     return next((stage for stage in strategy.stages if stage.name == name), None) if strategy is not None else None
 
 
-def _at_once(stage: Stage, total: int) -> int:
+def _at_once(stage: StageConfig, total: int) -> int:
     try:
         return scaled_down(stage.max_concurrency, total)
     except ValueError:
         return 1
 
 
-def _stages(run: ClusterStagedUpdateRun) -> Sequence[StageStatus]:
+def _stages(run: ClusterStagedUpdateRun) -> Sequence[StageUpdatingStatus]:
     last = run.status.deletion_stage_status
     return (*run.status.stages_status, *([last] if last is not None else ()))
 
 
-def _entry(stage: StageStatus, cluster: str) -> ClusterUpdatingStatus | None:
+def _entry(stage: StageUpdatingStatus, cluster: str) -> ClusterUpdatingStatus | None:
     return next((entry for entry in stage.clusters if entry.cluster_name == cluster), None)
 
 

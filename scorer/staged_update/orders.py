@@ -24,14 +24,14 @@ from scorer.api.unstructured.documents import (
     text_at,
 )
 from scorer.staged_update.approval.requests import ACCEPTED, APPROVED
-from scorer.staged_update.phase import RunPhase, RunWait, Situation, WaitKind, stages_of
+from scorer.staged_update.phase import RunPhase, RunSituation, RunWait, RunWaitKind, stages_of
 from scorer.staged_update.record import REQUEST_APPROVED, stage_name, status, tasks_of
 
 APPROVED_BY_USER: Final = "ApprovedByUser"
 _LONGEST_MESSAGE: Final = 32768
 
 
-class OrderRefusedError(Exception):
+class RunOrderRefusedError(Exception):
     """A run cannot do what it is ordered to; the message says why."""
 
 
@@ -70,11 +70,11 @@ class WantedRun:
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 
-def order_start(run: JsonObject, found: Situation, wanted: WantedRun) -> RunState | None:
+def order_start(run: JsonObject, found: RunSituation, wanted: WantedRun) -> RunState | None:
     """Return the state that starts a run which is there already; None: it has it.
 
     Raises:
-        OrderRefusedError: The run is over, or another one than is wanted.
+        RunOrderRefusedError: The run is over, or another one than is wanted.
     """
     for field, text in (
         ("placementName", wanted.placement),
@@ -84,43 +84,43 @@ def order_start(run: JsonObject, found: Situation, wanted: WantedRun) -> RunStat
         own = text_at(spec_of(run), field)
         if text and text != own:
             what = f"spec.{field} is {own[:255]!r} and not {text[:255]!r}"
-            raise OrderRefusedError(f"run {wanted.name} is there already, and its {what}; choose another name")
+            raise RunOrderRefusedError(f"run {wanted.name} is there already, and its {what}; choose another name")
     _check_not_over(run, found, "choose another name")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if wanted.state is RunState.INITIALIZE and state != RunState.INITIALIZE:
-        raise OrderRefusedError(f"run {wanted.name} has been started: it cannot go back to its initialisation")
+        raise RunOrderRefusedError(f"run {wanted.name} has been started: it cannot go back to its initialisation")
     return None if state == wanted.state else wanted.state
 
 
-def order_stop(run: JsonObject, found: Situation) -> RunState | None:
+def order_stop(run: JsonObject, found: RunSituation) -> RunState | None:
     """Return the state that stops a run; None: it has it.
 
     Raises:
-        OrderRefusedError: The run is over, or has not been started.
+        RunOrderRefusedError: The run is over, or has not been started.
     """
     _check_not_over(run, found, "there is nothing to stop")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if state == RunState.INITIALIZE:
-        raise OrderRefusedError(f"run {name_of(run)} has not been started: there is nothing to stop")
+        raise RunOrderRefusedError(f"run {name_of(run)} has not been started: there is nothing to stop")
     return None if state == RunState.STOP else RunState.STOP
 
 
-def order_resume(run: JsonObject, found: Situation) -> RunState | None:
+def order_resume(run: JsonObject, found: RunSituation) -> RunState | None:
     """Return the state that lets a stopped run go on; None: it has it.
 
     Raises:
-        OrderRefusedError: The run is over, or has not been started.
+        RunOrderRefusedError: The run is over, or has not been started.
     """
     _check_not_over(run, found, "there is nothing to resume")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if state == RunState.INITIALIZE:
-        raise OrderRefusedError(f"run {name_of(run)} has not been started, so it is not stopped: start it")
+        raise RunOrderRefusedError(f"run {name_of(run)} has not been started, so it is not stopped: start it")
     return None if state == RunState.RUN else RunState.RUN
 
 
-def _check_not_over(run: JsonObject, found: Situation, advice: str) -> None:
+def _check_not_over(run: JsonObject, found: RunSituation, advice: str) -> None:
     if found.is_over:
-        raise OrderRefusedError(f"run {name_of(run)} is over ({found.phase}): {advice}")
+        raise RunOrderRefusedError(f"run {name_of(run)} is over ({found.phase}): {advice}")
 
 
 def state_patch(state: RunState) -> JsonObject:
@@ -133,15 +133,15 @@ def rejection_patch(request: str, why: str) -> JsonObject:
     """Return the merge patch of a run by which an approval is refused: the run stops.
 
     Raises:
-        OrderRefusedError: No reason is given.
+        RunOrderRefusedError: No reason is given.
     """
     if not why.strip():
-        raise OrderRefusedError("the reason is empty: say why the request is rejected")
+        raise RunOrderRefusedError("the reason is empty: say why the request is rejected")
     annotations = {REJECTED: f"{request}: {why.strip()}"}
     return {"metadata": {"annotations": annotations}, "spec": {"state": str(RunState.STOP)}}
 
 
-def open_approval(run: JsonObject, found: Situation, *, stage: str = "", request: str = "") -> RunWait:
+def open_approval(run: JsonObject, found: RunSituation, *, stage: str = "", request: str = "") -> RunWait:
     """Return the approval that a run waits for.
 
     Args:
@@ -151,26 +151,26 @@ def open_approval(run: JsonObject, found: Situation, *, stage: str = "", request
         request: The name of the request that is meant; empty: whichever is open.
 
     Raises:
-        OrderRefusedError: It waits for none, or for several.
+        RunOrderRefusedError: It waits for none, or for several.
     """
-    asked = [wait for wait in found.waits if wait.kind is WaitKind.APPROVAL]
+    asked = [wait for wait in found.waits if wait.kind is RunWaitKind.APPROVAL]
     waits = [wait for wait in asked if stage in ("", wait.stage) and request in ("", wait.request)]
     if len(waits) > 1:
         named = ", ".join(wait.request for wait in waits)
-        raise OrderRefusedError(f"run {name_of(run)} waits for several approvals: {named}; say which")
+        raise RunOrderRefusedError(f"run {name_of(run)} waits for several approvals: {named}; say which")
     if waits:
         return waits[0]
-    raise OrderRefusedError(_why_none(run, found, asked, stage))
+    raise RunOrderRefusedError(_why_none(run, found, asked, stage))
 
 
-def _why_none(run: JsonObject, found: Situation, asked: list[RunWait], stage: str) -> str:
+def _why_none(run: JsonObject, found: RunSituation, asked: list[RunWait], stage: str) -> str:
     name = name_of(run)
     known = [stage_name(each) for each in stages_of(run)]
     if stage and known and stage not in known:
         return f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(known)}"
     if asked:
         return f"run {name} waits for another approval: {', '.join(wait.request for wait in asked)}"
-    if any(wait.kind is WaitKind.STATE for wait in found.waits):
+    if any(wait.kind is RunWaitKind.STATE for wait in found.waits):
         return f"run {name} waits for no approval now, but for {found.waits[0].message}"
     word = "is over" if found.is_over else "does not wait for an approval"
     detail = f"{found.phase}: {found.message}" if found.message else found.phase
@@ -211,12 +211,12 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
     return [*(each for each in conditions_of(request) if each.get("type") != APPROVED), made]
 
 
-def answer_words(run: JsonObject, found: Situation, wait: RunWait) -> list[str]:
+def answer_words(run: JsonObject, found: RunSituation, wait: RunWait) -> list[str]:
     """Return the words of the harbormaster command that answers what a run waits for; none: no command does."""
     if not wait.needs_person:
         return []
     name, namespace = name_of(run), namespace_of(run)
-    if wait.kind is WaitKind.APPROVAL:
+    if wait.kind is RunWaitKind.APPROVAL:
         words = ["approve", name, "--stage", wait.stage]
     else:
         words = ["run", "start" if found.phase is RunPhase.INITIALIZED else "resume", name]

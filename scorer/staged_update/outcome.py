@@ -72,7 +72,7 @@ Action = Update | Remove | Ask | Discard | Accept
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StagedUpdateStep:
     """What one pass of a run comes to. Carried out in this order; a process may end between any two writes.
 
     Args:
@@ -96,7 +96,7 @@ class Step:
     events: tuple[Event, ...] = ()
 
 
-class Cause(StrEnum):
+class RunFailureCause(StrEnum):
     """What ends a run for good. The values are stable: programs compare them."""
 
     PLACEMENT_NOT_FOUND = "placement-not-found"
@@ -137,7 +137,7 @@ class RunFailedError(Exception):
         message: For people: which object or field, and its value.
     """
 
-    def __init__(self, cause: Cause, message: str) -> None:
+    def __init__(self, cause: RunFailureCause, message: str) -> None:
         super().__init__(message)
         self.cause = cause
 

@@ -64,7 +64,7 @@ OVER: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.SUCCEEDED})
 """Nothing ever happens to such a run again."""
 
 
-class WaitKind(StrEnum):
+class RunWaitKind(StrEnum):
     """What a run waits for."""
 
     STATE = "State"
@@ -93,7 +93,7 @@ class RunWait:
         message: For people: what comes after "waits for".
     """
 
-    kind: WaitKind
+    kind: RunWaitKind
     stage: str = ""
     cluster: str = ""
     request: str = ""
@@ -106,11 +106,11 @@ class RunWait:
     @property
     def needs_person(self) -> bool:
         """Say whether nothing happens until somebody acts."""
-        return self.kind in (WaitKind.STATE, WaitKind.APPROVAL) and not self.answered and not self.analysed
+        return self.kind in (RunWaitKind.STATE, RunWaitKind.APPROVAL) and not self.answered and not self.analysed
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class RunSituation:
     """Where a run stands.
 
     Args:
@@ -136,7 +136,7 @@ class Situation:
         return any(wait.needs_person for wait in self.waits)
 
 
-def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime) -> Situation:
+def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime) -> RunSituation:
     """Say where a run stands.
 
     Args:
@@ -147,15 +147,15 @@ def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime)
     found, stage = status_of(run), current_stage(run)
     phase = _phase(found, _state(run), caught_up=_is_caught_up(run))
     if phase in OVER or phase is RunPhase.INITIALIZING:
-        return Situation(phase, stage_name(stage), message=_message(found))
+        return RunSituation(phase, stage_name(stage), message=_message(found))
     if phase in (RunPhase.INITIALIZED, RunPhase.STOPPED):
         began = since(found, INITIALIZED if phase is RunPhase.INITIALIZED else PROGRESSING)
         word = "start" if phase is RunPhase.INITIALIZED else "resume"
-        wait = RunWait(WaitKind.STATE, since=began, message=f"somebody to {word} it")
-        return Situation(phase, stage_name(stage), (wait,), _message(found))
+        wait = RunWait(RunWaitKind.STATE, since=began, message=f"somebody to {word} it")
+        return RunSituation(phase, stage_name(stage), (wait,), _message(found))
     own = {name_of(request): request for request in requests_of(run, requests)}
     waits = (*_tasks(found, stage, own, now), *_clusters(stage, stopping=phase is RunPhase.STOPPING))
-    return Situation(phase, stage_name(stage), waits, _message(found))
+    return RunSituation(phase, stage_name(stage), waits, _message(found))
 
 
 def stages_of(run: JsonObject) -> list[JsonObject]:
@@ -237,7 +237,7 @@ def _approval(stage: JsonObject, task: JsonObject, requests: Mapping[str, JsonOb
     if not answered and (progress := progress_of(request)):
         message += f": {progress}"
     return RunWait(
-        WaitKind.APPROVAL,
+        RunWaitKind.APPROVAL,
         stage_name(stage),
         request=name,
         since=since(task, REQUEST_CREATED),
@@ -254,7 +254,7 @@ def _timed_wait(found: JsonObject, stage: JsonObject, task: JsonObject, now: dat
     until = _end(began, _wait_time(found, name))
     if until is None or until > now:
         yield RunWait(
-            WaitKind.TIMED_WAIT, name, since=began, until=until, message=f"the end of the wait after stage {name}"
+            RunWaitKind.TIMED_WAIT, name, since=began, until=until, message=f"the end of the wait after stage {name}"
         )
 
 
@@ -284,10 +284,10 @@ def _clusters(stage: JsonObject, *, stopping: bool) -> Iterator[RunWait]:
         cluster, began = cluster_name(entry), since(entry, STARTED)
         if status(entry, STARTED) == TRUE:
             message = f"removal from cluster {cluster}" if name == DELETE_STAGE else f"cluster {cluster}"
-            yield RunWait(WaitKind.CLUSTER, name, cluster, since=began, message=f"{message}: {_started(entry)}")
+            yield RunWait(RunWaitKind.CLUSTER, name, cluster, since=began, message=f"{message}: {_started(entry)}")
         elif status(entry, STARTED) == FALSE and not stopping:
             why = text_at(condition(entry, STARTED), "message")
-            yield RunWait(WaitKind.HELD, name, cluster, since=began, message=f"cluster {cluster}: {why}")
+            yield RunWait(RunWaitKind.HELD, name, cluster, since=began, message=f"cluster {cluster}: {why}")
 
 
 def _started(entry: JsonObject) -> str:

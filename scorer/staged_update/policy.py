@@ -17,7 +17,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import ANALYSIS, CLUSTER_DEADLINE, MAX_FAILURES, ON_FAILURE
 from scorer.api.unstructured.documents import annotation, annotations_of
 from scorer.api.values.duration import parse_wait_time
-from scorer.staged_update.outcome import Cause, RunFailedError
+from scorer.staged_update.outcome import RunFailedError, RunFailureCause
 
 COPIED: Final = (ON_FAILURE, MAX_FAILURES, CLUSTER_DEADLINE, ANALYSIS)
 """The annotations that a run takes over from its strategy."""
@@ -73,7 +73,7 @@ def policy_of(run: JsonObject) -> FailurePolicy | None:
         return None
     for key, text in texts.items():
         if problem := annotation_problem(key, text):
-            raise RunFailedError(Cause.FAILURE_POLICY_INVALID, f"annotation {key}: {problem}")
+            raise RunFailedError(RunFailureCause.FAILURE_POLICY_INVALID, f"annotation {key}: {problem}")
     return FailurePolicy(
         OnFailure(texts.get(ON_FAILURE, OnFailure.STOP)),
         int(texts.get(MAX_FAILURES, "0")),

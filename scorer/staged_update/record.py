@@ -16,7 +16,7 @@ from scorer.api.conditions import ConditionStatus, make_condition
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.placement.staged_update import UpdateStrategySpec
 from scorer.api.unstructured.documents import dict_at, dicts_at, generation_of, list_at, status_of, text_at
-from scorer.staged_update.outcome import Cause, RunFailedError
+from scorer.staged_update.outcome import RunFailedError, RunFailureCause
 
 INITIALIZED: Final = "Initialized"
 PROGRESSING: Final = "Progressing"
@@ -29,7 +29,7 @@ WAIT_ELAPSED: Final = "WaitTimeElapsed"
 _LONGEST_MESSAGE: Final = 1024
 
 
-class Record:
+class StagedUpdateRecord:
     """The status of a run.
 
     Args:
@@ -84,7 +84,7 @@ class Record:
             return UpdateStrategySpec.read(dict_at(self.status, "stagedUpdateStrategySnapshot"))
         except ValidationError as error:
             message = "status.stagedUpdateStrategySnapshot is not as the run has written it"
-            raise RunFailedError(Cause.RECORD_CONTRADICTS_ITSELF, message) from error
+            raise RunFailedError(RunFailureCause.RECORD_CONTRADICTS_ITSELF, message) from error
 
     def put(self, owner: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str = "") -> None:
         """Set a condition; its time changes only with its status."""

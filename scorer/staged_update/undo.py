@@ -10,8 +10,8 @@ from scorer.api.conditions import TRUE
 from scorer.api.meta import JsonObject
 from scorer.api.names import PREVIOUS_INDEX, ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, dicts_at, name_of, status_of, text_at
-from scorer.staged_update.orders import OrderRefusedError, index_used
-from scorer.staged_update.phase import RunPhase, Situation
+from scorer.staged_update.orders import RunOrderRefusedError, index_used
+from scorer.staged_update.phase import RunPhase, RunSituation
 from scorer.staged_update.record import STARTED, SUCCEEDED, clusters_of, condition, is_final, status
 from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run
 
@@ -20,7 +20,7 @@ _MOST_NAMED: Final = 5
 
 def undo(
     run: JsonObject,
-    found: Situation,
+    found: RunSituation,
     runs: Iterable[JsonObject],
     retained: Collection[int],
     *,
@@ -36,15 +36,15 @@ def undo(
         force: Take back what newer runs have changed as well.
 
     Raises:
-        OrderRefusedError: There is nothing to undo, or nowhere to go back to.
+        RunOrderRefusedError: There is nothing to undo, or nowhere to go back to.
     """
     name, others = name_of(run), list(runs)
     if not changed_clusters(dicts_at(status_of(run), "stagesStatus")):
-        raise OrderRefusedError(f"run {name} has changed no cluster, so there is nothing to undo")
+        raise RunOrderRefusedError(f"run {name} has changed no cluster, so there is nothing to undo")
     if not found.is_over and found.phase is not RunPhase.STOPPED:
-        raise OrderRefusedError(f"run {name} is not over ({found.phase}): stop it first")
+        raise RunOrderRefusedError(f"run {name} is not over ({found.phase}): stop it first")
     if known := _undone_by(run, others):
-        raise OrderRefusedError(f"run {known} takes back run {name} already")
+        raise RunOrderRefusedError(f"run {known} takes back run {name} already")
     if not force:
         _check_newest(run, others)
     index = undo_index(run, retained)
@@ -57,7 +57,7 @@ def undo_index(run: JsonObject, retained: Collection[int]) -> str:
     It is the one that most clusters had before, which the run has noted when it was initialised: it is not guessed.
 
     Raises:
-        OrderRefusedError: There is none, or it is not retained any more.
+        RunOrderRefusedError: There is none, or it is not retained any more.
     """
     noted, there = previous_index(run), sorted(retained)
     if noted in {str(index) for index in there}:
@@ -68,7 +68,7 @@ def undo_index(run: JsonObject, retained: Collection[int]) -> str:
         message = f"its clusters had no resource snapshot before other than {index_used(run)}: nothing to go back to"
     else:
         message = f"it has no annotation {PREVIOUS_INDEX}, so what its clusters had before is not known"
-    raise OrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
+    raise RunOrderRefusedError(f"run {name_of(run)} cannot be undone: {message}; {_choices(there)}")
 
 
 def _choices(there: Sequence[int]) -> str:
@@ -76,13 +76,13 @@ def _choices(there: Sequence[int]) -> str:
 
 
 def _check_newest(run: JsonObject, others: Iterable[JsonObject]) -> None:
-    """Raise `OrderRefusedError` where newer runs would be taken back with a run: its clusters have their content."""
+    """Raise `RunOrderRefusedError` where newer runs would be taken back with a run: its clusters have their content."""
     newer = _newer(run, others)
     if not newer:
         return
     named = ", ".join(newer[:_MOST_NAMED]) + (f" and {len(newer) - _MOST_NAMED} more" if newer[_MOST_NAMED:] else "")
     message = f"the placement has been changed since by {named}, and that would be taken back as well"
-    raise OrderRefusedError(f"run {name_of(run)} is not the newest: {message}; with --force it is")
+    raise RunOrderRefusedError(f"run {name_of(run)} is not the newest: {message}; with --force it is")
 
 
 def _newer(run: JsonObject, others: Iterable[JsonObject]) -> list[str]:

@@ -11,7 +11,7 @@ from scorer.api.conditions import merge_conditions
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import conditions_of, name_of, text_at
 from scorer.api.upgrade.fields import LONGEST_NAME, NodeImageSelection, UpgradeState
-from scorer.api.upgrade.run import MOST_SKIP_TARGETS, ClusterUpgradeRun, RunState, SkipTarget
+from scorer.api.upgrade.run import MOST_SKIP_TARGETS, ClusterUpgradeRun, SkipTarget, UpgradeRunState
 from scorer.upgrade.evaluation.gates import APPROVED, REJECTED
 from scorer.upgrade.state.record import OVER, STOPPED
 from scorer.upgrade.versions.images import UNLISTED, selection_of
@@ -19,7 +19,7 @@ from scorer.upgrade.versions.images import UNLISTED, selection_of
 _RETRY: Final = "-retry"
 
 
-class OrderRefusedError(Exception):
+class UpgradeOrderRefusedError(Exception):
     """A run or a gate cannot do what is ordered; the message says why."""
 
 
@@ -31,54 +31,58 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
         token: One that the run has not seen, for a restart.
 
     Raises:
-        OrderRefusedError: It is over, or is being stopped, also if it has not noticed that yet: a start would take the
-            stop back unseen (C-39).
+        UpgradeOrderRefusedError: It is over, or is being stopped, also if it has not noticed that yet: a start would
+            take the stop back unseen (C-39).
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
-        raise OrderRefusedError(f"run {name} is {state.value}: make another one, or harbormaster upgrade retry {name}")
+        raise UpgradeOrderRefusedError(
+            f"run {name} is {state.value}: make another one, or harbormaster upgrade retry {name}"
+        )
     if state is UpgradeState.STOPPING:
-        raise OrderRefusedError(f"run {name} is being stopped: start it again when nothing is in flight any more")
+        raise UpgradeOrderRefusedError(
+            f"run {name} is being stopped: start it again when nothing is in flight any more"
+        )
     if state in STOPPED:
-        return {"spec": {"state": RunState.RUN.value, "restartToken": token}}
-    if run.spec.state is RunState.STOP and run.status.start_time is not None:
+        return {"spec": {"state": UpgradeRunState.RUN.value, "restartToken": token}}
+    if run.spec.state is UpgradeRunState.STOP and run.status.start_time is not None:
         why = f"is told to stop, and is still {state.value}: it can be started again once it is Stopped or Failed"
-        raise OrderRefusedError(f"run {name} {why}")
-    return None if run.spec.state is RunState.RUN else {"spec": {"state": RunState.RUN.value}}
+        raise UpgradeOrderRefusedError(f"run {name} {why}")
+    return None if run.spec.state is UpgradeRunState.RUN else {"spec": {"state": UpgradeRunState.RUN.value}}
 
 
 def order_stop(run: ClusterUpgradeRun) -> JsonObject | None:
     """Return the patch that stops a run; None: it is stopped, or being stopped.
 
     Raises:
-        OrderRefusedError: It has not started, or is over.
+        UpgradeOrderRefusedError: It has not started, or is over.
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
-        raise OrderRefusedError(f"run {name} is {state.value}")
+        raise UpgradeOrderRefusedError(f"run {name} is {state.value}")
     if run.status.start_time is None:
-        raise OrderRefusedError(f"run {name} has not started")
-    if run.spec.state is RunState.STOP or state in STOPPED or state is UpgradeState.STOPPING:
+        raise UpgradeOrderRefusedError(f"run {name} has not started")
+    if run.spec.state is UpgradeRunState.STOP or state in STOPPED or state is UpgradeState.STOPPING:
         return None
-    return {"spec": {"state": RunState.STOP.value}}
+    return {"spec": {"state": UpgradeRunState.STOP.value}}
 
 
 def order_skip(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> JsonObject:
     """Return the patch that skips parts of a run; what is there already is kept, as the list only grows.
 
     Raises:
-        OrderRefusedError: The run is over, has no such part, or the list is full.
+        UpgradeOrderRefusedError: The run is over, has no such part, or the list is full.
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
-        raise OrderRefusedError(f"run {name} is {state.value}")
+        raise UpgradeOrderRefusedError(f"run {name} is {state.value}")
     known = set(parts_of(run))
     for target in targets:
         if known and (target.type.value, target.name) not in known:
-            raise OrderRefusedError(f"run {name} has no {target.type.value} {target.name[:64]!r}")
+            raise UpgradeOrderRefusedError(f"run {name} has no {target.type.value} {target.name[:64]!r}")
     wanted = (*run.spec.skip_targets, *targets)
     if len(wanted) > MOST_SKIP_TARGETS:
-        raise OrderRefusedError(f"run {name} can have at most {MOST_SKIP_TARGETS} skip targets")
+        raise UpgradeOrderRefusedError(f"run {name} can have at most {MOST_SKIP_TARGETS} skip targets")
     return {"spec": {"skipTargets": [{"type": each.type.value, "name": each.name} for each in wanted]}}
 
 
@@ -103,11 +107,13 @@ def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
         name: Of the new run; empty: that of the other one with ``-retry``.
 
     Raises:
-        OrderRefusedError: It is going on, or has never started.
+        UpgradeOrderRefusedError: It is going on, or has never started.
     """
     status = run.status
     if status.start_time is None or (status.state not in OVER and status.state not in STOPPED):
-        raise OrderRefusedError(f"run {run.metadata.name} is {status.state.value}: only what has ended is tried again")
+        raise UpgradeOrderRefusedError(
+            f"run {run.metadata.name} is {status.state.value}: only what has ended is tried again"
+        )
     upgrade: JsonObject = {"type": run.spec.upgrade.type.value}
     if status.resolved.kubernetes_version:
         upgrade["kubernetesVersion"] = status.resolved.kubernetes_version
@@ -116,7 +122,7 @@ def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
     spec = run.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     for left_out in ("restartToken", "skipTargets", "strategyRef", "strategy"):
         spec.pop(left_out, None)
-    spec |= {"state": RunState.INITIALIZE.value, "upgrade": upgrade}
+    spec |= {"state": UpgradeRunState.INITIALIZE.value, "upgrade": upgrade}
     if run.spec.strategy_ref is not None or run.spec.strategy is not None:
         snapshot = status.strategy_snapshot
         if snapshot is not None:
@@ -157,14 +163,16 @@ def order_answer(
         approve: Whether it is approved; else it is rejected.
 
     Raises:
-        OrderRefusedError: It does not wait for an answer.
+        UpgradeOrderRefusedError: It does not wait for an answer.
     """
     name, state = name_of(gate), text_at(gate, "status", "state")
     known = next((each for each in conditions_of(gate) if each.get("type") == APPROVED), {})
     if approve and (known.get("status") == "True" or state == UpgradeState.COMPLETED):
         return None
     if state != UpgradeState.PENDING:
-        raise OrderRefusedError(f"gate {name} is {state or 'not open yet'}: only one that is Pending is answered")
+        raise UpgradeOrderRefusedError(
+            f"gate {name} is {state or 'not open yet'}: only one that is Pending is answered"
+        )
     said = {
         "type": APPROVED,
         "status": "True" if approve else "False",

@@ -15,7 +15,7 @@ from scorer.api.unstructured.documents import generation_of, is_deleting, metada
 from scorer.fleet import Fleet
 from scorer.rollout.bindings import AVAILABLE, BindingView, views
 from scorer.rollout.removal.eviction import Eviction, EvictionReason, judge_eviction
-from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
+from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
 
 CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule")
 """The taint that ``kubectl fleet drain`` puts on a member cluster."""
@@ -44,20 +44,20 @@ class Changed:
     state: HubState
     evictions: Mapping[tuple[str, str], Sequence[Evicted]]
     fleet: Mapping[str, Sequence[str]]
-    content: Mapping[Identity, JsonObject | None]
+    content: Mapping[ObjectKey, JsonObject | None]
 
 
-def apply_changes(state: HubState, changes: Changes) -> Changed:
+def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     """Return *state* after *changes*; names in them that do not exist on the hub are ignored."""
     fleet, report = _fleet_after(state, changes)
-    content: dict[Identity, JsonObject | None] = {}
-    given: dict[str, dict[Identity, JsonObject]] = {}
+    content: dict[ObjectKey, JsonObject | None] = {}
+    given: dict[str, dict[ObjectKey, JsonObject]] = {}
     for document in changes.objects:
         if (name := FIELDS.get(group_kind(document))) is not None:
             given.setdefault(name, {})[identity_of(document)] = document
         else:
             content[identity_of(document)] = document
-    gone: dict[str, set[Identity]] = {}
+    gone: dict[str, set[ObjectKey]] = {}
     for identity in changes.deleted:
         if (name := FIELDS.get((identity.group, identity.kind))) is not None:
             gone.setdefault(name, set()).add(identity)
@@ -75,7 +75,7 @@ def apply_changes(state: HubState, changes: Changes) -> Changed:
     return Changed(after, evictions, report, content)
 
 
-def _fleet_after(state: HubState, changes: Changes) -> tuple[Fleet, Mapping[str, Sequence[str]]]:
+def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, Mapping[str, Sequence[str]]]:
     before = state.fleet
     members = {member.metadata.name: member for member in changes.members}
     report = {
@@ -110,7 +110,7 @@ def _cordoned(member: MemberCluster) -> MemberCluster:
 
 
 def _overlaid(
-    documents: Iterable[JsonObject], given: Mapping[Identity, JsonObject], gone: set[Identity], state: HubState
+    documents: Iterable[JsonObject], given: Mapping[ObjectKey, JsonObject], gone: set[ObjectKey], state: HubState
 ) -> list[JsonObject]:
     """Return *documents* with those *given* in their place or at the end, without those in *gone*.
 
@@ -138,14 +138,14 @@ def _deleting(document: JsonObject, state: HubState) -> JsonObject:
 
 def _drain(
     state: HubState, drained: Sequence[str]
-) -> tuple[Mapping[tuple[str, str], Sequence[Evicted]], set[Identity]]:
+) -> tuple[Mapping[tuple[str, str], Sequence[Evicted]], set[ObjectKey]]:
     """Evict every placement from *drained* clusters, one after another: clusters as given, placements by name.
 
     An evicted binding still counts, as not available, which is the state right after its eviction. A user who waits
     until the binding is gone may succeed with more evictions.
     """
     found: dict[tuple[str, str], list[Evicted]] = {}
-    evicted: set[Identity] = set()
+    evicted: set[ObjectKey] = set()
     if not drained:
         return found, evicted
     seen: dict[tuple[str, str], list[BindingView]] = {}

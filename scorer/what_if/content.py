@@ -15,7 +15,7 @@ from scorer.api.names import RESOURCE_INDEX
 from scorer.api.unstructured.documents import index_of, name_of, namespace_of, spec_of
 from scorer.rollout.selection.selector import DocumentInventory, Selection, select_resources
 from scorer.rollout.snapshots.resources import SnapshotGroup, latest_group, snapshot_groups
-from scorer.what_if.state import Identity, identity_of
+from scorer.what_if.state import ObjectKey, identity_of
 
 
 def snapshot_to_roll_out(
@@ -23,7 +23,7 @@ def snapshot_to_roll_out(
     before: Mapping[str, Any] | None,
     snapshots: Sequence[JsonObject],
     bindings: Sequence[JsonObject],
-    content: Mapping[Identity, JsonObject | None],
+    content: Mapping[ObjectKey, JsonObject | None],
 ) -> str:
     """Return the name of the master resource snapshot that the placement rolls out.
 
@@ -57,7 +57,7 @@ def _selectors(placement: Mapping[str, Any]) -> Sequence[JsonObject]:
 
 
 def _content_differs(
-    placement: Mapping[str, Any], latest: SnapshotGroup, content: Mapping[Identity, JsonObject | None]
+    placement: Mapping[str, Any], latest: SnapshotGroup, content: Mapping[ObjectKey, JsonObject | None]
 ) -> bool:
     if not content:
         return False

@@ -14,19 +14,21 @@ from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import plan_entry
 from scorer.placement.record import scheduled_condition
-from scorer.placement.schedule import Schedule
-from scorer.rollout.planner import Budget
-from scorer.rollout.views.preview import EXTERNAL, Blocked, RolloutPreview, Step, preview_rollout
-from scorer.staged_update.facts import Wait
+from scorer.placement.schedule import ScheduleResult
+from scorer.rollout.planner import RollingUpdateBudget
+from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, RolloutPreview, preview_rollout
+from scorer.staged_update.facts import ClusterWait
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
 from scorer.what_if.content import snapshot_to_roll_out
 from scorer.what_if.scheduling import scheduled
-from scorer.what_if.state import Changes, HubState, Identity, identity_of
+from scorer.what_if.state import HubState, HypotheticalChanges, ObjectKey, identity_of
 
-NO_CHANGES: Final = Changes()
+NO_CHANGES: Final = HypotheticalChanges()
 
 
-def what_if(state: HubState, changes: Changes = NO_CHANGES, only: Collection[Identity] | None = None) -> JsonObject:
+def what_if(
+    state: HubState, changes: HypotheticalChanges = NO_CHANGES, only: Collection[ObjectKey] | None = None
+) -> JsonObject:
     """Return ``{"placements", "fleet", "evaluatedAt"}``.
 
     Args:
@@ -88,10 +90,10 @@ class _Course:
     """
 
     preview: RolloutPreview
-    run: Schedule | None = None
+    run: ScheduleResult | None = None
     snapshot: str = ""
     broken: str = ""
-    closed: Mapping[str, Wait] = field(default_factory=dict)
+    closed: Mapping[str, ClusterWait] = field(default_factory=dict)
 
     @property
     def clusters(self) -> frozenset[str]:
@@ -127,7 +129,7 @@ def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *,
     try:
         found = scheduled(state, subject)
     except BrokenBindingError as error:
-        blocked = Blocked((), "BrokenBinding", str(error))
+        blocked = RolloutBlocker((), "BrokenBinding", str(error))
         return _Course(RolloutPreview("RollingUpdate", blocked=blocked), broken=str(error))
     run, bindings = found.run, found.bindings
     snapshots = state.resource_snapshots_of(subject)
@@ -139,7 +141,7 @@ def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *,
     return _Course(preview, run, snapshot, closed=closed)
 
 
-def _closed(state: HubState, bindings: Sequence[JsonObject]) -> Mapping[str, Wait]:
+def _closed(state: HubState, bindings: Sequence[JsonObject]) -> Mapping[str, ClusterWait]:
     """Return the clusters of a placement whose maintenance windows are closed now."""
     clusters = {text_at(spec_of(binding), "targetCluster") for binding in bindings}
     return {cluster: wait for cluster in clusters if (wait := state.waits(cluster, state.now)) is not None}
@@ -228,7 +230,7 @@ def _rollout(course: _Course, evicted: Sequence[Evicted]) -> JsonObject:
     }
 
 
-def _wait(cluster: str, wait: Wait) -> JsonObject:
+def _wait(cluster: str, wait: ClusterWait) -> JsonObject:
     until = None if wait.until is None else format_time(wait.until)
     return {"cluster": cluster, "until": until, "message": wait.message}
 
@@ -244,7 +246,7 @@ def _eviction(each: Evicted) -> JsonObject:
     }
 
 
-def _step(number: int, step: Step) -> JsonObject:
+def _step(number: int, step: PreviewStep) -> JsonObject:
     return {
         "step": number,
         "update": list(step.update),
@@ -255,7 +257,7 @@ def _step(number: int, step: Step) -> JsonObject:
     }
 
 
-def _blocked(blocked: Blocked) -> JsonObject:
+def _blocked(blocked: RolloutBlocker) -> JsonObject:
     return {
         "clusters": list(blocked.clusters),
         "reason": blocked.reason,
@@ -264,7 +266,7 @@ def _blocked(blocked: Blocked) -> JsonObject:
     }
 
 
-def _budget(budget: Budget) -> JsonObject:
+def _budget(budget: RollingUpdateBudget) -> JsonObject:
     return {
         "target": budget.target,
         "ready": budget.ready,

@@ -20,27 +20,27 @@ from scorer.placement.binding_plan import BrokenBindingError
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
-from scorer.rollout.selection.selector import DocumentInventory, Selection, SelectionError, select_resources
+from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, Selection, select_resources
 from scorer.rollout.snapshots.resources import SnapshotGroup, latest_group, snapshot_groups
 from scorer.staged_update.execution.engine import is_over
-from scorer.staged_update.facts import Facts
+from scorer.staged_update.facts import StagedUpdateFacts
 from scorer.staged_update.outcome import NotYetError, RunFailedError
 from scorer.staged_update.policy import FailurePolicy
 from scorer.staged_update.record import INITIALIZED, SUCCEEDED, condition, status
 from scorer.staged_update.views.content_diff import ContentDiff, ObjectChange, content_diff
 from scorer.staged_update.views.forecast import (
-    Forecast,
     ForecastCluster,
+    ForecastProgress,
     ForecastStage,
     ForecastTask,
-    Progress,
+    StagedUpdateForecast,
     forecast,
 )
 from scorer.what_if.changes import Changed, apply_changes
 from scorer.what_if.scheduling import scheduled
-from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
+from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
 
-NO_CHANGES: Final = Changes()
+NO_CHANGES: Final = HypotheticalChanges()
 MOST_NAMED: Final = 10
 """How many clusters one sentence names."""
 BROKEN_BINDING: Final = "broken-binding"
@@ -49,8 +49,8 @@ BROKEN_BINDING: Final = "broken-binding"
 
 def planned_runs(
     state: HubState,
-    changes: Changes = NO_CHANGES,
-    only: Collection[Identity] | None = None,
+    changes: HypotheticalChanges = NO_CHANGES,
+    only: Collection[ObjectKey] | None = None,
     shown: Collection[str] | None = None,
 ) -> list[JsonObject]:
     """Return what every run would do, by namespace and name.
@@ -131,7 +131,9 @@ def _bare(run: JsonObject, phase: str, cause: str, message: str) -> JsonObject:
     }
 
 
-def _foreseen(run: JsonObject, found: Forecast, phase: str, notes: Sequence[str], *, visible: bool) -> JsonObject:
+def _foreseen(
+    run: JsonObject, found: StagedUpdateForecast, phase: str, notes: Sequence[str], *, visible: bool
+) -> JsonObject:
     bare = _bare(run, phase, "", "")
     return {
         **bare,
@@ -172,7 +174,7 @@ def _cluster(cluster: ForecastCluster) -> JsonObject:
         "cluster": cluster.name,
         "progress": str(cluster.progress),
         "from": _snapshot_of(cluster),
-        "differs": list(_differences(cluster)) if cluster.progress is Progress.TO_COME else [],
+        "differs": list(_differences(cluster)) if cluster.progress is ForecastProgress.TO_COME else [],
         "earliestStart": format_time(cluster.starts) if cluster.starts else None,
         "waitsFor": wait.message if wait else "",
     }
@@ -204,13 +206,13 @@ def _task(task: ForecastTask) -> JsonObject:
     }
 
 
-def _contents(found: Forecast, *, visible: bool) -> Iterator[JsonObject]:
+def _contents(found: StagedUpdateForecast, *, visible: bool) -> Iterator[JsonObject]:
     """Yield what changes on the clusters that are still to come: once for each content that they have now."""
     groups = {group.name: group for group in found.facts.groups}
     by_snapshot: dict[str, list[str]] = {}
     for stage in found.stages:
         for cluster in stage.clusters:
-            if cluster.progress is Progress.TO_COME and _snapshot_of(cluster) != found.snapshot:
+            if cluster.progress is ForecastProgress.TO_COME and _snapshot_of(cluster) != found.snapshot:
                 by_snapshot.setdefault(_snapshot_of(cluster), []).append(cluster.name)
     for before, clusters in by_snapshot.items():
         known = (not before or before in groups) and found.snapshot in groups
@@ -244,11 +246,11 @@ def _change(change: ObjectChange) -> JsonObject:
     }
 
 
-def _assumptions(state: str, found: Forecast) -> Iterator[str]:
+def _assumptions(state: str, found: StagedUpdateForecast) -> Iterator[str]:
     """Yield what the earliest finish rests on."""
     if state != RunState.RUN:
         yield f"spec.state is {state}: the run waits until it is Run, which counts as happening now"
-    open_stages = [stage for stage in found.stages if stage.progress is not Progress.DONE]
+    open_stages = [stage for stage in found.stages if stage.progress is not ForecastProgress.DONE]
     if any(stage.batches for stage in open_stages):
         yield "a cluster counts as taking no time"
     if any(task.request and not task.done for stage in open_stages for task in stage.tasks):
@@ -259,7 +261,7 @@ def _assumptions(state: str, found: Forecast) -> Iterator[str]:
         yield f"nobody can say when these clusters may be touched: {', '.join(sorted(waiting)[:MOST_NAMED])}{more}"
 
 
-def run_facts(run: JsonObject, hub: Changed) -> tuple[Facts, Sequence[str]]:
+def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequence[str]]:
     """Gather what the engine decides on, and what had to be assumed for that.
 
     Raises:
@@ -268,7 +270,7 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[Facts, Sequence[str]]:
     state, spec, namespace = hub.state, spec_of(run), namespace_of(run)
     ref = placement_ref(text_at(spec, "placementName"), namespace)
     placement = _named(state.placements, ref.name, namespace)
-    facts = Facts(now=state.now, members=_labels(state))
+    facts = StagedUpdateFacts(now=state.now, members=_labels(state))
     if placement is None:
         return facts, ()
     left = scheduled(state, placement)
@@ -303,10 +305,10 @@ def _labels(state: HubState) -> Mapping[str, Mapping[str, str]]:
 
 def _selected(
     placement: JsonObject, groups: Sequence[SnapshotGroup], hub: Changed
-) -> tuple[Selection | SelectionError, str]:
+) -> tuple[Selection | InvalidSelection, str]:
     """Return what a placement selects, and what is assumed about it: not every object of the hub may be at hand."""
     latest = latest_group(groups)
-    objects: dict[Identity, JsonObject | None] = {
+    objects: dict[ObjectKey, JsonObject | None] = {
         identity_of(document): document
         for documents in (latest.objects() if latest else (), hub.state.content())
         for document in documents

@@ -9,7 +9,7 @@ from scorer.placement.binding_plan import plan_bindings
 from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.record import snapshot_status
-from scorer.placement.schedule import Schedule
+from scorer.placement.schedule import ScheduleResult
 from scorer.rollout.snapshots.policies import plan_policy_snapshots
 from scorer.rollout.writes import applied
 from scorer.what_if.state import HubState
@@ -25,7 +25,7 @@ class Scheduled:
         policy_snapshots: Likewise; the latest says what was decided.
     """
 
-    run: Schedule
+    run: ScheduleResult
     bindings: Sequence[JsonObject]
     policy_snapshots: Sequence[JsonObject]
 

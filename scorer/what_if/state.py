@@ -23,7 +23,7 @@ from scorer.what_if.windows import window_waits
 _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
 
 
-class Identity(NamedTuple):
+class ObjectKey(NamedTuple):
     """What identifies an object on a hub."""
 
     group: str
@@ -32,10 +32,10 @@ class Identity(NamedTuple):
     namespace: str = ""
 
 
-def identity_of(document: Mapping[str, Any]) -> Identity:
+def identity_of(document: Mapping[str, Any]) -> ObjectKey:
     """Return the identity of an object."""
     group, kind = group_kind(document)
-    return Identity(group, kind, name_of(document), namespace_of(document))
+    return ObjectKey(group, kind, name_of(document), namespace_of(document))
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ FIELDS: Mapping[tuple[str, str], str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class HypotheticalChanges:
     """Hypothetical changes to a hub, all at once.
 
     Args:
@@ -150,7 +150,7 @@ class Changes:
 
     members: Sequence[MemberCluster] = ()
     objects: Sequence[JsonObject] = ()
-    deleted: frozenset[Identity] = field(default_factory=frozenset)
+    deleted: frozenset[ObjectKey] = field(default_factory=frozenset)
     lost: Sequence[str] = ()
     drained: Sequence[str] = ()
 

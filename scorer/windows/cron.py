@@ -59,8 +59,8 @@ _EVERY: Final = "@every "
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """A minute in the form in which many schedules are quickly checked against it; see `Moment.of`.
+class CronMinute:
+    """A minute in the form in which many schedules are quickly checked against it; see `CronMinute.of`.
 
     Args:
         start: Its first instant, in UTC.
@@ -79,7 +79,7 @@ class Moment:
     past_minutes: int
 
     @classmethod
-    def of(cls, instant: datetime) -> "Moment":
+    def of(cls, instant: datetime) -> "CronMinute":
         """Return the minute that contains *instant*.
 
         Raises:
@@ -92,7 +92,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class CronSchedule:
     """A schedule that has been parsed. It fires at second 0 of a minute, except for ``@every``.
 
     The sets hold the values of the five fields as bits: 5 is allowed when bit 5 is set. They are empty when the
@@ -172,7 +172,7 @@ class Schedule:
             days = self._days_of(year, month)
         return datetime(year, month, _highest(days), *time, tzinfo=UTC)
 
-    def minutes_since_fire(self, moment: Moment, most: int) -> int | None:
+    def minutes_since_fire(self, moment: CronMinute, most: int) -> int | None:
         """Return how many minutes ago the fire of `last_at` was; only for schedules with fields.
 
         None when there is none, and also when it was before this month and therefore at least *most* minutes ago: to
@@ -309,7 +309,7 @@ class _Values(NamedTuple):
     star: bool
 
 
-def parse_schedule(text: str) -> Schedule:
+def parse_schedule(text: str) -> CronSchedule:
     """Read a schedule: five fields, a macro, or ``@every`` with a duration.
 
     Admission asks for `matches_crd_pattern` as well.
@@ -353,11 +353,11 @@ def _most_parts(line: str) -> int:
     return parts
 
 
-def _parse(text: str) -> Schedule:
+def _parse(text: str) -> CronSchedule:
     trimmed = text.strip(_SPACE)
     if trimmed.startswith("@"):
         if trimmed.startswith(_EVERY):
-            return Schedule(text, every=_parse_every(trimmed.removeprefix(_EVERY)))
+            return CronSchedule(text, every=_parse_every(trimmed.removeprefix(_EVERY)))
         if trimmed not in MACROS:
             raise ValueError(f"macro {_quote(trimmed)} is none of {', '.join(MACROS)}")
         return _of_fields(text, MACROS[trimmed].split())
@@ -372,7 +372,7 @@ def _parse(text: str) -> Schedule:
 _parse_cached = lru_cache(maxsize=4096)(_parse)
 
 
-def _of_fields(text: str, words: list[str]) -> Schedule:
+def _of_fields(text: str, words: list[str]) -> CronSchedule:
     """Return the schedule of five fields (nodepool-disruption.md 8.2)."""
     minutes, hours, days, months, weekdays = (
         (_parse_field_cached if len(word) <= _LONGEST_WORD else _parse_field)(word, field)
@@ -387,8 +387,8 @@ def _of_fields(text: str, words: list[str]) -> Schedule:
             days = _Values(_DAY.full, star=True)
     never = not (minutes.allowed and hours.allowed and months.allowed and days.allowed and weekdays.allowed)
     if never or not (either or _day_exists(days.allowed, months.allowed)):
-        return Schedule(text)
-    return Schedule(
+        return CronSchedule(text)
+    return CronSchedule(
         text,
         minutes=minutes.allowed,
         hours=hours.allowed,

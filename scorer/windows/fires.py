@@ -15,7 +15,7 @@ from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from scorer.windows.cron import Schedule, whole_second
+from scorer.windows.cron import CronSchedule, whole_second
 
 HORIZON_YEARS: Final = 5
 """The search ends with the fifth calendar year after the year of its first second."""
@@ -33,7 +33,7 @@ _MOST_YEARS: Final = 9
 """Farther than from a leap day to the next."""
 
 
-def next_fire(schedule: Schedule, instant: datetime) -> datetime | None:
+def next_fire(schedule: CronSchedule, instant: datetime) -> datetime | None:
     """Return the first fire strictly after *instant*, in UTC.
 
     None when the search gives up first: the year of the fire may exceed that of the first whole second after *instant*
@@ -66,7 +66,7 @@ def next_fire(schedule: Schedule, instant: datetime) -> datetime | None:
 @lru_cache(maxsize=4096)
 def _first_day(days: int, months: int, weekdays: int, either: bool, midnight: datetime) -> datetime | None:
     """Return the start of the first day from *midnight* on that the day fields of a schedule allow; None: it is far."""
-    midnights = Schedule("", 1, 1, days, months, weekdays, either).canonical
+    midnights = CronSchedule("", 1, 1, days, months, weekdays, either).canonical
     # Only here: most processes never ask, and to load it runs a program that looks how wide the words of Python are.
     from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]  # it has no py.typed
 

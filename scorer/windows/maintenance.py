@@ -44,7 +44,7 @@ _end_of = itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class WindowState:
     """Whether windows are open at one instant.
 
     Args:
@@ -157,7 +157,7 @@ class NextStretches:
         return found
 
 
-def standing(windows: Sequence[MaintenanceWindow], now: datetime, known: NextStretches | None = None) -> Standing:
+def standing(windows: Sequence[MaintenanceWindow], now: datetime, known: NextStretches | None = None) -> WindowState:
     """Say whether one of several windows is open, and until when that stays so.
 
     Args:
@@ -168,10 +168,10 @@ def standing(windows: Sequence[MaintenanceWindow], now: datetime, known: NextStr
     minute, known = (now - _FIRST_INSTANT) // _MINUTE, known or NextStretches()
     end = _closing(windows, minute, known)
     if end > minute:
-        return Standing(is_open=True, until=None if _is_far(minute, end) else _instant(end))
+        return WindowState(is_open=True, until=None if _is_far(minute, end) else _instant(end))
     openings = (known.of(window, minute) for window in windows)
     opening = min((each[0] for each in openings if each is not None), default=None)
-    return Standing(is_open=False, until=None if opening is None or _is_far(minute, opening) else _instant(opening))
+    return WindowState(is_open=False, until=None if opening is None or _is_far(minute, opening) else _instant(opening))
 
 
 def openings(

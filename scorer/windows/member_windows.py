@@ -17,7 +17,7 @@ from scorer.api.unstructured.documents import annotation, labels_of, name_of, sp
 from scorer.api.upgrade.fields import LONGEST_NAME, NAME_PATTERN
 from scorer.api.upgrade.maintenance_window import ClusterMaintenanceWindow, WindowTarget
 from scorer.api.values.label_selector import LabelSelector, selector_error
-from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, Standing
+from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, WindowState
 
 MOST_NAMED: Final = 20
 """How many windows a member may name."""
@@ -28,7 +28,7 @@ _MOST_SAID: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class WindowDefinition:
     """A ClusterMaintenanceWindow, as far as it can be read.
 
     Args:
@@ -46,7 +46,7 @@ class Definition:
     error: str = ""
 
     @classmethod
-    def of(cls, document: JsonObject) -> "Definition":
+    def of(cls, document: JsonObject) -> "WindowDefinition":
         """Read a ClusterMaintenanceWindow."""
         name, spec = name_of(document), spec_of(document)
         target, selector = _target(spec), _selector(spec)
@@ -136,9 +136,9 @@ def named_windows(member: Mapping[str, Any]) -> tuple[str, ...]:
 
 def windows_of(
     member: Mapping[str, Any],
-    definitions: Mapping[str, Definition],
+    definitions: Mapping[str, WindowDefinition],
     targets: Collection[WindowTarget],
-    selecting: Sequence[Definition],
+    selecting: Sequence[WindowDefinition],
 ) -> MemberWindows:
     """Return the windows of a MemberCluster.
 
@@ -154,7 +154,9 @@ def windows_of(
     return MemberWindows(tuple(names), tuple(sorted(name for name in named if name not in definitions)))
 
 
-def closed_window(windows: MemberWindows, definitions: Mapping[str, Definition], now: Standing) -> ClosedWindow | None:
+def closed_window(
+    windows: MemberWindows, definitions: Mapping[str, WindowDefinition], now: WindowState
+) -> ClosedWindow | None:
     """Say why a member with these windows may not be touched; None: it may.
 
     A window that is not there, or cannot be read, counts as closed: who names one does not mean "at any time".

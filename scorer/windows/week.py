@@ -1,7 +1,7 @@
 """Minutes of a week, written as windows of budgets.
 
-The minutes are those of `scorer.windows.windows.Window.week`, held as one integer: bit 0 is Thursday 0:00 UTC, since
-the epoch began on a Thursday. A set that is regular enough can be turned into schedules with durations.
+The minutes are those of `scorer.windows.windows.BudgetWindow.week`, held as one integer: bit 0 is Thursday 0:00 UTC,
+since the epoch began on a Thursday. A set that is regular enough can be turned into schedules with durations.
 
 Source: nodepool-disruption.md 4.4 and 8.2.
 """

@@ -2,8 +2,8 @@
 
 A window is a set of minutes. Schedules fire at second 0 and durations are whole minutes, so nothing changes within a
 minute, with one exception: a search for the next fire that gives up does so at the first second of a year (see
-`Window.silences`). A stretch of time is therefore held as one long integer with a bit per minute, in which the windows
-of a day are computed once for all days that match. The cost does not depend on how often a schedule fires.
+`BudgetWindow.silences`). A stretch of time is therefore held as one long integer with a bit per minute, in which the
+windows of a day are computed once for all days that match. The cost does not depend on how often a schedule fires.
 
 Source: nodepool-disruption.md 4.4.
 """
@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from scorer.columns import BoolColumn, IntColumn
-from scorer.windows.cron import DAY_MINUTES, Schedule
+from scorer.windows.cron import DAY_MINUTES, CronSchedule
 from scorer.windows.fires import HORIZON_YEARS, next_fire
 
 MINUTE: Final = timedelta(minutes=1)
@@ -52,14 +52,14 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class BudgetWindow:
     """When a budget is in force: for *duration* from each fire of *schedule*, end excluded; always without a schedule.
 
     Raises:
         ValueError: *duration* is negative, or not in whole minutes.
     """
 
-    schedule: Schedule | None = None
+    schedule: CronSchedule | None = None
     duration: timedelta = timedelta()
 
     def __post_init__(self) -> None:
@@ -212,7 +212,7 @@ class _Pattern:
 
 
 @lru_cache(maxsize=1024)
-def _pattern(window: Window) -> _Pattern:
+def _pattern(window: BudgetWindow) -> _Pattern:
     assert window.schedule is not None
     fires, length = window.schedule.firing_minutes(), window.duration // MINUTE
     if length < DAY_MINUTES:
@@ -265,7 +265,7 @@ def all_from_epoch(seconds: Iterable[int]) -> Iterator[datetime]:
     return map(_EPOCH.__add__, map(timedelta, repeat(0), seconds))
 
 
-def timeline(windows: Sequence[Window], start: datetime, end: datetime) -> tuple[IntColumn, BoolColumn, int]:
+def timeline(windows: Sequence[BudgetWindow], start: datetime, end: datetime) -> tuple[IntColumn, BoolColumn, int]:
     """Lay several windows out over the same stretch of time.
 
     Returns:
@@ -284,7 +284,7 @@ def timeline(windows: Sequence[Window], start: datetime, end: datetime) -> tuple
     odd = [edge for found in silences.values() for pair in found for edge in pair if first < edge < stop]
     if odd:
         cuts = np.union1d(cuts, np.array(odd, dtype=np.int64))
-    rows: dict[Window, BoolColumn] = {}
+    rows: dict[BudgetWindow, BoolColumn] = {}
     for window, found in silences.items():
         row = _unpacked(window.minutes(minute, count), count)
         if odd:

@@ -27,13 +27,13 @@ from e2e.load.connection import Connection, dial, request
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL, Budget, DisruptionReason
-from scorer.node_budgets.budgets import UNLIMITED, NodeCounts, PoolBudgets, budget_window
+from scorer.node_budgets.budgets import UNLIMITED, BudgetSet, NodeCounts, budget_window
 from scorer.node_budgets.calendar import calendar
 from scorer.node_budgets.documents import BudgetedPool, Overviews
 from scorer.node_budgets.gate import answer
 from scorer.node_budgets.opening import HORIZON, next_open
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_budgets.question import Question
+from scorer.node_budgets.question import NodeGateQuestion
 from scorer.windows.cron import DAY_MINUTES
 from tests.bench.engine import median
 from tests.bench.figures import Figure, Part
@@ -130,7 +130,7 @@ def measure_gate() -> None:
     views = [PoolView(f"pool-{number:04}", random_budgets(dice), counted=COUNTS) for number in range(POOLS)]
     windows = [[budget_window(budget) for budget in view.budgets] for view in views]
     questions = [
-        Question(view.name, REASONS[number % len(REASONS)], count=1 + number % NODES)
+        NodeGateQuestion(view.name, REASONS[number % len(REASONS)], count=1 + number % NODES)
         for number, view in enumerate(views)
     ]
     instants = [NOW + timedelta(minutes=37 * number) for number in range(POOLS)]
@@ -215,7 +215,7 @@ async def _ask_in_turn(connection: Connection, asked: Sequence[bytes], seconds: 
 def measure_overview() -> None:
     """Tell a figure: what all pools allow, a minute after it was last looked at."""
     dice = np.random.default_rng(7)
-    pools = [BudgetedPool(f"pool-{number:04}", PoolBudgets(random_budgets(dice)), COUNTS) for number in range(POOLS)]
+    pools = [BudgetedPool(f"pool-{number:04}", BudgetSet(random_budgets(dice)), COUNTS) for number in range(POOLS)]
     instants = (NOW + timedelta(minutes=number) for number in count())
     made = Overviews(lambda: now)
     now = next(instants)

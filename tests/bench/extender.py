@@ -36,7 +36,7 @@ from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.endpoints.http.services import Admittance
 from webhook.history.desk import history_of
-from webhook.history.record import Source
+from webhook.history.record import RecordSource
 from webhook.kube.cache.informer import Cache
 from webhook.processes.services import Telling, answers_of, services_of
 from webhook.runtime.clock import utc_now
@@ -161,7 +161,7 @@ async def run_ours() -> None:
     cache = Cache(store)
     owner, metrics = OwnerToken("bench"), Metrics()
     answers = answers_of(cache, store, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
-    history = history_of(store, settings.namespace, settings, Source.SERVER, "bench", lambda: NOW)
+    history = history_of(store, settings.namespace, settings, RecordSource.SERVER, "bench", lambda: NOW)
     services = services_of(answers, cache, store, settings, metrics, Telling(unheard, history))
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()

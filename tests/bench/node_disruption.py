@@ -15,10 +15,10 @@ import numpy as np
 
 from scorer.api.meta import JsonObject
 from scorer.node_disruption.cluster.reader import read_cluster
-from scorer.node_disruption.cluster.snapshot import Cluster
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.price_table import read_instance_types
-from scorer.node_disruption.methods.planner import Decision, decide
+from scorer.node_disruption.methods.planner import DisruptionDecision, decide
 from tests.bench.figures import Figure, Part
 from tests.builders.node import ZONE
 from tests.builders.pod import apart, make_pod, make_spread
@@ -83,7 +83,7 @@ def _pod(name: str, node: str, milli: int, app: int) -> JsonObject:
     return made
 
 
-def catalog(dearer: float = 0.0, capacities: tuple[str, ...] = ("on-demand", "spot")) -> Catalog:
+def catalog(dearer: float = 0.0, capacities: tuple[str, ...] = ("on-demand", "spot")) -> InstanceTypeCatalog:
     """Return twenty families of five sizes.
 
     Args:
@@ -104,7 +104,7 @@ def catalog(dearer: float = 0.0, capacities: tuple[str, ...] = ("on-demand", "sp
         for number, zone in enumerate(ZONES)
         for capacity in capacities
     ]
-    return Catalog(read_instance_types(rows))
+    return InstanceTypeCatalog(read_instance_types(rows))
 
 
 def _labelled(found: Iterator[JsonObject]) -> Iterator[JsonObject]:
@@ -119,7 +119,12 @@ def _memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(title: str, cluster: Cluster, types: Catalog | None, expected: Callable[[Decision], bool]) -> None:
+def measure(
+    title: str,
+    cluster: ClusterSnapshot,
+    types: InstanceTypeCatalog | None,
+    expected: Callable[[DisruptionDecision], bool],
+) -> None:
     """Tell a figure."""
     start = time.perf_counter()
     found = decide(cluster, types, NOW)
@@ -130,7 +135,7 @@ def measure(title: str, cluster: Cluster, types: Catalog | None, expected: Calla
     PART.report(Figure(title, seconds, "s", GOAL_SECONDS, _floor(cluster), note=what))
 
 
-def _floor(cluster: Cluster) -> float:
+def _floor(cluster: ClusterSnapshot) -> float:
     free = np.array([node.allocatable.get("cpu", 0) for node in cluster.nodes.values()])
     needs = [pod.requests.get("cpu", 0) for pods in cluster.pods.values() for pod in pods]
     start = time.perf_counter()
@@ -139,7 +144,7 @@ def _floor(cluster: Cluster) -> float:
     return time.perf_counter() - start
 
 
-def _read(fill: float, *, drift: bool = False, cheap: bool = False) -> Cluster:
+def _read(fill: float, *, drift: bool = False, cheap: bool = False) -> ClusterSnapshot:
     return read_cluster(_labelled(documents(fill, drift=drift, cheap=cheap)), NOW)
 
 

@@ -17,7 +17,7 @@ from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from webhook.access.user import UserInfo
 from webhook.embedded.api_server.handlers import add_routes
-from webhook.embedded.api_server.request_info import Target, parse_target
+from webhook.embedded.api_server.request_info import RequestInfo, parse_target
 from webhook.embedded.api_server.status import ApiError, json_response, of_store
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import StoreError
@@ -85,7 +85,7 @@ async def _write(store: EmbeddedStore, request: web.Request) -> web.Response:
         raise of_store(error, target.kind, target.name) from error
 
 
-async def _carried_out(store: EmbeddedStore, method: str, target: Target, body: JsonObject) -> JsonObject:
+async def _carried_out(store: EmbeddedStore, method: str, target: RequestInfo, body: JsonObject) -> JsonObject:
     kind = target.kind
     match method:
         case "POST":

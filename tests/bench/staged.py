@@ -28,7 +28,7 @@ from tests.webhook.controllers.staged_world import make_run, make_stage, make_st
 from tests.webhook.controllers.world import World, make_config_map, make_member, running
 from webhook.controllers.machinery.queue import WorkQueue
 from webhook.controllers.machinery.result import Result
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 
 PATIENCE_SECONDS = 1800.0
 FULL = os.environ.get("FULL") == "1"
@@ -41,7 +41,7 @@ class Batches:
     seconds: list[float] = field(default_factory=list)
     _reported: dict[str, float] = field(default_factory=dict)
 
-    def see(self, change: Change) -> None:
+    def see(self, change: ObjectDelta) -> None:
         """Note a change of a binding."""
         old, new = change.old, change.new
         if old is None or new is None:

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 from scorer.api.meta import JsonObject
 from scorer.node_disruption.cluster.reader import read_cluster
-from scorer.node_disruption.cluster.snapshot import Cluster
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.price_table import read_instance_types
 from scorer.node_disruption.simulation.simulator import simulate
 from tests.bench.figures import Figure, Part
@@ -54,17 +54,17 @@ def documents() -> Iterator[JsonObject]:
         )
 
 
-def catalog() -> Catalog:
+def catalog() -> InstanceTypeCatalog:
     """Return the instance types."""
     rows = [
         {"name": name, "cpu": str(cores), "memory": f"{4 * cores}Gi", "zone": zone, "price": price}
         for name, (cores, price) in TYPES.items()
         for zone in ZONES
     ]
-    return Catalog(read_instance_types(rows))
+    return InstanceTypeCatalog(read_instance_types(rows))
 
 
-def measure_week(cluster: Cluster, types: Catalog) -> None:
+def measure_week(cluster: ClusterSnapshot, types: InstanceTypeCatalog) -> None:
     """Tell how long a simulated week takes, and the memory of all of it."""
     start = time.perf_counter()
     found = simulate(cluster, types, NOW, timedelta(days=7))

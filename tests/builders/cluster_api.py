@@ -3,7 +3,7 @@
 from typing import Any
 
 from scorer.api.meta import JsonObject
-from scorer.upgrade.cluster_api.topology import CLUSTER_NAME, DEPLOYMENT_NAME, POOL_NAME, Parts
+from scorer.upgrade.cluster_api.topology import CLUSTER_NAME, DEPLOYMENT_NAME, POOL_NAME, ClusterApiObjects
 
 LONG_AGO = "2026-01-05T00:00:00Z"
 API = "cluster.x-k8s.io/v1beta2"
@@ -124,7 +124,7 @@ def make_class(**spec: Any) -> JsonObject:
     }
 
 
-def make_parts(version: str = "1.30.4", workers: str = "", **others: Any) -> Parts:
+def make_parts(version: str = "1.30.4", workers: str = "", **others: Any) -> ClusterApiObjects:
     """Make a Cluster at rest with all that belongs to it; *others* replace parts of it."""
     found: dict[str, Any] = {
         "cluster": make_cluster(version=version),
@@ -134,4 +134,4 @@ def make_parts(version: str = "1.30.4", workers: str = "", **others: Any) -> Par
             make_deployment("red", version=workers or version, replicas=1),
         ],
     }
-    return Parts(**{**found, **others})
+    return ClusterApiObjects(**{**found, **others})

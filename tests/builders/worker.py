@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 from scorer.api.meta import JsonObject, format_time
 from scorer.node_disruption.cluster.reader import read_cluster
-from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Cluster
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.price_table import read_instance_types
 from tests.builders.node import make_claim, make_node, make_pool
 
@@ -95,12 +95,12 @@ def make_pool_of(name: str = POOL, *requirements: JsonObject, digest: str = "", 
     return found
 
 
-def make_cluster(*documents: Any, now: datetime = NOW) -> Cluster:
+def make_cluster(*documents: Any, now: datetime = NOW) -> ClusterSnapshot:
     """Read a cluster from documents, any of them in groups."""
     return read_cluster(_flat(documents), now)
 
 
-def kept(old: Cluster, new: Cluster) -> Cluster:
+def kept(old: ClusterSnapshot, new: ClusterSnapshot) -> ClusterSnapshot:
     """Return *new*, with everything that is as in *old* being the same object."""
     return replace(
         new,
@@ -129,7 +129,7 @@ def make_catalog(
     cores: Mapping[str, float] | None = None,
     zones: Iterable[str] = ("z1",),
     capacity: Iterable[str] = ("on-demand",),
-) -> Catalog:
+) -> InstanceTypeCatalog:
     """Make instance types.
 
     Args:
@@ -151,4 +151,4 @@ def make_catalog(
         for name, price in prices.items()
         for zone, kind in places
     ]
-    return Catalog(read_instance_types(rows))
+    return InstanceTypeCatalog(read_instance_types(rows))

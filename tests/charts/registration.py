@@ -6,7 +6,7 @@ from typing import Any, Final
 from scorer.api.meta import JsonObject
 from tests.charts.templates import HEADER, entries, fill, metadata
 from tests.charts.variants import merge
-from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.cli.text.yaml import format_yaml
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 
@@ -21,7 +21,7 @@ SWITCHES: Final[Mapping[str, str]] = {
 }
 """What decides which hooks there are."""
 
-_ENDPOINT: Final = Endpoint(
+_ENDPOINT: Final = WebhookEndpoint(
     namespace="@NAMESPACE@",
     service="@FULLNAME@",
     user="system:serviceaccount:@NAMESPACE@:@LOOP@",

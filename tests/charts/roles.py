@@ -21,14 +21,14 @@ from webhook.processes.account_policies import (
 from webhook.processes.node_rights import NodeRights
 from webhook.processes.rbac import (
     AUTHORITIES_READER,
-    Selected,
+    SelectedResources,
     agent_roles,
     default_applied,
     default_selection,
     reconcile_roles,
     serve_roles,
 )
-from webhook.processes.rbac_objects import Resource, Role, documents, service_account, username_of
+from webhook.processes.rbac_objects import RbacResource, Role, documents, service_account, username_of
 from webhook.settings.gate import NodeDisruptionMode
 
 PREFIX: Final = "harbormaster-"
@@ -81,7 +81,7 @@ def _unless_off(value: str) -> str:
 
 def _reconcile_roles(on: frozenset[str]) -> tuple[Role, ...]:
     cluster_api, nodes = "cluster_api" in on, _node_rights(on)
-    return reconcile_roles(Selected(), "@NAMESPACE@", lease="@LEASE@", cluster_api=cluster_api, nodes=nodes)
+    return reconcile_roles(SelectedResources(), "@NAMESPACE@", lease="@LEASE@", cluster_api=cluster_api, nodes=nodes)
 
 
 def _node_rights(on: frozenset[str]) -> NodeRights:
@@ -109,7 +109,9 @@ def agent_page() -> str:
     switches = {"apply_rbac": ".Values.rbac.applyRoles", **NODE_SWITCHES}
     text = _roles(
         switches,
-        lambda on: agent_roles(Selected(), "@NAMESPACE@", apply_rbac="apply_rbac" in on, nodes=_node_rights(on)),
+        lambda on: agent_roles(
+            SelectedResources(), "@NAMESPACE@", apply_rbac="apply_rbac" in on, nodes=_node_rights(on)
+        ),
         "@AGENT@",
         "harbormaster.applying",
     )
@@ -127,12 +129,12 @@ def applicable_page() -> str:
     return HEADER + _listed("harbormaster.applicable", default_applied()) + narrow
 
 
-def word_of(resource: Resource) -> str:
+def word_of(resource: RbacResource) -> str:
     """Return a kind as the values name it: ``plural.group``, or ``plural`` of the core group."""
     return f"{resource.plural}.{resource.group}".removesuffix(".")
 
 
-def _listed(name: str, selected: Selected) -> str:
+def _listed(name: str, selected: SelectedResources) -> str:
     words = json.dumps([word_of(each) for each in selected.resources])
     lines = textwrap.wrap(words, _LONGEST, break_long_words=False, break_on_hyphens=False)
     return f'{{{{- define "{name}" -}}}}\n' + "\n".join(lines) + "\n{{- end }}\n"
@@ -149,7 +151,7 @@ def _without_status() -> str:
         for each in rule.resources
     }
     without = tuple(each for each in selected.resources if (each.group, each.plural) not in written)
-    return _listed("harbormaster.withoutStatus", Selected(without))
+    return _listed("harbormaster.withoutStatus", SelectedResources(without))
 
 
 def _roles(switches: Mapping[str, str], make: MakeRoles, account: str, more_rules: str = "") -> str:

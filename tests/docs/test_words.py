@@ -11,7 +11,7 @@ from scorer.api.kinds import OUR_KINDS
 from scorer.framework.status import Category
 from scorer.member_gate.answer import MemberReason
 from scorer.node_budgets.blockers import BlockReason
-from scorer.node_budgets.gate import Verdict
+from scorer.node_budgets.gate import GateVerdict
 from tests.docs.explained import TYPES
 from tests.docs.pages import REFERENCE, ROOT, anchor_of, read_page
 from webhook.endpoints.http.problems import Problem
@@ -34,7 +34,7 @@ def words_of(section: str) -> list[str]:
     ("section", "words"),
     [
         pytest.param("Why a cluster is turned away", Category, id="clusters"),
-        pytest.param("What the gate says about nodes", (*Verdict, *BlockReason), id="nodes"),
+        pytest.param("What the gate says about nodes", (*GateVerdict, *BlockReason), id="nodes"),
         pytest.param("What the gate says about members", MemberReason, id="members"),
         pytest.param("Answers of `/v1`", [problem.slug for problem in Problem], id="problems"),
         pytest.param("Reviews that are not read", REJECTIONS, id="rejections"),

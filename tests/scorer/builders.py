@@ -13,7 +13,7 @@ from scorer.api.placement.binding import BindingState
 from scorer.fleet import Fleet
 from scorer.placement.holdings import Binding
 from scorer.placement.request import read_request
-from scorer.placement.schedule import Schedule, schedule
+from scorer.placement.schedule import ScheduleResult, schedule
 from tests.thoroughness import examples
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -237,21 +237,21 @@ def run(
     now: datetime = NOW,
     number: int | None = None,
     namespace: str = "",
-) -> Schedule:
+) -> ScheduleResult:
     """Schedule a policy."""
     fleet = clusters if isinstance(clusters, Fleet) else Fleet.of(clusters)
     return schedule(read_request(wanted, number=number, namespace=namespace), fleet, bindings, now)
 
 
-def picked(schedule_: Schedule) -> list[str]:
+def picked(schedule_: ScheduleResult) -> list[str]:
     return [pick.cluster for pick in schedule_.picked]
 
 
-def kept(schedule_: Schedule) -> list[str]:
+def kept(schedule_: ScheduleResult) -> list[str]:
     return [binding.cluster for binding in schedule_.kept]
 
 
-def dropped(schedule_: Schedule) -> list[str]:
+def dropped(schedule_: ScheduleResult) -> list[str]:
     return [binding.cluster for binding in schedule_.dropped]
 
 

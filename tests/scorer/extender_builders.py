@@ -12,7 +12,7 @@ from scorer.extender.pod import PlacementName
 from scorer.extender.preemption import preempt
 from scorer.extender.question import read_args, read_preemption
 from scorer.extender.scoring import prioritize
-from scorer.extender.surroundings import Rules, Surroundings
+from scorer.extender.surroundings import ExtenderContext, Rules
 from scorer.fleet import Fleet
 from tests.scorer.builders import NOW
 
@@ -83,7 +83,7 @@ class Hub:
             nodes = {found.name: found for found in (*known.values(), *given) if found.is_of_pool}
             return Fleet.of(as_member(found, (weights or {}).get(found.pool, 0)) for found in nodes.values())
 
-        self.around = Surroundings(
+        self.around = ExtenderContext(
             now=NOW,
             fleet=fleet,
             rows={alias: rows[name] for alias, name in (aliases or {}).items()} | rows,

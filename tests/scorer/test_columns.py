@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.values.quantity import NANO, Quantity, parse_quantity, read_quantity
-from scorer.columns import ABSENT, OPERATORS, CodeBook, QuantityColumn, Reading, Rows, round_half_away, row_of
+from scorer.columns import ABSENT, OPERATORS, CodeBook, PropertyReading, QuantityColumn, Rows, round_half_away, row_of
 from tests.scorer.builders import modest
 from tests.scorer.relations import RELATIONS
 
@@ -104,7 +104,9 @@ AMOUNTS = st.one_of(
     st.builds(lambda digits, power: f"{digits}e{power}", st.integers(-99, 99), st.integers(-12, 60)),
 )
 READINGS = st.one_of(
-    st.none(), st.just(Reading("junk", None)), AMOUNTS.map(lambda text: Reading(text, parse_quantity(text)))
+    st.none(),
+    st.just(PropertyReading("junk", None)),
+    AMOUNTS.map(lambda text: PropertyReading(text, parse_quantity(text))),
 )
 
 
@@ -135,7 +137,7 @@ def test_comparison_is_exact(readings, wanted):
 @modest(120)
 def test_comparison_tells_neighbours_of_one_nano_apart(nano, steps):
     texts = [f"{nano + step}n" for step in steps]
-    column = QuantityColumn.of([Reading(text, parse_quantity(text)) for text in texts])
+    column = QuantityColumn.of([PropertyReading(text, parse_quantity(text)) for text in texts])
     assert_compares_exactly(column, parse_quantity(f"{nano}n"))
 
 
@@ -160,8 +162,8 @@ def test_comparison_tells_neighbours_of_one_nano_apart(nano, steps):
     ],
 )
 def test_comparison(observed, relation, wanted, holds):
-    reading = None if observed is None else Reading(observed, read_quantity(observed))
-    column = QuantityColumn.of([reading, Reading("7", parse_quantity("7"))])
+    reading = None if observed is None else PropertyReading(observed, read_quantity(observed))
+    column = QuantityColumn.of([reading, PropertyReading("7", parse_quantity("7"))])
     assert bool(column.compare(relation, parse_quantity(wanted))[0]) is holds
 
 
@@ -217,7 +219,7 @@ def test_extremes_are_the_first_smallest_and_largest_amounts(readings):
 
 
 def test_doubles_fill_gaps():
-    column = QuantityColumn.of([Reading("2", parse_quantity("2")), None, Reading("junk", None)])
+    column = QuantityColumn.of([PropertyReading("2", parse_quantity("2")), None, PropertyReading("junk", None)])
     assert not column.complete
     assert column.doubles(np.array([0, 1, 2]), 9.0).tolist() == [2.0, 9.0, 9.0]
 
@@ -234,7 +236,7 @@ def test_column_of_an_empty_fleet():
 def test_amounts_at_the_edge_of_doubles_are_taken_or_refused(digits):
     """No text makes the column fail: what does not fit a double is unreadable (DV-3)."""
     text = f"{digits}e{309 - len(digits)}"
-    column = QuantityColumn.of([Reading(text, read_quantity(text))])
+    column = QuantityColumn.of([PropertyReading(text, read_quantity(text))])
     assert column.compare("Gt", parse_quantity("1")).tolist() == [read_quantity(text) is not None]
 
 

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.values.quantity import parse_quantity
-from scorer.cost import FAILED, Cost, Node, cluster_cost
+from scorer.cost import FAILED, Cost, PricedNode, cluster_cost
 
 PRICES = {"small": 0.192, "large": 0.384, "unlisted": 999.0}
 FRESH, STALE = timedelta(hours=24), timedelta(hours=24, seconds=1)
 
 
 def nodes(*entries):
-    return [Node(sku, parse_quantity(cpu), parse_quantity(memory)) for sku, cpu, memory in entries]
+    return [PricedNode(sku, parse_quantity(cpu), parse_quantity(memory)) for sku, cpu, memory in entries]
 
 
 SMALL, LARGE = ("small", "4", "16Gi"), ("large", "8", "32Gi")

@@ -11,7 +11,7 @@ from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.cluster.scores import _known
 from scorer.api.placement.placement import ClusterSelectorTerm
 from scorer.api.values.quantity import parse_quantity
-from scorer.columns import Reading, _known_amounts
+from scorer.columns import PropertyReading, _known_amounts
 from scorer.fleet import (
     HEALTH_UNKNOWN,
     LEAVING,
@@ -417,7 +417,7 @@ def test_unreadable_is_not_absent(text):
     """DV-3: it spoils this cluster only, and its text stays for the explanation."""
     fleet = Fleet.of([make_cluster("a", properties={"load": text}), make_cluster("b", properties={"load": "4"})])
     column = fleet.quantity("load")
-    assert column.readings[0] == Reading(text, None)
+    assert column.readings[0] == PropertyReading(text, None)
     assert column.extremes == (1, 1)
 
 

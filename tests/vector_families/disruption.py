@@ -6,7 +6,7 @@ from scorer.node_budgets.budgets import NodeCounts, allowance
 from scorer.node_budgets.gate import answer
 from scorer.node_budgets.opening import next_open
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_budgets.question import Question
+from scorer.node_budgets.question import NodeGateQuestion
 from scorer.node_disruption.methods.drift import requirements_drift
 from scorer.windows.cron import matches_crd_pattern, parse_schedule
 from scorer.windows.fires import next_fire
@@ -65,7 +65,7 @@ def check_opening(line: Line) -> None:
         "nextOpen": opening.instant and format_time(opening.instant),
     }
     compare(seen, line["want"])
-    question = Question("gate", line["reason"], count=line["k"], observed=counts)
+    question = NodeGateQuestion("gate", line["reason"], count=line["k"], observed=counts)
     found = answer(question, PoolView("gate", budgets), now)
     assert (found.allowed, found.remaining, found.next_open) == (seen["allowedNow"], remaining, opening.instant)
 

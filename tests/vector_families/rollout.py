@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scorer.rollout.bindings import BindingView
-from scorer.rollout.planner import Action, Wanted, plan_rollout
+from scorer.rollout.planner import Action, RequestedClusters, plan_rollout
 from tests.vector_families.line import Line, compare
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -57,10 +57,10 @@ def read_binding(given: dict[str, Any]) -> BindingView:
     return BindingView.of(document)
 
 
-def read_wanted(line: dict[str, Any]) -> Wanted:
+def read_wanted(line: dict[str, Any]) -> RequestedClusters:
     names = line.get("clusterNames")
     policy = {"placementType": line["placementType"], "numberOfClusters": line.get("numberOfClusters")}
-    return Wanted.of({**policy, "clusterNames": names})
+    return RequestedClusters.of({**policy, "clusterNames": names})
 
 
 def clusters(bindings: tuple[BindingView, ...]) -> list[str]:

@@ -12,14 +12,14 @@ from scorer.api.meta import parse_time
 from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import PlacementType
 from scorer.api.values.quantity import parse_quantity, read_quantity
-from scorer.columns import QuantityColumn, Reading
-from scorer.cost import Node, cluster_cost
+from scorer.columns import PropertyReading, QuantityColumn
+from scorer.cost import PricedNode, cluster_cost
 from scorer.fleet import Fleet
 from scorer.placement.holdings import Binding
 from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import decisions, picked_decision, reason_category, scheduled_condition
 from scorer.placement.request import read_request
-from scorer.placement.schedule import Schedule, hold, schedule
+from scorer.placement.schedule import ScheduleResult, hold, schedule
 from scorer.placement.wake import Sleeper, woken
 from scorer.plugins.cluster_affinity import weigh
 from scorer.selectors import InvalidPolicyError
@@ -76,7 +76,7 @@ def check_schedule_rules(line: Line) -> None:
     compare(seen, want)
 
 
-def _run(placement: Line, clusters: list[Line], bindings: list[Binding], now: datetime) -> Schedule:
+def _run(placement: Line, clusters: list[Line], bindings: list[Binding], now: datetime) -> ScheduleResult:
     fleet = Fleet.of(MemberCluster.read(cluster) for cluster in clusters)
     namespace = placement["metadata"].get("namespace", "") if placement["kind"] == "ResourcePlacement" else ""
     try:
@@ -132,7 +132,9 @@ def check_schedule_aux(line: Line) -> None:
 
 def check_interpolate(line: Line) -> None:
     names = sorted(line["values"])
-    column = QuantityColumn.of([Reading(line["values"][name], read_quantity(line["values"][name])) for name in names])
+    column = QuantityColumn.of(
+        [PropertyReading(line["values"][name], read_quantity(line["values"][name])) for name in names]
+    )
     points = weigh(column, np.arange(len(names)), line["sortOrder"], line["weight"])
     compare({"points": dict(zip(names, points.tolist(), strict=True))}, line["want"])
 
@@ -161,7 +163,9 @@ def check_snapshot(line: Line) -> None:
 
 
 def check_cost(line: Line) -> None:
-    nodes = [Node(node["sku"], parse_quantity(node["cpu"]), parse_quantity(node["memory"])) for node in line["nodes"]]
+    nodes = [
+        PricedNode(node["sku"], parse_quantity(node["cpu"]), parse_quantity(node["memory"])) for node in line["nodes"]
+    ]
     cost = cluster_cost(nodes, line["prices"], timedelta(hours=line["pricesAgeHours"]))
     compare(asdict(cost), line["want"])
 

@@ -9,7 +9,7 @@ from scorer.api.meta import JsonObject
 from tests.vector_families.line import Line
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
-from webhook.defaulting.defaulted import Occasion
+from webhook.defaulting.defaulted import DefaultingContext
 from webhook.validation.framework.context import Context
 
 NOW = datetime(2025, 1, 6, tzinfo=UTC)
@@ -22,7 +22,7 @@ def evaluate_admission(given: Line) -> Line:
     subresource = _subresource(document, old)
     if document is not None and not subresource:
         document = apply_schema_defaults(KINDS[group_kind(document)], document)
-        document = mutate(document, old, operation, Occasion(NOW, _UID)).document
+        document = mutate(document, old, operation, DefaultingContext(NOW, _UID)).document
     context = Context(now=NOW).asked_by(UserInfo("alice"))
     verdict = judge(operation, document, old, context, subresource=subresource)
     return {

@@ -22,20 +22,20 @@ from scorer.api.upgrade.version_catalog import VersionCatalogSpec
 from scorer.upgrade.back_ends.interface import Capabilities, Inventory, Pool
 from scorer.upgrade.members.member import GROUP_LABEL, ORDER, REGION_LABEL, Member, read_member
 from scorer.upgrade.members.windows import targets_of, tier_of
-from scorer.upgrade.planning.forecast import Assumptions, forecast
+from scorer.upgrade.planning.forecast import ForecastAssumptions, forecast
 from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.profiles.target import NoTargetError, target_of
-from scorer.upgrade.simulation.back_end import UPGRADER, Outcome, SimulatedBackEnd
+from scorer.upgrade.simulation.back_end import UPGRADER, AttemptOutcome, SimulatedBackEnd
 from scorer.upgrade.simulation.hub import (
     AddMember,
     Approve,
     ChangeMember,
     Crash,
     EditStrategy,
-    Moment,
     Order,
     Publish,
     RemoveMember,
+    SimulatedEvaluation,
     SimulatedHub,
     Skip,
     Start,
@@ -45,10 +45,10 @@ from scorer.upgrade.simulation.hub import (
 )
 from scorer.upgrade.state.facts import Estimate
 from scorer.upgrade.state.step import StartUpgrade
-from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.catalog import ReleaseCatalog
 from scorer.upgrade.versions.images import UNLISTED
 from scorer.windows.maintenance import standing
-from scorer.windows.member_windows import Definition, windows_of
+from scorer.windows.member_windows import WindowDefinition, windows_of
 from tests.vector_families.line import Line
 
 START = "2025-01-06T00:00:00Z"
@@ -118,14 +118,16 @@ def _window(given: Line) -> Line:
     return seen
 
 
-def _windows(owner: str, specs: list[Line], upgrade: UpgradeType) -> tuple[dict[str, Definition], tuple[str, ...]]:
+def _windows(
+    owner: str, specs: list[Line], upgrade: UpgradeType
+) -> tuple[dict[str, WindowDefinition], tuple[str, ...]]:
     """Return windows by their names, and the names of those that apply to an upgrade."""
     documents = [
         {"apiVersion": "upgrade.harbormaster.dev/v1alpha1", "kind": "ClusterMaintenanceWindow"}
         | {"metadata": {"name": f"{owner}-{place}"}, "spec": spec}
         for place, spec in enumerate(specs)
     ]
-    definitions = {each["metadata"]["name"]: Definition.of(each) for each in documents}
+    definitions = {each["metadata"]["name"]: WindowDefinition.of(each) for each in documents}
     for each in definitions.values():
         assert not each.error, each.error
     named = {"metadata": {"annotations": {UPGRADE_WINDOWS: ",".join(definitions)}}}
@@ -143,7 +145,7 @@ def _profile(given: Line) -> Line:
     ]
     regions = [{"name": "r1", "kubernetesVersions": versions}]
     try:
-        target = target_of(spec, Catalog.of([VersionCatalogSpec.read({"regions": regions})]))
+        target = target_of(spec, ReleaseCatalog.of([VersionCatalogSpec.read({"regions": regions})]))
     except NoTargetError as error:
         return {"error": error.code.value}
     seen = {"upgradeType": target.type.value, "nodeImageSelection": target.selection.value}
@@ -177,17 +179,17 @@ class Scenario:
             self._remember_busy(each)
             self.hub.members[each["name"]] = self._member(each)
 
-    def _outcome(self, name: str, attempt: int) -> Outcome:
+    def _outcome(self, name: str, attempt: int) -> AttemptOutcome:
         member = self.fleet[name]
         outcomes, length = member.get("outcomes", []), duration(member.get("duration", "30m"))
         match outcomes[attempt - 1] if attempt <= len(outcomes) else "ok":
             case "fail":
-                return Outcome(length, fails=True)
+                return AttemptOutcome(length, fails=True)
             case "hang":
-                return Outcome(None)
+                return AttemptOutcome(None)
             case {"fail": after}:
-                return Outcome(duration(after), fails=True)
-        return Outcome(length)
+                return AttemptOutcome(duration(after), fails=True)
+        return AttemptOutcome(length)
 
     def _member(self, given: Line) -> Member:
         """Return a new member."""
@@ -258,12 +260,12 @@ class Scenario:
         for _ in self.moments():
             pass
 
-    def moments(self) -> Iterator[Moment]:
+    def moments(self) -> Iterator[SimulatedEvaluation]:
         """Yield every instant at which the engine is asked."""
         until = self.begin + duration(self.given.get("until", "60d"))
         looks = sorted({self.begin + duration(text) for text in self.given.get("checkAt", [])})
         state = UpgradeState.NOT_STARTED
-        before: Moment | None = None
+        before: SimulatedEvaluation | None = None
         for moment in simulate(self.hub, self.begin, list(self.orders()), until):
             while looks and looks[0] < moment.now:
                 self._look(looks.pop(0), before)
@@ -275,11 +277,11 @@ class Scenario:
         for instant in looks:
             self._look(instant, before)
 
-    def _look(self, instant: datetime, moment: Moment | None) -> None:
+    def _look(self, instant: datetime, moment: SimulatedEvaluation | None) -> None:
         assert moment is not None
         self.looks[written(instant - self.begin)] = _states(moment.run)
 
-    def _remember(self, moment: Moment) -> None:
+    def _remember(self, moment: SimulatedEvaluation) -> None:
         begun = [each.operation for each in moment.step.actions if isinstance(each, StartUpgrade)]
         self.started += [each.member for each in begun]
         at = written(moment.now - self.begin)
@@ -332,7 +334,7 @@ def _plan(given: Line) -> Line:
     expected = {each["name"]: duration(each.get("duration", "30m")) for each in given["members"]}
     scenario.hub.durations = {name: Estimate(length, length) for name, length in expected.items()}
     after = duration(given.get("assume", {}).get("approveAfter", "0s"))
-    facts, assumed = scenario.hub.facts(scenario.begin), Assumptions(approve_after=after)
+    facts, assumed = scenario.hub.facts(scenario.begin), ForecastAssumptions(approve_after=after)
     plan, found = plan_of(scenario.hub.run, facts, (), assumed), forecast(scenario.hub.run, facts, assumed)
     return {
         "eta": scenario.since(plan.eta),
@@ -382,7 +384,7 @@ def read_strategy(given: Line | None) -> StrategySpec | None:
     return None if given is None else StrategySpec.read(given)
 
 
-def _catalog(given: Line | None) -> Catalog:
+def _catalog(given: Line | None) -> ReleaseCatalog:
     regions = []
     for name, lists in ((given or {}).get("regions") or {}).items():
         region: Line = {"name": name}
@@ -394,7 +396,7 @@ def _catalog(given: Line | None) -> Catalog:
                 for family, versions in lists["images"].items()
             ]
         regions.append(region)
-    return Catalog.of([VersionCatalogSpec.read({"regions": regions})])
+    return ReleaseCatalog.of([VersionCatalogSpec.read({"regions": regions})])
 
 
 def _entries(run: ClusterUpgradeRun) -> Iterator[tuple[str, MemberStatus]]:

@@ -18,13 +18,13 @@ from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.endpoints.admission.authentication import Calls
 from webhook.endpoints.http.services import Admittance, Services
 from webhook.history.desk import HistoryDesk, history_of
-from webhook.history.record import Source
+from webhook.history.record import RecordSource
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
 from webhook.processes.services import Record, Telling, answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates, own_leaves
-from webhook.server.place import Place
+from webhook.server.place import WorkerSockets
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
 from webhook.sign_in.people import SignIn
@@ -86,7 +86,7 @@ def make_services(
     store = store or Unread()
     cache = cache or Cache(store)
     settings = settings or ServerSettings()
-    recorded = recorded or history_of(store, settings.namespace, settings, Source.SERVER, "test", now)
+    recorded = recorded or history_of(store, settings.namespace, settings, RecordSource.SERVER, "test", now)
     made = replace(answers_of(cache, store, admission, admittance or admit(), now), **answers)
     return services_of(made, cache, store, settings, Metrics(), Telling(record, recorded))
 
@@ -99,7 +99,7 @@ def make_server(
     client_authorities: ClientAuthorities | None = None,
     extend: Callable[[web.Application], None] | None = None,
     tracing: Tracing | None = None,
-    place: Place | None = None,
+    place: WorkerSockets | None = None,
     calls: Calls | None = None,
 ) -> Server:
     """Make a server; its certificates are of an authority made now unless others are given."""

@@ -12,12 +12,12 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.admission.failures import log_failure
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.indexer import Shelf
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.framework.context import Context, KnownKinds, NotKnownError
+from webhook.validation.framework.context import Context, HubKinds, NotKnownError
 
 LIVE_KINDS: Final = (
     kinds.MEMBER_CLUSTER,
@@ -124,7 +124,7 @@ class CachedContext:
         self._now = now
         self._settings = settings
         self._clock = clock
-        self._known: KnownKinds | None = None
+        self._known: HubKinds | None = None
         self._shared: Fleet | None = None
         self._copy: Fleet | None = None
         self.failures: Counter[str] = Counter()
@@ -137,7 +137,7 @@ class CachedContext:
     def __call__(self) -> Context:
         """Return the present context, without an author."""
         if self._known is None:
-            self._known = KnownKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
+            self._known = HubKinds.of_definitions(self._cache.list(kinds.CUSTOM_RESOURCE_DEFINITION))
         return Context(
             self._known,
             self._existing,
@@ -167,5 +167,5 @@ class CachedContext:
         self.failures[check] += 1
         log_failure(check, error)
 
-    def _forget_kinds(self, _change: Change) -> None:
+    def _forget_kinds(self, _change: ObjectDelta) -> None:
         self._known = None

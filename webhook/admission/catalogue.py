@@ -38,7 +38,7 @@ class Layer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Enforcement:
+class RuleEnforcement:
     """How a rule is enforced for one kind.
 
     Args:
@@ -56,11 +56,11 @@ class Enforcement:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """One rule of the catalogue; a rule that is left to other systems is enforced for no kind."""
 
     rule: Rule
-    enforced: tuple[Enforcement, ...] = ()
+    enforced: tuple[RuleEnforcement, ...] = ()
 
 
 GENERAL_RULES: Final = (
@@ -160,7 +160,7 @@ class _Found:
     subresource: str = ""
 
 
-def catalogue() -> tuple[Entry, ...]:
+def catalogue() -> tuple[CatalogueEntry, ...]:
     """Return all rules, by id."""
     by_id: dict[str, list[_Found]] = {}
     for found in _in_webhook():
@@ -170,7 +170,7 @@ def catalogue() -> tuple[Entry, ...]:
     rules = {rule.id: rule for rule in (*of_kinds, *others)}
     for found in _in_definitions(rules):
         by_id.setdefault(found.rule.id, []).append(found)
-    entries = (Entry(rule, tuple(_enforcements(by_id.get(rule.id, ())))) for rule in rules.values())
+    entries = (CatalogueEntry(rule, tuple(_enforcements(by_id.get(rule.id, ())))) for rule in rules.values())
     return tuple(sorted(entries, key=lambda entry: (entry.rule.group, int(entry.rule.id.partition("-")[2]))))
 
 
@@ -179,14 +179,14 @@ def what_rules_demand() -> dict[str, str]:
     return {entry.rule.id: entry.rule.what for entry in catalogue()}
 
 
-def _enforcements(group: Iterable[_Found]) -> Iterator[Enforcement]:
+def _enforcements(group: Iterable[_Found]) -> Iterator[RuleEnforcement]:
     places: dict[tuple[Kind, str], list[_Found]] = {}
     for found in group:
         places.setdefault((found.kind, found.subresource), []).append(found)
     for (kind, subresource), here in places.items():
         operations = frozenset().union(*(found.operations for found in here))
         layers = {found.layer for found in here}
-        yield Enforcement(
+        yield RuleEnforcement(
             kind,
             tuple(operation for operation in _ORDER if operation in operations),
             tuple(layer for layer in Layer if layer in layers),

@@ -117,7 +117,7 @@ class _Disruption:
     old: JsonObject = field(default_factory=dict)
 
 
-class Enforcement:
+class DisruptionEnforcement:
     """Judges deletions of nodes and node claims, and evictions.
 
     Args:

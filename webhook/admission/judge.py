@@ -19,7 +19,7 @@ from scorer.api.values.quoting import printable, quote
 from webhook.admission import impact
 from webhook.admission.patch import Patch, difference
 from webhook.admission.registry import Admitted, find
-from webhook.defaulting.defaulted import Occasion
+from webhook.defaulting.defaulted import DefaultingContext
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, FieldWarning, path_order
 from webhook.validation.framework.metadata import METADATA
@@ -30,7 +30,7 @@ from webhook.validation.framework.reading import (
     value_at,
     wish,
 )
-from webhook.validation.guard_rails.writes import Write
+from webhook.validation.guard_rails.writes import ReviewedWrite
 from webhook.validation.live.check import run_checks
 
 Hook: TypeAlias = Literal["validate", "mutate"]
@@ -86,7 +86,7 @@ class Mutation:
 
 
 @dataclass(slots=True)
-class Question:
+class AdmissionRequest:
     """One write to be judged; nothing in it has been checked yet.
 
     Args:
@@ -119,7 +119,7 @@ class Question:
 ALLOWED: Final = Judgement()
 
 
-def decide(question: Question) -> Judgement:
+def decide(question: AdmissionRequest) -> Judgement:
     """Return the verdict of the first row that applies."""
     for row in ROWS:
         if (judgement := row(question)) is not None:
@@ -146,7 +146,9 @@ def judge(
     return decide(_ask("validate", operation, document, old, context, subresource))
 
 
-def mutate(document: JsonObject, old: JsonObject | None, operation: str, occasion: Occasion | None = None) -> Mutation:
+def mutate(
+    document: JsonObject, old: JsonObject | None, operation: str, occasion: DefaultingContext | None = None
+) -> Mutation:
     """Return *document* as the mutating hook would leave it.
 
     Args:
@@ -176,42 +178,42 @@ def _ask(
     subresource: str,
     *,
     uid: str = "",
-) -> Question:
+) -> AdmissionRequest:
     subject = document if document is not None else old
     group, version = split_api_version(str((subject or {}).get("apiVersion", "")))
     kind = {"group": group, "version": version, "kind": (subject or {}).get("kind", "")}
-    return Question(hook, operation, kind, {}, document, old, subresource, context, uid, _entry(kind))
+    return AdmissionRequest(hook, operation, kind, {}, document, old, subresource, context, uid, _entry(kind))
 
 
 def _bad_request(message: str) -> Judgement:
     return Judgement(allowed=False, code=400, reason="BadRequest", message=message)
 
 
-def _operation_is_known(question: Question) -> Judgement | None:
+def _operation_is_known(question: AdmissionRequest) -> Judgement | None:
     if question.operation in OPERATIONS:
         return None
     return _bad_request(f"operation {quote(question.operation)} is none of {', '.join(OPERATIONS)}")
 
 
-def _kind_is_given(question: Question) -> Judgement | None:
+def _kind_is_given(question: AdmissionRequest) -> Judgement | None:
     if isinstance(question.kind, dict) and isinstance(question.resource, dict):
         return None
     return _bad_request("request.kind and request.resource must be objects")
 
 
-def _object_is_given(question: Question) -> Judgement | None:
+def _object_is_given(question: AdmissionRequest) -> Judgement | None:
     if question.operation not in {"CREATE", "UPDATE"} or isinstance(question.document, dict):
         return None
     return _bad_request(f"{question.operation} needs an object, not {quote(question.document)}")
 
 
-def _old_object_is_given(question: Question) -> Judgement | None:
+def _old_object_is_given(question: AdmissionRequest) -> Judgement | None:
     if question.operation != "UPDATE" or isinstance(question.old, dict):
         return None
     return _bad_request(f"UPDATE needs an oldObject, not {quote(question.old)}")
 
 
-def _object_is_of_the_kind(question: Question) -> Judgement | None:
+def _object_is_of_the_kind(question: AdmissionRequest) -> Judgement | None:
     if question.operation not in {"CREATE", "UPDATE"}:
         return None
     kind, document = question.kind, question.document
@@ -222,7 +224,7 @@ def _object_is_of_the_kind(question: Question) -> Judgement | None:
     return _bad_request(f"the object is of {given}, request.kind says {quote(wanted)}, {quote(kind.get('kind'))}")
 
 
-def _kind_has_rules(question: Question) -> Judgement | None:
+def _kind_has_rules(question: AdmissionRequest) -> Judgement | None:
     question.entry = question.entry or _entry(question.kind)
     if question.entry is not None:
         return None
@@ -231,11 +233,11 @@ def _kind_has_rules(question: Question) -> Judgement | None:
     return Judgement(warnings=as_warnings([f"harbormaster has no rules for {kind.get('kind')} of {where}"]))
 
 
-def _guard_rails(question: Question) -> Judgement | None:
+def _guard_rails(question: AdmissionRequest) -> Judgement | None:
     entry, context = question.entry, question.context
     if entry is None or not entry.guards or question.hook == "mutate" or context.is_ours:
         return None
-    write = Write(
+    write = ReviewedWrite(
         question.operation, _object(question.document), _object(question.old), str(question.subresource or "")
     )
     refusals = [refusal for rail in entry.guards for refusal in rail(write, context)]
@@ -244,7 +246,7 @@ def _guard_rails(question: Question) -> Judgement | None:
     return Judgement(allowed=False, code=403, reason="Forbidden", message=printable("; ".join(refusals)))
 
 
-def _subresource(question: Question) -> Judgement | None:
+def _subresource(question: AdmissionRequest) -> Judgement | None:
     if not question.subresource:
         return None
     entry = question.entry
@@ -267,11 +269,11 @@ def _subresource(question: Question) -> Judgement | None:
     return Judgement(warnings=as_warnings(notes)) if notes else ALLOWED
 
 
-def _connect(question: Question) -> Judgement | None:
+def _connect(question: AdmissionRequest) -> Judgement | None:
     return ALLOWED if question.operation == "CONNECT" else None
 
 
-def _delete(question: Question) -> Judgement | None:
+def _delete(question: AdmissionRequest) -> Judgement | None:
     if question.operation != "DELETE":
         return None
     entry, old = question.entry, _object(question.old)
@@ -284,13 +286,13 @@ def _delete(question: Question) -> Judgement | None:
     return Judgement(warnings=as_warnings(notes)) if notes else ALLOWED
 
 
-def _being_deleted(question: Question) -> Judgement | None:
+def _being_deleted(question: AdmissionRequest) -> Judgement | None:
     if question.operation != "UPDATE":
         return None
     return ALLOWED if is_deleting(question.document) else None
 
 
-def _is_bounded(question: Question) -> Judgement | None:
+def _is_bounded(question: AdmissionRequest) -> Judgement | None:
     """Refuse an object that is too large for the rules; where the stored one is, judge the update like a creation."""
     entry = question.entry
     if entry is None or (entry.validate is None and entry.default is None):
@@ -308,11 +310,11 @@ def _is_bounded(question: Question) -> Judgement | None:
     return None
 
 
-def _defaults(question: Question) -> Judgement | None:
+def _defaults(question: AdmissionRequest) -> Judgement | None:
     return _default(question)[0] if question.hook == "mutate" else None
 
 
-def _default(question: Question) -> tuple[Judgement, JsonObject]:
+def _default(question: AdmissionRequest) -> tuple[Judgement, JsonObject]:
     """Return the answer of the mutating hook, and the object as the patch leaves it."""
     entry, document = question.entry, question.document
     if (
@@ -326,12 +328,12 @@ def _default(question: Question) -> tuple[Judgement, JsonObject]:
     defaulted = entry.default(document, old)
     changed = defaulted.document
     if entry.stamp is not None and question.uid:
-        changed = entry.stamp(changed, old, Occasion(question.context.now, question.uid))
+        changed = entry.stamp(changed, old, DefaultingContext(question.context.now, question.uid))
     patch = difference(document, changed)
     return Judgement(warnings=as_warnings(defaulted.warnings), patch=patch), changed
 
 
-def _rules(question: Question) -> Judgement | None:
+def _rules(question: AdmissionRequest) -> Judgement | None:
     """Apply the rules of the kind; an update is refused only for what it changed (X-21)."""
     entry = question.entry
     if entry is None or entry.validate is None:
@@ -357,7 +359,7 @@ def _rules(question: Question) -> Judgement | None:
     return Judgement(False, tuple(errors), as_warnings(notes), 422, "Invalid", message)
 
 
-def _live_findings(question: Question) -> list[FieldWarning]:
+def _live_findings(question: AdmissionRequest) -> list[FieldWarning]:
     """Run the live checks on a write that is allowed.
 
     Not on our own writes, nor on an update that leaves the body alone: the answers would repeat earlier ones, and the
@@ -378,7 +380,7 @@ def _leaves_body_alone(document: JsonObject, old: JsonObject, entry: Admitted) -
     return json_equal(document.get(entry.body), old.get(entry.body))
 
 
-ROWS: Final[tuple[Callable[[Question], Judgement | None], ...]] = (
+ROWS: Final[tuple[Callable[[AdmissionRequest], Judgement | None], ...]] = (
     _operation_is_known,
     _kind_is_given,
     _object_is_given,

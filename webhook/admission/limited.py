@@ -16,7 +16,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dicts_at, namespace_of, text_at
 from scorer.fleet import Fleet
 from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
-from webhook.validation.framework.context import Context, HubView, KnownKinds, NotKnownError
+from webhook.validation.framework.context import Context, HubKinds, HubView, NotKnownError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 OPEN: Final = MEMBER_CLUSTER
@@ -31,7 +31,7 @@ _WITH_PLACEMENTS: Final = {
 """The kinds that tell of placements: they are shown to callers who may list those."""
 
 
-def compared_kinds(documents: Iterable[JsonObject], known: KnownKinds) -> frozenset[Kind]:
+def compared_kinds(documents: Iterable[JsonObject], known: HubKinds) -> frozenset[Kind]:
     """Return the kinds that a caller has to be allowed to list, if a verdict on *documents* is to depend on them."""
     found: set[Kind | None] = {*ADMISSION_KINDS, *WANTED_KINDS, INTERNAL_SERVICE_EXPORT}
     for document in documents:

@@ -49,7 +49,7 @@ _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class WebhookEndpoint:
     """Where the API server reaches us: a Service in the cluster, or a URL.
 
     Args:
@@ -81,7 +81,7 @@ class Endpoint:
         return where | ({"caBundle": b64encode(self.ca_pem).decode("ascii")} if self.ca_pem else {})
 
 
-def webhook_configurations(endpoint: Endpoint, settings: AdmissionSettings) -> tuple[JsonObject, JsonObject]:
+def webhook_configurations(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> tuple[JsonObject, JsonObject]:
     """Return the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration.
 
     Args:
@@ -109,7 +109,7 @@ def _configuration(word: str, hooks: list[JsonObject]) -> JsonObject:
     }
 
 
-def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+def _hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
     """Yield the validating entries of one of our kinds: writes, deletions, the status."""
     kind, plural = entry.kind, entry.kind.plural
     path = f"/validate/{kind.group}/{plural}"
@@ -143,7 +143,7 @@ def _hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> 
         yield hook
 
 
-def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+def _guard_hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
     """Yield the entry of a guard rail on a built-in kind, where it is switched on; never for our own namespace."""
     kind = entry.kind
     switched_on = {
@@ -159,7 +159,7 @@ def _guard_hooks(entry: Admitted, endpoint: Endpoint, settings: AdmissionSetting
         yield hook | {"namespaceSelector": {"matchExpressions": [ours]}}
 
 
-def _deletion_hooks(endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+def _deletion_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
     """Yield the entries for deletions of our own definitions, of members' namespaces and of ours, and for nothing else.
 
     They fail open, so that a hub can be dismantled while no replica answers. The expressions use the name of the stored
@@ -179,7 +179,7 @@ def _deletion_hooks(endpoint: Endpoint, settings: AdmissionSettings) -> Iterator
         yield hook
 
 
-def _enforcement_hooks(endpoint: Endpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+def _enforcement_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
     """Yield the entries that hold deletions and drains of nodes to the budgets of their pool.
 
     Exempt users never wait for us, nor does the deletion of an object that belongs to no pool or is being deleted
@@ -202,7 +202,7 @@ def _enforcement_hooks(endpoint: Endpoint, settings: AdmissionSettings) -> Itera
     yield hook(kinds.POD, "pods/eviction", "CREATE")
 
 
-def _mutating(entry: Admitted, endpoint: Endpoint) -> JsonObject:
+def _mutating(entry: Admitted, endpoint: WebhookEndpoint) -> JsonObject:
     kind = entry.kind
     path = f"/mutate/{kind.group}/{kind.plural}"
     operations: set[Operation] = {"CREATE", "UPDATE"}
@@ -233,7 +233,7 @@ _NOT_DELETED_YET: Final = {
 
 
 def _hook(
-    endpoint: Endpoint,
+    endpoint: WebhookEndpoint,
     name: str,
     path: str,
     kind: Kind,

@@ -15,7 +15,7 @@ from webhook.admission import impact, taking_over
 from webhook.defaulting import node_pool as node_pool_defaults
 from webhook.defaulting import placement as placement_defaults
 from webhook.defaulting import upgrade as upgrade_defaults
-from webhook.defaulting.defaulted import Defaulted, Occasion
+from webhook.defaulting.defaulted import DefaultedObject, DefaultingContext
 from webhook.validation import internal_kinds, member_cluster, node_pool
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldWarning
@@ -44,8 +44,8 @@ from webhook.validation.upgrade import window as upgrade_window
 
 Operation: TypeAlias = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 Validate: TypeAlias = Callable[[JsonObject, JsonObject | None, Context], Iterator[Finding]]
-Default: TypeAlias = Callable[[JsonObject, JsonObject | None], Defaulted]
-Stamp: TypeAlias = Callable[[JsonObject, JsonObject | None, Occasion], JsonObject]
+Default: TypeAlias = Callable[[JsonObject, JsonObject | None], DefaultedObject]
+Stamp: TypeAlias = Callable[[JsonObject, JsonObject | None, DefaultingContext], JsonObject]
 
 MOST_VALUES: Final = 10_000
 """How many JSON values an object may have for rules to read it, without its status: far more than people write."""

@@ -17,7 +17,7 @@ from scorer.api.unstructured.documents import is_deleting, metadata_of
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
 from webhook.admission.authorization import authorized
-from webhook.admission.judge import Judgement, Question, decide, judge
+from webhook.admission.judge import AdmissionRequest, Judgement, decide, judge
 from webhook.admission.patch import Patch, apply_patch
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldError, path_order
@@ -30,7 +30,7 @@ _INVALID: Final = 422
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RehearsalVerdict:
     """The outcome of a write.
 
     Args:
@@ -54,7 +54,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Defaulted:
+class MutationResult:
     """What the mutating hook would do: the object after *patch*, and warnings for its author."""
 
     document: JsonObject
@@ -68,7 +68,7 @@ def rehearse(
     operation: WriteOperation,
     context: Context,
     reviewed: Reviewed = UNDISPUTED,
-) -> Verdict:
+) -> RehearsalVerdict:
     """Return the outcome of a write; a kind without rules is allowed, with a warning.
 
     Args:
@@ -81,7 +81,7 @@ def rehearse(
     kind = _kind_of(document, context)
     if kind is None:
         judgement = judge(operation, document, old, context)
-        return Verdict(document, judgement.errors, *_refusal(judgement), judgement.warnings)
+        return RehearsalVerdict(document, judgement.errors, *_refusal(judgement), judgement.warnings)
     pruned = prune(kind, document)
     document = _unmarked(strip_nulls(kind, pruned.document), old)
     warnings = [f'unknown field "{field}"' for field in pruned.dropped]
@@ -97,15 +97,15 @@ def rehearse(
     known = {str(error.field) for error in judgement.errors}
     errors = [*judgement.errors, *(error for error in demanded if str(error.field) not in known)]
     warnings += judgement.warnings
-    return Verdict(document, _sorted(errors), *_refusal(judgement), tuple(dict.fromkeys(warnings)))
+    return RehearsalVerdict(document, _sorted(errors), *_refusal(judgement), tuple(dict.fromkeys(warnings)))
 
 
-def default(document: JsonObject, old: JsonObject | None, operation: WriteOperation) -> Defaulted:
+def default(document: JsonObject, old: JsonObject | None, operation: WriteOperation) -> MutationResult:
     """Return what the mutating hook makes of *document*; it depends on nothing else."""
     kind = dict(zip(("group", "version"), split_api_version(str(document.get("apiVersion", ""))), strict=True))
     kind["kind"] = str(document.get("kind", ""))
-    judgement = decide(Question("mutate", operation, kind, {}, document, old, "", Context()))
-    return Defaulted(apply_patch(document, judgement.patch), judgement.patch, judgement.warnings)
+    judgement = decide(AdmissionRequest("mutate", operation, kind, {}, document, old, "", Context()))
+    return MutationResult(apply_patch(document, judgement.patch), judgement.patch, judgement.warnings)
 
 
 def _kind_of(document: JsonObject, context: Context) -> Kind | None:

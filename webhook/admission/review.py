@@ -21,7 +21,7 @@ from scorer.api.values.quoting import printable, quote
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
-from webhook.admission.judge import MOST_CAUSES, Hook, Judgement, Question, decide
+from webhook.admission.judge import MOST_CAUSES, AdmissionRequest, Hook, Judgement, decide
 from webhook.kube.transport.serialization import encode
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import LONGEST_WARNING
@@ -207,7 +207,7 @@ def answer(
     request = review["request"]
     if hook == "validate":
         context = context.asked_by(user or UserInfo.read(request.get("userInfo")))
-    question = Question(
+    question = AdmissionRequest(
         hook=hook,
         operation=request.get("operation"),
         kind=request.get("kind"),

@@ -20,12 +20,12 @@ from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.request import Request, read_request
-from scorer.placement.schedule import Schedule, schedule
-from scorer.placement.trace import Occasion, explanation
+from scorer.placement.schedule import ScheduleResult, schedule
+from scorer.placement.trace import DecisionContext, explanation
 from scorer.rollout.views.timeline import rolling_timeline
 from scorer.selectors import InvalidPolicyError, match_labels
 from webhook.answers.history import RunHistory
-from webhook.answers.questions import InvalidQuestionError, Question, Verdict
+from webhook.answers.questions import InvalidQuestionError, PlacementQuestion, PlacementVerdict
 from webhook.answers.ranking import RankedClusters, RejectedClusters
 from webhook.answers.views import clusters_view, placement_view
 from webhook.kube.cache.informer import Cache
@@ -59,7 +59,7 @@ class HubAdvisor:
     def _revision(self, now: datetime) -> str:
         return f"{self._cache.fleet.revision}/{(now - EPOCH) // STEP}"
 
-    def evaluate(self, question: Question) -> Verdict:
+    def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
         """Filter and rank as a first run would, regardless of what is placed already."""
         policy, namespace = self._policy(question)
         request = self._request(policy, namespace, question)
@@ -73,13 +73,13 @@ class HubAdvisor:
             selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
         eligible, rejected = RankedClusters(run, frozenset(selected), wanted), RejectedClusters(run, wanted)
         turned_away = run.last.turned_away() if run.last else {}
-        return Verdict(self._revision(moment), _digest(policy), now, eligible, rejected, turned_away)
+        return PlacementVerdict(self._revision(moment), _digest(policy), now, eligible, rejected, turned_away)
 
-    def explain(self, question: Question) -> JsonObject:
+    def explain(self, question: PlacementQuestion) -> JsonObject:
         """Explain the present decision, bindings included."""
         return self.explaining(question)()
 
-    def explaining(self, question: Question) -> Callable[[], JsonObject]:
+    def explaining(self, question: PlacementQuestion) -> Callable[[], JsonObject]:
         """See `Advisor.explaining`.
 
         Decides here, so that the shared fleet keeps the columns, and again where the answer is made, perhaps in another
@@ -99,14 +99,14 @@ class HubAdvisor:
         revision, occasion, copy = self._revision(moment), self._occasion(question), fleet.updated(())
         return lambda: explanation(decided(copy), policy, revision, names, occasion)
 
-    def _occasion(self, question: Question) -> Occasion:
+    def _occasion(self, question: PlacementQuestion) -> DecisionContext:
         ref = question.placement
         if not isinstance(ref, PlacementRef):
-            return Occasion()
+            return DecisionContext()
         family = FAMILY_OF[ref.kind]
         snapshots = children(self._cache, family.policy_snapshot, ref)
         trigger = self._history.last_trigger(ref) if self._history else None
-        return Occasion(str(ref), policy_in_force(self._placement(ref), snapshots), trigger)
+        return DecisionContext(str(ref), policy_in_force(self._placement(ref), snapshots), trigger)
 
     def cluster_names(self) -> Sequence[str]:
         """See `Advisor.cluster_names`."""
@@ -156,7 +156,7 @@ class HubAdvisor:
             return None
         return rolling_timeline(children(self._cache, family.binding, family.ref(placement))).document()
 
-    def _policy(self, question: Question) -> tuple[JsonObject, str]:
+    def _policy(self, question: PlacementQuestion) -> tuple[JsonObject, str]:
         placement = question.placement
         if isinstance(placement, PlacementPolicy):
             return placement.model_dump(mode="json", by_alias=True, exclude_unset=True), ""
@@ -169,29 +169,31 @@ class HubAdvisor:
             raise UnknownObjectError(f"there is no placement {ref}")
         return document
 
-    def _request(self, policy: JsonObject, namespace: str, question: Question) -> Request:
+    def _request(self, policy: JsonObject, namespace: str, question: PlacementQuestion) -> Request:
         try:
             return read_request(policy, namespace=namespace)
         except InvalidPolicyError as error:
             where = "/placement/ref" if isinstance(question.placement, PlacementRef) else "/placement/inline"
             raise InvalidQuestionError(where, str(error)) from error
 
-    def _fleet(self, question: Question) -> Fleet:
+    def _fleet(self, question: PlacementQuestion) -> Fleet:
         return self._cache.fleet if question.clusters is None else Fleet.of(question.clusters)
 
-    def _instant(self, question: Question, moment: datetime) -> datetime:
+    def _instant(self, question: PlacementQuestion, moment: datetime) -> datetime:
         """Return the start of the step of *moment*; for clusters given with the question, *moment* itself."""
         if question.clusters is not None:
             return moment
         return EPOCH + (moment - EPOCH) // STEP * STEP
 
-    def _deciding(self, ref: PlacementRef, now: datetime, known: Schedule | None = None) -> Callable[[Fleet], Schedule]:
+    def _deciding(
+        self, ref: PlacementRef, now: datetime, known: ScheduleResult | None = None
+    ) -> Callable[[Fleet], ScheduleResult]:
         """Look up what the decision on a placement depends on; return a function that decides for a fleet."""
         family, document = FAMILY_OF[ref.kind], self._placement(ref)
         bindings = children(self._cache, family.binding, ref)
         snapshots = children(self._cache, family.policy_snapshot, ref)
 
-        def decide_on(fleet: Fleet) -> Schedule:
+        def decide_on(fleet: Fleet) -> ScheduleResult:
             try:
                 return decide(document, fleet, bindings, snapshots, now, known)
             except BrokenBindingError as error:
@@ -199,7 +201,7 @@ class HubAdvisor:
 
         return decide_on
 
-    def _wanted_rows(self, question: Question, fleet: Fleet) -> BoolColumn | None:
+    def _wanted_rows(self, question: PlacementQuestion, fleet: Fleet) -> BoolColumn | None:
         mask: BoolColumn | None = None
         if question.names is not None:
             unknown = sorted(name for name in question.names if fleet.row(name) is None)
@@ -213,7 +215,7 @@ class HubAdvisor:
         return mask
 
 
-def _first_run(request: Request, now: datetime, fleet: Fleet) -> Schedule:
+def _first_run(request: Request, now: datetime, fleet: Fleet) -> ScheduleResult:
     return schedule(request, fleet, (), now)
 
 

@@ -7,7 +7,7 @@ from scorer.api.family import FAMILIES, Family, placement_ref
 from scorer.api.kinds import MAINTENANCE_WINDOW, MEMBER_CLUSTER, UPGRADE_RUN
 from scorer.api.unstructured.documents import name_of, namespace_of, text_at
 from webhook.answers.questions import ViewChange
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 
 
@@ -45,34 +45,34 @@ class HubChanges:
         self._viewers[number] = handler
         return lambda: self._viewers.pop(number, None) and None
 
-    def _on_member(self, change: Change) -> None:
+    def _on_member(self, change: ObjectDelta) -> None:
         self._tell(ViewChange(self._cache.revision, frozenset({name_of(change.document)})))
 
-    def _on_upgrade(self, _change: Change) -> None:
+    def _on_upgrade(self, _change: ObjectDelta) -> None:
         """A member is shown with what upgrades it."""
         self._tell(ViewChange(self._cache.revision, clusters=None, runs=True))
 
-    def _on_window(self, _change: Change) -> None:
+    def _on_window(self, _change: ObjectDelta) -> None:
         """A member is shown with its windows."""
         self._tell(ViewChange(self._cache.revision, clusters=None))
 
-    def _on_placement(self, family: Family, change: Change) -> None:
+    def _on_placement(self, family: Family, change: ObjectDelta) -> None:
         ref = str(family.ref(change.document))
         self._tell(ViewChange(self._cache.revision, placements=frozenset({ref})))
 
-    def _on_binding(self, family: Family, change: Change) -> None:
+    def _on_binding(self, family: Family, change: ObjectDelta) -> None:
         ref = str(family.parent(change.document))
         cluster = text_at(change.document, "spec", "targetCluster")
         clusters = frozenset({cluster}) if change.came_or_went and cluster else frozenset[str]()
         self._tell(ViewChange(self._cache.revision, clusters, frozenset({ref})))
 
-    def _on_run(self, change: Change) -> None:
+    def _on_run(self, change: ObjectDelta) -> None:
         """A run is shown with its placement, and whoever may see the one is told of the other."""
         placement = text_at(change.document, "spec", "placementName")
         ref = str(placement_ref(placement, namespace_of(change.document)))
         self._tell(ViewChange(self._cache.revision, placements=frozenset({ref}), runs=True))
 
-    def _on_request(self, family: Family, change: Change) -> None:
+    def _on_request(self, family: Family, change: ObjectDelta) -> None:
         """An approval request is shown with its run: whether it is given, and how its analysis goes."""
         name, namespace = text_at(change.document, "spec", "parentStageRollout"), namespace_of(change.document)
         run = self._cache.get(family.run, name, namespace)

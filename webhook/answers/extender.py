@@ -19,17 +19,17 @@ from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import dict_at, is_deleting, spec_of
 from scorer.extender.filtering import filter_nodes
 from scorer.extender.followed import FollowedPlacement, read_followed
-from scorer.extender.node import Node, as_member, read_node
+from scorer.extender.node import ExtenderNode, as_member, read_node
 from scorer.extender.pod import PlacementName
 from scorer.extender.preemption import preempt
 from scorer.extender.preferences import read_preferences
-from scorer.extender.question import ExtenderArgs, PreemptionArgs, read_args, read_preemption
+from scorer.extender.question import ExtenderRequest, PreemptionArgs, read_args, read_preemption
 from scorer.extender.reading import MalformedArgsError
 from scorer.extender.scoring import prioritize
-from scorer.extender.surroundings import Rules, Surroundings
+from scorer.extender.surroundings import ExtenderContext, Rules
 from scorer.fleet import Fleet
 from scorer.member_gate.holds import upgrade_holds
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.cache.memory import essential_node
 from webhook.kube.listers.placements import children
@@ -82,7 +82,7 @@ class HubExtender:
         """Whether all kinds that answers depend on have been listed once."""
         return all(shelf.synced.is_set() for shelf in self._shelves)
 
-    def read_args(self, document: JsonObject) -> ExtenderArgs:
+    def read_args(self, document: JsonObject) -> ExtenderRequest:
         """Read the body of ``filter`` or ``prioritize``; may be called from any thread.
 
         Raises:
@@ -98,11 +98,11 @@ class HubExtender:
         """
         return read_preemption(document)
 
-    def filter(self, args: ExtenderArgs) -> JsonObject:
+    def filter(self, args: ExtenderRequest) -> JsonObject:
         """Return which of the candidates the pod may go to."""
         return filter_nodes(args, self._surroundings(), self._rules)
 
-    def prioritize(self, args: ExtenderArgs) -> list[JsonObject]:
+    def prioritize(self, args: ExtenderRequest) -> list[JsonObject]:
         """Return the score of each candidate.
 
         Raises:
@@ -118,10 +118,10 @@ class HubExtender:
         """
         return preempt(args, self._surroundings(), self._rules)
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self) -> ExtenderContext:
         now = self._now()
         fleet = self._cache.fleet.at(now)
-        return Surroundings(
+        return ExtenderContext(
             now=now,
             fleet=fleet,
             rows=self._aliases.rows(fleet),
@@ -151,7 +151,7 @@ class HubExtender:
         specs = (spec_of(binding) for binding in bindings if not is_deleting(binding))
         return {spec["targetCluster"] for spec in specs if spec.get("state") in _LIVE and "targetCluster" in spec}
 
-    def _take_pool(self, change: Change) -> None:
+    def _take_pool(self, change: ObjectDelta) -> None:
         name = change.document["metadata"]["name"]
         if change.new is not None and is_deleting(change.new):
             self._leaving_pools.add(name)
@@ -159,7 +159,7 @@ class HubExtender:
             self._leaving_pools.discard(name)
         self._nodes.weigh(name, _weight(change.new))
 
-    def _take_run(self, change: Change) -> None:
+    def _take_run(self, change: ObjectDelta) -> None:
         name = change.document["metadata"]["name"]
         members = frozenset(upgrade_holds(change.new)) if change.new is not None else frozenset()
         if members == self._running.get(name, frozenset()):
@@ -194,13 +194,13 @@ class _Nodes:
     """The known nodes, and those of node pools as a separate fleet."""
 
     def __init__(self, cluster_labels: tuple[str, ...]) -> None:
-        self.by_name: dict[str, Node] = {}
+        self.by_name: dict[str, ExtenderNode] = {}
         self._cluster_labels = cluster_labels
         self._weights: dict[str, int] = {}
         self._fleet: Fleet | None = None
         self._changed: set[str] = set()
 
-    def take(self, change: Change) -> None:
+    def take(self, change: ObjectDelta) -> None:
         """Handle a changed node."""
         name = change.document["metadata"]["name"]
         before, node = self.by_name.get(name), None
@@ -227,7 +227,7 @@ class _Nodes:
         self._fleet = None
         self._changed.clear()
 
-    def of_pools(self, given: Collection[Node]) -> Fleet:
+    def of_pools(self, given: Collection[ExtenderNode]) -> Fleet:
         """Return the nodes of node pools as a fleet; nodes in *given* take precedence over the known ones."""
         if self._fleet is None:
             self._fleet = Fleet.of(self._as_member(node) for node in self.by_name.values() if node.is_of_pool)
@@ -240,7 +240,7 @@ class _Nodes:
         different = [self._as_member(node) for node in given if self.by_name.get(node.name) != node]
         return self._fleet.updated(different) if different else self._fleet
 
-    def _as_member(self, node: Node) -> MemberCluster:
+    def _as_member(self, node: ExtenderNode) -> MemberCluster:
         return as_member(node, self._weights.get(node.pool or "", 0))
 
 
@@ -252,7 +252,7 @@ class _Aliases:
         self._names: tuple[str, ...] = ()
         self._rows: dict[str, int] | None = None
 
-    def take(self, change: Change) -> None:
+    def take(self, change: ObjectDelta) -> None:
         """Handle a changed member cluster."""
         name = change.document["metadata"]["name"]
         text = (dict_at(change.new, "metadata").get("annotations") or {}).get(ALIASES) or ""

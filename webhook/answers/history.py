@@ -28,8 +28,15 @@ from scorer.api.names import (
 )
 from scorer.api.unstructured.documents import annotations_of, dict_at, is_deleting, is_labelled_latest, label, status_of
 from scorer.eligibility import EligibilityLimits
-from scorer.placement.past_run import PastRun, Trigger, decisions_in, run_document, scheduled, wanted_by
-from webhook.kube.cache.changes import Change
+from scorer.placement.past_run import (
+    DecisionTrigger,
+    RecordedDecision,
+    decisions_in,
+    run_document,
+    scheduled,
+    wanted_by,
+)
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children
 
@@ -49,8 +56,8 @@ _RECORDED: Final = "Recorded"
 class _Past:
     """The history of one placement, oldest run first."""
 
-    runs: list[PastRun] = field(default_factory=list)
-    pending: list[Trigger] = field(default_factory=list)
+    runs: list[RecordedDecision] = field(default_factory=list)
+    pending: list[DecisionTrigger] = field(default_factory=list)
     mark: int = 0
     """The number of the last change of a member before the last run."""
 
@@ -89,11 +96,11 @@ class RunHistory:
         past = self._pasts.get(ref)
         return past.runs[-1].trigger.document() if past is not None and past.runs else None
 
-    def _on_placement(self, family: Family, change: Change) -> None:
+    def _on_placement(self, family: Family, change: ObjectDelta) -> None:
         if change.new is None and (past := self._pasts.pop(family.ref(change.document), None)) is not None:
             self._weight -= sum(map(_weight, past.runs))
 
-    def _on_binding(self, family: Family, change: Change) -> None:
+    def _on_binding(self, family: Family, change: ObjectDelta) -> None:
         """Note a binding that is deleted although it is wanted: an eviction; the scheduler does the others itself.
 
         The bindings of the first list tell when the recorded decisions were made.
@@ -107,9 +114,9 @@ class RunHistory:
             return
         name, cluster = old["metadata"]["name"], old["spec"].get("targetCluster", "")
         message = f"the binding {name} on {cluster} was deleted"
-        self._note(family, family.parent(old), Trigger("BindingDeleted", (name, cluster), message))
+        self._note(family, family.parent(old), DecisionTrigger("BindingDeleted", (name, cluster), message))
 
-    def _on_snapshot(self, family: Family, change: Change) -> None:
+    def _on_snapshot(self, family: Family, change: ObjectDelta) -> None:
         old, new = change
         if new is None:
             return
@@ -125,7 +132,9 @@ class RunHistory:
         elif _is_latest(new):
             self._record(ref, new)
 
-    def _changes(self, family: Family, ref: PlacementRef, old: JsonObject | None, new: JsonObject) -> Iterable[Trigger]:
+    def _changes(
+        self, family: Family, ref: PlacementRef, old: JsonObject | None, new: JsonObject
+    ) -> Iterable[DecisionTrigger]:
         """Yield the triggers that a change of a policy snapshot is for the scheduler."""
         name = new["metadata"]["name"]
         if old is None or not _is_latest(old):
@@ -135,17 +144,19 @@ class RunHistory:
             known = self._cache.get(family.policy_snapshot, before, ref.namespace) if before else None
             if known is not None and (parts := _differing(known, new)):
                 message += f": {', '.join(parts)} changed"
-            yield Trigger("SnapshotCreated", (name,), message)
+            yield DecisionTrigger("SnapshotCreated", (name,), message)
             return
         was, now = _annotations(old), _annotations(new)
         if was.get(NUMBER_OF_CLUSTERS) != now.get(NUMBER_OF_CLUSTERS):
             numbers = f"{was.get(NUMBER_OF_CLUSTERS, 'none')} → {now.get(NUMBER_OF_CLUSTERS, 'none')}"
-            yield Trigger("NumberChanged", (name,), f"numberOfClusters {numbers}")
+            yield DecisionTrigger("NumberChanged", (name,), f"numberOfClusters {numbers}")
         elif was.get(PLACEMENT_GENERATION) != now.get(PLACEMENT_GENERATION):
             numbers = f"{was.get(PLACEMENT_GENERATION, 'none')} → {now.get(PLACEMENT_GENERATION, 'none')}"
-            yield Trigger("PlacementChanged", (str(ref),), f"generation {numbers} of the placement, the same policy")
+            yield DecisionTrigger(
+                "PlacementChanged", (str(ref),), f"generation {numbers} of the placement, the same policy"
+            )
 
-    def _note(self, family: Family, ref: PlacementRef, trigger: Trigger) -> None:
+    def _note(self, family: Family, ref: PlacementRef, trigger: DecisionTrigger) -> None:
         # After its placement is gone: an entry made now would stay, since no deletion of the placement follows.
         if self._cache.get(family.placement, ref.name, ref.namespace) is None:
             return
@@ -163,7 +174,9 @@ class RunHistory:
         condition = scheduled(snapshot) or {}
         known = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
         time = max(_times(known), default=self._now())
-        trigger = Trigger(_RECORDED, (snapshot["metadata"]["name"],), "recorded before harbormaster began to watch")
+        trigger = DecisionTrigger(
+            _RECORDED, (snapshot["metadata"]["name"],), "recorded before harbormaster began to watch"
+        )
         past = self._past(ref)
         past.runs.append(self._read(snapshot, time, trigger, None))
         past.runs.sort(key=lambda run: run.index)
@@ -194,7 +207,7 @@ class RunHistory:
     def _record(self, ref: PlacementRef, snapshot: JsonObject) -> None:
         past, now = self._past(ref), self._now()
         size = len(self._cache.shelf(MEMBER_CLUSTER).objects)
-        run = self._read(snapshot, now, Trigger("Unknown"), size)
+        run = self._read(snapshot, now, DecisionTrigger("Unknown"), size)
         before = past.runs[-1] if past.runs else None
         moved = {decision.cluster for decision in run.picked}
         moved ^= {decision.cluster for decision in before.picked} if before else set()
@@ -209,7 +222,7 @@ class RunHistory:
         self._pasts.move_to_end(ref)
         self._forget(ref)
 
-    def _trigger(self, past: _Past, moved: set[str]) -> Trigger:
+    def _trigger(self, past: _Past, moved: set[str]) -> DecisionTrigger:
         """Return what has changed since the last run; of the members, first those that were added or dropped."""
         members = self._members.since(past.mark, moved)
         words = ", ".join(f"{name} ({', '.join(aspects)})" for name, aspects in members[:MOST_NAMED])
@@ -221,13 +234,15 @@ class RunHistory:
             return replace(first, message="; ".join(notes))
         if members:
             named = tuple(name for name, _ in members[:MOST_NAMED])
-            return Trigger("MembersChanged", named, f"since the last run these members changed: {words}{more}")
-        return Trigger("Unknown", (), "no change was seen except the time")
+            return DecisionTrigger("MembersChanged", named, f"since the last run these members changed: {words}{more}")
+        return DecisionTrigger("Unknown", (), "no change was seen except the time")
 
-    def _read(self, snapshot: JsonObject, time: datetime, trigger: Trigger, size: int | None) -> PastRun:
+    def _read(
+        self, snapshot: JsonObject, time: datetime, trigger: DecisionTrigger, size: int | None
+    ) -> RecordedDecision:
         condition = scheduled(snapshot) or {}
         picked, others = decisions_in(snapshot)
-        return PastRun(
+        return RecordedDecision(
             time=time,
             trigger=trigger,
             snapshot=snapshot["metadata"]["name"],
@@ -241,7 +256,7 @@ class RunHistory:
             until=time,
         )
 
-    def _kept(self, runs: list[PastRun]) -> list[PastRun]:
+    def _kept(self, runs: list[RecordedDecision]) -> list[RecordedDecision]:
         """Return the latest runs, within the limits of number and age."""
         oldest = self._now() - LONGEST
         return [run for run in runs[-MOST_RUNS:-1] if run.until >= oldest] + runs[-1:]
@@ -271,7 +286,7 @@ class _ChangedMembers:
         self._limits = limits
         self._changed: OrderedDict[str, dict[str, int]] = OrderedDict()
 
-    def note(self, change: Change) -> None:
+    def note(self, change: ObjectDelta) -> None:
         """Handle a change of a MemberCluster."""
         aspects = changed_aspects(change, self._limits)
         if not aspects:
@@ -295,7 +310,7 @@ class _ChangedMembers:
         return sorted(found, key=lambda entry: entry[0] not in first)
 
 
-def changed_aspects(change: Change, limits: EligibilityLimits) -> list[str]:
+def changed_aspects(change: ObjectDelta, limits: EligibilityLimits) -> list[str]:
     """Return the changed aspects of a member cluster that scheduling depends on; none for an ordinary heartbeat."""
     old, new = change
     if old is None or new is None:
@@ -368,7 +383,7 @@ def _times(texts: Iterable[object]) -> Iterator[datetime]:
             yield parse_time(str(text))
 
 
-def _weight(run: PastRun) -> int:
+def _weight(run: RecordedDecision) -> int:
     return 1 + len(run.picked) + len(run.others)
 
 

@@ -11,7 +11,7 @@ MOST_WAITING: Final = 8
 """How many plans may wait; each may be large, and all of them are in memory."""
 
 
-class BusyError(Exception):
+class PlannerBusyError(Exception):
     """Too many plans are being made, or one takes too long; a retry may succeed."""
 
 
@@ -27,16 +27,16 @@ class OneAtATime:
         """Wait for the end of all that have come before.
 
         Raises:
-            BusyError: Too many are waiting, or they take too long.
+            PlannerBusyError: Too many are waiting, or they take too long.
         """
         if self._waiting >= MOST_WAITING:
-            raise BusyError(f"{self._waiting} other plans are waiting already")
+            raise PlannerBusyError(f"{self._waiting} other plans are waiting already")
         self._waiting += 1
         try:
             async with asyncio.timeout(TURN_SECONDS):
                 await self._turn.acquire()
         except TimeoutError as error:
-            raise BusyError(f"other plans have been running for {TURN_SECONDS:g} s") from error
+            raise PlannerBusyError(f"other plans have been running for {TURN_SECONDS:g} s") from error
         finally:
             self._waiting -= 1
         try:

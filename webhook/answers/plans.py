@@ -14,7 +14,7 @@ from typing import Final
 
 from scorer.api.kinds import KINDS, Kind
 from scorer.api.meta import JsonObject
-from scorer.what_if.state import Identity
+from scorer.what_if.state import ObjectKey
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
@@ -111,7 +111,7 @@ def _is_known(kind: Kind, context: Context) -> bool:
 
 async def _reviews(
     proposal: Proposal, context: Context, hub: DocumentSet, rights: Rights, audience: Audience
-) -> Mapping[Identity, Reviewed]:
+) -> Mapping[ObjectKey, Reviewed]:
     """Review the rights of the author, as the validating hook does.
 
     Raises:

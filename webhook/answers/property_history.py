@@ -14,7 +14,7 @@ from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.unstructured.documents import dict_at, name_of, text_at
 from scorer.api.values.quantity import read_quantity
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 
 STEP: Final = timedelta(minutes=15)
@@ -51,7 +51,7 @@ class PropertyHistory:
             "series": [{"name": name, "values": list(known[name].values(last))} for name in sorted(known)],
         }
 
-    def _note(self, change: Change) -> None:
+    def _note(self, change: ObjectDelta) -> None:
         name = name_of(change.document)
         if change.new is None:
             self._count -= len(self._members.pop(name, {}))

@@ -27,14 +27,14 @@ from scorer.api.values.quoting import printable, quote
 from scorer.fleet import Fleet
 from scorer.what_if.document import what_if
 from scorer.what_if.runs import planned_runs
-from scorer.what_if.state import FIELDS, Changes, HubState, Identity, identity_of
+from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.admission import registry
 from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
-from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
+from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
 from webhook.kube.ports import Key
-from webhook.validation.framework.context import Context, KnownKinds
+from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.field import Cause, FieldError, shape_errors
 
 _OF_THE_SERVER: Final = (
@@ -59,7 +59,7 @@ class Given(NamedTuple):
     document: JsonObject
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ObjectKey:
         """What identifies the object."""
         return identity_of(self.document)
 
@@ -120,8 +120,8 @@ class Audience:
     """
 
     kinds: Collection[Kind] = frozenset((*PLACEMENTS, *RUNS))
-    only: Collection[Identity] | None = None
-    runs: Collection[Identity] | None = None
+    only: Collection[ObjectKey] | None = None
+    runs: Collection[ObjectKey] | None = None
     contents: Collection[Kind] = frozenset(RESOURCE_SNAPSHOTS)
     compared: Collection[tuple[str, str]] | None = None
 
@@ -146,7 +146,7 @@ PLANNED_KINDS: Final = (
 )
 """What a plan depends on."""
 EVERYBODY: Final = Audience()
-_NO_REVIEWS: Final[Mapping[Identity, Reviewed]] = {}
+_NO_REVIEWS: Final[Mapping[ObjectKey, Reviewed]] = {}
 
 
 @dataclass(slots=True)
@@ -157,7 +157,7 @@ class _Judged:
     objects: list[JsonObject] = field(default_factory=list)
     members: list[MemberCluster] = field(default_factory=list)
     adopted: list[JsonObject] = field(default_factory=list)
-    deleted: list[Identity] = field(default_factory=list)
+    deleted: list[ObjectKey] = field(default_factory=list)
 
 
 def plan(
@@ -165,7 +165,7 @@ def plan(
     proposal: Proposal,
     context: Context,
     audience: Audience = EVERYBODY,
-    reviews: Mapping[Identity, Reviewed] = _NO_REVIEWS,
+    reviews: Mapping[ObjectKey, Reviewed] = _NO_REVIEWS,
 ) -> JsonObject:
     """Return ``{"placements", "runs", "admission", "fleet", "evaluatedAt"}``.
 
@@ -202,7 +202,9 @@ def plan(
     for identity in deleted:
         _judge_deletion(judged, identity, hub, context)
     state = _state(hub, judged.adopted, context, audience)
-    changes = Changes(judged.members, judged.objects, frozenset(judged.deleted), proposal.lost, proposal.drained)
+    changes = HypotheticalChanges(
+        judged.members, judged.objects, frozenset(judged.deleted), proposal.lost, proposal.drained
+    )
     document = what_if(state, changes, audience.only)
     runs = planned_runs(state, changes, audience.runs, {kind.kind for kind in audience.contents})
     return {
@@ -280,7 +282,7 @@ def _fleet_in_thought(fleet: Fleet, written: Sequence[tuple[JsonObject, Any]], l
 
 def _verdict(
     document: JsonObject, old: JsonObject | None, operation: WriteOperation, context: Context, reviewed: Reviewed
-) -> Verdict:
+) -> RehearsalVerdict:
     verdict = rehearse(document, old, operation, context, reviewed)
     if has_rules(document):
         return verdict
@@ -316,22 +318,22 @@ def _judge(
     judged.admission.append(_told(each.identity, operation, verdict))
 
 
-def _judge_deletion(judged: _Judged, identity: Identity, hub: DocumentSet, context: Context) -> None:
+def _judge_deletion(judged: _Judged, identity: ObjectKey, hub: DocumentSet, context: Context) -> None:
     kind = context.kinds.find(identity.group, identity.kind)
     assert kind is not None
     old = hub.find(kind, identity.name, identity.namespace)
     assert old is not None
-    verdict = Verdict(old)
+    verdict = RehearsalVerdict(old)
     if has_rules(old):
         judgement = judge("DELETE", None, old, context)
         refusal = "" if judgement.allowed else judgement.message
-        verdict = Verdict(old, judgement.errors, refusal, judgement.reason, judgement.warnings)
+        verdict = RehearsalVerdict(old, judgement.errors, refusal, judgement.reason, judgement.warnings)
     judged.admission.append(_told(identity, "DELETE", verdict))
     if verdict.allowed:
         judged.deleted.append(identity)
 
 
-def _told(identity: Identity, operation: str, verdict: Verdict) -> JsonObject:
+def _told(identity: ObjectKey, operation: str, verdict: RehearsalVerdict) -> JsonObject:
     """Return a verdict as JSON; a refusal that blames no field has an empty path."""
     errors = [_error(error) for error in verdict.errors]
     if verdict.refusal:
@@ -383,14 +385,14 @@ def _defaulted(placement: JsonObject) -> JsonObject:
     return default(apply_schema_defaults(kind, placement), None, "CREATE").document
 
 
-def _resolved(hub: DocumentSet, proposal: Proposal, known: KnownKinds, audience: Audience) -> list[Identity]:
+def _resolved(hub: DocumentSet, proposal: Proposal, known: HubKinds, audience: Audience) -> list[ObjectKey]:
     """Return the identities of the deleted objects.
 
     Raises:
         ProposalError: A part of the proposal does not fit the hub, or another part.
     """
     mistakes = list(_misfits(hub.fleet, proposal, audience, hub))
-    deleted: dict[Identity, str] = {}
+    deleted: dict[ObjectKey, str] = {}
     given = {each.identity for each in proposal.objects}
     for at, each in enumerate(proposal.deleted):
         here = f"/deleted/{at}"
@@ -403,7 +405,7 @@ def _resolved(hub: DocumentSet, proposal: Proposal, known: KnownKinds, audience:
         if not there:
             mistakes.append(Misfit(f"{here}/name", "unknown", f"there is no {each.kind} {quote(place)}"))
             continue
-        identity = Identity(*there[0].group_kind, each.name, each.namespace)
+        identity = ObjectKey(*there[0].group_kind, each.name, each.namespace)
         if identity in deleted or identity in given:
             where = deleted.get(identity) or "/objects"
             mistakes.append(Misfit(here, "duplicate", f"{each.kind} {quote(place)} is also in {where}"))
@@ -413,14 +415,14 @@ def _resolved(hub: DocumentSet, proposal: Proposal, known: KnownKinds, audience:
     return list(deleted)
 
 
-def kinds_named(word: str, known: KnownKinds) -> list[Kind]:
+def kinds_named(word: str, known: HubKinds) -> list[Kind]:
     """Return the kinds of that name, ours first: several groups may use the same name."""
     every = (*OUR_KINDS, *KINDS.values(), *known.custom.values())
     return list(dict.fromkeys(kind for kind in every if kind.kind == word))
 
 
 def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: DocumentSet) -> Iterator[Misfit]:
-    places: dict[Identity, int] = {}
+    places: dict[ObjectKey, int] = {}
     for at, each in enumerate(proposal.objects):
         if (first := places.setdefault(each.identity, at)) != at:
             detail = f"{each.identity.kind} {quote(each.identity.name)} is also in /objects/{first}"
@@ -457,5 +459,5 @@ def _names_of(fleet: Fleet) -> str:
     return f"the fleet: {', '.join(names[:MOST_NAMED]) or 'none'}{more}"
 
 
-def _shown(identity: Identity) -> str:
+def _shown(identity: ObjectKey) -> str:
     return f"{identity.namespace}/{identity.name}" if identity.namespace else identity.name

@@ -13,7 +13,7 @@ from scorer.api.values.label_selector import LabelSelector
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlacementQuestion:
     """A placement, and the clusters that the question is about.
 
     Args:
@@ -43,7 +43,7 @@ class Eligible:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedCandidate:
     """A cluster that a filter turns away; *resolvable*: evicting something there could help."""
 
     cluster: str
@@ -54,7 +54,7 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PlacementVerdict:
     """The engine's answer to one question.
 
     Args:
@@ -71,7 +71,7 @@ class Verdict:
     policy_hash: str
     evaluated_at: datetime
     eligible: Sequence[Eligible]
-    rejected: Sequence[Rejected]
+    rejected: Sequence[RejectedCandidate]
     turned_away: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -97,11 +97,11 @@ class Advisor(Protocol):
         """The state that would be judged now."""
         ...
 
-    def evaluate(self, question: Question) -> Verdict:
+    def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
         """Filter and rank. Raises `UnknownObjectError`, `InvalidQuestionError`."""
         ...
 
-    def explain(self, question: Question) -> JsonObject:
+    def explain(self, question: PlacementQuestion) -> JsonObject:
         """Return ``{"fleetRevision", "policyHash", "evaluatedAt", "wanted", "found", "items"}``.
 
         Each item is the object of scheduling.md 22 with ``summary``, ``reason`` and ``help``. Order: picked and kept
@@ -113,7 +113,7 @@ class Advisor(Protocol):
         """
         ...
 
-    def explaining(self, question: Question) -> Callable[[], JsonObject]:
+    def explaining(self, question: PlacementQuestion) -> Callable[[], JsonObject]:
         """Look up what `explain` needs; return a function that makes the answer, slowly, in any thread.
 
         Raises:
@@ -172,7 +172,7 @@ class ViewChange:
         )
 
 
-class Changes(Protocol):
+class ChangeFeed(Protocol):
     """Tells viewers when to refresh."""
 
     def everything(self) -> ViewChange:

@@ -9,9 +9,9 @@ from typing import overload
 import numpy as np
 
 from scorer.columns import BoolColumn, RowColumn
-from scorer.framework.status import Rejection
-from scorer.placement.schedule import Schedule, Scored
-from webhook.answers.questions import Eligible, Rejected
+from scorer.framework.status import FilterRejection
+from scorer.placement.schedule import ScheduleResult, Scored
+from webhook.answers.questions import Eligible, RejectedCandidate
 
 
 class RankedClusters(Sequence[Eligible]):
@@ -23,7 +23,7 @@ class RankedClusters(Sequence[Eligible]):
         wanted: Shape (clusters,): the clusters that the question is about; None: all.
     """
 
-    def __init__(self, run: Schedule, selected: frozenset[str], wanted: BoolColumn | None) -> None:
+    def __init__(self, run: ScheduleResult, selected: frozenset[str], wanted: BoolColumn | None) -> None:
         self._run = run
         self._selected = selected
         ranked = enumerate(run.picked, start=1)
@@ -85,7 +85,7 @@ class RankedClusters(Sequence[Eligible]):
         return min(found, default=0), max(found, default=0)
 
 
-class RejectedClusters(Sequence[Rejected]):
+class RejectedClusters(Sequence[RejectedCandidate]):
     """The clusters that a filter turns away, by name.
 
     Args:
@@ -93,7 +93,7 @@ class RejectedClusters(Sequence[Rejected]):
         wanted: Shape (clusters,): the clusters that the question is about; None: all.
     """
 
-    def __init__(self, run: Schedule, wanted: BoolColumn | None) -> None:
+    def __init__(self, run: ScheduleResult, wanted: BoolColumn | None) -> None:
         self._run = run
         rows = np.arange(0) if run.last is None else run.last.rejected_rows()
         self._rows = rows if wanted is None else rows[wanted[rows]]
@@ -108,12 +108,12 @@ class RejectedClusters(Sequence[Rejected]):
         return len(self._missed) + self._rows.size
 
     @overload
-    def __getitem__(self, index: int) -> Rejected: ...
+    def __getitem__(self, index: int) -> RejectedCandidate: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Rejected]: ...
+    def __getitem__(self, index: slice) -> list[RejectedCandidate]: ...
 
-    def __getitem__(self, index: int | slice) -> Rejected | list[Rejected]:
+    def __getitem__(self, index: int | slice) -> RejectedCandidate | list[RejectedCandidate]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         at = range(len(self))[index]
@@ -134,15 +134,15 @@ def affinity_range(eligible: Sequence[Eligible]) -> tuple[int, int]:
     return min(scores, default=0), max(scores, default=0)
 
 
-def _is_in(wanted: BoolColumn, run: Schedule, pick: Scored) -> bool:
+def _is_in(wanted: BoolColumn, run: ScheduleResult, pick: Scored) -> bool:
     row = run.fleet.row(pick.cluster)
     return row is not None and bool(wanted[row])
 
 
-def _rejected(name: str, why: Rejection) -> Rejected:
-    return Rejected(name, why.plugin, str(why.category), why.message, _is_resolvable(why))
+def _rejected(name: str, why: FilterRejection) -> RejectedCandidate:
+    return RejectedCandidate(name, why.plugin, str(why.category), why.message, _is_resolvable(why))
 
 
-def _is_resolvable(rejection: Rejection) -> bool:
+def _is_resolvable(rejection: FilterRejection) -> bool:
     """Say whether freeing capacity there could help: that changes only properties of available capacity."""
     return "resources.kubernetes-fleet.io/available-" in rejection.message

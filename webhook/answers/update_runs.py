@@ -17,7 +17,7 @@ from scorer.api.names import ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
 from scorer.rollout.views.timeline import BarState, Timeline, written
 from scorer.staged_update.orders import answer_words, index_used, rejected
-from scorer.staged_update.phase import OVER, RunPhase, RunWait, Situation, WaitKind, situation_of
+from scorer.staged_update.phase import OVER, RunPhase, RunSituation, RunWait, RunWaitKind, situation_of
 from scorer.staged_update.views.timeline import run_timeline
 from webhook.answers.upgrade_views import UpgradeViews
 from webhook.answers.upkeep import Upkeep
@@ -157,12 +157,12 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
 
 def _told(waits: Sequence[RunWait]) -> list[RunWait]:
     """Return what a run waits for, what needs a person first; clusters in flight are seen in the timeline."""
-    told = [wait for wait in waits if wait.kind not in (WaitKind.CLUSTER, WaitKind.HELD)]
-    held = islice((wait for wait in waits if wait.kind is WaitKind.HELD), MOST_HELD)
+    told = [wait for wait in waits if wait.kind not in (RunWaitKind.CLUSTER, RunWaitKind.HELD)]
+    held = islice((wait for wait in waits if wait.kind is RunWaitKind.HELD), MOST_HELD)
     return sorted((*told, *held), key=lambda wait: not wait.needs_person)
 
 
-def _wait(run: JsonObject, found: Situation, wait: RunWait) -> JsonObject:
+def _wait(run: JsonObject, found: RunSituation, wait: RunWait) -> JsonObject:
     words = answer_words(run, found, wait)
     return {
         "kind": str(wait.kind),

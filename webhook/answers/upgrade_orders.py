@@ -36,7 +36,7 @@ from scorer.api.values.name_grammar import name_error
 from scorer.api.values.quoting import printable, quote
 from scorer.upgrade.messages import LONGEST_TOLD, shortened
 from scorer.upgrade.patches import (
-    OrderRefusedError,
+    UpgradeOrderRefusedError,
     order_answer,
     order_skip,
     order_start,
@@ -63,7 +63,7 @@ _TOKEN_BYTES: Final = 8
 _LONGEST_NAME: Final = 320
 
 Order = Callable[[ClusterUpgradeRun], JsonObject | None]
-"""Makes the change of a run; None: it is so already. Raises `OrderRefusedError`."""
+"""Makes the change of a run; None: it is so already. Raises `UpgradeOrderRefusedError`."""
 
 
 class UnknownOrderError(Exception):
@@ -126,7 +126,7 @@ class UpgradeOrders:
             patch, begun = order_start(run, token), run.status.start_time
             if patch is None and begun is not None:
                 state = run.status.state.value
-                raise OrderRefusedError(
+                raise UpgradeOrderRefusedError(
                     f"run {run.metadata.name} is {state}, and has been started {format_time(begun)}"
                 )
             return patch
@@ -180,11 +180,11 @@ class UpgradeOrders:
         try:
             profile = ClusterUpgradeProfile.read(document)
         except pydantic.ValidationError as error:
-            raise OrderRefusedError(f"profile {name} cannot be read: {first_mistake(error)}") from error
+            raise UpgradeOrderRefusedError(f"profile {name} cannot be read: {first_mistake(error)}") from error
         try:
             target = target_of(profile.spec, self._upgrades.catalog())
         except NoTargetError as error:
-            raise OrderRefusedError(f"{error.code.value}: {error}") from error
+            raise UpgradeOrderRefusedError(f"{error.code.value}: {error}") from error
         run = _requested(generated_run(profile, target, start=False), user)
         made = mutate(run, None, "CREATE").document
         await self._judge(UPGRADE_RUN, made, None, user)
@@ -194,7 +194,7 @@ class UpgradeOrders:
             found = await self._store.get(UPGRADE_RUN, Key(name_of(made)))
         if (other := label(found, PROFILE_LABEL)) and other != name:
             said = f"run {name_of(found)} is there already, and profile {other} has made it"
-            raise OrderRefusedError(f"{TargetErrorCode.RUN_NAME_TAKEN.value}: {said}")
+            raise UpgradeOrderRefusedError(f"{TargetErrorCode.RUN_NAME_TAKEN.value}: {said}")
         return Ordered(False, found)
 
     async def _order(self, name: str, user: UserInfo, order: Order) -> Ordered:
@@ -203,7 +203,7 @@ class UpgradeOrders:
         Raises:
             UnknownOrderError: There is no such run, or the caller may not see it.
             NotAllowedError: The caller may not change it so.
-            OrderRefusedError: The run cannot do that now, or admission refuses the change.
+            UpgradeOrderRefusedError: The run cannot do that now, or admission refuses the change.
             NotReviewedError: The hub does not say what the caller may do.
             StoreError: The hub does not take the change.
         """
@@ -231,7 +231,7 @@ class UpgradeOrders:
         """Tell on a run that an order is refused; who may not give it cannot have that told."""
         try:
             yield
-        except (OrderRefusedError, InvalidObjectError) as error:
+        except (UpgradeOrderRefusedError, InvalidObjectError) as error:
             message = f"what {_shown(user)} has ordered is refused: {error}"
             self._record(run, Event("CommandRefused", shortened(message, LONGEST_TOLD), "Warning"))
             raise
@@ -275,14 +275,14 @@ class UpgradeOrders:
             context.settings.placement_authorization,
         )
         if not verdict.allowed:
-            raise OrderRefusedError(f"admission refuses the change: {verdict.message}")
+            raise UpgradeOrderRefusedError(f"admission refuses the change: {verdict.message}")
 
 
 def _read(document: JsonObject) -> ClusterUpgradeRun:
     try:
         return ClusterUpgradeRun.read(document)
     except pydantic.ValidationError as error:
-        raise OrderRefusedError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
+        raise UpgradeOrderRefusedError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
 
 
 def _run_of(gate: JsonObject) -> JsonObject:

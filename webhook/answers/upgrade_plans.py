@@ -27,14 +27,14 @@ from scorer.upgrade.members.member import Member, read_member
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.planning.changes import Planned, apply_changes, difference
 from scorer.upgrade.planning.durations import Sample, estimates
-from scorer.upgrade.planning.forecast import Assumptions
+from scorer.upgrade.planning.forecast import ForecastAssumptions
 from scorer.upgrade.planning.plan import plan_of
-from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.placement_guard import GuardedPlacement, by_cluster
 from scorer.upgrade.state.record import OVER, plan_document
-from scorer.upgrade.versions.catalog import Catalog
-from scorer.windows.member_windows import Definition, windows_of
-from webhook.answers.one_at_a_time import BusyError, OneAtATime
+from scorer.upgrade.versions.catalog import ReleaseCatalog
+from scorer.windows.member_windows import WindowDefinition, windows_of
+from webhook.answers.one_at_a_time import OneAtATime, PlannerBusyError
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.upgrades import HubUpgrades, UnreadableRunError, catalogs_of
@@ -87,7 +87,7 @@ class _Gathered:
 
     question: UpgradeQuestion
     run: ClusterUpgradeRun
-    facts: Facts
+    facts: UpgradeRunFacts
     members: Mapping[str, JsonObject]
     default_upgrader: str
     requests: Mapping[str, Sequence[JsonObject]]
@@ -126,7 +126,7 @@ class HubUpgradePlanner:
             UnknownRunError: There is no such run.
             UnfitStrategyError: The run does not follow the strategy that is given.
             UnplannableError: There is nothing to plan in it.
-            BusyError: Too many other plans are waiting, or this one takes too long.
+            PlannerBusyError: Too many other plans are waiting, or this one takes too long.
             StoreError: The hub does not answer.
         """
         async with self._plans.turn():
@@ -151,7 +151,7 @@ class HubUpgradePlanner:
             async with asyncio.timeout(HUB_SECONDS):
                 return await self._gather(question, readable)
         except TimeoutError as error:
-            raise BusyError(f"the hub does not answer within {HUB_SECONDS:g} s") from error
+            raise PlannerBusyError(f"the hub does not answer within {HUB_SECONDS:g} s") from error
 
     async def _gather(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> _Gathered:
         hub, run = self._upgrades, self._run(question)
@@ -159,7 +159,7 @@ class HubUpgradePlanner:
             _check_strategy(run, name_of(question.strategy))
         members = hub.joined() if question.members is None else {name_of(each): each for each in question.members}
         await self._read_runs()
-        facts = Facts(
+        facts = UpgradeRunFacts(
             now=self._now(),
             strategy=hub.strategy(run),
             windows=self._windows.definitions,
@@ -253,17 +253,17 @@ def _planned(gathered: _Gathered, pulse: Callable[[], None]) -> Planned:
         upgraders=_able(members.values()),
         guarded=by_cluster(gathered.placements) if guards else {},
     )
-    return Planned(run, facts, Assumptions(approve_after=gathered.question.approve_after))
+    return Planned(run, facts, ForecastAssumptions(approve_after=gathered.question.approve_after))
 
 
-def _given(facts: Facts, question: UpgradeQuestion) -> Facts:
+def _given(facts: UpgradeRunFacts, question: UpgradeQuestion) -> UpgradeRunFacts:
     """Return the hub as it is in a question."""
     if question.strategy is not None:
         facts = replace(facts, strategy=ClusterUpgradeStrategy.read(question.strategy).spec)
     if question.windows is not None:
-        facts = replace(facts, windows={name_of(each): Definition.of(each) for each in question.windows})
+        facts = replace(facts, windows={name_of(each): WindowDefinition.of(each) for each in question.windows})
     if question.catalogs is not None:
-        facts = replace(facts, catalog=Catalog.of(catalogs_of(question.catalogs)))
+        facts = replace(facts, catalog=ReleaseCatalog.of(catalogs_of(question.catalogs)))
     return facts
 
 
@@ -271,7 +271,9 @@ def _made(planned: Planned, gathered: _Gathered, pulse: Callable[[], None]) -> U
     return plan_of(planned.run, planned.facts, gathered.shown, planned.assumed, pulse=pulse)
 
 
-def _members(gathered: _Gathered, windows: Mapping[str, Definition], pulse: Callable[[], None]) -> dict[str, Member]:
+def _members(
+    gathered: _Gathered, windows: Mapping[str, WindowDefinition], pulse: Callable[[], None]
+) -> dict[str, Member]:
     targets, found = targets_of(gathered.run.spec.upgrade.type), dict[str, Member]()
     selecting = [each for each in windows.values() if each.selector is not None]
     for name, document in gathered.members.items():

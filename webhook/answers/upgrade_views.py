@@ -17,13 +17,13 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of
 from scorer.api.upgrade.fields import UpgradeState, UpgradeType
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.rollout.views.timeline import BarState, Span, Timeline, written
+from scorer.rollout.views.timeline import BarState, Timeline, TimeSpan, written
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.state.record import OVER
-from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWait, WaitKind, situation_of
+from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWait, UpgradeWaitKind, situation_of
 from scorer.upgrade.views.timeline import MOST_WINDOWS, upgrade_timeline
 from scorer.windows.maintenance import openings
-from scorer.windows.member_windows import Definition
+from scorer.windows.member_windows import WindowDefinition
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.upgrades import readable_runs
@@ -42,12 +42,12 @@ _STATES: Final[Mapping[UpgradeState, str]] = {
     UpgradeState.COMPLETED: "succeeded",
     UpgradeState.SKIPPED: "skipped",
 }
-_KINDS: Final[Mapping[WaitKind, str]] = {
-    WaitKind.INITIALIZATION: "State",
-    WaitKind.START: "State",
-    WaitKind.GATE: "Approval",
-    WaitKind.TIMED_WAIT: "TimedWait",
-    WaitKind.MEMBERS: "Held",
+_KINDS: Final[Mapping[UpgradeWaitKind, str]] = {
+    UpgradeWaitKind.INITIALIZATION: "State",
+    UpgradeWaitKind.START: "State",
+    UpgradeWaitKind.GATE: "Approval",
+    UpgradeWaitKind.TIMED_WAIT: "TimedWait",
+    UpgradeWaitKind.MEMBERS: "Held",
 }
 _TROUBLED: Final = frozenset({UpgradeState.FAILED, UpgradeState.NOT_STARTED, UpgradeState.STOPPED})
 _WORDS: Final[Mapping[UpgradeType, str]] = {
@@ -119,7 +119,7 @@ class UpgradeViews:
         conditions = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in run.status.conditions]
         return {**_view(run, timeline), "conditions": conditions, "timeline": timeline.document()}
 
-    async def _openings(self, run: ClusterUpgradeRun) -> dict[str, tuple[Span, ...]]:
+    async def _openings(self, run: ClusterUpgradeRun) -> dict[str, tuple[TimeSpan, ...]]:
         """Return when the members of a run may be upgraded from now on, those left out that may at any time."""
         if run.status.state in OVER:
             return {}
@@ -150,14 +150,14 @@ class _Open:
         definitions: All windows, by name.
     """
 
-    def __init__(self, begin: datetime, end: datetime, definitions: Mapping[str, Definition]) -> None:
+    def __init__(self, begin: datetime, end: datetime, definitions: Mapping[str, WindowDefinition]) -> None:
         self._begin = begin
         self._end = end
         self._definitions = definitions
-        self.spans: dict[tuple[str, ...], tuple[Span, ...]] = {}
+        self.spans: dict[tuple[str, ...], tuple[TimeSpan, ...]] = {}
         """By names of windows: when one of them is open."""
 
-    def is_for(self, begin: datetime, end: datetime, definitions: Mapping[str, Definition]) -> bool:
+    def is_for(self, begin: datetime, end: datetime, definitions: Mapping[str, WindowDefinition]) -> bool:
         """Say whether it is about these."""
         return (begin, end) == (self._begin, self._end) and definitions is self._definitions
 
@@ -166,7 +166,7 @@ class _Open:
         for names in wanted:
             found = (each.window for name in names if (each := self._definitions.get(name)) is not None)
             spans = openings([window for window in found if window is not None], self._begin, self._end, MOST_WINDOWS)
-            self.spans[names] = tuple(Span(*span) for span in spans)
+            self.spans[names] = tuple(TimeSpan(*span) for span in spans)
 
 
 def _members(run: ClusterUpgradeRun) -> list[str]:
@@ -209,9 +209,9 @@ def _upgrade(run: ClusterUpgradeRun) -> str:
 
 def _wait(run: ClusterUpgradeRun, found: UpgradeSituation, wait: UpgradeWait) -> JsonObject:
     words: list[str] = []
-    if wait.kind is WaitKind.GATE and wait.needs_person:
+    if wait.kind is UpgradeWaitKind.GATE and wait.needs_person:
         words = ["approve", wait.gate]
-    elif wait.kind is WaitKind.START:
+    elif wait.kind is UpgradeWaitKind.START:
         words = ["upgrade", "start", run.metadata.name]
     return {
         "kind": _KINDS[wait.kind],

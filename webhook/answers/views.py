@@ -26,7 +26,7 @@ from scorer.api.unstructured.documents import (
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quantity import read_quantity
 from scorer.fleet import Fleet
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.properties import NODE_COUNT, observation_time, read_property
 from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
@@ -96,7 +96,7 @@ def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Js
     }
 
 
-def _detail(fleet: Fleet, rejection: Rejection) -> str:
+def _detail(fleet: Fleet, rejection: FilterRejection) -> str:
     """Return why a cluster is not eligible, without an age: the instant of the last heartbeat stands beside it."""
     if rejection.category is Category.HEARTBEAT_STALE:
         return f"no heartbeat within {format_duration(fleet.limits.heartbeat)}"

@@ -25,7 +25,7 @@ PLUGIN: Final = "kubectl-"
 BROKEN_PIPE: Final = 141
 
 
-class Entry(NamedTuple):
+class _LazyCommand(NamedTuple):
     """A command that is imported when it is called.
 
     Args:
@@ -41,66 +41,68 @@ class Entry(NamedTuple):
 
 SECTIONS: Final = {
     "Try it on this machine": (
-        Entry("up", "operating.up", "Run a hub with simulated members, all in this one process."),
+        _LazyCommand("up", "operating.up", "Run a hub with simulated members, all in this one process."),
     ),
     "Work with a running hub": (
-        Entry("apply", "objects.apply", "Create objects, or change them to what the files say."),
-        Entry("get", "objects.get", "Show objects."),
-        Entry("describe", "objects.describe", "Show all about objects, and their Events."),
-        Entry("tree", "objects.tree", "Show a placement down to its objects, once or as it changes."),
-        Entry("history", "objects.history", "Show what has happened in the last days."),
-        Entry("diff", "objects.diff", "Show what apply would change."),
-        Entry("wait", "objects.wait", "Wait until objects are as you need them."),
-        Entry("edit", "objects.edit", "Change an object in an editor."),
-        Entry("delete", "objects.delete", "Delete objects."),
-        Entry("api-resources", "objects.api_resources", "Show the kinds that a hub serves."),
-        Entry("dashboard", "operating.dashboard", "Show the page over a hub, from this machine."),
+        _LazyCommand("apply", "objects.apply", "Create objects, or change them to what the files say."),
+        _LazyCommand("get", "objects.get", "Show objects."),
+        _LazyCommand("describe", "objects.describe", "Show all about objects, and their Events."),
+        _LazyCommand("tree", "objects.tree", "Show a placement down to its objects, once or as it changes."),
+        _LazyCommand("history", "objects.history", "Show what has happened in the last days."),
+        _LazyCommand("diff", "objects.diff", "Show what apply would change."),
+        _LazyCommand("wait", "objects.wait", "Wait until objects are as you need them."),
+        _LazyCommand("edit", "objects.edit", "Change an object in an editor."),
+        _LazyCommand("delete", "objects.delete", "Delete objects."),
+        _LazyCommand("api-resources", "objects.api_resources", "Show the kinds that a hub serves."),
+        _LazyCommand("dashboard", "operating.dashboard", "Show the page over a hub, from this machine."),
     ),
     "Update a fleet in stages": (
-        Entry("run", "staged_updates.run", "Start, stop, resume and watch staged updates."),
-        Entry("approve", "approvals.approve", "Approve what a staged update or an upgrade run waits for."),
-        Entry("reject", "approvals.reject", "Reject what a run asks for: it stops."),
-        Entry("undo", "staged_updates.undo", "Take back what a staged update has changed."),
+        _LazyCommand("run", "staged_updates.run", "Start, stop, resume and watch staged updates."),
+        _LazyCommand("approve", "approvals.approve", "Approve what a staged update or an upgrade run waits for."),
+        _LazyCommand("reject", "approvals.reject", "Reject what a run asks for: it stops."),
+        _LazyCommand("undo", "staged_updates.undo", "Take back what a staged update has changed."),
     ),
     "Upgrade member clusters": (
-        Entry("upgrade", "upgrades.upgrade", "Start, stop and watch upgrades of member clusters."),
-        Entry("windows", "members.windows", "Show when members of the fleet may be touched."),
-        Entry("cordon", "members.cordon", "Let a member get no new placements."),
-        Entry("uncordon", "members.uncordon", "Let a member get placements again."),
-        Entry("drain", "members.drain", "Take everything that is placed on a member off it."),
+        _LazyCommand("upgrade", "upgrades.upgrade", "Start, stop and watch upgrades of member clusters."),
+        _LazyCommand("windows", "members.windows", "Show when members of the fleet may be touched."),
+        _LazyCommand("cordon", "members.cordon", "Let a member get no new placements."),
+        _LazyCommand("uncordon", "members.uncordon", "Let a member get placements again."),
+        _LazyCommand("drain", "members.drain", "Take everything that is placed on a member off it."),
     ),
     "Ask the engine": (
-        Entry("plan", "planning.plan", "Show what would happen to placements and what runs would do."),
-        Entry("explain", "planning.explain", "Say why a placement got the clusters it got."),
-        Entry("validate", "linting.validate", "Check objects as admission would."),
-        Entry("lint", "linting.lint", "Find what is wrong or odd in files, for CI."),
-        Entry("test", "policy_tests.command", "Run tests of placements, admission, budgets and the gate."),
-        Entry("gate", "disruption.gate", "Ask whether something may be disrupted now, and if not, when."),
-        Entry("budgets", "disruption.budgets", "Show what disruption budgets allow, now and on a calendar."),
-        Entry(
+        _LazyCommand("plan", "planning.plan", "Show what would happen to placements and what runs would do."),
+        _LazyCommand("explain", "planning.explain", "Say why a placement got the clusters it got."),
+        _LazyCommand("validate", "linting.validate", "Check objects as admission would."),
+        _LazyCommand("lint", "linting.lint", "Find what is wrong or odd in files, for CI."),
+        _LazyCommand("test", "policy_tests.command", "Run tests of placements, admission, budgets and the gate."),
+        _LazyCommand("gate", "disruption.gate", "Ask whether something may be disrupted now, and if not, when."),
+        _LazyCommand("budgets", "disruption.budgets", "Show what disruption budgets allow, now and on a calendar."),
+        _LazyCommand(
             "simulate", "disruption.simulate", "Play what would happen to the nodes of a cluster in the days to come."
         ),
     ),
     "Serve a hub": (
-        Entry("serve", "operating.serve", "Answer a hub's admission reviews and questions over HTTPS."),
-        Entry("reconcile", "operating.reconcile", "Turn the placements of a hub into bindings, Works and status."),
-        Entry("join", "members.join", "Make a cluster a member of the fleet."),
-        Entry("leave", "members.leave", "Let a member go."),
-        Entry("agent", "operating.agent", "Run the agent of a member cluster."),
-        Entry(
+        _LazyCommand("serve", "operating.serve", "Answer a hub's admission reviews and questions over HTTPS."),
+        _LazyCommand(
+            "reconcile", "operating.reconcile", "Turn the placements of a hub into bindings, Works and status."
+        ),
+        _LazyCommand("join", "members.join", "Make a cluster a member of the fleet."),
+        _LazyCommand("leave", "members.leave", "Let a member go."),
+        _LazyCommand("agent", "operating.agent", "Run the agent of a member cluster."),
+        _LazyCommand(
             "webhook-configuration", "operating.webhook_configuration", "Print the objects that register the webhooks."
         ),
-        Entry("unregister", "operating.unregister", "Remove the webhook configurations from a hub."),
-        Entry("doctor", "operating.doctor", "Check an installation, and say what to do about what is wrong."),
-        Entry("certs", "operating.certs", "Show and replace the certificate authority of `harbormaster serve`."),
-        Entry("rbac", "operating.rbac", "Print the roles that our processes need."),
-        Entry("settings", "operating.settings", "Print the settings in force, and where they come from."),
+        _LazyCommand("unregister", "operating.unregister", "Remove the webhook configurations from a hub."),
+        _LazyCommand("doctor", "operating.doctor", "Check an installation, and say what to do about what is wrong."),
+        _LazyCommand("certs", "operating.certs", "Show and replace the certificate authority of `harbormaster serve`."),
+        _LazyCommand("rbac", "operating.rbac", "Print the roles that our processes need."),
+        _LazyCommand("settings", "operating.settings", "Print the settings in force, and where they come from."),
     ),
     "Other": (
-        Entry("crds", "operating.crds", "Print the definitions of all kinds, or write their JSON Schemas."),
-        Entry("rules", "linting.rules", "Print the rules of admission."),
-        Entry("completion", "completion", "Print the completion script of a shell."),
-        Entry("version", "operating.version", "Print the versions of the program, the hub and the agents."),
+        _LazyCommand("crds", "operating.crds", "Print the definitions of all kinds, or write their JSON Schemas."),
+        _LazyCommand("rules", "linting.rules", "Print the rules of admission."),
+        _LazyCommand("completion", "completion", "Print the completion script of a shell."),
+        _LazyCommand("version", "operating.version", "Print the versions of the program, the hub and the agents."),
     ),
 }
 
@@ -243,4 +245,4 @@ def root() -> None:
     """Hold the commands."""
 
 
-__all__ = ["SECTIONS", "Entry", "Root", "UserError", "root"]
+__all__ = ["SECTIONS", "Root", "UserError", "root"]

@@ -25,7 +25,7 @@ from webhook.controllers.machinery.loop import Loop
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.wiring import NODES, UPGRADES, Wiring
 from webhook.controllers.members.membership import MemberController
-from webhook.controllers.members.reservations import Turns, turns_of
+from webhook.controllers.members.reservations import MemberReservations, turns_of
 from webhook.controllers.nodes.blocked_pools import NodePoolController
 from webhook.controllers.nodes.disruption import NodeDisruptionController, NodePlace
 from webhook.controllers.nodes.observer import UNOBSERVED_NODES, NodeDisruptionObserver
@@ -206,7 +206,7 @@ def _upgrades(
     settings: LoopSettings,
     record: Callable[[JsonObject, Event], None],
     windows: MaintenanceWindows,
-    turns: Turns | None,
+    turns: MemberReservations | None,
     observer: UpgradeObserver,
 ) -> Iterator[Wiring[Any]]:
     """Yield the controllers of upgrade runs, and of what runs are made from."""

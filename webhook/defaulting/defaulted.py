@@ -13,12 +13,12 @@ from scorer.api.meta import JsonObject
 from webhook.validation.framework.field import FieldWarning
 
 
-class UnreadableError(Exception):
+class UnreadableDocumentError(Exception):
     """The document is too broken to default: a field has the wrong JSON type."""
 
 
 @dataclass(frozen=True, slots=True)
-class Defaulted:
+class DefaultedObject:
     """A document with its defaults, and what the user should know about the rewrite.
 
     Args:
@@ -31,7 +31,7 @@ class Defaulted:
 
 
 @dataclass(frozen=True, slots=True)
-class Occasion:
+class DefaultingContext:
     """The request that an object is defaulted for.
 
     Args:
@@ -74,7 +74,7 @@ def for_each(block: JsonObject, key: str, step: Callable[[JsonObject], JsonObjec
     if items is None or (isinstance(items, list) and len(items) > most):
         return block
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise UnreadableError(key)
+        raise UnreadableDocumentError(key)
     done = [step(item) for item in items]
     return block if all(new is old for new, old in zip(done, items, strict=True)) else {**block, key: done}
 
@@ -83,9 +83,9 @@ def object_at(block: JsonObject, key: str) -> JsonObject | None:
     """Return the object under *key*, None when it is absent or null.
 
     Raises:
-        UnreadableError: The value is not an object.
+        UnreadableDocumentError: The value is not an object.
     """
     inner = block.get(key)
     if inner is None or isinstance(inner, dict):
         return inner
-    raise UnreadableError(key)
+    raise UnreadableDocumentError(key)

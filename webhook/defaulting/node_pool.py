@@ -16,7 +16,7 @@ from scorer.api.node_pool import (
 )
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
-from webhook.defaulting.defaulted import Defaulted
+from webhook.defaulting.defaulted import DefaultedObject
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.framework.rule import Rule, Severity, enforces, pick
 from webhook.validation.framework.rule import default as fills_in
@@ -45,7 +45,7 @@ RULES: Final = (
 
 
 @enforces(*RULES)
-def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
+def default(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
     """Fill in what a NodePool leaves out; an explicit null counts as left out, and is removed if there is no default.
 
     These are F-20 to F-23. An object that is being deleted, that has too many budgets, or that has wrong JSON types
@@ -56,14 +56,14 @@ def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
     metadata = document.get("metadata")
     deleting = isinstance(metadata, dict) and metadata.get("deletionTimestamp") is not None
     if deleting or not isinstance(document.get("spec"), dict):
-        return Defaulted(document)
+        return DefaultedObject(document)
     spec: JsonObject = without_nulls(document["spec"])
     template, disruption = spec.get("template", {}), spec.setdefault("disruption", {})
     if not (isinstance(template, dict) and isinstance(disruption, dict)):
-        return Defaulted(document)
+        return DefaultedObject(document)
     node, budgets = template.get("spec"), disruption.setdefault("budgets", [{}])
     if not (isinstance(node, dict | None) and _is_list_of_objects(budgets)) or len(budgets) > MOST_BUDGETS:
-        return Defaulted(document)
+        return DefaultedObject(document)
     disruption.setdefault("consolidationPolicy", ConsolidationPolicy.WHEN_EMPTY_OR_UNDERUTILIZED.value)
     disruption.setdefault("consolidateAfter", DEFAULT_CONSOLIDATE_AFTER)
     for budget in budgets:
@@ -71,7 +71,7 @@ def default(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
     warnings: tuple[FieldWarning, ...] = ()
     if node is not None and "expireAfter" not in node:
         node["expireAfter"], warnings = _lifetime(disruption.get("expireAfter"))
-    return Defaulted(document if spec == document["spec"] else {**document, "spec": spec}, warnings)
+    return DefaultedObject(document if spec == document["spec"] else {**document, "spec": spec}, warnings)
 
 
 def _lifetime(old_place: object) -> tuple[str, tuple[FieldWarning, ...]]:

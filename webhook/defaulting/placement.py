@@ -20,8 +20,8 @@ from scorer.api.placement.placement import (
 )
 from scorer.api.values.field_path import FieldPath
 from webhook.defaulting.defaulted import (
-    Defaulted,
-    UnreadableError,
+    DefaultedObject,
+    UnreadableDocumentError,
     filled,
     for_each,
     object_at,
@@ -106,7 +106,7 @@ RULES: Final = (
 
 
 @enforces(*RULES)
-def default(document: JsonObject, old: JsonObject | None) -> Defaulted:
+def default(document: JsonObject, old: JsonObject | None) -> DefaultedObject:
     """Return *document* with the defaults of a placement.
 
     Args:
@@ -116,13 +116,13 @@ def default(document: JsonObject, old: JsonObject | None) -> Defaulted:
     try:
         spec = object_at(document, "spec")
         if spec is None:
-            return Defaulted(document)
+            return DefaultedObject(document)
         stored = object_at(old, "spec") if old is not None else None
         sorters = _Sorters()
         new = _default_spec(spec, stored, sorters)
-    except UnreadableError:
-        return Defaulted(document)
-    return Defaulted(replaced(document, "spec", new), tuple(sorters.warnings))
+    except UnreadableDocumentError:
+        return DefaultedObject(document)
+    return DefaultedObject(replaced(document, "spec", new), tuple(sorters.warnings))
 
 
 def _default_spec(spec: JsonObject, stored: JsonObject | None, sorters: "_Sorters") -> JsonObject:

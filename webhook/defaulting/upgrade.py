@@ -20,8 +20,15 @@ from scorer.api.kinds import MAINTENANCE_WINDOW, UPGRADE_RUN, Kind
 from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.documents import dict_at, spec_of, text_at
 from scorer.api.upgrade.fields import OFFSET_PATTERN, UTC_OFFSET, NodeImageSelection, UpgradeType
-from scorer.api.upgrade.run import LONGEST_TOKEN, RunState
-from webhook.defaulting.defaulted import Defaulted, Occasion, UnreadableError, object_at, replaced, within
+from scorer.api.upgrade.run import LONGEST_TOKEN, UpgradeRunState
+from webhook.defaulting.defaulted import (
+    DefaultedObject,
+    DefaultingContext,
+    UnreadableDocumentError,
+    object_at,
+    replaced,
+    within,
+)
 from webhook.validation.framework.rule import OURS, Rule, Severity, default, enforces
 
 RUN_RULES: Final = (
@@ -59,7 +66,7 @@ _OFFSET: Final = re.compile(OFFSET_PATTERN, re.ASCII)
 
 
 @enforces(*RUN_RULES)
-def default_run(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
+def default_run(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
     """Fill in what a run leaves out (F-30 to F-33); a run with wrong JSON types is returned unchanged."""
 
     def fill(spec: JsonObject) -> JsonObject:
@@ -71,11 +78,11 @@ def default_run(document: JsonObject, old: JsonObject | None = None) -> Defaulte
 
 
 @enforces(*RUN_STAMPS)
-def stamp_run(document: JsonObject, old: JsonObject | None, occasion: Occasion) -> JsonObject:
+def stamp_run(document: JsonObject, old: JsonObject | None, occasion: DefaultingContext) -> JsonObject:
     """Give a run a token that it has not seen when a user starts it again, unless the user gives one (F-34)."""
     if old is None or (text_at(old, "spec", "state"), text_at(document, "spec", "state")) != (
-        RunState.STOP,
-        RunState.RUN,
+        UpgradeRunState.STOP,
+        UpgradeRunState.RUN,
     ):
         return document
     given = spec_of(document).get("restartToken")
@@ -85,13 +92,13 @@ def stamp_run(document: JsonObject, old: JsonObject | None, occasion: Occasion) 
 
 
 @enforces(*WINDOW_RULES)
-def default_window(document: JsonObject, old: JsonObject | None = None) -> Defaulted:
+def default_window(document: JsonObject, old: JsonObject | None = None) -> DefaultedObject:
     """Fill in what a window leaves out (F-35, F-36)."""
     return _filled(MAINTENANCE_WINDOW, document, lambda spec: _kept(spec, old, "startDate"))
 
 
 @enforces(*WINDOW_STAMPS)
-def stamp_window(document: JsonObject, old: JsonObject | None, occasion: Occasion) -> JsonObject:
+def stamp_window(document: JsonObject, old: JsonObject | None, occasion: DefaultingContext) -> JsonObject:
     """Write down the day from which a new schedule counts its intervals: today, where the window is (F-37)."""
     spec, schedule = spec_of(document), dict_at(document, "spec", "schedule")
     if spec.get("startDate") is not None or not _counts(schedule):
@@ -101,16 +108,16 @@ def stamp_window(document: JsonObject, old: JsonObject | None, occasion: Occasio
     return replaced(document, "spec", {**spec, "startDate": _today(spec, occasion.now)})
 
 
-def _filled(kind: Kind, document: JsonObject, fill: Callable[[JsonObject], JsonObject]) -> Defaulted:
+def _filled(kind: Kind, document: JsonObject, fill: Callable[[JsonObject], JsonObject]) -> DefaultedObject:
     """Return *document* with the defaults of the schema in its spec, and what *fill* adds."""
     given = document.get("spec")
     if not isinstance(given, dict):
-        return Defaulted(document)
+        return DefaultedObject(document)
     try:
         spec = fill(apply_schema_defaults(kind, {"spec": given})["spec"])
-    except UnreadableError:
-        return Defaulted(document)
-    return Defaulted(document if spec is given else {**document, "spec": spec})
+    except UnreadableDocumentError:
+        return DefaultedObject(document)
+    return DefaultedObject(document if spec is given else {**document, "spec": spec})
 
 
 def _default_upgrade(upgrade: JsonObject) -> JsonObject:

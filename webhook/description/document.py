@@ -19,7 +19,7 @@ from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.documents import LONGEST_DAYS
 from webhook.description.models.base import KubernetesObject
 from webhook.description.models.problems import ProblemDetails
-from webhook.description.operations.operation import Operation
+from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.table import GATE_QUESTIONS, NAMES, OPERATIONS, TAGS
 from webhook.description.schemas import named, reference, references, schemas_of
 from webhook.endpoints.fleet.budgets import USUAL_DAYS
@@ -289,7 +289,7 @@ def _schemas() -> dict[str, JsonObject]:
     return {**open_, **closed}
 
 
-def _parts(operation: Operation, schemas: Mapping[str, JsonObject]) -> set[str]:
+def _parts(operation: OpenApiOperation, schemas: Mapping[str, JsonObject]) -> set[str]:
     """Return the names of all schemas that a request consists of."""
     assert operation.request is not None
     found: set[str] = set()
@@ -302,7 +302,7 @@ def _parts(operation: Operation, schemas: Mapping[str, JsonObject]) -> set[str]:
     return found
 
 
-def _operation(operation: Operation, examples: JsonObject) -> JsonObject:
+def _operation(operation: OpenApiOperation, examples: JsonObject) -> JsonObject:
     described: JsonObject = {
         "operationId": operation.name,
         "tags": [operation.tag],
@@ -336,7 +336,7 @@ def _operation(operation: Operation, examples: JsonObject) -> JsonObject:
     return described
 
 
-def _answer(operation: Operation, example: JsonObject) -> JsonObject:
+def _answer(operation: OpenApiOperation, example: JsonObject) -> JsonObject:
     schema: JsonObject = {"type": "object"}
     if operation.media == EVENT_STREAM:
         schema = _stream(operation)
@@ -362,7 +362,7 @@ def _one_of(models: Sequence[type[BaseModel]]) -> JsonObject:
     return references[0] if len(references) == 1 else {"oneOf": references}
 
 
-def _stream(operation: Operation) -> JsonObject:
+def _stream(operation: OpenApiOperation) -> JsonObject:
     """Return the schema of server-sent events: what one of them consists of, its data as JSON."""
     assert operation.answer is not None
     data = {

@@ -35,7 +35,7 @@ from webhook.processes.account_policies import (
 )
 from webhook.processes.member_objects import account_of
 from webhook.processes.node_rights import NodeRights
-from webhook.processes.rbac import READ, Selected, reconcile_roles, serve_roles
+from webhook.processes.rbac import READ, SelectedResources, reconcile_roles, serve_roles
 from webhook.processes.rbac_objects import Role, username_of
 from webhook.settings.upgraders import CLUSTER_API
 
@@ -46,7 +46,7 @@ SERVER, LOOP, AGENTS, POLICIES = "server-rights", "loop-rights", "agent-rights",
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class OptionalRights:
     """What an account may have besides what it needs: the operator decides.
 
     Args:
@@ -79,7 +79,7 @@ class Account:
     username: str
     held: frozenset[Right]
     wanted: frozenset[Right]
-    choice: Choice | None = None
+    choice: OptionalRights | None = None
     without: tuple[OptionalRight, ...] = ()
 
     @property
@@ -112,7 +112,7 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
     )
     without = tuple(right for right in (UPGRADE_ORDERS, NODE_POOLS) if right not in optional)
     looping = reconcile_roles(
-        Selected(),
+        SelectedResources(),
         settings.namespace,
         lease=settings.lease_name,
         analysed=settings.analysis_kinds,
@@ -121,7 +121,9 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
     )
 
     def account(check: str, command: str, username: str, needed: Iterable[Role]) -> Account:
-        choice = Choice(READ, READ_BY_CHOICE, "placements may select") if username == installation.loop else None
+        choice = (
+            OptionalRights(READ, READ_BY_CHOICE, "placements may select") if username == installation.loop else None
+        )
         held = roles.held_by(subject_of(username))
         left_out = without if username == installation.server else ()
         return Account(check, command, username, held, frozenset(roles.wanted(needed)), choice, left_out)

@@ -9,7 +9,7 @@ from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import label, namespace_of, text_at
-from webhook.doctor.accounts import Account, Choice, judge_account
+from webhook.doctor.accounts import Account, OptionalRights, judge_account
 from webhook.doctor.finding import Finding, refused
 from webhook.doctor.installation import OURS, PART_OF
 from webhook.doctor.reviews import denied, read_roles
@@ -19,7 +19,7 @@ from webhook.kube.client.hub_store import HubStore
 from webhook.kube.ports import ForbiddenError, StoreError
 from webhook.processes.member_objects import AGENT, DEPLOYMENT
 from webhook.processes.node_rights import NodeRights
-from webhook.processes.rbac import APPLY, OWN_NAMESPACE, RBAC_KINDS, Selected, agent_roles
+from webhook.processes.rbac import APPLY, OWN_NAMESPACE, RBAC_KINDS, SelectedResources, agent_roles
 from webhook.processes.rbac_objects import service_account, username_of
 from webhook.settings.gate import NodeDisruptionMode
 
@@ -65,10 +65,10 @@ def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
     subject = service_account(namespace, name)
     held = roles.held_by(subject)
     places_roles = any(_gives_rights(right) for right in held)
-    needed = agent_roles(Selected(), namespace, apply_rbac=places_roles, nodes=NodeRights(_node_mode(held)))
+    needed = agent_roles(SelectedResources(), namespace, apply_rbac=places_roles, nodes=NodeRights(_node_mode(held)))
     wanted = frozenset(roles.wanted(needed))
     says = "placements may place roles, and so give it any right, and" if places_roles else "placements may place"
-    choice = Choice(APPLY, frozenset(right for right in held if _applies(right)), says)
+    choice = OptionalRights(APPLY, frozenset(right for right in held if _applies(right)), says)
     return Account(CHECK, "harbormaster rbac agent", username_of(subject), held, wanted, choice)
 
 

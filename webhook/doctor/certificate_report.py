@@ -18,7 +18,7 @@ from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Regis
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CertificateState:
     """What was read of a hub.
 
     Args:

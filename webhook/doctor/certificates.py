@@ -7,7 +7,7 @@ from typing import Final
 from certs.authority import name_of
 from certs.lineage import certificates_in
 from scorer.api.meta import format_time
-from webhook.doctor.certificate_report import Found
+from webhook.doctor.certificate_report import CertificateState
 from webhook.doctor.finding import Finding, judged, unchecked
 from webhook.kube.webhook_configurations.ca_bundles import Registered
 
@@ -15,7 +15,7 @@ CHECK: Final = "certificates"
 _HINT: Final = "see docs/troubleshooting.md, The check ca-bundle"
 
 
-def judge_authority(found: Found, distrust: str) -> Finding:
+def judge_authority(found: CertificateState, distrust: str) -> Finding:
     """Judge an authority that we keep ourselves.
 
     Args:

@@ -39,7 +39,7 @@ from webhook.doctor.accounts import (
     no_policies,
 )
 from webhook.doctor.agent_account import examine_member
-from webhook.doctor.certificate_report import Found
+from webhook.doctor.certificate_report import CertificateState
 from webhook.doctor.certificates import CHECK as CERTIFICATES
 from webhook.doctor.certificates import judge_authority, judge_bundles
 from webhook.doctor.definitions import CHECK as DEFINITIONS
@@ -57,7 +57,7 @@ from webhook.doctor.installation import (
     SCHEDULER,
     SERVE,
     Installation,
-    Wanted,
+    InstallationOptions,
     described,
     find_installation,
     problems_of,
@@ -156,7 +156,7 @@ class Examination:
         self.installation: Installation | None = None
         self.results: list[Timed] = []
 
-    async def run(self, wanted: Wanted, environment: Mapping[str, str]) -> None:
+    async def run(self, wanted: InstallationOptions, environment: Mapping[str, str]) -> None:
         """Make all checks.
 
         Args:
@@ -223,7 +223,7 @@ class Examination:
         well = f"Kubernetes {version}; {here} and the hub's agree"
         return judged(HUB, problems, well, "set the clock that is wrong; all else here is judged by the hub's")
 
-    async def _find(self, wanted: Wanted, environment: Mapping[str, str]) -> tuple[Installation, Finding]:
+    async def _find(self, wanted: InstallationOptions, environment: Mapping[str, str]) -> tuple[Installation, Finding]:
         """Find the installation by its Deployments, if they may be read."""
         try:
             deployments = (await self._store.list(_DEPLOYMENT, wanted.namespace or None)).items
@@ -286,7 +286,7 @@ class Examination:
             stored = await authority.read()
         except ForeignSecretError as error:
             return judged(CERTIFICATES, [str(error)], "", "name another Secret, or remove this one")
-        return judge_authority(Found(authority.key, stored, name, registered, self._hub_now), runs.distrust)
+        return judge_authority(CertificateState(authority.key, stored, name, registered, self._hub_now), runs.distrust)
 
     async def _check_accounts(self, installation: Installation) -> None:
         """Check the rights of all accounts; the roles of the hub are read once."""

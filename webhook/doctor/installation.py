@@ -70,7 +70,7 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class InstallationOptions:
     """What the user says about the installation.
 
     Args:
@@ -87,7 +87,7 @@ class Wanted:
 
 
 def find_installation(
-    deployments: Iterable[JsonObject], wanted: Wanted, environment: Mapping[str, str]
+    deployments: Iterable[JsonObject], wanted: InstallationOptions, environment: Mapping[str, str]
 ) -> Installation:
     """Return the installation that is meant.
 
@@ -141,7 +141,7 @@ def _of_chart(namespace: str, release: str, components: Mapping[str, JsonObject]
     return Installation(settings, server, loop, release, components, has_secret, required, configuration)
 
 
-def _by_hand(wanted: Wanted, environment: Mapping[str, str]) -> Installation:
+def _by_hand(wanted: InstallationOptions, environment: Mapping[str, str]) -> Installation:
     settings = DoctorSettings.read(environment, namespace=wanted.namespace or None)
     server = wanted.server or username_of(service_account(settings.namespace, SERVE_ACCOUNT))
     loop = settings.username_of_loop if wanted.has_loop else ""

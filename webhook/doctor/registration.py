@@ -7,7 +7,7 @@ from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
-from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.doctor.differences import differences
 from webhook.doctor.finding import Finding, judged
 from webhook.doctor.installation import Installation
@@ -40,15 +40,15 @@ def judge_registration(stored: Mapping[str, JsonObject], name: str, installation
     return judged(CHECK, problems, f"{len(made)} configurations {name} with {count} hooks, as of this release", ADVICE)
 
 
-def endpoint_of(stored: Mapping[str, JsonObject], installation: Installation) -> Endpoint:
+def endpoint_of(stored: Mapping[str, JsonObject], installation: Installation) -> WebhookEndpoint:
     """Return where most hooks of the configurations lead."""
     hooks = [hook for each in stored.values() for hook in dicts_at(each, "webhooks")]
     places = Counter(_place(dict_at(hook, "clientConfig")) for hook in hooks)
     user = installation.loop or installation.settings.username_of_loop
     if not places:
-        return Endpoint(installation.namespace, user=user)
+        return WebhookEndpoint(installation.namespace, user=user)
     ((namespace, service, port, url, prefix), _), *_ = places.most_common(1)
-    return Endpoint(namespace or installation.namespace, service, port, url, user=user, secret_path=prefix)
+    return WebhookEndpoint(namespace or installation.namespace, service, port, url, user=user, secret_path=prefix)
 
 
 def _place(client: JsonObject) -> tuple[str, str, int, str, str]:
@@ -70,7 +70,7 @@ def _place(client: JsonObject) -> tuple[str, str, int, str, str]:
     )
 
 
-def _problems_of(stored: JsonObject | None, wanted: JsonObject, name: str, endpoint: Endpoint) -> Iterator[str]:
+def _problems_of(stored: JsonObject | None, wanted: JsonObject, name: str, endpoint: WebhookEndpoint) -> Iterator[str]:
     what = f"{wanted['kind']} {name}"
     if stored is None:
         yield f"{what} is not there: the API server does not ask"
@@ -87,7 +87,7 @@ def _problems_of(stored: JsonObject | None, wanted: JsonObject, name: str, endpo
         yield f"{what}: {each} is none of this release, or of a setting that is off"
 
 
-def _masked(hook: JsonObject, endpoint: Endpoint) -> JsonObject:
+def _masked(hook: JsonObject, endpoint: WebhookEndpoint) -> JsonObject:
     """Return a hook without the secret in its path, whatever it is."""
 
     def masked(text: str) -> str:
@@ -100,7 +100,7 @@ def _masked(hook: JsonObject, endpoint: Endpoint) -> JsonObject:
     return {**hook, "clientConfig": {**client, "service": {**service, "path": masked(text_at(service, "path"))}}}
 
 
-def _problems_of_endpoint(endpoint: Endpoint, installation: Installation, *, anything: bool) -> Iterator[str]:
+def _problems_of_endpoint(endpoint: WebhookEndpoint, installation: Installation, *, anything: bool) -> Iterator[str]:
     if not anything:
         return
     if not endpoint.url and endpoint.namespace != installation.namespace:
@@ -111,7 +111,7 @@ def _problems_of_endpoint(endpoint: Endpoint, installation: Installation, *, any
         yield f"any client that reaches the server is taken for the API server: {_gap(installation, endpoint)}"
 
 
-def _gap(installation: Installation, endpoint: Endpoint) -> str:
+def _gap(installation: Installation, endpoint: WebhookEndpoint) -> str:
     if installation.has_secret_path:
         return (
             "it holds a secret path, and the hooks are called without: run helm upgrade again, once its Pods are those "

@@ -6,9 +6,9 @@ from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import text_at
 from scorer.member_gate.answer import MemberAnswer
-from scorer.node_budgets.answer import Answer
+from scorer.node_budgets.answer import NodeGateAnswer
 from webhook.history.desk import HistoryDesk
-from webhook.history.entry import About, EntryType
+from webhook.history.entry import EntryType, InvolvedObject
 
 UNNAMED_PODS: Final = "pods hold the node, which the caller may not list"
 _OF_PODS: Final = ("Pod ", "PodDisruptionBudget ")
@@ -29,7 +29,7 @@ def note_review(history: HistoryDesk, asked: JsonObject, response: JsonObject) -
     found = asked.get("object") or asked.get("oldObject")
     history.note_review(
         OPERATIONS.get(text_at(asked, "operation"), "change"),
-        About(
+        InvolvedObject(
             text_at(asked, "kind", "kind"),
             text_at(asked, "name") or text_at(found, "metadata", "name"),
             text_at(asked, "namespace"),
@@ -55,17 +55,19 @@ def without_pods(answer: JsonObject) -> JsonObject:
     return answer | {"message": message, "nodes": nodes}
 
 
-def note_nodes(history: HistoryDesk, pool: str, answer: Answer, by: str) -> None:
+def note_nodes(history: HistoryDesk, pool: str, answer: NodeGateAnswer, by: str) -> None:
     """Note that nodes of a pool may not be disrupted now."""
     if not answer.allowed:
         message = without_pods(answer.document())["message"]  # a node pool is shown to callers who may not list pods
-        history.note(EntryType.GATE, About(NODE_POOL.kind, pool), str(answer.verdict), message, by)
+        history.note(EntryType.GATE, InvolvedObject(NODE_POOL.kind, pool), str(answer.verdict), message, by)
 
 
 def note_member(history: HistoryDesk, cluster: str, answer: MemberAnswer, by: str) -> None:
     """Note that a member may not be disrupted now."""
     if not answer.allowed:
-        history.note(EntryType.GATE, About(MEMBER_CLUSTER.kind, cluster), str(answer.reason), answer.message, by)
+        history.note(
+            EntryType.GATE, InvolvedObject(MEMBER_CLUSTER.kind, cluster), str(answer.reason), answer.message, by
+        )
 
 
 def note_reservation(history: HistoryDesk, question: JsonObject, answer: JsonObject, by: str) -> None:
@@ -79,5 +81,9 @@ def note_reservation(history: HistoryDesk, question: JsonObject, answer: JsonObj
     """
     pool = text_at(question, "pool")
     answer = without_pods(answer) if pool else answer
-    about = About(NODE_POOL.kind, pool) if pool else About(MEMBER_CLUSTER.kind, text_at(question, "cluster"))
+    about = (
+        InvolvedObject(NODE_POOL.kind, pool)
+        if pool
+        else InvolvedObject(MEMBER_CLUSTER.kind, text_at(question, "cluster"))
+    )
     history.note(EntryType.GATE, about, text_at(answer, "reason") or "Refused", text_at(answer, "message"), by)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from webhook.admission.enforcement import Enforcement
+from webhook.admission.enforcement import DisruptionEnforcement
 from webhook.gate.budgets import HubBudgets
 from webhook.gate.desk import GateDesk
 from webhook.gate.keeper import ReservationKeeper
@@ -18,7 +18,7 @@ from webhook.settings.programs import DisruptionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Disruption:
+class DisruptionGate:
     """What may be disrupted, now or later: nodes of pools, member clusters, and the budgets that decide.
 
     Args:
@@ -35,14 +35,16 @@ class Disruption:
     nodes: HubNodeGate
     members: HubMemberGate
     keeper: ReservationKeeper
-    enforcement: Enforcement
+    enforcement: DisruptionEnforcement
 
     async def run(self) -> None:
         """Follow the reservations until cancelled."""
         await self.keeper.reservations.run()
 
 
-def disruption_of(cache: Cache, store: Store, settings: DisruptionSettings, now: Callable[[], datetime]) -> Disruption:
+def disruption_of(
+    cache: Cache, store: Store, settings: DisruptionSettings, now: Callable[[], datetime]
+) -> DisruptionGate:
     """Make what answers about disruption.
 
     Args:
@@ -56,5 +58,5 @@ def disruption_of(cache: Cache, store: Store, settings: DisruptionSettings, now:
     keeper = ReservationKeeper(reservations, now)
     nodes = HubNodeGate(pools, keeper, store, settings, now)
     members = HubMemberGate(cache, keeper, store, settings, now)
-    enforcement = Enforcement(pools, reservations, store, settings.admission(), now)
-    return Disruption(GateDesk(nodes, members, keeper), HubBudgets(nodes, now), nodes, members, keeper, enforcement)
+    enforcement = DisruptionEnforcement(pools, reservations, store, settings.admission(), now)
+    return DisruptionGate(GateDesk(nodes, members, keeper), HubBudgets(nodes, now), nodes, members, keeper, enforcement)

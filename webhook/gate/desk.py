@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from scorer.api.family import PlacementRef
 from scorer.member_gate.answer import MemberAnswer
-from scorer.node_budgets.answer import Answer
-from scorer.node_budgets.question import Question
+from scorer.node_budgets.answer import NodeGateAnswer
+from scorer.node_budgets.question import NodeGateQuestion
 from scorer.reservations import Reservation, Thing
 from webhook.access.rights import NODE_POOLS
-from webhook.gate.errors import ASK_AGAIN_SECONDS, NotReadyError, RefusedError, as_gate_errors
+from webhook.gate.errors import ASK_AGAIN_SECONDS, NotReadyError, ReservationRefusedError, as_gate_errors
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.members import HubMemberGate
 from webhook.gate.nodes import HubNodeGate
@@ -53,7 +53,7 @@ class GateDesk:
         if not self._members.synced:
             raise NotReadyError("what goes on at the member clusters is not known yet", 1)
 
-    async def answer(self, questions: Sequence[Question], claimant: Claimant) -> tuple[Answer, ...]:
+    async def answer(self, questions: Sequence[NodeGateQuestion], claimant: Claimant) -> tuple[NodeGateAnswer, ...]:
         """Say for each question whether its nodes may be disrupted, and reserve what it wants reserved.
 
         Args:
@@ -66,16 +66,16 @@ class GateDesk:
         with as_gate_errors():
             return await self._nodes.answer(questions, claimant)
 
-    async def reserve_nodes(self, question: Question, claimant: Claimant, seconds: int) -> Answer:
+    async def reserve_nodes(self, question: NodeGateQuestion, claimant: Claimant, seconds: int) -> NodeGateAnswer:
         """Answer one question and reserve what is granted.
 
         Raises:
-            RefusedError: Nothing is granted.
+            ReservationRefusedError: Nothing is granted.
             UnknownObjectError: There is no such pool.
         """
         (found,) = await self.answer([replace(question, reserve_seconds=seconds)], claimant)
         if found.reservation is None:
-            raise RefusedError(found.document())
+            raise ReservationRefusedError(found.document())
         return found
 
     def rollout(self, ref: PlacementRef, cluster: str) -> MemberAnswer:
@@ -98,7 +98,7 @@ class GateDesk:
         """Answer as `rollout`, and hold the cluster of the placement, and the member.
 
         Raises:
-            RefusedError: It may not be changed.
+            ReservationRefusedError: It may not be changed.
             UnknownObjectError: As `rollout`.
         """
         with as_gate_errors():
@@ -108,7 +108,7 @@ class GateDesk:
         """Answer as `cluster_update`, and hold the member.
 
         Raises:
-            RefusedError: It may not be upgraded.
+            ReservationRefusedError: It may not be upgraded.
             UnknownObjectError: As `cluster_update`.
         """
         with as_gate_errors():

@@ -59,7 +59,7 @@ class NotYoursError(GateError):
     """Another user has taken the reservation."""
 
 
-class RefusedError(GateError):
+class ReservationRefusedError(GateError):
     """What was to be reserved may not be disrupted now, so nothing is reserved.
 
     Args:

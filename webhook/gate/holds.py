@@ -22,7 +22,7 @@ from scorer.member_gate.holds import (
 from scorer.reservations import MEMBER, Reservation, UnreadableReservationsError
 from scorer.rollout.bindings import BindingView, is_rolling
 from scorer.rollout.removal.eviction import EVICTED_BINDING, is_under_way
-from webhook.kube.cache.changes import Change, Channel, Handler
+from webhook.kube.cache.changes import Broadcaster, Handler, ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children
 from webhook.kube.ports import Key, key_of
@@ -60,7 +60,7 @@ class HubMemberHolds:
     ) -> None:
         self._cache = cache
         self._reservations = reservations
-        self._changed = Channel[str]()
+        self._changed = Broadcaster[str]()
         self._evictions: dict[str, dict[str, JsonObject]] = defaultdict(dict)
         self._by_source: dict[tuple[str, Key], Mapping[str, Hold]] = {}
         self._by_member: dict[str, dict[tuple[str, Key], Hold]] = {}
@@ -116,7 +116,7 @@ class HubMemberHolds:
     def _follow(self, kind: Kind, handler: Handler) -> None:
         self._ends.append(self._cache.subscribe(kind, handler))
 
-    def _take_eviction(self, change: Change) -> None:
+    def _take_eviction(self, change: ObjectDelta) -> None:
         """Take in an eviction that has named its binding; a question checks whether that is gone."""
         for document in change:
             if document is None or not annotation(document, EVICTED_BINDING):
@@ -129,7 +129,7 @@ class HubMemberHolds:
                 if not known:
                     del self._evictions[member]
 
-    def _take(self, read: Callable[[JsonObject], Mapping[str, Hold]], change: Change) -> None:
+    def _take(self, read: Callable[[JsonObject], Mapping[str, Hold]], change: ObjectDelta) -> None:
         source = (str(change.document.get("kind")), key_of(change.document))
         before, after = self._by_source.get(source, {}), read(change.new) if change.new is not None else {}
         if before == after:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.price_table import (
     MOST_MISTAKES,
     InvalidInstanceTypesError,
-    Mistake,
+    TableMistake,
     price_list_lines,
     read_instance_types,
     read_price_list,
@@ -41,7 +41,7 @@ class InstanceTypeTableError(ValueError):
         """A line for each mistake, with the file."""
 
 
-def read_table(path: Path, parse: Callable[[str], Any]) -> Catalog:
+def read_table(path: Path, parse: Callable[[str], Any]) -> InstanceTypeCatalog:
     """Read a file of instance types and prices.
 
     Args:
@@ -59,7 +59,7 @@ def read_table(path: Path, parse: Callable[[str], Any]) -> Catalog:
         raise InstanceTypeTableError(path, [f"is not UTF-8 text: byte {error.start}"]) from error
     is_list = path.suffix.lower() == ".csv"
     try:
-        return Catalog(read_instance_types(read_price_list(text) if is_list else parse(text)))
+        return InstanceTypeCatalog(read_instance_types(read_price_list(text) if is_list else parse(text)))
     except InvalidInstanceTypesError as error:
         lines = price_list_lines(text) if is_list and any(each.field for each in error.mistakes) else ()
         raise InstanceTypeTableError(path, [_told(each, lines) for each in error.mistakes]) from error
@@ -67,7 +67,7 @@ def read_table(path: Path, parse: Callable[[str], Any]) -> Catalog:
         raise InstanceTypeTableError(path, [str(error)]) from error
 
 
-def _told(mistake: Mistake, lines: Sequence[int]) -> str:
+def _told(mistake: TableMistake, lines: Sequence[int]) -> str:
     """Return a mistake with its place; in a price list that is a line."""
     field = str(mistake.field)
     if lines and (found := _INDEX.match(field)):

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from webhook.gate.instance_type_table import InstanceTypeTableError, read_table
 from webhook.kube.login.connection import ConfigurationError
 
@@ -21,7 +21,7 @@ class InstanceTypesFileError(ConfigurationError):
     """The file cannot be used; the message names it, the field and the value."""
 
 
-def load_instance_types(path: Path) -> Catalog:
+def load_instance_types(path: Path) -> InstanceTypeCatalog:
     """Read a file of instance types and prices.
 
     Raises:
@@ -60,11 +60,11 @@ class InstanceTypesFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._mark: tuple[int, ...] = ()
-        self._catalog: Catalog | None = None
+        self._catalog: InstanceTypeCatalog | None = None
         self.problem = ""
         """Why the present content is not used; empty when it is."""
 
-    async def current(self) -> Catalog | None:
+    async def current(self) -> InstanceTypeCatalog | None:
         """Return the instance types; None: there are none. The same object as before while nothing has changed."""
         if self._path is None:
             return None

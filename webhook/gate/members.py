@@ -36,11 +36,11 @@ from scorer.rollout.planner import Action, RolloutPlan
 from scorer.staged_update import gate as staged_turn
 from scorer.upgrade.members.member import UPGRADE_HOLD
 from scorer.upgrade.views import member_gate as upgrade_gate
-from webhook.gate.errors import RefusedError
+from webhook.gate.errors import ReservationRefusedError
 from webhook.gate.holds import HubMemberHolds, seen_in
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.reservations import Held
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.cache.live_reads import list_again, look_again
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
@@ -131,7 +131,7 @@ class HubMemberGate:
         """Answer as `rollout`, and hold the cluster of the placement, and the member, when it may be changed.
 
         Raises:
-            RefusedError: It may not.
+            ReservationRefusedError: It may not.
             UnknownObjectError: As `rollout`.
             MemberHeldError, UnreadableReservationsError, TooManyReservationsError, StoreError: As
                 `ReservationKeeper.hold_rollout`.
@@ -140,7 +140,7 @@ class HubMemberGate:
         def judge(held: Held) -> MemberDisruption:
             answer = self._rollout(ref, cluster, held)
             if not answer.allowed:
-                raise RefusedError(answer.document())
+                raise ReservationRefusedError(answer.document())
             return self.kind_of(ref)
 
         look = partial(self._look_again, ref)
@@ -150,12 +150,12 @@ class HubMemberGate:
         """Answer as `cluster_update`, and hold the member when it may be upgraded.
 
         Raises:
-            RefusedError, UnknownObjectError, MemberHeldError, UnreadableReservationsError, TooManyReservationsError,
-                StoreError: As `reserve_rollout`.
+            ReservationRefusedError, UnknownObjectError, MemberHeldError, UnreadableReservationsError,
+                TooManyReservationsError, StoreError: As `reserve_rollout`.
         """
         answer = self.cluster_update(cluster, run)
         if not answer.allowed:
-            raise RefusedError(answer.document())
+            raise ReservationRefusedError(answer.document())
         return await self._keeper.hold_member(cluster, MemberDisruption.UPGRADE, claimant, seconds)
 
     async def _look_again(self, ref: PlacementRef) -> None:
@@ -225,7 +225,7 @@ class HubMemberGate:
         answer = _with_forecast(answer, chosen, cluster, self._now())
         return self._unless_held(answer, MemberDisruption.UPGRADE, cluster)
 
-    def _forget(self, kind: Kind, change: Change) -> None:
+    def _forget(self, kind: Kind, change: ObjectDelta) -> None:
         if change.new is None:
             self._parsed.pop((kind, key_of(change.document)), None)
 

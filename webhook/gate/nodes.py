@@ -18,10 +18,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from scorer.api.family import UnknownObjectError
-from scorer.node_budgets.answer import Answer
+from scorer.node_budgets.answer import NodeGateAnswer
 from scorer.node_budgets.gate import answer
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_budgets.question import InvalidQuestion, Question
+from scorer.node_budgets.question import InvalidQuestion, NodeGateQuestion
 from scorer.reservations import DISRUPTION, Reservation, UnreadableReservationsError, end_of
 from webhook.gate.errors import MistakenQuestionError
 from webhook.gate.keeper import Claimant, ReservationKeeper, with_id
@@ -87,7 +87,7 @@ class HubNodeGate:
             pool = self.pools.pool(name)
             return None if pool is None else pool.with_held(frozenset(pool.nodes), 0)
 
-    async def answer(self, questions: Sequence[Question], claimant: Claimant) -> tuple[Answer, ...]:
+    async def answer(self, questions: Sequence[NodeGateQuestion], claimant: Claimant) -> tuple[NodeGateAnswer, ...]:
         """Answer questions in order, one or many, and reserve what they want reserved: all of it or nothing.
 
         What one of them is granted lowers what those after it may have of its pool. Where nothing is to be reserved,
@@ -103,7 +103,7 @@ class HubNodeGate:
             UnreadableReservationsError, TooManyReservationsError, StoreError: What is reserved cannot be read, or
                 nothing can be reserved now.
         """
-        answers: list[Answer] = []
+        answers: list[NodeGateAnswer] = []
         now = self._now()
         advised: dict[str, _Granted] = defaultdict(_Granted)  # without reservations, which the Lease tells of
         try:
@@ -126,7 +126,7 @@ class HubNodeGate:
             raise
         return tuple(answers)
 
-    def _advise(self, question: Question, besides: "_Granted", now: datetime) -> Answer:
+    def _advise(self, question: NodeGateQuestion, besides: "_Granted", now: datetime) -> NodeGateAnswer:
         if question.node_pool is not None:
             return self._answer(question, self.pools.view_of(question.node_pool), besides, now)
         pool = self.view(question.pool)
@@ -134,17 +134,17 @@ class HubNodeGate:
             raise _unknown_pool(question.pool)
         return self._answer(question, pool, besides, now)
 
-    def _answer(self, question: Question, pool: PoolView, besides: "_Granted", now: datetime) -> Answer:
+    def _answer(self, question: NodeGateQuestion, pool: PoolView, besides: "_Granted", now: datetime) -> NodeGateAnswer:
         return answer(question, besides.taken_off(pool), now, graceful_expiration=self._graceful_expiration)
 
-    async def _reserve(self, question: Question, claimant: Claimant, besides: "_Granted") -> Answer:
+    async def _reserve(self, question: NodeGateQuestion, claimant: Claimant, besides: "_Granted") -> NodeGateAnswer:
         """Answer a question, and reserve what is granted; the answer then has the reservation.
 
         Nothing is reserved when nothing is granted, or no node was asked for.
         """
         _check_reservable(question)
         identifier = new_id(DISRUPTION, question.pool)
-        answered: list[Answer] = []
+        answered: list[NodeGateAnswer] = []
 
         def decide(held: Held) -> Held | None:
             if (own := with_id(held, identifier)) is not None:  # an earlier attempt was stored, its answer was lost
@@ -180,7 +180,7 @@ class _Granted:
         self._names: frozenset[str] = frozenset()
         self._count = 0
 
-    def add(self, found: Answer) -> None:
+    def add(self, found: NodeGateAnswer) -> None:
         if isinstance(found.granted, int):
             self._count += found.granted
         else:
@@ -191,13 +191,13 @@ class _Granted:
 
 
 def _reservation(
-    identifier: str, question: Question, found: Answer, claimant: Claimant, expires: datetime
+    identifier: str, question: NodeGateQuestion, found: NodeGateAnswer, claimant: Claimant, expires: datetime
 ) -> Reservation:
     purpose = {"reason": str(question.reason)}
     return Reservation(identifier, claimant.holder, claimant.identity, DISRUPTION, found.granted, expires, purpose)
 
 
-def _check_reservable(question: Question) -> None:
+def _check_reservable(question: NodeGateQuestion) -> None:
     """Refuse to reserve what does not exist: only the present can be reserved. Raises `InvalidQuestion`."""
     if question.node_pool is not None:
         raise InvalidQuestion("/nodePool", "invalid", "nodes can be reserved only in a node pool of the hub")

@@ -31,12 +31,12 @@ from scorer.node_budgets.blockers import (
     read_node_pod,
     read_pod_guard,
 )
-from scorer.node_budgets.budgets import PoolBudgets
+from scorer.node_budgets.budgets import BudgetSet
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, count_nodes, is_of_another_instance, read_pool_node
 from scorer.node_budgets.pool_view import PoolView
 from webhook.access.rights import NODE_POOLS
 from webhook.defaulting.node_pool import default
-from webhook.kube.cache.changes import Change, Channel, Handler
+from webhook.kube.cache.changes import Broadcaster, Handler, ObjectDelta
 from webhook.kube.cache.indexer import Trim
 from webhook.kube.cache.informer import Cache
 from webhook.kube.cache.live_reads import list_again, look_again
@@ -92,7 +92,7 @@ class HubNodePools:
         self._views: dict[str, PoolView] = {}
         self._links = _Links()
         self._pods = _Pods()
-        self._told = Channel[str]()
+        self._told = Broadcaster[str]()
         self._watches_pods = False
         cache.want((kinds.NODE_CLAIM,))
         cache.trim(kinds.NODE, trims.node)
@@ -214,7 +214,7 @@ class HubNodePools:
                 return f"{kind.plural} have not been listed yet"
         return ""
 
-    def _take_pool(self, change: Change) -> None:
+    def _take_pool(self, change: ObjectDelta) -> None:
         name = change.document["metadata"]["name"]
         if change.new is None:
             self._pools.pop(name, None)
@@ -232,11 +232,11 @@ class HubNodePools:
         self._follow(kinds.POD, self._pods.take)
         self._follow(kinds.POD_DISRUPTION_BUDGET, self._pods.take_guard)
 
-    def _take_claim(self, change: Change) -> None:
+    def _take_claim(self, change: ObjectDelta) -> None:
         for name in self._links.take_claim(change):
             self._read_node(name)
 
-    def _take_node(self, change: Change) -> None:
+    def _take_node(self, change: ObjectDelta) -> None:
         name = change.document["metadata"]["name"]
         self._links.take_node(name, change.new)
         self._read_node(name)
@@ -267,7 +267,7 @@ class _Pool:
 
     __slots__ = ("budgets", "do_not_disrupt")
 
-    def __init__(self, budgets: PoolBudgets, *, do_not_disrupt: bool) -> None:
+    def __init__(self, budgets: BudgetSet, *, do_not_disrupt: bool) -> None:
         self.budgets = budgets
         self.do_not_disrupt = do_not_disrupt
 
@@ -285,7 +285,7 @@ class _Links:
         self._with_id: dict[str, dict[str, None]] = {}
         self._nodes_with_id: dict[str, dict[str, None]] = {}
 
-    def take_claim(self, change: Change) -> set[str]:
+    def take_claim(self, change: ObjectDelta) -> set[str]:
         """Take in a changed claim; returns the names of the nodes that may have to be parsed again."""
         name, touched = change.document["metadata"]["name"], set[str]()
         before = self._claims.pop(name, None)
@@ -347,7 +347,7 @@ class _Pods:
         pods = self._on.get(node, {})
         return [pods[key] for key in sorted(pods)]
 
-    def take(self, change: Change) -> None:
+    def take(self, change: ObjectDelta) -> None:
         """Take in a changed pod."""
         old, new = change
         if old is not None and (node := text_at(old, "spec", "nodeName")):
@@ -358,7 +358,7 @@ class _Pods:
         if new is not None and (node := text_at(new, "spec", "nodeName")):
             self._on.setdefault(node, {})[_key(new)] = read_node_pod(new)
 
-    def take_guard(self, change: Change) -> None:
+    def take_guard(self, change: ObjectDelta) -> None:
         """Take in a changed PodDisruptionBudget."""
         namespace, name = _key(change.document)
         guards = [guard for guard in self.guards.pop(namespace, ()) if guard.name != name]
@@ -406,7 +406,7 @@ def _unusable(why: str) -> Budget:
 
 def _read_pool(document: JsonObject) -> _Pool:
     protected = annotation(dict_at(document, "spec", "template"), DO_NOT_DISRUPT) == "true"
-    return _Pool(PoolBudgets(read_budgets(default(document).document)), do_not_disrupt=protected)
+    return _Pool(BudgetSet(read_budgets(default(document).document)), do_not_disrupt=protected)
 
 
 def _without(index: dict[str, dict[str, None]], key: str, name: str) -> None:

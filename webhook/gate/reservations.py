@@ -30,7 +30,7 @@ from scorer.reservations import (
     thing_of,
     with_reservations,
 )
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -119,7 +119,7 @@ class LeaseReservations:
     def subscribe(self, handler: Callable[[Thing], None]) -> Callable[[], None]:
         """Call *handler* after every change of what is reserved of a thing, until the returned function is called."""
 
-        def changed(change: Change) -> None:
+        def changed(change: ObjectDelta) -> None:
             try:
                 thing = thing_of(change.document)
             except ValueError:
@@ -261,7 +261,7 @@ class LeaseReservations:
             self._written[name] = lease, read_reservations(lease)
         return in_force(self._written[name][1], self._now())
 
-    def _forget(self, change: Change) -> None:
+    def _forget(self, change: ObjectDelta) -> None:
         if change.new is None:
             self._written.pop(change.document["metadata"]["name"], None)
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from webhook.history.entry import About, Entry, EntryType
-from webhook.history.query import Found, Query, find
-from webhook.history.record import CONFIG_MAP, LABELS, Retention, Source
+from webhook.history.entry import EntryType, InvolvedObject, RecordEntry
+from webhook.history.query import HistoryPage, Query, find
+from webhook.history.record import CONFIG_MAP, LABELS, RecordSource, Retention
 from webhook.history.writer import HistoryWriter
 from webhook.kube.ports import Store
 from webhook.settings.observability import HistorySettings
@@ -49,13 +49,13 @@ class HistoryDesk:
         self.is_kept = is_kept or writer is not None
         """Whether anything is written down."""
 
-    def note(self, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> None:
+    def note(self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "") -> None:
         """Have something written down that has happened now."""
         if self._writer is not None:
             self._writer.note(kind, about, reason, message, by)
 
     def note_review(
-        self, operation: str, about: About, by: str, *, refused: str, rules: str, warnings: tuple[str, ...]
+        self, operation: str, about: InvolvedObject, by: str, *, refused: str, rules: str, warnings: tuple[str, ...]
     ) -> None:
         """Have a verdict of admission written down, if it refuses or warns.
 
@@ -77,14 +77,14 @@ class HistoryDesk:
         if self._writer is not None:
             self._writer.note_event(document, event)
 
-    async def find(self, query: Query) -> Found:
+    async def find(self, query: Query) -> HistoryPage:
         """Return what is wanted of the record of all processes, and of what this one has not written yet.
 
         Raises:
             webhook.kube.ports.StoreError: The hub does not answer.
         """
         if not self.is_kept:
-            return Found((), more=False, unreadable=0)
+            return HistoryPage((), more=False, unreadable=0)
         # One at a time, beside the event loop: to go through a whole record takes long enough to be felt in admission.
         async with self._finding:
             now, writes, waiting = self._now(), self._writer.writes if self._writer else 0, self._waiting()
@@ -95,7 +95,7 @@ class HistoryDesk:
             # What was written while we read is not in what we have read, and does not wait any more.
             return await asyncio.to_thread(find, self._read, (*waiting, *self._waiting()), query)
 
-    def _waiting(self) -> tuple[Entry, ...]:
+    def _waiting(self) -> tuple[RecordEntry, ...]:
         return self._writer.waiting() if self._writer else ()
 
     async def run(self) -> None:
@@ -108,7 +108,7 @@ def history_of(
     store: Store,
     namespace: str,
     settings: HistorySettings,
-    source: Source,
+    source: RecordSource,
     instance: str,
     now: Callable[[], datetime],
 ) -> HistoryDesk:

@@ -40,7 +40,7 @@ class EntryType(StrEnum):
     EVENT = "Event"
 
 
-class About(NamedTuple):
+class InvolvedObject(NamedTuple):
     """Which object an entry is about; ``namespace`` is empty for cluster-scoped kinds."""
 
     kind: str
@@ -49,7 +49,7 @@ class About(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecordEntry:
     """What has happened to one object.
 
     Args:
@@ -66,7 +66,7 @@ class Entry:
 
     time: datetime
     type: EntryType
-    about: About
+    about: InvolvedObject
     reason: str
     message: str
     by: str = ""
@@ -90,14 +90,16 @@ class Entry:
         return self.type, self.about, self.reason, self.message, self.by
 
     # Without `dataclasses.replace`, which takes as long as the rest of noting, for which admission waits.
-    def repeated(self, time: datetime) -> "Entry":
+    def repeated(self, time: datetime) -> "RecordEntry":
         """Return the entry with one more occurrence."""
         count, last = min(self.count + 1, MOST_COUNTED), max(time, self.until)
-        return Entry(self.time, self.type, self.about, self.reason, self.message, self.by, count, last, self.id)
+        return RecordEntry(self.time, self.type, self.about, self.reason, self.message, self.by, count, last, self.id)
 
-    def named(self, name: str) -> "Entry":
+    def named(self, name: str) -> "RecordEntry":
         """Return the entry with an id."""
-        return Entry(self.time, self.type, self.about, self.reason, self.message, self.by, self.count, self.last, name)
+        return RecordEntry(
+            self.time, self.type, self.about, self.reason, self.message, self.by, self.count, self.last, name
+        )
 
     def document(self) -> JsonObject:
         """Return it as ``/v1/history`` and the record have it."""
@@ -123,34 +125,36 @@ class Entry:
         return orjson.dumps(self.document()).decode()
 
 
-def entry(time: datetime, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> Entry:
+def entry(
+    time: datetime, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = ""
+) -> RecordEntry:
     """Return an entry of a kind, with texts that are short enough, and fit for a terminal."""
-    return Entry(
+    return RecordEntry(
         time.replace(microsecond=0),
         kind,
-        About(*(printable(part[:NAME_CHARACTERS]) for part in about)),
+        InvolvedObject(*(printable(part[:NAME_CHARACTERS]) for part in about)),
         printable(reason[:NAME_CHARACTERS]),
         _shortened(printable(message[: MESSAGE_BYTES + 1])),  # cut first: a refusal may be long, and many come at once
         printable(by[:USER_CHARACTERS]),
     )
 
 
-def of_event(document: JsonObject, event: Event, now: datetime) -> Entry:
+def of_event(document: JsonObject, event: Event, now: datetime) -> RecordEntry:
     """Return the entry which says that *event* happened to *document*."""
     metadata = document["metadata"]
-    about = About(document["kind"], metadata["name"], metadata.get("namespace") or "")
+    about = InvolvedObject(document["kind"], metadata["name"], metadata.get("namespace") or "")
     return entry(now, _type_of(about.kind, event.reason), about, event.reason, event.message)
 
 
-def read_entry(line: str) -> Entry | None:
+def read_entry(line: str) -> RecordEntry | None:
     """Read a line of the record; None: it is no entry."""
     try:
         found = orjson.loads(line)
         about = found["object"]
-        return Entry(
+        return RecordEntry(
             _time(found["time"]),
             EntryType(found["type"]),
-            About(_text(about["kind"]), _text(about["name"]), _text(about.get("namespace", ""))),
+            InvolvedObject(_text(about["kind"]), _text(about["name"]), _text(about.get("namespace", ""))),
             _text(found["reason"]),
             _text(found["message"]),
             _text(found.get("by", "")),

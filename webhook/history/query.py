@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.meta import JsonObject, format_time, parse_time
-from webhook.history.entry import Entry, EntryType
+from webhook.history.entry import EntryType, RecordEntry
 from webhook.history.record import entries_in, is_chunk
 
 USUAL_ITEMS: Final = 200
@@ -49,7 +49,7 @@ class Query:
     cluster_scoped: frozenset[str] | None = None
     untold: frozenset[tuple[str, EntryType]] = frozenset()
 
-    def wants(self, entry: Entry) -> bool:
+    def wants(self, entry: RecordEntry) -> bool:
         """Say whether an entry is wanted."""
         about = entry.about
         return (
@@ -83,7 +83,7 @@ def parse_place(token: str) -> tuple[datetime, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class HistoryPage:
     """What the record has.
 
     Args:
@@ -92,7 +92,7 @@ class Found:
         unreadable: How many lines could not be read.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[RecordEntry, ...]
     more: bool
     unreadable: int
 
@@ -107,7 +107,7 @@ class Found:
         return format_place(self.entries[-1].place) if self.more else ""
 
 
-def find(documents: Iterable[JsonObject], waiting: Iterable[Entry], query: Query) -> Found:
+def find(documents: Iterable[JsonObject], waiting: Iterable[RecordEntry], query: Query) -> HistoryPage:
     """Return what is wanted of the record.
 
     Args:
@@ -117,11 +117,11 @@ def find(documents: Iterable[JsonObject], waiting: Iterable[Entry], query: Query
     """
     unreadable = 0
     # After a lost answer, a process writes the same entry again, perhaps with more counted.
-    found: dict[str, Entry] = {}
+    found: dict[str, RecordEntry] = {}
     for entry in (*entries_in(filter(is_chunk, documents)), *waiting):
         if entry is None:
             unreadable += 1
         elif (known := found.get(entry.id)) is None or known.count < entry.count:
             found[entry.id] = entry
     latest = sorted(filter(query.wants, found.values()), key=lambda entry: entry.place, reverse=True)
-    return Found(tuple(latest[: query.limit]), len(latest) > query.limit, unreadable)
+    return HistoryPage(tuple(latest[: query.limit]), len(latest) > query.limit, unreadable)

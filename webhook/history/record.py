@@ -20,7 +20,7 @@ from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import OURS
 from scorer.api.unstructured.documents import label, name_of, text_at
-from webhook.history.entry import Entry, read_entry
+from webhook.history.entry import RecordEntry, read_entry
 
 CONFIG_MAP: Final = KINDS["", "ConfigMap"]
 PREFIX: Final = "harbormaster-history-"
@@ -46,7 +46,7 @@ SHARES: Final = 8
 """The record is put in order whenever a process has written this part of the size that is kept."""
 
 
-class Source(StrEnum):
+class RecordSource(StrEnum):
     """What kind of process an entry comes from."""
 
     LOOP = "loop"
@@ -60,7 +60,7 @@ def chunk_name(began: datetime, instance: str, number: int) -> str:
 
 
 def chunk_document(
-    name: str, namespace: str, source: Source, instance: str, lines: Sequence[str], until: datetime
+    name: str, namespace: str, source: RecordSource, instance: str, lines: Sequence[str], until: datetime
 ) -> JsonObject:
     """Return a ConfigMap of the record."""
     return {
@@ -91,7 +91,7 @@ def lines_of(document: JsonObject) -> list[str]:
     return [line for line in text_at(document, "data", ENTRIES).split("\n") if line]
 
 
-def entries_in(documents: Iterable[JsonObject]) -> Iterator[Entry | None]:
+def entries_in(documents: Iterable[JsonObject]) -> Iterator[RecordEntry | None]:
     """Yield what ConfigMaps of the record hold, in their order; None for each line that cannot be read."""
     for document in documents:
         yield from map(read_entry, lines_of(document))

@@ -17,15 +17,15 @@ from uuid import uuid4
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of
-from webhook.history.entry import About, Entry, EntryType, entry, of_event
+from webhook.history.entry import EntryType, InvolvedObject, RecordEntry, entry, of_event
 from webhook.history.record import (
     CHUNK_BYTES,
     CONFIG_MAP,
     LABELS,
     SHARES,
     STRETCHES,
+    RecordSource,
     Retention,
-    Source,
     chunk_document,
     chunk_name,
     lines_of,
@@ -62,7 +62,7 @@ class HistoryWriter:
         self,
         store: Store,
         namespace: str,
-        source: Source,
+        source: RecordSource,
         instance: str,
         retention: Retention,
         interval: timedelta,
@@ -75,7 +75,7 @@ class HistoryWriter:
         self._retention = retention
         self._interval = interval
         self._now = now
-        self._waiting: dict[tuple[object, ...], Entry] = {}
+        self._waiting: dict[tuple[object, ...], RecordEntry] = {}
         self._of_user: Counter[str] = Counter()
         self._dropped = 0
         self._chunk: JsonObject | None = None
@@ -91,7 +91,7 @@ class HistoryWriter:
         """How much was written since then."""
         self._trouble = ""
 
-    def note(self, kind: EntryType, about: About, reason: str, message: str, by: str = "") -> None:
+    def note(self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "") -> None:
         """Have something written down that has happened now."""
         self._take(entry(self._now(), kind, about, reason, message, by))
 
@@ -99,7 +99,7 @@ class HistoryWriter:
         """Have an Event written down that has happened now to *document*."""
         self._take(of_event(document, event, self._now()))
 
-    def waiting(self) -> tuple[Entry, ...]:
+    def waiting(self) -> tuple[RecordEntry, ...]:
         """Return what is not written yet, oldest first."""
         return tuple(self._waiting.values())
 
@@ -116,7 +116,7 @@ class HistoryWriter:
             except TimeoutError:
                 log.warning("the end of the history was not written", extra={"entries": len(self._waiting)})
 
-    def _take(self, found: Entry) -> None:
+    def _take(self, found: RecordEntry) -> None:
         known = self._waiting.get(found.identity)
         if known is not None:
             self._waiting[found.identity] = known.repeated(found.time)
@@ -126,7 +126,7 @@ class HistoryWriter:
         else:
             self._dropped += 1
 
-    def _named(self, found: Entry) -> Entry:
+    def _named(self, found: RecordEntry) -> RecordEntry:
         """Return an entry with an id that no other has, in whatever process; those of one process sort by age."""
         self._noted += 1
         return found.named(f"{self._origin}-{self._noted:010}")
@@ -166,9 +166,9 @@ class HistoryWriter:
         if self._is_untidy():
             await self.tidy()
 
-    def _loss(self, dropped: int) -> Entry:
+    def _loss(self, dropped: int) -> RecordEntry:
         """Return the entry that says how many others there are not."""
-        about = About(CONFIG_MAP.kind, self._instance, self._namespace)
+        about = InvolvedObject(CONFIG_MAP.kind, self._instance, self._namespace)
         message = f"{dropped} further entries of {self._instance} were dropped: too many at once"
         return self._named(entry(self._now(), EntryType.EVENT, about, DROPPED, message))
 
@@ -237,6 +237,6 @@ def _parts(lines: list[str]) -> list[list[str]]:
     return parts
 
 
-def _since(known: Entry, written: Entry) -> Entry:
+def _since(known: RecordEntry, written: RecordEntry) -> RecordEntry:
     """Return what of an entry has happened since it was written."""
     return replace(known, time=known.until, count=known.count - written.count, last=None)

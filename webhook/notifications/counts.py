@@ -6,7 +6,7 @@ from enum import StrEnum
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 
-class Result(StrEnum):
+class DeliveryResult(StrEnum):
     """What became of a notification, or of one attempt to send it.
 
     ``FAILED`` is an attempt that is made again; all others are final.
@@ -34,12 +34,12 @@ class NotificationCounts:
             ("result",),
             registry=registry,
         )
-        for result in Result:
+        for result in DeliveryResult:
             self._counter.labels(result)
         Gauge(
             "harbormaster_notifications_waiting", "Notifications that are still to be sent.", registry=registry
         ).set_function(waiting)
 
-    def count(self, result: Result, times: int = 1) -> None:
+    def count(self, result: DeliveryResult, times: int = 1) -> None:
         """Count what became of notifications."""
         self._counter.labels(result).inc(times)

@@ -21,7 +21,7 @@ KIND: Final = "Notification"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class NotificationSource:
     """Where notifications come from.
 
     Args:
@@ -55,7 +55,7 @@ class Notification:
     message: str
     about: JsonObject
 
-    def body(self, source: Source, now: datetime) -> bytes:
+    def body(self, source: NotificationSource, now: datetime) -> bytes:
         """Return what is posted at an instant."""
         return orjson.dumps(
             {

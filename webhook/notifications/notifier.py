@@ -21,8 +21,8 @@ from prometheus_client import CollectorRegistry
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from webhook.kube.transport.signed_post import LATER, NotPostedError, Receiver, post_signed
-from webhook.notifications.counts import NotificationCounts, Result
-from webhook.notifications.notification import Notification, Source, notification_of
+from webhook.notifications.counts import DeliveryResult, NotificationCounts
+from webhook.notifications.notification import Notification, NotificationSource, notification_of
 from webhook.settings.notifications import NotificationOptions, NotificationSettings
 
 SETTING: Final = "NOTIFICATIONS"
@@ -58,7 +58,7 @@ class Notifier:
     def __init__(
         self,
         options: NotificationOptions,
-        source: Source,
+        source: NotificationSource,
         registry: CollectorRegistry,
         now: Callable[[], datetime],
         *,
@@ -99,7 +99,7 @@ class Notifier:
         if found.id in self._told:
             return
         if len(self._waiting) >= MOST_WAITING:
-            self._counts.count(Result.DROPPED)
+            self._counts.count(DeliveryResult.DROPPED)
             self._dropped += 1
             return
         self._told[found.id] = None
@@ -131,7 +131,7 @@ class Notifier:
         except TimeoutError:
             pass  # said below
         if self._waiting:
-            self._counts.count(Result.DROPPED, len(self._waiting))
+            self._counts.count(DeliveryResult.DROPPED, len(self._waiting))
             log.warning("notifications were not sent before the end", extra={"count": len(self._waiting)})
             self._waiting.clear()
 
@@ -144,51 +144,51 @@ class Notifier:
         if self._dropped:
             log.warning("notifications dropped: too many wait", extra={"count": self._dropped})
             self._dropped = 0
-        result = Result.EXPIRED
+        result = DeliveryResult.EXPIRED
         if self._now() - first.time <= OLDEST:
             result, why = await self._post(first)
             self._tell(result, first, why)
         else:
             log.warning("notification dropped: too old", extra={"reason": first.reason, "id": first.id})
         self._counts.count(result)
-        if result is Result.FAILED:
+        if result is DeliveryResult.FAILED:
             return False
         del self._waiting[place]
         if not self._waiting:
             self._arrived.clear()
         return True
 
-    async def _post(self, notification: Notification) -> tuple[Result, str]:
+    async def _post(self, notification: Notification) -> tuple[DeliveryResult, str]:
         try:
             async with asyncio.timeout(self._post_seconds):
                 answer = await post_signed(self._receiver, notification.body(self._source, self._now()), {})
         except TimeoutError:
             self._failures += 1
-            return Result.FAILED, f"no answer within {self._post_seconds:g} s"
+            return DeliveryResult.FAILED, f"no answer within {self._post_seconds:g} s"
         except NotPostedError as error:
             self._failures += error.is_there
-            return Result.FAILED, str(error)
+            return DeliveryResult.FAILED, str(error)
         except Exception as error:  # one that cannot be sent must not end all others, nor the process
             log.exception("notification cannot be sent")
-            return Result.REFUSED, f"{type(error).__name__}: {error}"
+            return DeliveryResult.REFUSED, f"{type(error).__name__}: {error}"
         if 200 <= answer.status < 300:
-            return Result.SENT, ""
+            return DeliveryResult.SENT, ""
         why = f"HTTP status {answer.status}: {answer.message}"
         if 300 <= answer.status < 500 and answer.status not in LATER:
-            return Result.REFUSED, why
+            return DeliveryResult.REFUSED, why
         self._failures += 1
-        return Result.FAILED, why
+        return DeliveryResult.FAILED, why
 
-    def _tell(self, result: Result, notification: Notification, why: str) -> None:
+    def _tell(self, result: DeliveryResult, notification: Notification, why: str) -> None:
         """Log what is refused, and what fails when it fails for another cause than before."""
         about = {"reason": notification.reason, "id": notification.id, "error": why}
-        if result is Result.REFUSED:
+        if result is DeliveryResult.REFUSED:
             log.warning("notification refused", extra=about)
-        elif result is Result.FAILED and why != self._trouble:
+        elif result is DeliveryResult.FAILED and why != self._trouble:
             log.warning("notification not sent, to be tried again", extra=about)
-        elif result is Result.SENT and self._trouble:
+        elif result is DeliveryResult.SENT and self._trouble:
             log.info("notifications are sent again")
-        self._trouble = why if result is Result.FAILED else ""
+        self._trouble = why if result is DeliveryResult.FAILED else ""
 
 
 async def notifier_of(
@@ -211,6 +211,6 @@ async def notifier_of(
         webhook.settings.environment.SettingsError: A file that the settings name cannot be used.
     """
     options = settings.notifications()
-    made = Notifier(options, Source(options.hub, namespace, instance), registry, now)
+    made = Notifier(options, NotificationSource(options.hub, namespace, instance), registry, now)
     await made.check()
     return made

@@ -27,7 +27,7 @@ from webhook.member.membership.hub_secret import HUB_SECRET
 from webhook.member.membership.hub_token import HubToken, read_access
 from webhook.member.membership.registration import Registration, home_of
 from webhook.member.metrics import AgentMetrics
-from webhook.member.properties.collector import Collector, Observed
+from webhook.member.properties.collector import Collector, MemberCache
 from webhook.member.properties.prices import PriceFile
 from webhook.member.properties.provider import ProviderCommand
 from webhook.member.store.api_server import RemoteMember, ailment
@@ -119,7 +119,7 @@ class Agent:
             self._member = RemoteMember(self._member_server)
             self._hub_server = await stack.enter_async_context(await self._connect_hub())
             self._hub = HubStore(self._hub_server)
-            self._observed = Observed()
+            self._observed = MemberCache()
             self._collector = Collector(
                 self._observed,
                 self._now,

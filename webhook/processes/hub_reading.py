@@ -17,7 +17,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.endpoints.http.services import Admittance, Answers
-from webhook.gate.assembly import Disruption, disruption_of
+from webhook.gate.assembly import DisruptionGate, disruption_of
 from webhook.gate.pools import COUNTED
 from webhook.kube.cache.informer import Cache
 from webhook.kube.client.api_server import ApiServer
@@ -74,7 +74,7 @@ class HubReading:
     cache: Cache
     store: HubStore
     answers: Answers
-    disruption: Disruption | None
+    disruption: DisruptionGate | None
 
     @classmethod
     async def begin(

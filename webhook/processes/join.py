@@ -22,7 +22,7 @@ from scorer.membership.joined import missing
 from scorer.membership.member_status import JOINED
 from webhook.access.rights import CONTROL_PLANE_GROUPS
 from webhook.kube.client.paths import ApiPath
-from webhook.kube.login.connection import Endpoint
+from webhook.kube.login.connection import ApiServerEndpoint
 from webhook.kube.ports import Key, StoreError
 from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
 from webhook.member.membership.hub_token import SERVICE_ACCOUNT, request_token
@@ -30,7 +30,7 @@ from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registrat
 from webhook.processes.member_objects import (
     AGENT,
     DEPLOYMENT,
-    Wanted,
+    DesiredObject,
     account_of,
     deployment,
     identity_of,
@@ -41,7 +41,7 @@ from webhook.processes.member_objects import (
 )
 from webhook.processes.rbac import CLUSTER_ROLE
 from webhook.processes.rbac_objects import Role
-from webhook.processes.sides import JoinError, Outcome, Report, Side, other_cluster, told
+from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, other_cluster, told
 from webhook.runtime.clock import utc_now
 
 CHART: Final = "charts/harbormaster-agent"
@@ -70,7 +70,7 @@ class JoinOptions:
     """
 
     member: str
-    endpoint: Endpoint
+    endpoint: ApiServerEndpoint
     hub_namespace: str
     namespace: str
     roles: tuple[Role, ...]
@@ -204,14 +204,14 @@ class Join:
     async def _settle_all(self, uids: Uids, *, dry_run: bool, report: Report) -> bool:
         options, changed = self._options, False
 
-        def tell(side: Side, wanted: Wanted, outcome: Outcome) -> None:
+        def tell(side: Side, wanted: DesiredObject, outcome: WriteOutcome) -> None:
             nonlocal changed
-            changed = changed or outcome is not Outcome.UNCHANGED
+            changed = changed or outcome is not WriteOutcome.UNCHANGED
             metadata = wanted.document["metadata"]
             key = Key(metadata["name"], metadata.get("namespace", ""))
             report(told(side, wanted.kind, key, outcome, dry_run=dry_run))
 
-        async def settle(side: Side, steps: Sequence[Wanted]) -> None:
+        async def settle(side: Side, steps: Sequence[DesiredObject]) -> None:
             for wanted in steps:
                 tell(side, wanted, await side.settle(wanted, dry_run=dry_run))
 
@@ -226,20 +226,20 @@ class Join:
             )
         return changed
 
-    async def _settle_member(self, *, dry_run: bool) -> tuple[Wanted, Outcome]:
+    async def _settle_member(self, *, dry_run: bool) -> tuple[DesiredObject, WriteOutcome]:
         """Make the MemberCluster, or give it the labels that it lacks."""
         options = self._options
         found = await self._hub.find(MEMBER_CLUSTER, options.member)
         if found is None:
             new = member_cluster(options.member, options.hub_namespace, options.labels)
             await self._hub.write("POST", MEMBER_CLUSTER, new, dry_run=dry_run)
-            return Wanted(MEMBER_CLUSTER, new), Outcome.CREATED
+            return DesiredObject(MEMBER_CLUSTER, new), WriteOutcome.CREATED
         labels = {**labels_of(found), **options.labels}
         if labels == labels_of(found):
-            return Wanted(MEMBER_CLUSTER, found), Outcome.UNCHANGED
+            return DesiredObject(MEMBER_CLUSTER, found), WriteOutcome.UNCHANGED
         labelled = {**found, "metadata": {**found["metadata"], "labels": labels}}
         await self._hub.write("PUT", MEMBER_CLUSTER, labelled, dry_run=dry_run)
-        return Wanted(MEMBER_CLUSTER, labelled), Outcome.CHANGED
+        return DesiredObject(MEMBER_CLUSTER, labelled), WriteOutcome.CHANGED
 
     async def _access(self, hub_uid: str, *, dry_run: bool) -> HubAccess:
         """Return what the Secret has to say; its token stays if the hub still accepts it."""

@@ -18,7 +18,7 @@ from webhook.member.membership.controller import has_left
 from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
 from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registration
 from webhook.processes.member_objects import AGENT, DEPLOYMENT, made_on_hub, made_on_member
-from webhook.processes.sides import JoinError, Outcome, Report, Side, other_cluster, told
+from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, other_cluster, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Leave:
                 pass
             except StoreError as error:
                 raise self._hub.error(f"delete MemberCluster {key.name}", error) from error
-        self._report(told(self._hub, MEMBER_CLUSTER, key, Outcome.REMOVED, dry_run=dry_run))
+        self._report(told(self._hub, MEMBER_CLUSTER, key, WriteOutcome.REMOVED, dry_run=dry_run))
         return True
 
     async def waited_on(self) -> str:

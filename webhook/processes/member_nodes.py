@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from scorer.api.kinds import NODE_POOL
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
-from webhook.kube.leader_election.candidate import Surroundings, Term, own_identity
+from webhook.kube.leader_election.candidate import LeaderElectionConfig, Term, own_identity
 from webhook.kube.leader_election.leader import Leader
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.processes.node_rights import NODE_LEASE
@@ -70,7 +70,7 @@ class MemberNodes:
             try:
                 if await self._is_ours():
                     namespace = await self._home()
-                    lease, around = Key(NODE_LEASE, namespace), Surroundings(now=self._now)
+                    lease, around = Key(NODE_LEASE, namespace), LeaderElectionConfig(now=self._now)
                     leader = Leader(HubStore(self._server), lease, own_identity(), around)
                     await leader.run(self._lead)
             except StoreError as error:

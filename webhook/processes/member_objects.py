@@ -19,7 +19,7 @@ from webhook.kube.ports import Key
 from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess
 from webhook.member.membership.hub_token import SERVICE_ACCOUNT
 from webhook.processes.rbac import agent_roles, default_applied
-from webhook.processes.rbac_objects import Resource, Role, Rule, documents, service_account
+from webhook.processes.rbac_objects import PolicyRule, RbacResource, Role, documents, service_account
 
 AGENT: Final = "harbormaster-agent"
 """The agent's ServiceAccount, roles, Deployment and Helm release in a member."""
@@ -32,7 +32,7 @@ _JOIN: Final = "join"
 _LABELS: Final[Mapping[str, str]] = {_NAME: AGENT, MADE_BY: _JOIN}
 
 
-class Wanted(NamedTuple):
+class DesiredObject(NamedTuple):
     """An object as it should be."""
 
     kind: Kind
@@ -71,7 +71,7 @@ def member_cluster(member: str, namespace: str, labels: Mapping[str, str]) -> Js
     return _object(MEMBER_CLUSTER, member, "", dict(labels), spec={"identity": identity_of(member, namespace)})
 
 
-def on_hub(member: str, namespace: str, cluster_uid: str = "") -> Iterator[Wanted]:
+def on_hub(member: str, namespace: str, cluster_uid: str = "") -> Iterator[DesiredObject]:
     """Yield what the hub has to have before the MemberCluster.
 
     Args:
@@ -83,12 +83,12 @@ def on_hub(member: str, namespace: str, cluster_uid: str = "") -> Iterator[Wante
     account = _object(SERVICE_ACCOUNT, name, namespace, {**_LABELS})
     if cluster_uid:
         account["metadata"]["annotations"] = {CLUSTER_UID: cluster_uid}
-    yield Wanted(SERVICE_ACCOUNT, account)
-    rule = Rule("its own tokens", ("create",), (Resource.of(SERVICE_ACCOUNT, "token"),), (name,))
+    yield DesiredObject(SERVICE_ACCOUNT, account)
+    rule = PolicyRule("its own tokens", ("create",), (RbacResource.of(SERVICE_ACCOUNT, "token"),), (name,))
     yield from _roles((Role(name, (rule,), namespace),), service_account(namespace, name))
 
 
-def on_member(namespace: str, roles: tuple[Role, ...] = ()) -> Iterator[Wanted]:
+def on_member(namespace: str, roles: tuple[Role, ...] = ()) -> Iterator[DesiredObject]:
     """Yield what the member has to have before the Secret.
 
     Args:
@@ -96,18 +96,18 @@ def on_member(namespace: str, roles: tuple[Role, ...] = ()) -> Iterator[Wanted]:
         roles: Of the agent; empty: those for all that it applies by default.
     """
     found = (each for each in custom_resource_definitions() if each["metadata"]["name"] == APPLIED_WORK.resource)
-    yield Wanted(CUSTOM_RESOURCE_DEFINITION, next(found))
-    yield Wanted(NAMESPACE, _object(NAMESPACE, namespace))
-    yield Wanted(SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, AGENT, namespace, {**_LABELS}))
+    yield DesiredObject(CUSTOM_RESOURCE_DEFINITION, next(found))
+    yield DesiredObject(NAMESPACE, _object(NAMESPACE, namespace))
+    yield DesiredObject(SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, AGENT, namespace, {**_LABELS}))
     yield from _roles(roles or agent_roles(default_applied(), namespace), service_account(namespace, AGENT))
 
 
-def secret(access: HubAccess, namespace: str) -> Wanted:
+def secret(access: HubAccess, namespace: str) -> DesiredObject:
     """Return the agent's login for the hub; *namespace* is the agent's."""
-    return Wanted(SECRET, _object(SECRET, HUB_SECRET, namespace, {**_LABELS}, type="Opaque", data=access.data()))
+    return DesiredObject(SECRET, _object(SECRET, HUB_SECRET, namespace, {**_LABELS}, type="Opaque", data=access.data()))
 
 
-def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> Wanted:
+def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> DesiredObject:
     """Return the agent's Deployment; it fits Pod Security "restricted".
 
     Args:
@@ -150,7 +150,7 @@ def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> W
         "selector": {"matchLabels": {_NAME: AGENT}},
         "template": {"metadata": {"labels": {_NAME: AGENT}}, "spec": pod},
     }
-    return Wanted(DEPLOYMENT, _object(DEPLOYMENT, AGENT, namespace, {**_LABELS}, spec=spec))
+    return DesiredObject(DEPLOYMENT, _object(DEPLOYMENT, AGENT, namespace, {**_LABELS}, spec=spec))
 
 
 def made_on_member(namespace: str) -> Iterator[tuple[Kind, Key]]:
@@ -167,15 +167,15 @@ def made_on_hub(member: str, namespace: str) -> Iterator[tuple[Kind, Key]]:
         yield wanted.kind, _key(wanted)
 
 
-def _key(wanted: Wanted) -> Key:
+def _key(wanted: DesiredObject) -> Key:
     metadata = wanted.document["metadata"]
     return Key(metadata["name"], metadata.get("namespace", ""))
 
 
-def _roles(roles: tuple[Role, ...], subject: JsonObject) -> Iterator[Wanted]:
+def _roles(roles: tuple[Role, ...], subject: JsonObject) -> Iterator[DesiredObject]:
     for document, _ in documents(roles, subject):
         document["metadata"] = {**document["metadata"], "labels": {**_LABELS}}
-        yield Wanted(KINDS[ROLE.group, document["kind"]], document)
+        yield DesiredObject(KINDS[ROLE.group, document["kind"]], document)
 
 
 def _object(kind: Kind, name: str, namespace: str = "", labels: JsonObject | None = None, **rest: object) -> JsonObject:

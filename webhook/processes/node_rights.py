@@ -9,7 +9,7 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.kinds import KINDS, Kind
-from webhook.processes.rbac_objects import Resource, Rule
+from webhook.processes.rbac_objects import PolicyRule, RbacResource
 from webhook.settings.gate import DEFAULT_LEASE, NodeDisruptionMode
 
 NODE_LEASE: Final = "harbormaster-node-disruption"
@@ -42,7 +42,7 @@ class NodeRights:
         """Return the rights for the settings of these values."""
         return cls(mode, lease.rpartition("/")[2])
 
-    def rules(self) -> Iterator[Rule]:
+    def rules(self) -> Iterator[PolicyRule]:
         """Yield what is needed in the whole cluster."""
         if self.mode is NodeDisruptionMode.OFF:
             return
@@ -53,7 +53,7 @@ class NodeRights:
         if self.mode is NodeDisruptionMode.ACT:
             yield from self._acting()
 
-    def own_rules(self, lease: str) -> Iterator[Rule]:
+    def own_rules(self, lease: str) -> Iterator[PolicyRule]:
         """Yield what an agent needs in its own namespace.
 
         Args:
@@ -62,13 +62,13 @@ class NodeRights:
         if self.mode is NodeDisruptionMode.OFF:
             return
         yield _rule("to look at nodes first; create cannot be limited to a name", ("create",), kinds.LEASE)
-        resources = (Resource.of(kinds.LEASE),)
-        yield Rule("one agent looks at nodes", ("get", "update"), resources, (lease,))
+        resources = (RbacResource.of(kinds.LEASE),)
+        yield PolicyRule("one agent looks at nodes", ("get", "update"), resources, (lease,))
         if self.mode is NodeDisruptionMode.ACT:
             verbs = ("create", "delete", "get", "list", "update", "watch")
-            yield Rule("nodes are reserved by Leases before they go", verbs, resources)
+            yield PolicyRule("nodes are reserved by Leases before they go", verbs, resources)
 
-    def _acting(self) -> Iterator[Rule]:
+    def _acting(self) -> Iterator[PolicyRule]:
         yield _rule("mode Act: nodes are tainted, and deleted where no claim is left", ("delete", "update"), kinds.NODE)
         yield _rule("mode Act: pods are evicted", ("create",), kinds.POD, "eviction")
         yield _rule("mode Act: pods are deleted when the time of a drain is over", ("delete",), kinds.POD)
@@ -77,17 +77,17 @@ class NodeRights:
         yield _rule("mode Act: why a claim goes is said on it", ("update",), kinds.NODE_CLAIM, "status")
         why = "mode Act: claims block the deletion of their pool, which OwnerReferencesPermissionEnforcement checks"
         yield _rule(why, ("update",), kinds.NODE_POOL, "finalizers")
-        resources = (Resource.of(kinds.LEASE),)
-        yield Rule("mode Act: whether Karpenter runs", ("get", "list"), resources, (self.karpenter_lease,))
+        resources = (RbacResource.of(kinds.LEASE),)
+        yield PolicyRule("mode Act: whether Karpenter runs", ("get", "list"), resources, (self.karpenter_lease,))
 
 
-def _reading(why: str, read: Iterable[Kind]) -> Iterator[Rule]:
-    by_group: dict[str, list[Resource]] = {}
-    for resource in sorted(map(Resource.of, read)):
+def _reading(why: str, read: Iterable[Kind]) -> Iterator[PolicyRule]:
+    by_group: dict[str, list[RbacResource]] = {}
+    for resource in sorted(map(RbacResource.of, read)):
         by_group.setdefault(resource.group, []).append(resource)
     for found in by_group.values():
-        yield Rule(why, _READ, tuple(found))
+        yield PolicyRule(why, _READ, tuple(found))
 
 
-def _rule(why: str, verbs: tuple[str, ...], kind: Kind, subresource: str = "") -> Rule:
-    return Rule(why, verbs, (Resource.of(kind, subresource),))
+def _rule(why: str, verbs: tuple[str, ...], kind: Kind, subresource: str = "") -> PolicyRule:
+    return PolicyRule(why, verbs, (RbacResource.of(kind, subresource),))

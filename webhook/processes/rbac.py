@@ -41,7 +41,7 @@ from webhook.kube.work_signing_keys import NAME as WORK_KEYS
 from webhook.member.membership.hub_secret import HUB_SECRET
 from webhook.member.membership.registration import RECORD
 from webhook.processes.node_rights import NODE_LEASE, NodeRights
-from webhook.processes.rbac_objects import Resource, Role, Rule
+from webhook.processes.rbac_objects import PolicyRule, RbacResource, Role
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 AUTHORITIES_READER: Final = "extension-apiserver-authentication-reader"
@@ -103,11 +103,11 @@ class UnknownKindError(ValueError):
     """No rule can be made for a kind; the message names it and says why."""
 
 
-EVERYTHING: Final = Resource("*", "*")
+EVERYTHING: Final = RbacResource("*", "*")
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedResources:
     """Which objects a process may touch that are not ours: those that placements select.
 
     Args:
@@ -115,83 +115,83 @@ class Selected:
         everything: Any kind there is.
     """
 
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[RbacResource, ...] = ()
     everything: bool = False
 
 
-def default_selection(*, secrets: bool = False) -> Selected:
+def default_selection(*, secrets: bool = False) -> SelectedResources:
     """Return the kinds that the loop reads when the operator names none: all that placements can select on every hub.
 
     Args:
         secrets: Secrets, too: an account that reads all of a hub's can act as any other there.
     """
-    return Selected(tuple(each for each in _selectable() if secrets or each != Resource.of(SECRET)))
+    return SelectedResources(tuple(each for each in _selectable() if secrets or each != RbacResource.of(SECRET)))
 
 
-def default_applied(*, control_plane: bool = True) -> Selected:
+def default_applied(*, control_plane: bool = True) -> SelectedResources:
     """Return the kinds that an agent applies on every member: the selectable ones but for roles and their bindings.
 
     Args:
         control_plane: Kinds that act on every request to the member, too, such as webhook configurations.
     """
-    apart = {Resource.of(kind) for kind in (*RBAC_KINDS, *_ENVELOPES)}
+    apart = {RbacResource.of(kind) for kind in (*RBAC_KINDS, *_ENVELOPES)}
     groups = frozenset() if control_plane else CONTROL_PLANE_GROUPS
-    return Selected(tuple(each for each in _selectable() if each not in apart and each.group not in groups))
+    return SelectedResources(tuple(each for each in _selectable() if each not in apart and each.group not in groups))
 
 
-def _selectable() -> tuple[Resource, ...]:
+def _selectable() -> tuple[RbacResource, ...]:
     """Return the kinds that placements can select on every hub."""
     settings = SelectionSettings()
     found = (kind for kind in KINDS.values() if settings.is_selectable(kind.group, kind.versions[0], kind.kind))
-    return _sorted(Resource.of(kind) for kind in found if kind.group_kind not in _NEVER_LISTED)
+    return _sorted(RbacResource.of(kind) for kind in found if kind.group_kind not in _NEVER_LISTED)
 
 
-def parse_selection(words: Iterable[str]) -> Selected:
+def parse_selection(words: Iterable[str]) -> SelectedResources:
     """Read kinds as a user names them: ``deployments``, ``deploy``, ``Deployment``, ``boats.example.com``.
 
     Raises:
         UnknownKindError: One is no kind known here and no ``plural.group``, or is never selected.
     """
-    return Selected(_sorted({_resource(word) for word in words}))
+    return SelectedResources(_sorted({_resource(word) for word in words}))
 
 
-def _resource(word: str) -> Resource:
+def _resource(word: str) -> RbacResource:
     kind = find_kind(word)
     if kind is not None:
         settings = SelectionSettings()
         if not settings.is_selectable(kind.group, kind.versions[0], kind.kind) or kind.group_kind in _NEVER_LISTED:
             raise UnknownKindError(f"{word!r}: objects of kind {kind} are never selected by a placement")
-        return Resource.of(kind)
+        return RbacResource.of(kind)
     plural, dot, group = word.partition(".")
     if not dot or not _PLURAL.fullmatch(plural) or not _GROUP.fullmatch(group):
         raise UnknownKindError(f"{word!r} is no kind known here; a kind of your own is named PLURAL.GROUP in full")
-    return Resource(group, plural)
+    return RbacResource(group, plural)
 
 
-def _named(word: str) -> Resource:
+def _named(word: str) -> RbacResource:
     """Return the resource of ``PLURAL.GROUP``, or of a plural in the core group."""
     plural, _, group = word.partition(".")
-    return Resource(group, plural)
+    return RbacResource(group, plural)
 
 
-def _pool_rules(why: str, read: Iterable[Kind]) -> Iterator[Rule]:
+def _pool_rules(why: str, read: Iterable[Kind]) -> Iterator[PolicyRule]:
     """Yield what is read of node pools."""
-    yield from _grouped(why, READ, _sorted(map(Resource.of, read)))
+    yield from _grouped(why, READ, _sorted(map(RbacResource.of, read)))
 
 
-def _reserving() -> Rule:
+def _reserving() -> PolicyRule:
     """Return what reservations take in our own namespace; their Leases are named by hashes, which no rule can name."""
-    return Rule("what the gate lets through is reserved by Leases", OWN, (Resource.of(kinds.LEASE),))
+    return PolicyRule("what the gate lets through is reserved by Leases", OWN, (RbacResource.of(kinds.LEASE),))
 
 
-def _remembering() -> Rule:
+def _remembering() -> PolicyRule:
     """Return what the history takes in our own namespace; its ConfigMaps are named by time, which no rule can name."""
     verbs = ("create", "delete", "get", "list", "update")
-    return Rule("what has happened is kept in ConfigMaps", verbs, (Resource.of(_CONFIG_MAP),))
+    return PolicyRule("what has happened is kept in ConfigMaps", verbs, (RbacResource.of(_CONFIG_MAP),))
 
 
 def reconcile_roles(
-    selected: Selected,
+    selected: SelectedResources,
     namespace: str,
     *,
     lease: str = "harbormaster-reconcile",
@@ -223,23 +223,25 @@ def reconcile_roles(
         rules += _of_cluster_api()
     rules += nodes.rules()
     leading = (
-        Rule(
-            "to lead for the first time; create cannot be limited to a name", ("create",), (Resource.of(kinds.LEASE),)
+        PolicyRule(
+            "to lead for the first time; create cannot be limited to a name",
+            ("create",),
+            (RbacResource.of(kinds.LEASE),),
         ),
-        Rule("to go on leading", ("get", "update"), (Resource.of(kinds.LEASE),), (lease,)),
-        Rule(
+        PolicyRule("to go on leading", ("get", "update"), (RbacResource.of(kinds.LEASE),), (lease,)),
+        PolicyRule(
             "the keys that sign Works are created once, and create cannot be limited to a name",
             ("create",),
-            (Resource.of(SECRET),),
+            (RbacResource.of(SECRET),),
         ),
-        Rule("the keys that sign Works", ("get",), (Resource.of(SECRET),), (WORK_KEYS,)),
+        PolicyRule("the keys that sign Works", ("get",), (RbacResource.of(SECRET),), (WORK_KEYS,)),
         _reserving(),
         _remembering(),
     )
     return Role("harbormaster-reconcile", tuple(rules)), Role("harbormaster-reconcile", leading, namespace)
 
 
-def _reconcile_rules() -> Iterator[Rule]:
+def _reconcile_rules() -> Iterator[PolicyRule]:
     made = [
         *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
         *(family.override_snapshot for family in FAMILIES),
@@ -272,7 +274,7 @@ def _reconcile_rules() -> Iterator[Rule]:
     own = (*made, *runs, kinds.EVICTION, kinds.UPGRADE_RUN)
     seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in own]
     why = "what else holds a member: one kind of disruption waits for the other"
-    yield from _grouped(why, READ, _sorted(map(Resource.of, seen)))
+    yield from _grouped(why, READ, _sorted(map(RbacResource.of, seen)))
     yield _rule(
         "budgets of placements are asked for when something is evicted, and when an upgrade run looks at placements",
         ("get", "list"),
@@ -300,13 +302,13 @@ def _reconcile_rules() -> Iterator[Rule]:
         [_ROLE_BINDING],
     )
     for rule in agent_rules():
-        resources = tuple(Resource(rule["apiGroups"][0], plural) for plural in rule["resources"])
-        yield Rule("held to be passed on: what that Role gives an agent", tuple(sorted(rule["verbs"])), resources)
+        resources = tuple(RbacResource(rule["apiGroups"][0], plural) for plural in rule["resources"])
+        yield PolicyRule("held to be passed on: what that Role gives an agent", tuple(sorted(rule["verbs"])), resources)
     yield _rule("events on placements and members", ("create", "get", "update"), [_EVENT])
     yield _rule("which kinds are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
 
 
-def _upgrading() -> Iterator[Rule]:
+def _upgrading() -> Iterator[PolicyRule]:
     """Yield what upgrades of members take; back ends that change the clusters themselves have roles of their own."""
     profile, strategy, catalog = kinds.UPGRADE_PROFILE, kinds.UPGRADE_STRATEGY, kinds.VERSION_CATALOG
     run, gate, request = kinds.UPGRADE_RUN, kinds.UPGRADE_GATE, kinds.UPGRADE_REQUEST
@@ -321,20 +323,20 @@ def _upgrading() -> Iterator[Rule]:
     yield _rule("what has become of upgrades", ("update",), reported, "status")
 
 
-def _of_cluster_api() -> Iterator[Rule]:
+def _of_cluster_api() -> Iterator[PolicyRule]:
     """Yield what upgrades by Cluster API take; control planes are of kinds that providers define."""
-    clusters = Resource(CLUSTER_API_GROUP, "clusters")
+    clusters = RbacResource(CLUSTER_API_GROUP, "clusters")
     read = ("clusterclasses", "machinedeployments", "machinepools")
-    yield Rule("Cluster API: clusters are upgraded by their topology", ("get", "update"), (clusters,))
-    yield Rule(
+    yield PolicyRule("Cluster API: clusters are upgraded by their topology", ("get", "update"), (clusters,))
+    yield PolicyRule(
         "Cluster API: how far an upgrade is",
         ("get", "list"),
-        tuple(Resource(CLUSTER_API_GROUP, plural) for plural in read),
+        tuple(RbacResource(CLUSTER_API_GROUP, plural) for plural in read),
     )
-    yield Rule(
+    yield PolicyRule(
         "Cluster API: which version a control plane has",
         ("get",),
-        (Resource(f"controlplane.{CLUSTER_API_GROUP}", "*"),),
+        (RbacResource(f"controlplane.{CLUSTER_API_GROUP}", "*"),),
     )
 
 
@@ -362,7 +364,7 @@ def serve_roles(
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     runs = [family.approval_request for family in FAMILIES]
     shown = (*WATCHED, *GATED_KINDS, *history, *runs, *UPGRADE_KINDS)
-    watched = {Resource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *shown)}
+    watched = {RbacResource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *shown)}
     rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
     if node_pools:
         rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
@@ -370,11 +372,11 @@ def serve_roles(
         what = "a member that still exports services is not to leave"
         rules.append(_rule(what, READ, [INTERNAL_SERVICE_EXPORT]))
     rules += [
-        Rule("whose a bearer token is", ("create",), (Resource("authentication.k8s.io", "tokenreviews"),)),
-        Rule(
+        PolicyRule("whose a bearer token is", ("create",), (RbacResource("authentication.k8s.io", "tokenreviews"),)),
+        PolicyRule(
             "what a caller, or the author of a placement, may do",
             ("create",),
-            (Resource("authorization.k8s.io", "subjectaccessreviews"),),
+            (RbacResource("authorization.k8s.io", "subjectaccessreviews"),),
         ),
     ]
     rules.append(_rule("a plan respects the budgets of placements", ("list",), [kinds.DISRUPTION_BUDGET]))
@@ -407,20 +409,20 @@ def serve_roles(
     return Role("harbormaster-serve", tuple(rules)), Role("harbormaster-serve", tuple(own), namespace), reader
 
 
-def _followed(why: str, configuration: str, verbs: tuple[str, ...]) -> Rule:
-    return Rule(why, verbs, tuple(map(Resource.of, CONFIGURATIONS)), (configuration,))
+def _followed(why: str, configuration: str, verbs: tuple[str, ...]) -> PolicyRule:
+    return PolicyRule(why, verbs, tuple(map(RbacResource.of, CONFIGURATIONS)), (configuration,))
 
 
-def _keeping(secret: str) -> tuple[Rule, ...]:
-    resources = (Resource.of(SECRET),)
+def _keeping(secret: str) -> tuple[PolicyRule, ...]:
+    resources = (RbacResource.of(SECRET),)
     return (
-        Rule("the certificate authority is made; create cannot be limited to a name", ("create",), resources),
-        Rule("it is followed and renewed", ("get", "update", "watch"), resources, (secret,)),
+        PolicyRule("the certificate authority is made; create cannot be limited to a name", ("create",), resources),
+        PolicyRule("it is followed and renewed", ("get", "update", "watch"), resources, (secret,)),
     )
 
 
 def agent_roles(
-    applied: Selected,
+    applied: SelectedResources,
     namespace: str = OWN_NAMESPACE,
     *,
     apply_rbac: bool = False,
@@ -447,7 +449,7 @@ def agent_roles(
         _rule("the namespaces of the member", READ, [kinds.NAMESPACE]),
         _rule("which kinds the member knows", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
         _rule("events on what is kept although its Work has gone", ("create",), [_EVENT]),
-        Rule("whether the member is well, and its version", ("get",), paths=("/readyz", "/version")),
+        PolicyRule("whether the member is well, and its version", ("get",), paths=("/readyz", "/version")),
     ]
     rules += _touching("what placements place on this member", APPLY, applied)
     if apply_rbac:
@@ -458,64 +460,68 @@ def agent_roles(
     rules += nodes.rules()
     why = "whose this member is: its hub, and its name there"
     record = (
-        Rule(f"{why}; create cannot be limited to a name", ("create",), (Resource.of(_CONFIG_MAP),)),
-        Rule(why, ("get", "update"), (Resource.of(_CONFIG_MAP),), (RECORD,)),
-        Rule("its token for the hub, which it renews", ("get", "update"), (Resource.of(SECRET),), (HUB_SECRET,)),
+        PolicyRule(f"{why}; create cannot be limited to a name", ("create",), (RbacResource.of(_CONFIG_MAP),)),
+        PolicyRule(why, ("get", "update"), (RbacResource.of(_CONFIG_MAP),), (RECORD,)),
+        PolicyRule(
+            "its token for the hub, which it renews", ("get", "update"), (RbacResource.of(SECRET),), (HUB_SECRET,)
+        ),
         *nodes.own_rules(NODE_LEASE),
     )
     return Role("harbormaster-agent", tuple(rules)), Role("harbormaster-agent", record, namespace)
 
 
-def checked_applied(applied: Selected) -> Selected:
+def checked_applied(applied: SelectedResources) -> SelectedResources:
     """Return *applied* when an agent can apply all of it without ``apply_rbac``.
 
     Raises:
         UnknownKindError: There are roles among it, which take more than the right to write them.
     """
-    apart = {Resource.of(kind) for kind in RBAC_KINDS}
+    apart = {RbacResource.of(kind) for kind in RBAC_KINDS}
     for resource in applied.resources:
         if resource in apart:
             raise UnknownKindError(f"{resource.plural!r}: placing roles takes more rights: --apply-rbac")
     return applied
 
 
-def _reading(selected: Selected) -> Iterator[Rule]:
+def _reading(selected: SelectedResources) -> Iterator[PolicyRule]:
     yield from _touching("placements select these", READ, selected)
 
 
-def _touching(why: str, verbs: tuple[str, ...], selected: Selected) -> Iterator[Rule]:
+def _touching(why: str, verbs: tuple[str, ...], selected: SelectedResources) -> Iterator[PolicyRule]:
     """Yield one rule per group; Secrets have a rule of their own, so that it can be taken out."""
     if selected.everything:
-        yield Rule(f"{why}: every kind there is, Secrets too", verbs, (EVERYTHING,))
+        yield PolicyRule(f"{why}: every kind there is, Secrets too", verbs, (EVERYTHING,))
         return
-    secrets = Resource.of(SECRET)
+    secrets = RbacResource.of(SECRET)
     yield from _grouped(why, verbs, [each for each in selected.resources if each != secrets])
     if secrets in selected.resources:
-        yield Rule(f"{why} too: all Secrets; leave this rule out if none is placed", verbs, (secrets,))
+        yield PolicyRule(f"{why} too: all Secrets; leave this rule out if none is placed", verbs, (secrets,))
 
 
-def _back_reporting(selected: Selected) -> Iterator[Rule]:
+def _back_reporting(selected: SelectedResources) -> Iterator[PolicyRule]:
     why = "the status that a placed object has on its member, written back to the hub"
     if selected.everything:
-        yield Rule(why, ("update",), (replace(EVERYTHING, plural="*/status"),))
+        yield PolicyRule(why, ("update",), (replace(EVERYTHING, plural="*/status"),))
         return
-    without = {Resource.of(kind) for kind in (*BUILT_IN, *_ENVELOPES) if kind.group_kind not in _WITH_STATUS}
-    with_status = [Resource(each.group, f"{each.plural}/status") for each in selected.resources if each not in without]
+    without = {RbacResource.of(kind) for kind in (*BUILT_IN, *_ENVELOPES) if kind.group_kind not in _WITH_STATUS}
+    with_status = [
+        RbacResource(each.group, f"{each.plural}/status") for each in selected.resources if each not in without
+    ]
     yield from _grouped(why, ("update",), with_status)
 
 
-def _grouped(why: str, verbs: tuple[str, ...], resources: Iterable[Resource]) -> Iterator[Rule]:
-    by_group: dict[str, list[Resource]] = {}
+def _grouped(why: str, verbs: tuple[str, ...], resources: Iterable[RbacResource]) -> Iterator[PolicyRule]:
+    by_group: dict[str, list[RbacResource]] = {}
     for resource in resources:
         by_group.setdefault(resource.group, []).append(resource)
     for found in by_group.values():
-        yield Rule(why, verbs, tuple(found))
+        yield PolicyRule(why, verbs, tuple(found))
 
 
-def _rule(why: str, verbs: Iterable[str], found: Sequence[Kind], subresource: str = "") -> Rule:
+def _rule(why: str, verbs: Iterable[str], found: Sequence[Kind], subresource: str = "") -> PolicyRule:
     assert len({kind.group for kind in found}) == 1, why
-    return Rule(why, tuple(sorted(verbs)), tuple(Resource.of(kind, subresource) for kind in found))
+    return PolicyRule(why, tuple(sorted(verbs)), tuple(RbacResource.of(kind, subresource) for kind in found))
 
 
-def _sorted(resources: Iterable[Resource]) -> tuple[Resource, ...]:
+def _sorted(resources: Iterable[RbacResource]) -> tuple[RbacResource, ...]:
     return tuple(sorted(resources))

@@ -13,7 +13,7 @@ from scorer.membership.access import RBAC_GROUP
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Resource:
+class RbacResource:
     """Objects of one kind, as RBAC names them.
 
     Args:
@@ -25,13 +25,13 @@ class Resource:
     plural: str
 
     @classmethod
-    def of(cls, kind: Kind, subresource: str = "") -> "Resource":
+    def of(cls, kind: Kind, subresource: str = "") -> "RbacResource":
         """Return the resource of a kind, or ``plural/subresource``."""
         return cls(kind.group, f"{kind.plural}/{subresource}" if subresource else kind.plural)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One rule of a role.
 
     Args:
@@ -44,7 +44,7 @@ class Rule:
 
     why: str
     verbs: tuple[str, ...]
-    resources: tuple[Resource, ...] = ()
+    resources: tuple[RbacResource, ...] = ()
     names: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
 
@@ -70,7 +70,7 @@ class Role:
     """
 
     name: str
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     namespace: str = ""
 
 
@@ -91,7 +91,7 @@ def user(name: str) -> JsonObject:
     return {"apiGroup": RBAC_GROUP, "kind": "User", "name": name}
 
 
-def documents(roles: Iterable[Role], subject: JsonObject) -> Iterator[tuple[JsonObject, tuple[Rule, ...]]]:
+def documents(roles: Iterable[Role], subject: JsonObject) -> Iterator[tuple[JsonObject, tuple[PolicyRule, ...]]]:
     """Yield each role with its rules, then what binds the subject to it, with none.
 
     Rules come beside the document, which has them too, so that a printer can say why they are there.

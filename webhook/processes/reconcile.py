@@ -33,7 +33,7 @@ from webhook.controllers.placements.resource_watches import Selectables
 from webhook.controllers.placements.work_generator import without_manifests
 from webhook.gate.instance_types import check_instance_types
 from webhook.history.desk import history_of
-from webhook.history.record import Source
+from webhook.history.record import RecordSource
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.cache.write_limiter import WriteSlots
@@ -42,7 +42,7 @@ from webhook.kube.client.discovery import Discovery
 from webhook.kube.client.evictions import ServerNodeWork
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.events import EventRecorder, own_name
-from webhook.kube.leader_election.candidate import Surroundings, Term, own_identity
+from webhook.kube.leader_election.candidate import LeaderElectionConfig, Term, own_identity
 from webhook.kube.leader_election.leader import Leader
 from webhook.kube.leader_election.shards import Shards
 from webhook.kube.login.connection import ConfigurationError
@@ -122,20 +122,22 @@ class Reconciliation:
         name = own_identity(identity)
         self.elected: Leader | Shards
         if settings.shards == 1:
-            self.elected = Leader(self._lease_store, self._lease, name, Surroundings(now=now))
+            self.elected = Leader(self._lease_store, self._lease, name, LeaderElectionConfig(now=now))
         else:
             self.elected = self._sharing(settings.shards, name, metrics.registry)
         self._metrics = LoopMetrics(metrics.registry, lambda: self.elected.leading, onlookers.tracing)
         self._upgrades = UpgradeMetrics(metrics.registry)
         self._nodes = NodeDisruptionMetrics(metrics.registry)
-        self._history = history_of(HubStore(server), settings.namespace, settings, Source.LOOP, self._instance, now)
+        self._history = history_of(
+            HubStore(server), settings.namespace, settings, RecordSource.LOOP, self._instance, now
+        )
         self._heard = (self._history.note_event, *(() if onlookers.notify is None else (onlookers.notify,)))
         self._required = required(self._settings)
         cache.require(self._required)
         cache.trim(WORK, without_manifests)  # also while others lead
 
     def _sharing(self, count: int, identity: str, registry: CollectorRegistry) -> Shards:
-        shards = Shards(self._lease_store, self._lease, identity, count, Surroundings(now=self._now))
+        shards = Shards(self._lease_store, self._lease, identity, count, LeaderElectionConfig(now=self._now))
         shards.moved = ShardMetrics(registry, count, lambda: shards.held, lambda: shards.clash).moved
         return shards
 

@@ -23,32 +23,32 @@ from certs.source import LeafFiles, LeafSource
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
 from webhook.admission.cached import CachedContext
-from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.admission.rights import AuthorRights
 from webhook.endpoints.http.services import Admittance
 from webhook.gate.instance_types import check_instance_types
 from webhook.history.desk import history_of
-from webhook.history.record import Source
+from webhook.history.record import RecordSource
 from webhook.kube.access.authentication import HubAuthorities, TokenReviewer
-from webhook.kube.access.authorization import AccessReviewer
+from webhook.kube.access.authorization import HubAccessReviewer
 from webhook.kube.access.reviews import ReviewCounts
 from webhook.kube.cache.informer import Cache
 from webhook.kube.certificates.authority_secret import AuthoritySecret
-from webhook.kube.certificates.shared_authority import LARGEST_JITTER, KeptAuthority, Profile
+from webhook.kube.certificates.shared_authority import LARGEST_JITTER, CertificateProfile, KeptAuthority
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.events import EventRecorder, own_name
 from webhook.kube.login.connection import ConfigurationError
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBundles
 from webhook.kube.webhook_configurations.called_paths import HookCalls
-from webhook.kube.webhook_configurations.enforcement import Enforcement
+from webhook.kube.webhook_configurations.enforcement import EnforcementMonitor
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
 from webhook.processes.services import Telling, answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates
 from webhook.server.near_end import NearEnd
-from webhook.server.place import Place
+from webhook.server.place import WorkerSockets
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
 from webhook.settings.loop import HubLoopSettings
@@ -88,7 +88,7 @@ class Serve:
         context: str | None = None,
         *,
         reconcile_as: str | None = None,
-        place: Place | None = None,
+        place: WorkerSockets | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._reconcile_as = reconcile_as
@@ -112,7 +112,7 @@ class Serve:
             admission = CachedContext(self.cache, self.settings.admission(), self._now, selectable=exports)
             metrics = Metrics(commit=self.settings.commit)
             counts = ReviewCounts(metrics.registry)
-            access = AccessReviewer(hub, counts)
+            access = HubAccessReviewer(hub, counts)
             tokens = TokenReviewer(hub, self.settings.audience, counts)
             signing_in = await sign_in_of(self.settings, self._now)
             if self.settings.has_bare_groups:
@@ -125,7 +125,7 @@ class Serve:
             name = own_name(self._reconcile_as or "")
             if self._place is not None:  # each keeps a record of its own, as replicas do
                 name = f"{name}-{self._place.seat.number}"
-            history = history_of(store, self.settings.namespace, self.settings, Source.SERVER, name, self._now)
+            history = history_of(store, self.settings.namespace, self.settings, RecordSource.SERVER, name, self._now)
             authorities = authorities_of(self.settings, hub)
 
             def hub_time() -> datetime:  # certificates have to be good by the clock of the hub, which checks them
@@ -240,7 +240,7 @@ async def leaves_of(
     """
     if settings.tls_cert is not None and settings.tls_key is not None:
         return LeafFiles(settings.tls_cert, settings.tls_key, settings.tls_ca)
-    profile = Profile(
+    profile = CertificateProfile(
         settings.dns_names,
         settings.ip_addresses,
         timedelta(seconds=settings.authority_life_seconds),
@@ -263,15 +263,17 @@ async def leaves_of(
     return kept
 
 
-def enforcement_of(settings: ServeSettings, configurations: CaBundles, events: EventRecorder) -> Enforcement:
+def enforcement_of(settings: ServeSettings, configurations: CaBundles, events: EventRecorder) -> EnforcementMonitor:
     """Return what reports webhook configurations that no longer enforce what this release registers."""
-    made = webhook_configurations(Endpoint(settings.namespace), settings.admission())
+    made = webhook_configurations(WebhookEndpoint(settings.namespace), settings.admission())
     closed = {
         each["kind"]: frozenset(hook["name"] for hook in each["webhooks"] if hook["failurePolicy"] == "Fail")
         for each in made
     }
     close = configurations.close if settings.repair_webhooks else None
-    return Enforcement(configurations.name, closed, events.record, expected=settings.webhooks_expected, close=close)
+    return EnforcementMonitor(
+        configurations.name, closed, events.record, expected=settings.webhooks_expected, close=close
+    )
 
 
 async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> SignIn | None:

@@ -19,7 +19,7 @@ from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.paths import ApiPath, path_of, path_of_object
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, StoreError, UnavailableError
 from webhook.member.membership.hub_token import SERVICE_ACCOUNT
-from webhook.processes.member_objects import Wanted, account_of, is_from_join, unmarked
+from webhook.processes.member_objects import DesiredObject, account_of, is_from_join, unmarked
 
 MANAGER: Final = "harbormaster-join"
 """Field manager of what ``join`` writes."""
@@ -35,7 +35,7 @@ class JoinError(Exception):
     """A member cannot join or leave so; the message is one line for the user."""
 
 
-class Outcome(StrEnum):
+class WriteOutcome(StrEnum):
     """What became of an object."""
 
     CREATED = "created"
@@ -84,7 +84,7 @@ class Side:
             raise JoinError(f"{self}: has no namespace kube-system, by whose uid it is recognized")
         return text_at(found, "metadata", "uid")
 
-    async def settle(self, wanted: Wanted, *, dry_run: bool) -> Outcome:
+    async def settle(self, wanted: DesiredObject, *, dry_run: bool) -> WriteOutcome:
         """Make an object what it should be; a definition of a newer release stays as it is.
 
         Args:
@@ -98,7 +98,7 @@ class Side:
         key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
         current = await self.find(kind, key.name, key.namespace)
         if current is not None and kind == CUSTOM_RESOURCE_DEFINITION and is_newer(current, document):
-            return Outcome.UNCHANGED
+            return WriteOutcome.UNCHANGED
         if current is not None and not is_from_join(current):
             document = unmarked(document)
         try:
@@ -106,17 +106,17 @@ class Side:
         except NotFoundError as error:
             if current is not None or not dry_run:  # else its namespace is still to be made
                 raise self.error(f"apply {described(kind, key)}", error) from error
-            return Outcome.CREATED
+            return WriteOutcome.CREATED
         except StoreError as error:
             raise self.error(f"apply {described(kind, key)}", error) from error
         if current is not None and _plain(current) == _plain(planned):
-            return Outcome.UNCHANGED
+            return WriteOutcome.UNCHANGED
         if not dry_run:
             try:
                 await self.store.apply(kind, document, manager=MANAGER, force=True)
             except StoreError as error:
                 raise self.error(f"apply {described(kind, key)}", error) from error
-        return Outcome.CREATED if current is None else Outcome.CHANGED
+        return WriteOutcome.CREATED if current is None else WriteOutcome.CHANGED
 
     async def write(self, method: str, kind: Kind, document: JsonObject, *, dry_run: bool) -> None:
         """Create an object (``POST``) or write it over the version that it was read at (``PUT``).
@@ -131,7 +131,7 @@ class Side:
         except StoreError as error:
             raise self.error(f"write {described(kind, key)}", error) from error
 
-    async def remove(self, kind: Kind, key: Key, *, dry_run: bool) -> Outcome | None:
+    async def remove(self, kind: Kind, key: Key, *, dry_run: bool) -> WriteOutcome | None:
         """Remove an object that ``join`` has made; return None if there is none, or it is another's.
 
         Raises:
@@ -147,7 +147,7 @@ class Side:
                 return None
             except StoreError as error:
                 raise self.error(f"delete {described(kind, key)}", error) from error
-        return Outcome.REMOVED
+        return WriteOutcome.REMOVED
 
     async def check_right(self, verb: str, kind: Kind, key: Key, subresource: str = "") -> None:
         """Check that the caller may do something that has no dry run.
@@ -218,9 +218,9 @@ def described(kind: Kind, key: Key) -> str:
     return f"{kind.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}"
 
 
-def told(side: Side, kind: Kind, key: Key, outcome: Outcome, *, dry_run: bool) -> str:
+def told(side: Side, kind: Kind, key: Key, outcome: WriteOutcome, *, dry_run: bool) -> str:
     """Return the line about one object."""
-    word = f"would be {outcome.value}" if dry_run and outcome is not Outcome.UNCHANGED else outcome.value
+    word = f"would be {outcome.value}" if dry_run and outcome is not WriteOutcome.UNCHANGED else outcome.value
     return f"{side.name + ':':8}{described(kind, key)} {word}"
 
 

@@ -26,7 +26,7 @@ from scorer.api.unstructured.documents import name_of
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.rollout.selection.kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
 from scorer.rollout.snapshots.resources import SnapshotSettings
-from scorer.staged_update.phase import RunPhase, Situation, WaitKind, situation_of
+from scorer.staged_update.phase import RunPhase, RunSituation, RunWaitKind, situation_of
 from scorer.upgrade.views.situation import UpgradeSituation, approved_gates, is_moving
 from scorer.upgrade.views.situation import situation_of as upgrade_situation
 from webhook.admission.cached import CachedContext
@@ -42,8 +42,8 @@ from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.endpoints.http.services import Admittance
 from webhook.history.desk import history_of
-from webhook.history.record import Source
-from webhook.kube.cache.changes import Change
+from webhook.history.record import RecordSource
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.events import EventRecorder
@@ -120,7 +120,7 @@ class Up:
             self.hub = Hub(self.store, self.cache)
             settings = replace(self.settings.loop(), snapshots=THROTTLE)
             selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), settings.selection)
-            history = history_of(self.store, self.settings.namespace, self.settings, Source.LOOP, "up", self._now)
+            history = history_of(self.store, self.settings.namespace, self.settings, RecordSource.LOOP, "up", self._now)
             owner, metrics = OwnerToken(token), Metrics(commit=self.settings.commit)
             self.notifier = await notifier_of(self.settings, self.settings.namespace, "up", metrics.registry, self._now)
             events = EventRecorder(self.store, self._now, "up", history.note_event, self.notifier.note_event)
@@ -190,7 +190,7 @@ class Up:
         )
         return sorted(found, key=lambda item: str(item["ref"]))
 
-    def runs(self) -> list[tuple[JsonObject, Situation]]:
+    def runs(self) -> list[tuple[JsonObject, RunSituation]]:
         """Return the staged update runs that are not over, and where each stands."""
         found = []
         for family in FAMILIES:
@@ -245,7 +245,7 @@ class Up:
         """Counts the changes of all objects, except reports by which a member says that nothing has changed."""
         return self.cache.revision - self._reports
 
-    def _count_report(self, change: Change) -> None:
+    def _count_report(self, change: ObjectDelta) -> None:
         self._reports += not change.touches(_without_times)
 
     async def _run(self) -> None:
@@ -303,14 +303,14 @@ class Up:
                 continue
 
 
-def _is_moving(situation: Situation, soon: datetime) -> bool:
+def _is_moving(situation: RunSituation, soon: datetime) -> bool:
     """Say whether a run gets further by itself before long."""
     if situation.phase in (RunPhase.INITIALIZING, RunPhase.STOPPING) or not situation.waits:
         return True
     if situation.needs_person or situation.phase is RunPhase.STUCK:
         return False
     return any(
-        wait.kind is WaitKind.CLUSTER or wait.answered or (wait.until is not None and wait.until < soon)
+        wait.kind is RunWaitKind.CLUSTER or wait.answered or (wait.until is not None and wait.until < soon)
         for wait in situation.waits
     )
 

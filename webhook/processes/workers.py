@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final, NoReturn
 
-from webhook.server.place import Place
+from webhook.server.place import WorkerSockets
 from webhook.telemetry.crew import Seat
 
 FIRST_PAUSE_SECONDS: Final = 1.0
@@ -72,7 +72,7 @@ class Errand:
         report: Where it says how it goes.
     """
 
-    place: Place
+    place: WorkerSockets
     lifeline: int
     report: int
     _serves: bool = False
@@ -278,7 +278,7 @@ class Workers:
                 pid = os.fork()
                 if pid == 0:
                     seat = Seat(worker.number, meeting, addresses, worker.restarts + 1)
-                    self._be(Errand(Place(seat, self._https, self._http), self._lifeline, tells), hears)
+                    self._be(Errand(WorkerSockets(seat, self._https, self._http), self._lifeline, tells), hears)
             except OSError:
                 os.close(hears)
                 raise

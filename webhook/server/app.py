@@ -33,7 +33,7 @@ from webhook.endpoints.ui import openapi, sign_in, static_files
 from webhook.endpoints.upgrades import actions as upgrade_actions
 from webhook.endpoints.upgrades import plans as upgrade_plans
 from webhook.endpoints.upgrades import status_reports
-from webhook.gate.assembly import Disruption
+from webhook.gate.assembly import DisruptionGate
 from webhook.history.desk import HistoryDesk
 from webhook.kube.transport.addresses import is_loopback
 from webhook.server.connections import Connections
@@ -47,7 +47,7 @@ from webhook.telemetry.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AppDependencies:
     """What the applications of one server share."""
 
     services: Services
@@ -77,10 +77,10 @@ class Dashboard:
     health: Health
 
 
-PARTS: Final = web.AppKey("PARTS", Parts)
+PARTS: Final = web.AppKey("PARTS", AppDependencies)
 
 
-def make_app(parts: Parts) -> web.Application:
+def make_app(parts: AppDependencies) -> web.Application:
     """Make the HTTPS application: admission, ``/v1``, the extender and the page.
 
     Admission tells strangers only what the rules make of their own words, so its callers need no credentials. All other
@@ -181,7 +181,7 @@ _OPEN_PATHS: Final = frozenset({*static_files.PAGES.values(), "/v1/openapi.json"
 
 
 def make_dashboard_app(
-    answers: Answers, disruption: Disruption, kept: HistoryDesk, settings: ServerSettings, entrance: Entrance
+    answers: Answers, disruption: DisruptionGate, kept: HistoryDesk, settings: ServerSettings, entrance: Entrance
 ) -> Dashboard:
     """Make an application that shows the page, and answers what the page asks with the token. It only reads.
 
@@ -213,7 +213,7 @@ def _only_through(entrance: Entrance) -> Middleware:
     return guard
 
 
-def make_probe_app(parts: Parts) -> web.Application:
+def make_probe_app(parts: AppDependencies) -> web.Application:
     """Make the plain HTTP application: probes and metrics; with ``page_on_http`` also all that the page needs.
 
     With the page on it, every request must name this machine as its host: else a foreign web page could read it under a
@@ -228,7 +228,7 @@ def make_probe_app(parts: Parts) -> web.Application:
     return app
 
 
-def _add_page_and_its_questions(api: Api, disruption: Disruption, kept: HistoryDesk, health: Health) -> None:
+def _add_page_and_its_questions(api: Api, disruption: DisruptionGate, kept: HistoryDesk, health: Health) -> None:
     """Serve the page, and all that it asks and nothing else, where no caller has to say who it is."""
     scoring.add_routes(api, explain_only=True)
     planning.add_routes(api)
@@ -238,7 +238,7 @@ def _add_page_and_its_questions(api: Api, disruption: Disruption, kept: HistoryD
     _add_page(api, health)
 
 
-def add_disruption(api: Api, disruption: Disruption, history: HistoryDesk) -> None:
+def add_disruption(api: Api, disruption: DisruptionGate, history: HistoryDesk) -> None:
     """Serve the questions about node pools, gates and reservations; *history* gets what is refused."""
     node_gate.add_routes(api, disruption.desk, history)
     member_gate.add_routes(api, disruption.desk, history)
@@ -251,7 +251,7 @@ def _add_questions(api: Api) -> None:
     planning.add_routes(api)
 
 
-def _add_views(api: Api, disruption: Disruption | None = None) -> None:
+def _add_views(api: Api, disruption: DisruptionGate | None = None) -> None:
     clusters.add_routes(api, None if disruption is None else disruption.members.holds.of)
     placements.add_routes(api)
     runs.add_routes(api)
@@ -263,7 +263,7 @@ def _add_page(api: Api, health: Health, provider: str = "") -> None:
     static_files.add_routes(api.app, provider=provider)
 
 
-def _application(parts: Parts) -> web.Application:
+def _application(parts: AppDependencies) -> web.Application:
     app = make_plain_app(parts.health, parts.settings.admission_body_bytes)
     app[PARTS] = parts
     return app

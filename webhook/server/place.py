@@ -7,7 +7,7 @@ from webhook.telemetry.crew import Seat
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerSockets:
     """A worker's place.
 
     Args:

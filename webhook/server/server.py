@@ -16,11 +16,11 @@ from aiohttp.web_protocol import RequestHandler
 from webhook.endpoints.admission.authentication import Calls
 from webhook.endpoints.http.continue_tokens import Continuation, sealing_key
 from webhook.endpoints.http.services import Services
-from webhook.server.app import Parts, make_app, make_probe_app
+from webhook.server.app import AppDependencies, make_app, make_probe_app
 from webhook.server.certificates import Certificates
 from webhook.server.connections import Connections
 from webhook.server.listening import Addresses, ListenError, Site, listen
-from webhook.server.place import Place
+from webhook.server.place import WorkerSockets
 from webhook.server.plain import add_last_route
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.allocator import keep_trimming
@@ -62,7 +62,7 @@ class Server:
         *,
         extend: Callable[[web.Application], None] | None = None,
         tracing: Tracing | None = None,
-        place: Place | None = None,
+        place: WorkerSockets | None = None,
         calls: Calls | None = None,
     ) -> None:
         self.services = services
@@ -79,7 +79,7 @@ class Server:
         self._housekeeping: asyncio.Task[None] | None = None
         continuation = Continuation(lambda: sealing_key(certificates.common_key_pem))
         self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
-        parts = Parts(
+        parts = AppDependencies(
             services, settings, self.health, self.metrics, continuation, self._callers, tracing, self._crew, calls
         )
         app, probes = make_app(parts), make_probe_app(parts)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject
-from webhook.settings.groups import GROUPS, Room
+from webhook.settings.groups import GROUPS, SettingsGroup
 from webhook.settings.programs import PROGRAMS
 from webhook.settings.values import MEBIBYTE, Unit, format_value
 
@@ -46,7 +46,7 @@ def _programs() -> str:
     return _table(("program", "reads settings of"), rows)
 
 
-def _section(room: Room, schemas: Mapping[str, JsonObject]) -> str:
+def _section(room: SettingsGroup, schemas: Mapping[str, JsonObject]) -> str:
     rows = [_row(name, schemas) for name in room.names()]
     table = _table(("variable", "default", "values", "read by", "meaning"), rows)
     return f"## {room.title}\n\n{room.about}\n\n{table}"

@@ -24,7 +24,7 @@ LONGEST_CODE: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class SignInRedirect:
     """Where to send a browser, and what it has to bring back, sealed."""
 
     address: str
@@ -61,7 +61,7 @@ class SignIn:
         await asyncio.to_thread(self._secrets.read)
         await asyncio.to_thread(self._provider.check_files)
 
-    async def begin(self) -> Beginning:
+    async def begin(self) -> SignInRedirect:
         """Begin a sign-in.
 
         Raises:
@@ -69,7 +69,7 @@ class SignIn:
         """
         begun = Begun.new()
         try:
-            return Beginning(await self._provider.address(begun), self.sessions.close_begun(begun))
+            return SignInRedirect(await self._provider.address(begun), self.sessions.close_begun(begun))
         except SettingsError as error:
             raise SignInError(Trouble.SETTINGS, str(error)) from error
 

@@ -42,7 +42,7 @@ ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class _ProviderMetadata:
     """What a provider says of itself.
 
     Args:
@@ -87,10 +87,10 @@ class Provider:
 
     def __init__(self, options: SignInOptions, tick: Callable[[], float]) -> None:
         self._options = options
-        self._about: _Kept[About] = _Kept(self._read_about, tick)
+        self._about: _Kept[_ProviderMetadata] = _Kept(self._read_about, tick)
         self._keys: _Kept[tuple[JsonObject, ...]] = _Kept(self._read_keys, tick)
 
-    async def about(self) -> About:
+    async def about(self) -> _ProviderMetadata:
         """Return what it says of itself. Raises `SignInError`."""
         return await self._about.get()
 
@@ -165,7 +165,7 @@ class Provider:
             raise SignInError(Trouble.TOKEN, "the ID token is signed by a key that the provider does not publish")
         return found
 
-    async def _read_about(self) -> About:
+    async def _read_about(self) -> _ProviderMetadata:
         url = f"{self._options.issuer.rstrip('/')}/.well-known/openid-configuration"
         document = await self._document(url)
         if document.get("issuer") != self._options.issuer:
@@ -175,7 +175,7 @@ class Provider:
             )
         ways = document.get("token_endpoint_auth_methods_supported")
         end = document.get("end_session_endpoint")
-        return About(
+        return _ProviderMetadata(
             check_transport(document.get("authorization_endpoint"), "authorization_endpoint"),
             check_transport(document.get("token_endpoint"), "token_endpoint"),
             check_transport(document.get("jwks_uri"), "jwks_uri"),

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, Kind
 from webhook.controllers.assembly import CONTROLLERS
-from webhook.controllers.machinery.observer import NOTHING, Outcome, Queue
+from webhook.controllers.machinery.observer import NOTHING, Queue, ReconcileOutcome
 from webhook.telemetry.tracing import Tracing
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
@@ -51,7 +51,7 @@ class TermMetrics:
         """Return a span to reconcile one key in."""
         return self._counts.around(controller, key)
 
-    def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
+    def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
         """Count one reconcile."""
         self._counts.finished(controller, outcome, seconds)
 
@@ -127,7 +127,7 @@ class LoopMetrics:
             lambda: max((queue.longest_wait_seconds for queue in self._queues(name)), default=0.0)
         )
         self._retries.labels(name)
-        for outcome in Outcome:
+        for outcome in ReconcileOutcome:
             self._reconciles.labels(name, outcome)
             self._seconds.labels(name, outcome)
 
@@ -160,7 +160,7 @@ class LoopMetrics:
             return NOTHING
         return self._tracing.span("reconcile", controller=controller, key=str(key))
 
-    def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
+    def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
         """Count one reconcile."""
         self._reconciles.labels(controller, outcome).inc()
         self._seconds.labels(controller, outcome).observe(seconds)

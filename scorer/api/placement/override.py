@@ -29,7 +29,7 @@ class OverrideType(StrEnum):
     DELETE = "Delete"
 
 
-class PlacementRef(ApiModel):
+class OverridePlacementRef(ApiModel):
     """The placement that an override is for."""
 
     name: Name
@@ -74,7 +74,7 @@ class OverridePolicy(ApiModel):
 class ClusterResourceOverrideSpec(ApiModel):
     """``spec`` of a ClusterResourceOverride."""
 
-    placement: PlacementRef | None = None
+    placement: OverridePlacementRef | None = None
     """The one placement whose objects are changed; cannot be changed. Absent: every placement that selects them."""
     cluster_resource_selectors: tuple[ResourceSelectorTerm, ...] = Field(min_length=1, max_length=20)
     """The objects to change, by kind and name; of a Namespace, everything in it."""
@@ -98,7 +98,7 @@ class ResourceSelector(ApiModel):
 class ResourceOverrideSpec(ApiModel):
     """``spec`` of a ResourceOverride."""
 
-    placement: PlacementRef | None = None
+    placement: OverridePlacementRef | None = None
     """The one placement whose objects are changed; cannot be changed. Absent: every placement that selects them."""
     resource_selectors: tuple[ResourceSelector, ...] = Field(min_length=1, max_length=20)
     """The objects of this namespace to change."""

@@ -42,7 +42,7 @@ class StageTask(ApiModel):
     absent for an Approval."""
 
 
-class Stage(ApiModel):
+class StageConfig(ApiModel):
     """Member clusters that are updated together. Without a label selector the stage has no cluster, with ``{}`` all.
 
     Admission checks the grammars of the name (S-02) and of ``maxConcurrency`` (S-03).
@@ -71,7 +71,7 @@ class Stage(ApiModel):
 class UpdateStrategySpec(ApiModel):
     """``spec`` of both strategy kinds: the stages, in the order in which they run."""
 
-    stages: tuple[Stage, ...] = Field(max_length=31)
+    stages: tuple[StageConfig, ...] = Field(max_length=31)
     """The stages in the order in which they run, one after another; every picked cluster belongs to exactly one."""
 
 
@@ -132,7 +132,7 @@ class StageTaskStatus(ApiModel):
     """Whether the request was created and approved, or the time has passed."""
 
 
-class StageStatus(ApiModel):
+class StageUpdatingStatus(ApiModel):
     """The progress of one stage."""
 
     stage_name: str
@@ -164,9 +164,9 @@ class UpdateRunStatus(ApiModel):
     """Copy of the placement's apply strategy."""
     staged_update_strategy_snapshot: UpdateStrategySpec | None = None
     """Copy of the strategy; later changes of the original do not matter to this run."""
-    stages_status: tuple[StageStatus, ...] = ()
+    stages_status: tuple[StageUpdatingStatus, ...] = ()
     """Progress of the stages, in order."""
-    deletion_stage_status: StageStatus | None = None
+    deletion_stage_status: StageUpdatingStatus | None = None
     """Progress of the last stage, which takes the placement off clusters that are no longer picked."""
     conditions: Conditions = ()
     """Whether the run is initialised, progressing, and has succeeded."""

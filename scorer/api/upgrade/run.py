@@ -42,7 +42,7 @@ _FALSE: JsonObject = {"default": False}
 """Extras that write an obvious default into the stored object, so that users see the value in effect."""
 
 
-class RunState(StrEnum):
+class UpgradeRunState(StrEnum):
     """What the user wants a run to do."""
 
     INITIALIZE = "Initialize"
@@ -199,7 +199,7 @@ class PlacementGuard(ApiModel):
 class UpgradeRunSpec(ApiModel):
     """``spec`` of a run. The strategy is given by name or in full; without one, members are upgraded one by one."""
 
-    state: RunState = RunState.INITIALIZE
+    state: UpgradeRunState = UpgradeRunState.INITIALIZE
     """Initialize: fix the plan and wait. Run: carry it out. Stop: start no more members; Run continues."""
     restart_token: str = Field(default="", max_length=LONGEST_TOKEN)
     """Any text not seen before starts a failed or stopped run again. Absent: empty, which never does."""

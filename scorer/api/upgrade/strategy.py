@@ -98,7 +98,7 @@ class Group(ApiModel):
     """What must open before the group is over. Absent: nothing."""
 
 
-class Stage(ApiModel):
+class StrategyStage(ApiModel):
     """A step of the sequence. An empty selector matches every member, an absent one does not restrict the members."""
 
     name: Name
@@ -128,7 +128,7 @@ class Stage(ApiModel):
 class StrategySpec(ApiModel):
     """``spec`` of a strategy, and the sequence that a run stores: stages, strictly one after another."""
 
-    stages: tuple[Stage, ...] = Field(min_length=1, max_length=MOST_STAGES)
+    stages: tuple[StrategyStage, ...] = Field(min_length=1, max_length=MOST_STAGES)
     """The stages, strictly one after another."""
 
 

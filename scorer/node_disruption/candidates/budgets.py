@@ -8,7 +8,7 @@ from datetime import datetime
 
 from scorer.node_budgets.budgets import Allowance, allowance
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_disruption.candidates.refusals import Cause, Refusal
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Refusal
 
 
 class Allowances:
@@ -56,16 +56,18 @@ class Allowances:
 
     def _refusal(self, pool: str, reason: str, taken: int) -> Refusal:
         if pool not in self._views:
-            return Refusal(Cause.BUDGET, f"the budgets of NodePool {pool} are not known")
+            return Refusal(DisruptionBlockReason.BUDGET, f"the budgets of NodePool {pool} are not known")
         allowed = self._allowance(pool, reason)
         until = self._views[pool].opening(reason, taken + 1, self._now).instant
         if allowed.unusable:
             index, mistake = allowed.unusable[0]
-            return Refusal(Cause.BUDGET, f"budget {index} of NodePool {pool} is invalid: {mistake}", until)
+            return Refusal(
+                DisruptionBlockReason.BUDGET, f"budget {index} of NodePool {pool} is invalid: {mistake}", until
+            )
         said = f"{_which(allowed.binding)} of NodePool {pool} {_number(allowed.limit)} go for {reason}"
         going = [f"{allowed.disrupting} of them going or not ready already"] if allowed.disrupting else []
         going += [f"{taken} of them by this command"] if taken else []
-        return Refusal(Cause.BUDGET, ", ".join((said, *going)), until)
+        return Refusal(DisruptionBlockReason.BUDGET, ", ".join((said, *going)), until)
 
 
 def _which(budgets: Sequence[int]) -> str:

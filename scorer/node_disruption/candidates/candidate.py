@@ -18,10 +18,10 @@ from scorer.api.node_pool import parse_duration_or_never
 from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass, node_blockers, state_blockers
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_disruption.candidates.refusals import Cause, Refusal
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Refusal
 from scorer.node_disruption.cluster.pod import Pod
-from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode, Pool
-from scorer.node_disruption.instance_types.catalog import Catalog, InstanceType
+from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState
+from scorer.node_disruption.instance_types.catalog import InstanceType, InstanceTypeCatalog
 
 _STATE: Final = frozenset(
     (
@@ -51,7 +51,7 @@ class Candidate:
     """
 
     node: ClusterNode
-    pool: Pool | None
+    pool: NodePoolState | None
     pods: tuple[Pod, ...] = ()
     instance_type: InstanceType | None = None
     price: float | None = None
@@ -104,8 +104,8 @@ class Circumstances:
         leaving: Names of nodes that have begun to go, though that does not show yet.
     """
 
-    cluster: Cluster
-    catalog: Catalog | None
+    cluster: ClusterSnapshot
+    catalog: InstanceTypeCatalog | None
     now: datetime
     views: Mapping[str, PoolView] = field(default_factory=dict)
     nominated: Mapping[str, str] = field(default_factory=dict)
@@ -174,19 +174,19 @@ def _all_blockers(node: PoolNode, pods: Iterable[Pod], given: Circumstances) -> 
 def _nomination(name: str, nominated: Mapping[str, str]) -> list[Blocker]:
     if (pod := nominated.get(name)) is None:
         return []
-    return [Blocker(Cause.NOMINATED, f"pod {pod} needs a place and will come to the node")]
+    return [Blocker(DisruptionBlockReason.NOMINATED, f"pod {pod} needs a place and will come to the node")]
 
 
 def _pool_blockers(pool: str, given: Circumstances) -> list[Blocker]:
     if pool not in given.cluster.pools:
-        return [Blocker(Cause.POOL_UNKNOWN, f"there is no NodePool {pool}", source="NodePool")]
+        return [Blocker(DisruptionBlockReason.POOL_UNKNOWN, f"there is no NodePool {pool}", source="NodePool")]
     if given.catalog is not None and not given.catalog.types:
         message = f"no instance types are known for NodePool {pool}"
-        return [Blocker(Cause.NO_INSTANCE_TYPES, message, source="NodePool")]
+        return [Blocker(DisruptionBlockReason.NO_INSTANCE_TYPES, message, source="NodePool")]
     return []
 
 
-def consolidate_after(pool: Pool) -> timedelta | None:
+def consolidate_after(pool: NodePoolState) -> timedelta | None:
     """Return how long the nodes of a pool must have been quiet; None: they are never consolidated.
 
     What cannot be read counts as ``Never``: a pool with a mistake keeps its nodes.
@@ -202,7 +202,7 @@ def _parsed(text: str) -> timedelta | None:
         return None
 
 
-def quiet_until(node: ClusterNode, pool: Pool) -> datetime | None:
+def quiet_until(node: ClusterNode, pool: NodePoolState) -> datetime | None:
     """Return when a node will have been quiet for long enough; None: never, or that is not known.
 
     Source: nodepool-disruption.md 5.6.
@@ -220,28 +220,30 @@ def _quiet_since(node: ClusterNode) -> datetime | None:
     return (node.claim.last_pod_event or node.claim.initialized_since) if node.claim else None
 
 
-def not_consolidatable(node: ClusterNode, pool: Pool, now: datetime) -> Refusal | None:
+def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) -> Refusal | None:
     """Return why a node is not consolidated at *now*, whatever runs on it; None: it may be.
 
     A node of which nobody knows since when it has been quiet is judged by its condition ``Consolidatable``.
     """
     after = consolidate_after(pool)
     if after is None:
-        return Refusal(Cause.DISABLED, f"NodePool {pool.name} has consolidateAfter Never")
+        return Refusal(DisruptionBlockReason.DISABLED, f"NodePool {pool.name} has consolidateAfter Never")
     until = quiet_until(node, pool)
     if until is None:
         unknown = _quiet_since(node) is None
         if unknown and (not after or (node.claim is not None and node.claim.consolidatable)):
             return None
-        return Refusal(Cause.NOT_YET, f"NodePool {pool.name} waits {pool.model.spec.disruption.consolidate_after}")
+        return Refusal(
+            DisruptionBlockReason.NOT_YET, f"NodePool {pool.name} waits {pool.model.spec.disruption.consolidate_after}"
+        )
     if now >= until:
         return None
     wait = pool.model.spec.disruption.consolidate_after
     message = f"NodePool {pool.name} waits {wait} after the last change of pods, until {format_time(until)}"
-    return Refusal(Cause.NOT_YET, message, until)
+    return Refusal(DisruptionBlockReason.NOT_YET, message, until)
 
 
-def is_inside(node: ClusterNode, pool: Pool | None, now: datetime) -> bool:
+def is_inside(node: ClusterNode, pool: NodePoolState | None, now: datetime) -> bool:
     """Say whether a node is still within its consolidateAfter, so that it does not take pods that are moved."""
     if pool is None or not consolidate_after(pool):
         return False

@@ -9,7 +9,7 @@ EXPIRED: Final = "Expired"
 """Why a node goes that has reached its age; no budget can name it (nodepool-disruption.md 4.3)."""
 
 
-class Event(StrEnum):
+class DisruptionEventReason(StrEnum):
     """The events under which it is told that a node stays."""
 
     BLOCKED = "DisruptionBlocked"
@@ -17,7 +17,7 @@ class Event(StrEnum):
     REJECTED = "ConsolidationRejected"
 
 
-class Cause(StrEnum):
+class DisruptionBlockReason(StrEnum):
     """Why a node stays, in one word, beside those of `scorer.node_budgets.blockers.BlockReason`."""
 
     NOMINATED = "Nominated"
@@ -46,20 +46,20 @@ class Cause(StrEnum):
 
 _UNCONSOLIDATABLE: Final = frozenset(
     (
-        Cause.DISABLED,
-        Cause.NOT_YET,
-        Cause.ONLY_WHEN_EMPTY,
-        Cause.NO_CATALOG,
-        Cause.TYPE_UNKNOWN,
-        Cause.NO_ZONE,
-        Cause.NO_CAPACITY_TYPE,
-        Cause.PODS_DO_NOT_FIT,
-        Cause.SEVERAL_NODES,
-        Cause.NOT_CHEAPER,
-        Cause.MIN_VALUES,
-        Cause.SPOT_TO_SPOT,
-        Cause.FEW_SPOT_TYPES,
-        Cause.NOT_REACHED,
+        DisruptionBlockReason.DISABLED,
+        DisruptionBlockReason.NOT_YET,
+        DisruptionBlockReason.ONLY_WHEN_EMPTY,
+        DisruptionBlockReason.NO_CATALOG,
+        DisruptionBlockReason.TYPE_UNKNOWN,
+        DisruptionBlockReason.NO_ZONE,
+        DisruptionBlockReason.NO_CAPACITY_TYPE,
+        DisruptionBlockReason.PODS_DO_NOT_FIT,
+        DisruptionBlockReason.SEVERAL_NODES,
+        DisruptionBlockReason.NOT_CHEAPER,
+        DisruptionBlockReason.MIN_VALUES,
+        DisruptionBlockReason.SPOT_TO_SPOT,
+        DisruptionBlockReason.FEW_SPOT_TYPES,
+        DisruptionBlockReason.NOT_REACHED,
     )
 )
 
@@ -86,7 +86,7 @@ class Held:
     Args:
         node: Its name.
         wanted: Why it could go: a `DisruptionReason`, or `EXPIRED`.
-        reason: Why it stays, in one word: a `Cause` or a `scorer.node_budgets.blockers.BlockReason`.
+        reason: Why it stays, in one word: a `DisruptionBlockReason` or a `scorer.node_budgets.blockers.BlockReason`.
         message: For people, with the values that decided.
         until: When that ends by itself; None when it does not, or that is not known.
     """
@@ -103,8 +103,12 @@ class Held:
         return cls(node, wanted, refusal.cause, refusal.message, refusal.until)
 
     @property
-    def event(self) -> Event:
+    def event(self) -> DisruptionEventReason:
         """Under which event it is told."""
-        if self.reason == Cause.SCORE:
-            return Event.REJECTED
-        return Event.UNCONSOLIDATABLE if self.reason in _UNCONSOLIDATABLE else Event.BLOCKED
+        if self.reason == DisruptionBlockReason.SCORE:
+            return DisruptionEventReason.REJECTED
+        return (
+            DisruptionEventReason.UNCONSOLIDATABLE
+            if self.reason in _UNCONSOLIDATABLE
+            else DisruptionEventReason.BLOCKED
+        )

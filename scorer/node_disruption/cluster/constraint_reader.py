@@ -17,12 +17,12 @@ from scorer.node_disruption.cluster.constraints import (
     HostPort,
     NodeTerm,
     Pairs,
+    ParsedTaint,
+    ParsedToleration,
+    PodShape,
     PodTerm,
     Selector,
-    Shape,
     Spread,
-    Taint,
-    Toleration,
 )
 from scorer.node_disruption.cluster.requirements import parse_integer
 
@@ -31,7 +31,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def read_shape(
     document: JsonObject, requests: Mapping[str, int], volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
-) -> Shape:
+) -> PodShape:
     """Read the shape of a pod.
 
     Args:
@@ -41,7 +41,7 @@ def read_shape(
     """
     spec, labels, namespace = spec_of(document), labels_of(document), namespace_of(document)
     affinity = dict_at(spec, "affinity")
-    return Shape(
+    return PodShape(
         namespace=namespace,
         labels=_pairs(labels),
         requests=tuple(sorted(requests.items())),
@@ -62,10 +62,10 @@ def read_node_terms(selector: JsonObject) -> tuple[NodeTerm, ...]:
     return tuple(term for term in found if term is not None)
 
 
-def read_taints(document: JsonObject) -> tuple[Taint, ...]:
+def read_taints(document: JsonObject) -> tuple[ParsedTaint, ...]:
     """Read the taints of a node, or of what has them at the same place."""
     return tuple(
-        Taint(text_at(each, "key"), text_at(each, "effect"), text_at(each, "value"))
+        ParsedTaint(text_at(each, "key"), text_at(each, "effect"), text_at(each, "value"))
         for each in dicts_at(document, "spec", "taints")
     )
 
@@ -108,9 +108,9 @@ def _is_valid_field(each: Expression) -> bool:
     return each.operator in ("In", "NotIn") and len(each.values) == 1
 
 
-def _tolerations(spec: JsonObject) -> tuple[Toleration, ...]:
+def _tolerations(spec: JsonObject) -> tuple[ParsedToleration, ...]:
     return tuple(
-        Toleration(
+        ParsedToleration(
             text_at(each, "key"), text_at(each, "operator") or "Equal", text_at(each, "value"), text_at(each, "effect")
         )
         for each in dicts_at(spec, "tolerations")

@@ -1,7 +1,7 @@
 """Scheduling constraints of a pod: everything that decides where it may run.
 
 Many pods of a cluster are alike: those of one workload differ in name only. What they have in common is worked out
-once per `Shape`, not once per pod. Only what filters nodes is here: preferred terms and ``ScheduleAnyway`` are not.
+once per `PodShape`, not once per pod. Only what filters nodes is here: preferred terms and ``ScheduleAnyway`` are not.
 
 Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``; ``component-helpers/scheduling/corev1/nodeaffinity``.
 """
@@ -81,7 +81,7 @@ class NodeTerm:
 
 
 @dataclass(frozen=True, slots=True)
-class Toleration:
+class ParsedToleration:
     """A toleration; an empty key, or an empty effect, stands for every one."""
 
     key: str = ""
@@ -89,7 +89,7 @@ class Toleration:
     value: str = ""
     effect: str = ""
 
-    def tolerates(self, taint: "Taint") -> bool:
+    def tolerates(self, taint: "ParsedTaint") -> bool:
         """Say whether a pod with it may run on a node with *taint*.
 
         ``Gt`` and ``Lt`` never do: TaintTolerationComparisonOperators, the gate for them, is off by default.
@@ -100,7 +100,7 @@ class Toleration:
 
 
 @dataclass(frozen=True, slots=True)
-class Taint:
+class ParsedTaint:
     """A taint of a node."""
 
     key: str
@@ -161,7 +161,7 @@ class HostPort:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PodShape:
     """Everything that decides where a pod may run; pods with equal shapes may replace each other.
 
     Args:
@@ -184,13 +184,13 @@ class Shape:
     node_selector: Pairs = ()
     node_terms: tuple[NodeTerm, ...] | None = None
     volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[ParsedToleration, ...] = ()
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     spreads: tuple[Spread, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
 
-    def tolerates(self, taint: Taint) -> bool:
+    def tolerates(self, taint: ParsedTaint) -> bool:
         """Say whether some toleration tolerates *taint*."""
         return any(each.tolerates(taint) for each in self.tolerations)
 
@@ -200,7 +200,7 @@ class Shape:
         selectors += [spread.selector for spread in self.spreads]
         return frozenset(each.key for selector in selectors if selector for each in selector.expressions)
 
-    def narrowed(self, keys: Collection[str]) -> "Shape":
+    def narrowed(self, keys: Collection[str]) -> "PodShape":
         """Return the shape without the labels that are not among *keys*."""
         kept = tuple(pair for pair in self.labels if pair[0] in keys)
         return self if len(kept) == len(self.labels) else replace(self, labels=kept)

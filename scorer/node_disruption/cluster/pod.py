@@ -24,7 +24,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.node_budgets.blockers import NodePod, read_node_pod
 from scorer.node_disruption.cluster.constraint_reader import read_shape
-from scorer.node_disruption.cluster.constraints import NodeTerm, Shape
+from scorer.node_disruption.cluster.constraints import NodeTerm, PodShape
 from scorer.node_disruption.cluster.requirements import parse_integer
 from scorer.node_disruption.cluster.resources import pod_requests, pod_taken
 
@@ -77,7 +77,7 @@ class Pod:
 
     namespace: str
     name: str
-    shape: Shape
+    shape: PodShape
     held: NodePod
     uid: str = ""
     node: str = ""

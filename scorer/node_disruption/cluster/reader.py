@@ -33,13 +33,13 @@ from scorer.node_budgets.nodes import is_of_another_instance
 from scorer.node_disruption.cluster.constraint_reader import read_node_terms
 from scorer.node_disruption.cluster.constraints import NodeTerm
 from scorer.node_disruption.cluster.pod import Owner, Pod, read_pod
-from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode, Pool, read_node, read_pool
+from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState, read_node, read_pool
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Made(Generic[T]):
+class DerivedValue(Generic[T]):
     """Something with what it was made of.
 
     Args:
@@ -51,15 +51,15 @@ class Made(Generic[T]):
     value: T
 
 
-Kept: TypeAlias = Mapping[str, Made[T]]
+Kept: TypeAlias = Mapping[str, DerivedValue[T]]
 """By name."""
 
 
-def keep(known: Made[T] | None, sources: tuple[object, ...], make: Callable[..., T]) -> Made[T]:
+def keep(known: DerivedValue[T] | None, sources: tuple[object, ...], make: Callable[..., T]) -> DerivedValue[T]:
     """Return what *make* returns of *sources*: what is known, where these are the same objects."""
     if known is not None and all(map(operator.is_, known.sources, sources)):
         return known
-    return Made(sources, make(*sources))
+    return DerivedValue(sources, make(*sources))
 
 
 _NAMED: Final = 5
@@ -69,7 +69,7 @@ _Volumes = Mapping[tuple[str, str], tuple[NodeTerm, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ClusterReading:
     """A cluster as it was read, with what it was read from.
 
     Args:
@@ -81,15 +81,15 @@ class Reading:
         keys: Of the labels that some pod asks for.
     """
 
-    cluster: Cluster
+    cluster: ClusterSnapshot
     nodes: Kept[ClusterNode]
-    pools: Kept[Pool]
+    pools: Kept[NodePoolState]
     pods: Kept[Pod]
     volumes: _Volumes
     keys: frozenset[str]
 
 
-def read_cluster(documents: Iterable[JsonObject], now: datetime) -> Cluster:
+def read_cluster(documents: Iterable[JsonObject], now: datetime) -> ClusterSnapshot:
     """Read a dump: nodes, claims, pools, pods, budgets, DaemonSets, namespaces and volumes, in any order.
 
     Args:
@@ -99,7 +99,7 @@ def read_cluster(documents: Iterable[JsonObject], now: datetime) -> Cluster:
     return read_again(documents, now).cluster
 
 
-def read_again(documents: Iterable[JsonObject], now: datetime, before: Reading | None = None) -> Reading:
+def read_again(documents: Iterable[JsonObject], now: datetime, before: ClusterReading | None = None) -> ClusterReading:
     """Read a cluster that may have been read before: nodes, pools and pods whose documents are the same stay the same.
 
     Args:
@@ -110,7 +110,7 @@ def read_again(documents: Iterable[JsonObject], now: datetime, before: Reading |
     return _read(_by_kind(documents), now, before)
 
 
-def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Reading | None) -> Reading:
+def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: ClusterReading | None) -> ClusterReading:
     volumes, notes = _bound_volumes(found)
     if before is not None and before.volumes != volumes:
         return _read(found, now, None)
@@ -124,7 +124,7 @@ def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Read
         return _read(found, now, None)
     pods, interned = _interned(read, known, daemons, keys)
     unplaced = [each.value for each in pods.values() if not each.value.node]
-    cluster = Cluster(
+    cluster = ClusterSnapshot(
         pools={name: each.value for name, each in pools.items()},
         nodes={name: each.value for name, each in nodes.items()},
         pods=_on_nodes(pods, before.cluster.pods if before else {}),
@@ -137,7 +137,7 @@ def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Read
     notes += _without_node(found.get("NodeClaim", ()), cluster.nodes.values())
     notes += _unmatched(cluster)
     notes += _future(cluster, now)
-    return Reading(replace(cluster, notes=tuple(notes)), nodes, pools, pods, volumes, keys)
+    return ClusterReading(replace(cluster, notes=tuple(notes)), nodes, pools, pods, volumes, keys)
 
 
 def _by_kind(documents: Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
@@ -175,7 +175,7 @@ def _nodes(found: Mapping[str, Sequence[JsonObject]], known: Kept[ClusterNode]) 
     return nodes
 
 
-def _pools(documents: Iterable[JsonObject], known: Kept[Pool], notes: list[str]) -> Kept[Pool]:
+def _pools(documents: Iterable[JsonObject], known: Kept[NodePoolState], notes: list[str]) -> Kept[NodePoolState]:
     pools = {}
     for document in documents:
         name = name_of(document)
@@ -305,7 +305,7 @@ def _reuse_if_identical(known: tuple[Pod, ...], found: tuple[Pod, ...]) -> tuple
     return known if len(known) == len(found) and all(map(operator.is_, known, found)) else found
 
 
-def _unmatched(cluster: Cluster) -> Iterator[str]:
+def _unmatched(cluster: ClusterSnapshot) -> Iterator[str]:
     nodes = cluster.nodes.values()
     yield from _note([node.name for node in nodes if not node.pool], "nodes of no pool stay, and take pods")
     strange = [node.name for node in nodes if node.pool and node.pool not in cluster.pools]
@@ -322,7 +322,7 @@ def _without_node(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) ->
     return _note(names, "NodeClaims whose nodes are not there, which play no part")
 
 
-def _future(cluster: Cluster, now: datetime) -> Iterator[str]:
+def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:
     """Note objects that were made later than now: the clock of the dump is another one."""
     made: list[tuple[str, datetime | None]] = [(name, node.created) for name, node in cluster.nodes.items()]
     made += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]

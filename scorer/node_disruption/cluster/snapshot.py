@@ -26,7 +26,7 @@ from scorer.api.unstructured.documents import (
 from scorer.node_budgets.blockers import PodGuard
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT, PoolNode, read_pool_node
 from scorer.node_disruption.cluster.constraint_reader import read_taints
-from scorer.node_disruption.cluster.constraints import Taint
+from scorer.node_disruption.cluster.constraints import ParsedTaint
 from scorer.node_disruption.cluster.pod import Pod, read_instant
 from scorer.node_disruption.cluster.requirements import INSTANCE_TYPE, ZONE, present_labels
 from scorer.node_disruption.cluster.resources import amounts
@@ -97,7 +97,7 @@ class ClusterNode:
     node: PoolNode | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[ParsedTaint, ...] = ()
     unschedulable: bool = False
     allocatable: Mapping[str, int] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class ClusterNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class NodePoolState:
     """A NodePool.
 
     Args:
@@ -150,7 +150,7 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterSnapshot:
     """A cluster at one instant.
 
     Args:
@@ -164,7 +164,7 @@ class Cluster:
         notes: What was odd, for people.
     """
 
-    pools: Mapping[str, Pool] = field(default_factory=dict)
+    pools: Mapping[str, NodePoolState] = field(default_factory=dict)
     nodes: Mapping[str, ClusterNode] = field(default_factory=dict)
     pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
     pending: tuple[Pod, ...] = ()
@@ -218,14 +218,14 @@ def read_node(document: JsonObject, claim: JsonObject | None = None) -> ClusterN
     )
 
 
-def read_pool(document: JsonObject) -> Pool:
+def read_pool(document: JsonObject) -> NodePoolState:
     """Read a NodePool.
 
     Raises:
         pydantic.ValidationError: It is not a NodePool.
     """
     model = NodePool.read(document)
-    return Pool(
+    return NodePoolState(
         name=model.metadata.name,
         model=model,
         budgets=model.spec.disruption.budgets,

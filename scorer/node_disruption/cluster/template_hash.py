@@ -14,7 +14,7 @@ from typing import Final
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.node_pool import NodePool, NodeTaint, parse_duration_or_never
 from scorer.api.values.duration import NEVER
-from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Cluster, ClusterNode, Pool
+from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, ClusterNode, ClusterSnapshot, NodePoolState
 
 HASH_VERSION_OWN: Final = "harbormaster-v1"
 """Value of the annotation ``karpenter.sh/nodepool-hash-version`` beside a digest of ours."""
@@ -55,7 +55,7 @@ def _seconds(text: str | None) -> float | str | None:
     return None if duration is None else duration.total_seconds()
 
 
-def with_pools(cluster: Cluster, changed: Iterable[Pool]) -> Cluster:
+def with_pools(cluster: ClusterSnapshot, changed: Iterable[NodePoolState]) -> ClusterSnapshot:
     """Return the cluster with pools in place of those of the same names, and with those that it does not have.
 
     The digest of a pool is that of today's unless its template is another one; claims without a digest are taken to be

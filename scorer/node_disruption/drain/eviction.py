@@ -12,16 +12,16 @@ from typing import Final
 from scorer.api.meta import format_time
 from scorer.node_budgets.blockers import BlockReason, PodGuard
 from scorer.node_budgets.nodes import DISRUPTED_TAINT, DO_NOT_DISRUPT
-from scorer.node_disruption.cluster.constraints import Taint
+from scorer.node_disruption.cluster.constraints import ParsedTaint
 from scorer.node_disruption.cluster.pod import Pod
 
-DISRUPTED: Final = Taint(DISRUPTED_TAINT, "NoSchedule")
+DISRUPTED: Final = ParsedTaint(DISRUPTED_TAINT, "NoSchedule")
 """What a node has that goes."""
 _PENDING: Final = "Pending"
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class DrainBlocker:
     """What keeps a pod on a node that is drained.
 
     Args:
@@ -114,7 +114,7 @@ class GuardBook:
         return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
 
 
-def hold_of(pod: Pod, book: GuardBook, now: datetime, forced: datetime | None) -> Hold | None:
+def hold_of(pod: Pod, book: GuardBook, now: datetime, forced: datetime | None) -> DrainBlocker | None:
     """Return what keeps a pod whose turn it is; None: nothing does.
 
     Args:
@@ -128,9 +128,9 @@ def hold_of(pod: Pod, book: GuardBook, now: datetime, forced: datetime | None) -
         said = f" until {format_time(end)}" if end is not None else ""
         until = min((each for each in (end, forced) if each is not None), default=None)
         message = f"pod {pod.key} has the annotation {DO_NOT_DISRUPT}{said}"
-        return Hold(pod.key, BlockReason.DO_NOT_DISRUPT, message, until)
+        return DrainBlocker(pod.key, BlockReason.DO_NOT_DISRUPT, message, until)
     refusal = book.refusal(pod)
-    return None if refusal is None else Hold(pod.key, *refusal, until=forced)
+    return None if refusal is None else DrainBlocker(pod.key, *refusal, until=forced)
 
 
 def is_healthy(pod: Pod) -> bool:

@@ -17,15 +17,15 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.node_budgets.blockers import BlockReason
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT
 from scorer.node_disruption.cluster.pod import Owner, Pod
-from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.drain.eviction import DISRUPTED, GuardBook, is_healthy
-from scorer.node_disruption.scheduling.node_filter import Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.scheduler import place_all
 
 _DAEMON: Final = "a pod of a DaemonSet: it ends with the node"
 
 
-class Fate(StrEnum):
+class DrainOutcome(StrEnum):
     """What a drain does to a pod."""
 
     GOES = "goes"
@@ -52,7 +52,7 @@ class DrainedPod:
 
     pod: str
     node: str
-    fate: Fate
+    fate: DrainOutcome
     onto: str = ""
     why: str = ""
     reason: str = ""
@@ -95,7 +95,7 @@ class DrainPreview:
     @property
     def is_clear(self) -> bool:
         """Whether all pods that have to go can go now, and have a place."""
-        return all(each.fate is not Fate.HELD and not each.nowhere for each in self.pods)
+        return all(each.fate is not DrainOutcome.HELD and not each.nowhere for each in self.pods)
 
 
 class UnknownNodesError(LookupError):
@@ -106,7 +106,7 @@ class UnknownNodesError(LookupError):
         super().__init__(f"there is no node {', '.join(names)}")
 
 
-def preview_drain(cluster: Cluster, names: Collection[str], now: datetime) -> DrainPreview:
+def preview_drain(cluster: ClusterSnapshot, names: Collection[str], now: datetime) -> DrainPreview:
     """Return what a drain of nodes would do.
 
     Args:
@@ -121,7 +121,7 @@ def preview_drain(cluster: Cluster, names: Collection[str], now: datetime) -> Dr
     if unknown := tuple(name for name in drained if name not in cluster.nodes):
         raise UnknownNodesError(unknown)
     going = [name for name, node in cluster.nodes.items() if node.node is not None and node.node.going]
-    fitting = Fitting(cluster, without=drained, closed=going)
+    fitting = ClusterCapacity(cluster, without=drained, closed=going)
     pods = [(name, pod) for name in drained for pod in cluster.pods.get(name, ()) if not pod.finished]
     moving = [pod for _, pod in pods if _goes(pod) and pod.reschedulable]
     placed = place_all(fitting, moving)
@@ -181,27 +181,29 @@ def _drained(
     nowhere: Mapping[str, int],
 ) -> DrainedPod:
     if pod.owner is Owner.NODE:
-        return DrainedPod(pod.key, node, Fate.STAYS, why="a mirror pod: it ends with the node")
+        return DrainedPod(pod.key, node, DrainOutcome.STAYS, why="a mirror pod: it ends with the node")
     if pod.shape.tolerates(DISRUPTED):
         said = _DAEMON if pod.owner is Owner.DAEMON_SET else f"tolerates {DISRUPTED.key}: it ends with the node"
-        return DrainedPod(pod.key, node, Fate.STAYS, onto, said, nowhere=nowhere)
+        return DrainedPod(pod.key, node, DrainOutcome.STAYS, onto, said, nowhere=nowhere)
     if pod.terminating_since is not None:
-        return DrainedPod(pod.key, node, Fate.ENDS, onto, "is being deleted", nowhere=nowhere)
+        return DrainedPod(pod.key, node, DrainOutcome.ENDS, onto, "is being deleted", nowhere=nowhere)
     forced = None if bound is None else max(timedelta(), bound - pod.grace)
     if pod.held.is_protected(now):
         end = pod.held.protected_until
         said = f"has the annotation {DO_NOT_DISRUPT}" + (f" until {format_time(end)}" if end is not None else "")
-        return DrainedPod(pod.key, node, Fate.HELD, onto, said, BlockReason.DO_NOT_DISRUPT, end, forced, nowhere)
+        return DrainedPod(
+            pod.key, node, DrainOutcome.HELD, onto, said, BlockReason.DO_NOT_DISRUPT, end, forced, nowhere
+        )
     if (refusal := book.refusal(pod)) is not None:
         reason, message = refusal
         said = message.removesuffix(f": pod {pod.key}")
-        return DrainedPod(pod.key, node, Fate.HELD, onto, said, reason, None, forced, nowhere)
+        return DrainedPod(pod.key, node, DrainOutcome.HELD, onto, said, reason, None, forced, nowhere)
     if pod.owner is Owner.DAEMON_SET:
-        return DrainedPod(pod.key, node, Fate.STAYS, why=_DAEMON)
-    return DrainedPod(pod.key, node, Fate.GOES, onto, nowhere=nowhere)
+        return DrainedPod(pod.key, node, DrainOutcome.STAYS, why=_DAEMON)
+    return DrainedPod(pod.key, node, DrainOutcome.GOES, onto, nowhere=nowhere)
 
 
-def _guards(cluster: Cluster, book: GuardBook, pods: list[Pod]) -> Iterator[GuardedPods]:
+def _guards(cluster: ClusterSnapshot, book: GuardBook, pods: list[Pod]) -> Iterator[GuardedPods]:
     around: dict[str, list[str]] = {}
     for pod in pods:
         if _is_evicted(pod) and (is_healthy(pod) or book.refusal(pod) is not None):

@@ -13,7 +13,7 @@ from typing import Final
 
 from scorer.node_budgets.blockers import PodGuard
 from scorer.node_disruption.cluster.pod import Owner, Pod
-from scorer.node_disruption.drain.eviction import DISRUPTED, GuardBook, Hold, hold_of
+from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, GuardBook, hold_of
 
 SHORTEST: Final = timedelta(seconds=5)
 """How long a drain takes at least."""
@@ -50,7 +50,7 @@ class DrainStep:
 
     evict: tuple[Pod, ...] = ()
     delete: tuple[Deletion, ...] = ()
-    holds: tuple[Hold, ...] = ()
+    holds: tuple[DrainBlocker, ...] = ()
     left: int = 0
     is_over: bool = False
     next_at: datetime | None = None

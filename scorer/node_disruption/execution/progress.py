@@ -28,7 +28,7 @@ class Next(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CommandStep:
     """What is next for a command.
 
     Args:
@@ -56,7 +56,7 @@ def next_step(
     replacements: Mapping[str, bool],
     commands: int,
     now: datetime,
-) -> Step:
+) -> CommandStep:
     """Say what is next for a command.
 
     Args:
@@ -69,16 +69,18 @@ def next_step(
         now: The instant.
     """
     if going or not order.replacements:
-        return Step(Next.DRAIN)
+        return CommandStep(Next.DRAIN)
     if left_out := sorted(set(there) - set(marked)):
-        return Step(Next.UNDO, f"not every node could be marked: {', '.join(left_out)}")
+        return CommandStep(Next.UNDO, f"not every node could be marked: {', '.join(left_out)}")
     if gone := [name for name in order.replacements if name not in replacements]:
-        return Step(Next.UNDO, f"the replacement is not there, or not any more: {', '.join(gone)}")
+        return CommandStep(Next.UNDO, f"the replacement is not there, or not any more: {', '.join(gone)}")
     until = order.since + patience(commands)
     waiting = [name for name in order.replacements if not replacements[name]]
     if not waiting:
-        return Step(Next.DRAIN)
+        return CommandStep(Next.DRAIN)
     if now >= until:
         minutes = int((until - order.since).total_seconds() // 60)
-        return Step(Next.UNDO, f"the replacement is not initialized after {minutes} minutes: {', '.join(waiting)}")
-    return Step(Next.WAIT, f"waits until the replacement is initialized: {', '.join(waiting)}", until)
+        return CommandStep(
+            Next.UNDO, f"the replacement is not initialized after {minutes} minutes: {', '.join(waiting)}"
+        )
+    return CommandStep(Next.WAIT, f"waits until the replacement is initialized: {', '.join(waiting)}", until)

@@ -19,12 +19,11 @@ from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.budgets import allowance
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_disruption.candidates.refusals import EXPIRED, Cause, Held
-from scorer.node_disruption.candidates.refusals import Event as HeldEvent
+from scorer.node_disruption.candidates.refusals import EXPIRED, DisruptionBlockReason, DisruptionEventReason, Held
 from scorer.node_disruption.cluster.pod import Pod
-from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.methods.command import Command
-from scorer.node_disruption.methods.planner import Decision
+from scorer.node_disruption.methods.planner import DisruptionDecision
 
 DISRUPTION: Final = "Disruption"
 """Type of the condition on a NodePool, after our prefix."""
@@ -33,7 +32,14 @@ SELDOM: Final = timedelta(minutes=15)
 SHUT_EVERY: Final = timedelta(minutes=1)
 """How long the same is not told of one object again: usually; of a node that stays put; of a pool that is shut."""
 
-_QUIET: Final = frozenset((Cause.NO_CATALOG, Cause.NOT_YET, Cause.NOT_REACHED, Cause.BUDGET))
+_QUIET: Final = frozenset(
+    (
+        DisruptionBlockReason.NO_CATALOG,
+        DisruptionBlockReason.NOT_YET,
+        DisruptionBlockReason.NOT_REACHED,
+        DisruptionBlockReason.BUDGET,
+    )
+)
 """What holds for whole pools, or ends by itself after a while, is told by condition and metrics alone."""
 _NAMED: Final = 5
 
@@ -73,7 +79,7 @@ class ToldReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NodePoolCondition:
     """What the condition of a pool says.
 
     Args:
@@ -127,12 +133,16 @@ class Circumstance:
     under_way: Mapping[str, str] | None = None
 
 
-def standings(decision: Decision, cluster: Cluster, given: Circumstance) -> dict[str, Standing]:
+def standings(
+    decision: DisruptionDecision, cluster: ClusterSnapshot, given: Circumstance
+) -> dict[str, NodePoolCondition]:
     """Return what the condition of every pool says, by its name."""
     return {name: _standing(name, decision, cluster, given) for name in cluster.pools}
 
 
-def notes(decision: Decision, cluster: Cluster, views: Mapping[str, PoolView], *, acting: bool) -> Iterator[Note]:
+def notes(
+    decision: DisruptionDecision, cluster: ClusterSnapshot, views: Mapping[str, PoolView], *, acting: bool
+) -> Iterator[Note]:
     """Yield the Events of a pass.
 
     Args:
@@ -168,7 +178,9 @@ def describe(command: Command) -> str:
     return f"{what}, which saves {command.savings:.4g} per hour" if command.savings > 0 else what
 
 
-def _standing(name: str, decision: Decision, cluster: Cluster, given: Circumstance) -> Standing:
+def _standing(
+    name: str, decision: DisruptionDecision, cluster: ClusterSnapshot, given: Circumstance
+) -> NodePoolCondition:
     of_pool = {node for node, each in cluster.nodes.items() if each.pool == name}
     told = [_part(command, of_pool) for command in decision.commands if of_pool.intersection(command.nodes)]
     if leaving := sorted(of_pool.intersection(decision.expired)):
@@ -179,17 +191,17 @@ def _standing(name: str, decision: Decision, cluster: Cluster, given: Circumstan
     tail += f"; {given.trouble}" if given.trouble else ""
     if going:
         listed = "; ".join(f"{reason}: {_listed(nodes)}" for reason, nodes in _by_reason(going).items())
-        return Standing(TRUE, StandingReason.DISRUPTING, f"being disrupted: {listed}{tail}")
+        return NodePoolCondition(TRUE, StandingReason.DISRUPTING, f"being disrupted: {listed}{tail}")
     if given.why_not:
         advice = "; ".join(told) or "nothing is to be done"
-        return Standing(FALSE, StandingReason.NOT_ACTING, f"{given.why_not}; it only advises: {advice}{tail}")
+        return NodePoolCondition(FALSE, StandingReason.NOT_ACTING, f"{given.why_not}; it only advises: {advice}{tail}")
     if told:
-        return Standing(
+        return NodePoolCondition(
             TRUE, StandingReason.DISRUPTING if given.acting else StandingReason.ADVISED, "; ".join(told) + tail
         )
     if held:
-        return Standing(FALSE, StandingReason.HELD, tail.removeprefix("; "))
-    return Standing(FALSE, StandingReason.NOTHING_TO_DO, f"no node would go{tail}")
+        return NodePoolCondition(FALSE, StandingReason.HELD, tail.removeprefix("; "))
+    return NodePoolCondition(FALSE, StandingReason.NOTHING_TO_DO, f"no node would go{tail}")
 
 
 def _part(command: Command, of_pool: set[str]) -> str:
@@ -209,14 +221,14 @@ def _counted(held: Iterable[Held]) -> str:
     """Count the nodes that each cause keeps, and say until when budgets do."""
     known = tuple(held)
     found = Counter(reason for reason, _ in {(each.reason, each.node) for each in known})
-    ends = [each.until for each in known if each.reason == Cause.BUDGET and each.until is not None]
-    until = {str(Cause.BUDGET): f" (the first until {format_time(min(ends))})"} if ends else {}
+    ends = [each.until for each in known if each.reason == DisruptionBlockReason.BUDGET and each.until is not None]
+    until = {str(DisruptionBlockReason.BUDGET): f" (the first until {format_time(min(ends))})"} if ends else {}
     listed = ", ".join(f"{reason} {number}{until.get(reason, '')}" for reason, number in sorted(found.items()))
     return f"nodes that stay by what keeps them: {listed}"
 
 
 def _note_of(held: Held) -> Note:
-    quiet = SELDOM if held.event is HeldEvent.UNCONSOLIDATABLE else USUAL
+    quiet = SELDOM if held.event is DisruptionEventReason.UNCONSOLIDATABLE else USUAL
     return Note("Node", held.node, held.event, f"{held.wanted}: {held.message}", quiet=quiet)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from scorer.api.node_pool import CAPACITY_TYPE
 from scorer.node_disruption.cluster.requirements import ZONE, Allowed, is_of_provider, merged
-from scorer.node_disruption.cluster.snapshot import Cluster, Pool
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot, NodePoolState
 
 _MOST_NAMED = 5
 
@@ -99,7 +99,7 @@ class InstanceType:
 
 
 @dataclass(frozen=True)
-class Catalog:
+class InstanceTypeCatalog:
     """The instance types that can be had."""
 
     types: tuple[InstanceType, ...] = ()
@@ -122,7 +122,7 @@ class Catalog:
         return self._prices.get((instance_type, zone, capacity_type))
 
 
-def unlabelled(catalog: Catalog, pools: Iterable[Pool]) -> Iterator[str]:
+def unlabelled(catalog: InstanceTypeCatalog, pools: Iterable[NodePoolState]) -> Iterator[str]:
     """Yield, for people, which labels of a provider pools ask for that no type of a table has: nobody checks those."""
     known = {key for each in catalog.types for key in each.labels}
     for pool in pools:
@@ -131,7 +131,7 @@ def unlabelled(catalog: Catalog, pools: Iterable[Pool]) -> Iterator[str]:
             yield f"NodePool {pool.name} asks for label {key}, which no type in the table has: all types count as fine"
 
 
-def missing(catalog: Catalog, cluster: Cluster) -> Mapping[tuple[str, str, str], int]:
+def missing(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> Mapping[tuple[str, str, str], int]:
     """Return how many nodes of pools are of what a table lacks, by type, zone and capacity type; sorted."""
     found = Counter(
         (node.instance_type, node.zone, node.capacity_type)
@@ -142,7 +142,7 @@ def missing(catalog: Catalog, cluster: Cluster) -> Mapping[tuple[str, str, str],
     return dict(sorted(found.items()))
 
 
-def lacking(catalog: Catalog, cluster: Cluster) -> str:
+def lacking(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> str:
     """Return what a table lacks of the nodes of pools, for people; empty: nothing."""
     found = missing(catalog, cluster)
     if not found:

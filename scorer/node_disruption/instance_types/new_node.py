@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, NODE_POOL_LABEL
-from scorer.node_disruption.cluster.constraints import HELD_EFFECTS, NODE_NAME, NodeTerm, Shape, Taint
+from scorer.node_disruption.cluster.constraints import HELD_EFFECTS, NODE_NAME, NodeTerm, ParsedTaint, PodShape
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.requirements import (
     ALIASES,
@@ -27,7 +27,7 @@ from scorer.node_disruption.cluster.requirements import (
     one_of,
 )
 from scorer.node_disruption.cluster.resources import total
-from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode, Pool
+from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState
 from scorer.node_disruption.instance_types.catalog import InstanceType
 
 _NODES = "nodes"
@@ -55,7 +55,7 @@ class NewNode:
     types: tuple[InstanceType, ...]
     requirements: Mapping[str, Allowed] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[ParsedTaint, ...] = ()
     daemons: Mapping[str, int] = field(default_factory=dict)
     taken: Mapping[str, int] = field(default_factory=dict)
     min_values: Mapping[str, int] = field(default_factory=dict)
@@ -104,7 +104,9 @@ class NewNode:
             yield dict(choice)
 
 
-def templates(cluster: Cluster, types: Iterable[InstanceType], without: Collection[str] = ()) -> tuple[NewNode, ...]:
+def templates(
+    cluster: ClusterSnapshot, types: Iterable[InstanceType], without: Collection[str] = ()
+) -> tuple[NewNode, ...]:
     """Return what pools could make, in the order in which pools are asked: by weight, then by name, both descending.
 
     Static pools, pools that are being deleted or are not ready, and those whose limits are reached make none. See also
@@ -121,14 +123,14 @@ def templates(cluster: Cluster, types: Iterable[InstanceType], without: Collecti
     return tuple(node for node in found if node is not None)
 
 
-def beyond_limits(cluster: Cluster) -> frozenset[str]:
+def beyond_limits(cluster: ClusterSnapshot) -> frozenset[str]:
     """Return the names of the pools whose nodes, those that go included, have more than a limit: they make none now."""
     nodes = cluster.nodes.values()
     limited = (pool for pool in cluster.pools.values() if pool.limits)
     return frozenset(pool.name for pool in limited if any(left < 0 for left in _room(pool, nodes, ()).values()))
 
 
-def wishes(shape: Shape) -> Iterator[dict[str, Allowed]]:
+def wishes(shape: PodShape) -> Iterator[dict[str, Allowed]]:
     """Yield what a pod asks of the labels of a new node: one of these must be met."""
     selector = [(key, one_of(value)) for key, value in shape.node_selector]
     groups = [*shape.volume_terms] if shape.node_terms is None else [shape.node_terms, *shape.volume_terms]
@@ -186,13 +188,13 @@ def room_after(node: NewNode, room: Mapping[str, int]) -> dict[str, int]:
     return {key: left - (1 if key == _NODES else most[key]) for key, left in room.items()}
 
 
-def _makes_nodes(pool: Pool) -> bool:
+def _makes_nodes(pool: NodePoolState) -> bool:
     not_ready = any(each.type == "Ready" and each.status == "False" for each in pool.model.status.conditions)
     return pool.replicas is None and not pool.deleting and not not_ready
 
 
 def _template(
-    pool: Pool, cluster: Cluster, types: tuple[InstanceType, ...], without: Collection[str]
+    pool: NodePoolState, cluster: ClusterSnapshot, types: tuple[InstanceType, ...], without: Collection[str]
 ) -> NewNode | None:
     template = pool.model.spec.template
     requirements = both(merged(template.spec.requirements), labelled(template.metadata.labels))
@@ -202,7 +204,7 @@ def _template(
         types=tuple(each for each in types if can_be(each, requirements)),
         requirements=requirements,
         labels=template.metadata.labels,
-        taints=tuple(Taint(each.key, each.effect, each.value or "") for each in template.spec.taints),
+        taints=tuple(ParsedTaint(each.key, each.effect, each.value or "") for each in template.spec.taints),
         min_values=_min_values(pool),
         room=_room(pool, cluster.nodes.values(), without),
     )
@@ -215,7 +217,7 @@ def _may_run(pod: Pod, requirements: Mapping[str, Allowed]) -> bool:
     return any(compatible(wish, requirements) for wish in wishes(pod.shape))
 
 
-def _min_values(pool: Pool) -> dict[str, int]:
+def _min_values(pool: NodePoolState) -> dict[str, int]:
     found: dict[str, int] = {}
     for each in pool.model.spec.template.spec.requirements:
         if each.min_values is not None:
@@ -223,7 +225,7 @@ def _min_values(pool: Pool) -> dict[str, int]:
     return found
 
 
-def _room(pool: Pool, nodes: Iterable[ClusterNode], without: Collection[str]) -> dict[str, int]:
+def _room(pool: NodePoolState, nodes: Iterable[ClusterNode], without: Collection[str]) -> dict[str, int]:
     """Return what the limits of a pool leave."""
     if not pool.limits:
         return {}

@@ -35,7 +35,7 @@ MOST_MISTAKES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class TableMistake:
     """A mistake in a table."""
 
     field: FieldPath
@@ -48,7 +48,7 @@ class Mistake:
 class InvalidInstanceTypesError(ValueError):
     """A table of instance types has mistakes."""
 
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+    def __init__(self, mistakes: Sequence[TableMistake]) -> None:
         self.mistakes = tuple(mistakes)
         more = len(mistakes) - MOST_MISTAKES
         told = [*map(str, mistakes[:MOST_MISTAKES]), *([f"and {more} more mistakes"] if more > 0 else ())]
@@ -71,7 +71,7 @@ def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[Ins
     if isinstance(document, dict):
         document, at = document.get(_TABLE), at / _TABLE
     if not isinstance(document, list):
-        raise InvalidInstanceTypesError([Mistake(at, f"{quote(document)} is not a list of instance types")])
+        raise InvalidInstanceTypesError([TableMistake(at, f"{quote(document)} is not a list of instance types")])
     reading = _Reading()
     for index, row in enumerate(document):
         reading.add(row, at / index)
@@ -91,13 +91,13 @@ def read_price_list(text: str) -> list[JsonObject]:
     try:
         rows = list(_cells(text))
     except csv.Error as error:
-        raise InvalidInstanceTypesError([Mistake(FieldPath(), f"not CSV: {error}")]) from error
+        raise InvalidInstanceTypesError([TableMistake(FieldPath(), f"not CSV: {error}")]) from error
     if not rows:
         return []
     (first, columns), *rows = rows
-    mistakes = [Mistake(FieldPath(), f"line {first}: {said}") for said in _column_mistakes(columns)]
+    mistakes = [TableMistake(FieldPath(), f"line {first}: {said}") for said in _column_mistakes(columns)]
     mistakes = mistakes or [
-        Mistake(FieldPath(), f"line {line}: {len(row)} cells, but there are {len(columns)} columns")
+        TableMistake(FieldPath(), f"line {line}: {len(row)} cells, but there are {len(columns)} columns")
         for line, row in rows
         if len(row) > len(columns)
     ]
@@ -137,7 +137,7 @@ class _Reading:
     """Rows that have been read, and their mistakes."""
 
     def __init__(self) -> None:
-        self.mistakes: list[Mistake] = []
+        self.mistakes: list[TableMistake] = []
         self._types: dict[str, InstanceType] = {}
         self._offerings: dict[str, dict[tuple[str, str], Offering]] = {}
         self._whole: set[str] = set()
@@ -263,4 +263,4 @@ class _Reading:
             self._wrong(at / key, "is not a field of instance types")
 
     def _wrong(self, at: FieldPath, message: str) -> None:
-        self.mistakes.append(Mistake(at, message))
+        self.mistakes.append(TableMistake(at, message))

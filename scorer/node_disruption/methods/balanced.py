@@ -9,8 +9,8 @@ from typing import Final
 
 from scorer.api.node_pool import ConsolidationPolicy
 from scorer.node_disruption.candidates.candidate import Candidate
-from scorer.node_disruption.candidates.refusals import Cause, Refusal
-from scorer.node_disruption.methods.command import Command, Score
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Refusal
+from scorer.node_disruption.methods.command import Command, DisruptionScore
 from scorer.node_disruption.methods.consolidation import price_of
 
 LEAST_SCORE: Final = 0.5
@@ -55,7 +55,9 @@ def approved(command: Command, candidates: Sequence[Candidate], totals: Mapping[
     return replace(command, scores=scores)
 
 
-def move_scores(savings: float, candidates: Sequence[Candidate], totals: Mapping[str, Totals]) -> dict[str, Score]:
+def move_scores(
+    savings: float, candidates: Sequence[Candidate], totals: Mapping[str, Totals]
+) -> dict[str, DisruptionScore]:
     """Return the score of a move for each balanced pool whose nodes go, by name; savings are shared out by price.
 
     Args:
@@ -63,7 +65,7 @@ def move_scores(savings: float, candidates: Sequence[Candidate], totals: Mapping
         candidates: That go.
         totals: Of the pools.
     """
-    price, found = price_of(candidates), dict[str, Score]()
+    price, found = price_of(candidates), dict[str, DisruptionScore]()
     for pool in sorted({each.node.pool for each in candidates if _is_balanced(each)}):
         own = [each for each in candidates if each.node.pool == pool]
         share = 1.0 if len(own) == len(candidates) or price <= 0 else price_of(own) / price
@@ -71,15 +73,15 @@ def move_scores(savings: float, candidates: Sequence[Candidate], totals: Mapping
     return found
 
 
-def _score(savings: float, disruption: float, totals: Totals) -> Score:
-    return Score(savings, disruption, totals.cost, totals.disruption)
+def _score(savings: float, disruption: float, totals: Totals) -> DisruptionScore:
+    return DisruptionScore(savings, disruption, totals.cost, totals.disruption)
 
 
-def _too_low(pool: str, score: Score) -> Refusal:
+def _too_low(pool: str, score: DisruptionScore) -> Refusal:
     saved = f"it would save {score.savings:g} of {score.pool_cost:g} per hour"
     disturbed = f"at a reschedule cost of {score.disruption:g} of {score.pool_disruption:g}"
     message = f"NodePool {pool} is Balanced: {saved} {disturbed}, a score of {score.value:.3g} below {LEAST_SCORE:g}"
-    return Refusal(Cause.SCORE, message)
+    return Refusal(DisruptionBlockReason.SCORE, message)
 
 
 def _is_balanced(candidate: Candidate) -> bool:

@@ -45,7 +45,7 @@ class Decided(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class DisruptionScore:
     """How much of the cost of a pool a move saves, against how much of the pool it disturbs.
 
     Args:
@@ -90,7 +90,7 @@ class Command:
     savings: float = 0.0
     moves: Mapping[str, str] = field(default_factory=dict)
     validate_after: timedelta = timedelta()
-    scores: Mapping[str, Score] = field(default_factory=dict)
+    scores: Mapping[str, DisruptionScore] = field(default_factory=dict)
 
     @property
     def decided(self) -> Decided:
@@ -99,7 +99,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MethodOutcome:
     """What one method found.
 
     Args:

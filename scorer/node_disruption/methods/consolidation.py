@@ -12,7 +12,7 @@ from typing import Final
 
 from scorer.api.node_pool import CAPACITY_TYPE
 from scorer.node_disruption.candidates.candidate import Candidate
-from scorer.node_disruption.candidates.refusals import Cause, Refusal
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Refusal
 from scorer.node_disruption.cluster.requirements import Allowed, both, one_of
 from scorer.node_disruption.instance_types.catalog import ON_DEMAND, SPOT, InstanceType
 from scorer.node_disruption.instance_types.new_node import NewNode, values_of
@@ -39,13 +39,16 @@ def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method)
         message = (
             f"{relocation.pods} pods fit on no other node, and no type with room for them costs less than {price:g}"
         )
-        return Refusal(Cause.NOT_CHEAPER, f"{message} per hour")
+        return Refusal(DisruptionBlockReason.NOT_CHEAPER, f"{message} per hour")
     if relocation.left:
         return why_left(relocation)
     if not relocation.new_nodes:
         return command_of(method, candidates, relocation)
     if len(relocation.new_nodes) > 1:
-        return Refusal(Cause.SEVERAL_NODES, f"it cannot be removed without creating {len(relocation.new_nodes)} nodes")
+        return Refusal(
+            DisruptionBlockReason.SEVERAL_NODES,
+            f"it cannot be removed without creating {len(relocation.new_nodes)} nodes",
+        )
     cheaper = _replacement(survey, candidates, relocation.new_nodes[0])
     if isinstance(cheaper, Refusal):
         return cheaper
@@ -93,9 +96,11 @@ def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
     """Return a new node with those of its types that are certain to cost less than *price*."""
     types = tuple(each for each in node.types if each.worst_launch_price(node.requirements) < price)
     if not types:
-        return Refusal(Cause.NOT_CHEAPER, f"no replacement costs less than {price:g} per hour")
+        return Refusal(DisruptionBlockReason.NOT_CHEAPER, f"no replacement costs less than {price:g} per hour")
     if why_not := _too_few_values(types, node):
-        return Refusal(Cause.MIN_VALUES, f"of the types that cost less than {price:g} per hour, {why_not}")
+        return Refusal(
+            DisruptionBlockReason.MIN_VALUES, f"of the types that cost less than {price:g} per hour, {why_not}"
+        )
     return replace(node, types=types)
 
 
@@ -104,14 +109,14 @@ def why_left(relocation: Relocation) -> Refusal:
     left = relocation.left
     named = "; ".join(f"{key}: {left[key]}" for key in islice(left, _NAMED))
     more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return Refusal(Cause.PODS_DO_NOT_FIT, f"not all pods would find a place: {named}{more}")
+    return Refusal(DisruptionBlockReason.PODS_DO_NOT_FIT, f"not all pods would find a place: {named}{more}")
 
 
 def _replacement(survey: Survey, candidates: Sequence[Candidate], node: NewNode) -> NewNode | Refusal:
     node = by_price(node)
     node = replace(node, types=node.types[:MOST_TYPES])
     if why_not := _too_few_values(node.types, node):
-        return Refusal(Cause.MIN_VALUES, f"of the {MOST_TYPES} cheapest types, {why_not}")
+        return Refusal(DisruptionBlockReason.MIN_VALUES, f"of the {MOST_TYPES} cheapest types, {why_not}")
     price = price_of(candidates)
     may_be_spot = _may_be(node, SPOT)
     if may_be_spot and all(each.node.capacity_type == SPOT for each in candidates):
@@ -124,13 +129,16 @@ def _replacement(survey: Survey, candidates: Sequence[Candidate], node: NewNode)
 
 def _spot_for_spot(survey: Survey, candidates: Sequence[Candidate], node: NewNode, price: float) -> NewNode | Refusal:
     if not survey.settings.spot_to_spot:
-        return Refusal(Cause.SPOT_TO_SPOT, "spot-to-spot consolidation is off: a spot node is not replaced by another")
+        return Refusal(
+            DisruptionBlockReason.SPOT_TO_SPOT,
+            "spot-to-spot consolidation is off: a spot node is not replaced by another",
+        )
     cheaper = cheaper_than(_pinned_to_spot(node), price)
     if isinstance(cheaper, Refusal) or len(candidates) > 1:
         return cheaper
     if len(cheaper.types) < SPOT_TYPES:
         message = f"spot-to-spot consolidation needs {SPOT_TYPES} cheaper types, there are {len(cheaper.types)}"
-        return Refusal(Cause.FEW_SPOT_TYPES, message)
+        return Refusal(DisruptionBlockReason.FEW_SPOT_TYPES, message)
     return replace(cheaper, types=cheaper.types[: max(SPOT_TYPES, _needed(cheaper))])
 
 

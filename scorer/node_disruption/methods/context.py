@@ -14,10 +14,10 @@ from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.candidates.budgets import Allowances
 from scorer.node_disruption.candidates.candidate import Candidate, Circumstances, candidates, not_consolidatable
-from scorer.node_disruption.candidates.refusals import Cause, Held, Refusal
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
 from scorer.node_disruption.candidates.reuse import recalled
-from scorer.node_disruption.cluster.snapshot import Cluster
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.scheduling.relocation import Relocations
 
 _GONE: Final = frozenset((BlockReason.NO_CLAIM, BlockReason.REBOOTING, BlockReason.DELETING))
@@ -25,7 +25,7 @@ _GONE: Final = frozenset((BlockReason.NO_CLAIM, BlockReason.REBOOTING, BlockReas
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PlannerOptions:
     """What an operator chooses for all pools.
 
     Args:
@@ -59,19 +59,19 @@ class Survey:
     """
 
     given: Circumstances
-    settings: Settings
+    settings: PlannerOptions
     nodes: Mapping[str, Candidate]
     allowances: Allowances
     relocations: Relocations
     unseen: frozenset[str] = frozenset()
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterSnapshot:
         """The cluster."""
         return self.given.cluster
 
     @property
-    def catalog(self) -> Catalog | None:
+    def catalog(self) -> InstanceTypeCatalog | None:
         """Instance types and prices; None: not available."""
         return self.given.catalog
 
@@ -101,32 +101,33 @@ class Survey:
         node, pool = candidate.node, candidate.pool
         assert pool is not None
         if pool.replicas is not None:
-            return Refusal(Cause.DISABLED, f"NodePool {pool.name} is static")
+            return Refusal(DisruptionBlockReason.DISABLED, f"NodePool {pool.name} is static")
         if candidate.is_empty:
-            return self.not_empty(candidate) or Refusal(Cause.DISABLED, "the node is empty")
+            return self.not_empty(candidate) or Refusal(DisruptionBlockReason.DISABLED, "the node is empty")
         if self.catalog is None:
-            return Refusal(Cause.NO_CATALOG, "no instance types and prices are known")
+            return Refusal(DisruptionBlockReason.NO_CATALOG, "no instance types and prices are known")
         if candidate.instance_type is None:
-            return Refusal(Cause.TYPE_UNKNOWN, f'instance type "{node.instance_type}" is not known')
+            return Refusal(DisruptionBlockReason.TYPE_UNKNOWN, f'instance type "{node.instance_type}" is not known')
         if not node.capacity_type:
-            return Refusal(Cause.NO_CAPACITY_TYPE, "the node has no label karpenter.sh/capacity-type")
+            return Refusal(DisruptionBlockReason.NO_CAPACITY_TYPE, "the node has no label karpenter.sh/capacity-type")
         if not node.zone:
-            return Refusal(Cause.NO_ZONE, "the node has no label topology.kubernetes.io/zone")
+            return Refusal(DisruptionBlockReason.NO_ZONE, "the node has no label topology.kubernetes.io/zone")
         why_not = not_consolidatable(node, pool, self.now)
-        if why_not is not None and why_not.cause == Cause.DISABLED:
+        if why_not is not None and why_not.cause == DisruptionBlockReason.DISABLED:
             return why_not
         if pool.model.spec.disruption.consolidation_policy is ConsolidationPolicy.WHEN_EMPTY:
             return Refusal(
-                Cause.ONLY_WHEN_EMPTY, f"NodePool {pool.name} has policy WhenEmpty, and the node is not empty"
+                DisruptionBlockReason.ONLY_WHEN_EMPTY,
+                f"NodePool {pool.name} has policy WhenEmpty, and the node is not empty",
             )
         return why_not
 
 
 def survey(
-    cluster: Cluster,
-    catalog: Catalog | None,
+    cluster: ClusterSnapshot,
+    catalog: InstanceTypeCatalog | None,
     now: datetime,
-    settings: Settings,
+    settings: PlannerOptions,
     views: Mapping[str, PoolView],
     *,
     leaving: Collection[str] = (),
@@ -161,7 +162,7 @@ def survey(
     return Survey(given, settings, found, Allowances(views, now), relocations, frozenset(unseen))
 
 
-def pool_views(cluster: Cluster, settings: Settings) -> dict[str, PoolView]:
+def pool_views(cluster: ClusterSnapshot, settings: PlannerOptions) -> dict[str, PoolView]:
     """Return the pools of a cluster as budgets see them, without anything that is reserved."""
     nodes: dict[str, dict[str, PoolNode]] = {name: {} for name in cluster.pools}
     for name, node in cluster.nodes.items():
@@ -190,5 +191,5 @@ def stays(candidate: Candidate, wanted: str, refusal: Refusal | None, blockers: 
     return [*found, Held.of(candidate.name, wanted, refusal)] if refusal else found
 
 
-def _of_pool(names: Iterable[str], cluster: Cluster, pool: str) -> frozenset[str]:
+def _of_pool(names: Iterable[str], cluster: ClusterSnapshot, pool: str) -> frozenset[str]:
     return frozenset(name for name in names if cluster.nodes[name].pool == pool)

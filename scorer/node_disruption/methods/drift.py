@@ -19,8 +19,8 @@ from typing import Final
 from scorer.api.node_pool import CAPACITY_TYPE, NODE_POOL_LABEL, DisruptionReason, Requirement
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.candidate import Candidate
-from scorer.node_disruption.candidates.refusals import Cause, Held, Refusal
-from scorer.node_disruption.cluster.constraints import Taint
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
+from scorer.node_disruption.cluster.constraints import ParsedTaint
 from scorer.node_disruption.cluster.requirements import (
     INSTANCE_TYPE,
     ZONE,
@@ -32,10 +32,10 @@ from scorer.node_disruption.cluster.requirements import (
     present_labels,
     quote,
 )
-from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Claim, Pool
-from scorer.node_disruption.instance_types.catalog import ON_DEMAND, RESERVED, Catalog, InstanceType
+from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Claim, NodePoolState
+from scorer.node_disruption.instance_types.catalog import ON_DEMAND, RESERVED, InstanceType, InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import NewNode
-from scorer.node_disruption.methods.command import Command, Method, Outcome
+from scorer.node_disruption.methods.command import Command, Method, MethodOutcome
 from scorer.node_disruption.methods.consolidation import command_of, why_left
 from scorer.node_disruption.methods.context import Survey, stays
 from scorer.node_disruption.scheduling.relocation import Relocation
@@ -65,7 +65,9 @@ class Drifted:
     since: datetime | None = None
 
 
-def found_drift(claim: Claim, pool: Pool, catalog: Catalog | None, now: datetime) -> Drifted | None:
+def found_drift(
+    claim: Claim, pool: NodePoolState, catalog: InstanceTypeCatalog | None, now: datetime
+) -> Drifted | None:
     """Return why a claim has drifted from its pool; None when it has not. The first of the checks counts."""
     if claim.conditions.get("Launched", "True") != "True":
         return None
@@ -88,7 +90,7 @@ def drifts(survey: Survey) -> dict[str, Drifted]:
     }
 
 
-def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> Outcome:
+def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
     """Replace the node that has drifted for the longest time and whose pods find a place; empty ones come first."""
     held, taking = list[Held](), survey.allowances.taking(_DRIFTED)
     for each in in_order(survey, drifted, static=False):
@@ -98,9 +100,9 @@ def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> Outcome:
         refusal = taking.take(each.node.pool)
         move = refusal or _move(survey, each)
         if isinstance(move, Command):
-            return Outcome((move,), tuple(held))
+            return MethodOutcome((move,), tuple(held))
         held.append(Held.of(each.name, _DRIFTED, move))
-    return Outcome((), tuple(held))
+    return MethodOutcome((), tuple(held))
 
 
 def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) -> list[Candidate]:
@@ -116,7 +118,7 @@ def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) ->
     return sorted(chosen, key=lambda each: (not each.is_empty, drifted[each.name].since or survey.now, each.name))
 
 
-def template_node(pool: Pool, catalog: Catalog | None, name: str) -> NewNode:
+def template_node(pool: NodePoolState, catalog: InstanceTypeCatalog | None, name: str) -> NewNode:
     """Return a new node that is what a pool asks for, whatever pods come to it."""
     template = pool.model.spec.template
     requirements = both(merged(template.spec.requirements), labelled(template.metadata.labels))
@@ -126,7 +128,7 @@ def template_node(pool: Pool, catalog: Catalog | None, name: str) -> NewNode:
         types=catalog.types if catalog else (),
         requirements=requirements,
         labels=template.metadata.labels,
-        taints=tuple(Taint(each.key, each.effect, each.value or "") for each in template.spec.taints),
+        taints=tuple(ParsedTaint(each.key, each.effect, each.value or "") for each in template.spec.taints),
         name=name,
     )
     return node.narrowed(requirements) or replace(node, types=())
@@ -138,7 +140,7 @@ def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:
     if relocation.left and survey.catalog is None:
         relocation = _on_one_like_it(relocation, candidate)
     if relocation.left:
-        return replace(why_left(relocation), cause=Cause.PODS_WITHOUT_PLACE)
+        return replace(why_left(relocation), cause=DisruptionBlockReason.PODS_WITHOUT_PLACE)
     return command_of(Method.DRIFT, [candidate], relocation, relocation.new_nodes)
 
 
@@ -151,7 +153,7 @@ def _on_one_like_it(relocation: Relocation, candidate: Candidate) -> Relocation:
     return Relocation(moves, (replace(node, pods=pods),), left)
 
 
-def _static_drift(claim: Claim, pool: Pool) -> Drifted | None:
+def _static_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
     """Compare the digests of the templates, where both are there and made in the same way."""
     own, version = claim.annotations.get(HASH, ""), claim.annotations.get(HASH_VERSION, "")
     if not (own and version and pool.hash and pool.hash_version) or version != pool.hash_version or own == pool.hash:
@@ -159,24 +161,24 @@ def _static_drift(claim: Claim, pool: Pool) -> Drifted | None:
     return Drifted(NODE_POOL_DRIFTED, f"the template of NodePool {pool.name} is another one now")
 
 
-def _requirements_drift(claim: Claim, pool: Pool) -> Drifted | None:
+def _requirements_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
     found = requirements_drift(pool.model.spec.template.spec.requirements, claim.labels)
     return None if found is None else Drifted(REQUIREMENTS_DRIFTED, str(found))
 
 
-def types_checked_at(claim: Claim, catalog: Catalog | None) -> datetime | None:
+def types_checked_at(claim: Claim, catalog: InstanceTypeCatalog | None) -> datetime | None:
     """Return when it will be found that the instance type of a claim is not offered; None: it is, or is not known."""
     if claim.created is None or _type_not_offered(claim, catalog) is None:
         return None
     return claim.created + TYPES_CHECKED_AFTER
 
 
-def _type_drift(claim: Claim, catalog: Catalog | None, now: datetime) -> Drifted | None:
+def _type_drift(claim: Claim, catalog: InstanceTypeCatalog | None, now: datetime) -> Drifted | None:
     is_young = claim.created is not None and now - claim.created < TYPES_CHECKED_AFTER
     return None if is_young else _type_not_offered(claim, catalog)
 
 
-def _type_not_offered(claim: Claim, catalog: Catalog | None) -> Drifted | None:
+def _type_not_offered(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifted | None:
     if catalog is None:
         return None
     labels = present_labels(claim.labels)
@@ -198,7 +200,7 @@ def _is_offered(kind: InstanceType, labels: Mapping[str, str]) -> bool:
     )
 
 
-def _provider_drift(claim: Claim, catalog: Catalog | None) -> Drifted | None:
+def _provider_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifted | None:
     """Return what the condition says, unless it is a finding that has just been made anew and is no longer true."""
     renewed = _OWN_REASONS if catalog is not None else (NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED)
     if claim.drifted_since is None or claim.drift_reason in renewed:

@@ -9,13 +9,13 @@ from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.candidate import Candidate, sorted_by_savings
 from scorer.node_disruption.candidates.refusals import Held
-from scorer.node_disruption.methods.command import VALIDATION_DELAY, Command, Method, Outcome
+from scorer.node_disruption.methods.command import VALIDATION_DELAY, Command, Method, MethodOutcome
 from scorer.node_disruption.methods.context import Survey, stays
 
 _EMPTY = DisruptionReason.EMPTY
 
 
-def plan_emptiness(survey: Survey) -> Outcome:
+def plan_emptiness(survey: Survey) -> MethodOutcome:
     """Delete every empty node that has been quiet for long enough, as many as budgets allow."""
     held = list[Held]()
     for each in _empty_ones(survey.nodes.values()):
@@ -27,7 +27,7 @@ def plan_emptiness(survey: Survey) -> Outcome:
             chosen.append(each)
         else:
             held.append(Held.of(each.name, _EMPTY, refusal))
-    return Outcome((_command(chosen),) if chosen else (), tuple(held))
+    return MethodOutcome((_command(chosen),) if chosen else (), tuple(held))
 
 
 def emptiable(survey: Survey) -> list[Candidate]:

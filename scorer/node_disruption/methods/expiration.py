@@ -8,7 +8,7 @@ from datetime import datetime
 
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.refusals import EXPIRED, Held
-from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.methods.context import Survey, stays
 
 
@@ -25,7 +25,7 @@ class Expiration:
     node: str
 
 
-def expirations(cluster: Cluster) -> tuple[Expiration, ...]:
+def expirations(cluster: ClusterSnapshot) -> tuple[Expiration, ...]:
     """Return when the nodes expire that have an age, those without that are being deleted already; the first first.
 
     Nodes of no pool stay: nobody knows what would come in their place.
@@ -48,7 +48,7 @@ def _in_order(each: Expiration) -> tuple[datetime, str]:
     return each.at, each.node
 
 
-def expired(cluster: Cluster, now: datetime) -> tuple[str, ...]:
+def expired(cluster: ClusterSnapshot, now: datetime) -> tuple[str, ...]:
     """Return the names of the nodes that have reached their age at *now*."""
     return tuple(each.node for each in expirations(cluster) if each.at <= now)
 

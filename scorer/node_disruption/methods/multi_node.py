@@ -19,7 +19,7 @@ from scorer.node_disruption.cluster.requirements import labelled
 from scorer.node_disruption.instance_types.catalog import InstanceType
 from scorer.node_disruption.instance_types.new_node import NewNode
 from scorer.node_disruption.methods.balanced import Totals, approved
-from scorer.node_disruption.methods.command import Command, Method, Outcome
+from scorer.node_disruption.methods.command import Command, Method, MethodOutcome
 from scorer.node_disruption.methods.consolidation import by_price, cheaper_than, consolidate, savings
 from scorer.node_disruption.methods.context import Survey
 
@@ -29,7 +29,7 @@ MOST_NODES: Final = 100
 _REASON = DisruptionReason.UNDERUTILIZED
 
 
-def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> Outcome:
+def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
     """Let as many nodes go together as possible, two at least.
 
     When none can, nodes that budgets hold back are not told: single-node consolidation looks at each of them again.
@@ -42,8 +42,8 @@ def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> Outcome:
         else:
             held.append(Held.of(each.name, _REASON, refusal))
     if command := _longest(survey, chosen, totals):
-        return Outcome((command,), tuple(held))
-    return Outcome(changes=tuple(sorted({each.until for each in held if each.until is not None})))
+        return MethodOutcome((command,), tuple(held))
+    return MethodOutcome(changes=tuple(sorted({each.until for each in held if each.until is not None})))
 
 
 def same_type_guard(node: NewNode, candidates: Sequence[Candidate]) -> NewNode | Refusal:

@@ -4,8 +4,8 @@ The methods are tried in order, and the first that finds something is all that h
 
 The reference remembers that nothing was to be done until something changes or five minutes pass. Here a pass can be
 handed what one before it decided. It takes over what is still true, and answers as it would without: as long as nothing
-changes, until `Decision.next_at`, that is the decision itself, unless the budgets say something else by then. So a node
-whose pods are no longer protected is found at once, where the reference finds it up to five minutes later.
+changes, until `DisruptionDecision.next_at`, that is the decision itself, unless the budgets say something else by then.
+So a node whose pods are no longer protected is found at once, where the reference finds it up to five minutes later.
 
 Source: nodepool-disruption.md 5.1, 7, 10 and 12; Karpenter v1.15.0 ``pkg/controllers/disruption/controller.go``.
 """
@@ -21,27 +21,27 @@ from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.candidates.candidate import Candidate, quiet_until
 from scorer.node_disruption.candidates.refusals import Held
-from scorer.node_disruption.cluster.snapshot import Cluster
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.methods.balanced import pool_totals
-from scorer.node_disruption.methods.command import Command, Outcome
-from scorer.node_disruption.methods.context import Settings, Survey, pool_views, stays, survey
+from scorer.node_disruption.methods.command import Command, MethodOutcome
+from scorer.node_disruption.methods.context import PlannerOptions, Survey, pool_views, stays, survey
 from scorer.node_disruption.methods.drift import Drifted, drifts, plan_drift, types_checked_at
 from scorer.node_disruption.methods.emptiness import emptiable, plan_emptiness
 from scorer.node_disruption.methods.expiration import Expiration, expirations, expired, plan_graceful_expiration
 from scorer.node_disruption.methods.multi_node import plan_multi_node
 from scorer.node_disruption.methods.single_node import plan_single_node
 from scorer.node_disruption.methods.static_drift import plan_static_drift
-from scorer.node_disruption.methods.validation import Failure, revalidated
+from scorer.node_disruption.methods.validation import ValidationFailure, revalidated
 
-__all__ = ["Decision", "Settings", "decide", "pool_views", "validate"]
+__all__ = ["DisruptionDecision", "PlannerOptions", "decide", "pool_views", "validate"]
 
 PASS: Final = timedelta(seconds=10)
 """How long after a pass that found nothing the next one begins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class DisruptionDecision:
     """What one pass found.
 
     Args:
@@ -79,15 +79,15 @@ class Decision:
 
 
 def decide(
-    cluster: Cluster,
-    catalog: Catalog | None,
+    cluster: ClusterSnapshot,
+    catalog: InstanceTypeCatalog | None,
     now: datetime,
-    settings: Settings = Settings(),  # noqa: B008 - it is frozen
+    settings: PlannerOptions = PlannerOptions(),  # noqa: B008 - it is frozen
     *,
     views: Mapping[str, PoolView] | None = None,
     unseen: Collection[str] = (),
-    before: Decision | None = None,
-) -> Decision:
+    before: DisruptionDecision | None = None,
+) -> DisruptionDecision:
     """Decide what is to be done with the nodes of a cluster.
 
     Args:
@@ -118,7 +118,7 @@ def decide(
     going = {name for command in commands for name in command.nodes}.union(leaving)
     told = tuple(each for each in _sorted(held) if each.node not in going)
     expiring = expirations(cluster)
-    return Decision(
+    return DisruptionDecision(
         now=now,
         commands=commands,
         expired=tuple(leaving),
@@ -136,14 +136,14 @@ def decide(
 
 def validate(
     command: Command,
-    cluster: Cluster,
-    catalog: Catalog | None,
+    cluster: ClusterSnapshot,
+    catalog: InstanceTypeCatalog | None,
     now: datetime,
-    settings: Settings = Settings(),  # noqa: B008 - it is frozen
+    settings: PlannerOptions = PlannerOptions(),  # noqa: B008 - it is frozen
     *,
     views: Mapping[str, PoolView] | None = None,
-    before: Decision | None = None,
-) -> Command | Failure:
+    before: DisruptionDecision | None = None,
+) -> Command | ValidationFailure:
     """Return what is left of *command* in the cluster as it is now, or why it does not hold any more.
 
     Args:
@@ -162,11 +162,11 @@ def validate(
 
 
 def _is_still_true(
-    before: Decision,
-    cluster: Cluster,
-    catalog: Catalog | None,
+    before: DisruptionDecision,
+    cluster: ClusterSnapshot,
+    catalog: InstanceTypeCatalog | None,
     now: datetime,
-    settings: Settings,
+    settings: PlannerOptions,
     views: Mapping[str, PoolView],
 ) -> bool:
     """Say whether a pass that found nothing to do would find the same again, with the same reasons.
@@ -187,7 +187,7 @@ def _is_still_true(
     )
 
 
-def _first(looked: Survey, drifted: Mapping[str, Drifted]) -> Outcome:
+def _first(looked: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
     """Try the methods in order until one finds something; what holds nodes is gathered from all that were tried."""
     held, changes, unseen = list[Held](), list[datetime](), looked.unseen
     for outcome in _outcomes(looked, drifted):
@@ -195,11 +195,11 @@ def _first(looked: Survey, drifted: Mapping[str, Drifted]) -> Outcome:
         changes += outcome.changes
         unseen = outcome.unseen
         if outcome.commands:
-            return Outcome(outcome.commands, tuple(held), unseen, tuple(changes))
-    return Outcome((), tuple(held), unseen, tuple(changes))
+            return MethodOutcome(outcome.commands, tuple(held), unseen, tuple(changes))
+    return MethodOutcome((), tuple(held), unseen, tuple(changes))
 
 
-def _outcomes(looked: Survey, drifted: Mapping[str, Drifted]) -> Iterator[Outcome]:
+def _outcomes(looked: Survey, drifted: Mapping[str, Drifted]) -> Iterator[MethodOutcome]:
     yield _keeping(looked, plan_emptiness(looked))
     yield _keeping(looked, plan_static_drift(looked, drifted))
     yield _keeping(looked, plan_drift(looked, drifted))
@@ -210,7 +210,7 @@ def _outcomes(looked: Survey, drifted: Mapping[str, Drifted]) -> Iterator[Outcom
     yield plan_single_node(looked, totals)
 
 
-def _keeping(looked: Survey, outcome: Outcome) -> Outcome:
+def _keeping(looked: Survey, outcome: MethodOutcome) -> MethodOutcome:
     """Return *outcome* with the pools that were not come to last time: only single-node consolidation comes to them."""
     return replace(outcome, unseen=looked.unseen)
 
@@ -245,7 +245,7 @@ def _eligible(looked: Survey, drifted: Collection[str]) -> dict[tuple[str, str],
 
 def _next(
     looked: Survey,
-    outcome: Outcome,
+    outcome: MethodOutcome,
     held: Iterable[Held],
     expiring: Iterable[Expiration],
     drifted: Mapping[str, Drifted],
@@ -261,7 +261,7 @@ def _next(
     return min((each for each in instants if each is not None and each > now), default=None)
 
 
-def _changes(candidate: Candidate, catalog: Catalog | None) -> Iterator[datetime | None]:
+def _changes(candidate: Candidate, catalog: InstanceTypeCatalog | None) -> Iterator[datetime | None]:
     """Yield when the passing of time changes what holds for a node."""
     if candidate.pool is not None:
         yield quiet_until(candidate.node, candidate.pool)

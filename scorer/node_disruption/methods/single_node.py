@@ -12,16 +12,16 @@ from itertools import zip_longest
 
 from scorer.api.node_pool import DisruptionReason
 from scorer.node_disruption.candidates.candidate import Candidate, sorted_by_savings
-from scorer.node_disruption.candidates.refusals import Cause, Held, Refusal
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
 from scorer.node_disruption.methods.balanced import Totals, approved, can_pass
-from scorer.node_disruption.methods.command import Command, Method, Outcome
+from scorer.node_disruption.methods.command import Command, Method, MethodOutcome
 from scorer.node_disruption.methods.consolidation import consolidate
 from scorer.node_disruption.methods.context import Survey
 
 _REASON = DisruptionReason.UNDERUTILIZED
 
 
-def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> Outcome:
+def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
     """Let the first node go whose pods fit elsewhere for less money."""
     held, tries = list[Held](), survey.settings.single_node_simulations
     order = interleaved(survey.underutilized(), survey.unseen)
@@ -29,7 +29,7 @@ def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> Outcome:
     for index, each in enumerate(order):
         if not tries:
             held += [Held.of(rest.name, _REASON, _not_reached(survey)) for rest in order[index:]]
-            return Outcome((), tuple(held), frozenset(unseen))
+            return MethodOutcome((), tuple(held), frozenset(unseen))
         unseen.discard(each.node.pool)
         refusal = survey.allowances.taking(_REASON).take(each.node.pool) or can_pass(each, totals)
         if refusal is None:
@@ -37,10 +37,10 @@ def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> Outcome:
             found = consolidate(survey, [each], Method.SINGLE_NODE)
             found = approved(found, [each], totals) if isinstance(found, Command) else found
             if isinstance(found, Command):
-                return Outcome((found,), tuple(held), survey.unseen)
+                return MethodOutcome((found,), tuple(held), survey.unseen)
             refusal = found
         held.append(Held.of(each.name, _REASON, refusal))
-    return Outcome((), tuple(held))
+    return MethodOutcome((), tuple(held))
 
 
 def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) -> list[Candidate]:
@@ -60,4 +60,6 @@ def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) ->
 
 def _not_reached(survey: Survey) -> Refusal:
     number = survey.settings.single_node_simulations
-    return Refusal(Cause.NOT_REACHED, f"not looked at: {number} other nodes have been tried in this pass")
+    return Refusal(
+        DisruptionBlockReason.NOT_REACHED, f"not looked at: {number} other nodes have been tried in this pass"
+    )

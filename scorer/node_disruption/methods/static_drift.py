@@ -11,9 +11,9 @@ from typing import Final
 from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.candidate import Candidate
-from scorer.node_disruption.candidates.refusals import Cause, Held, Refusal
-from scorer.node_disruption.cluster.snapshot import ClusterNode, Pool
-from scorer.node_disruption.methods.command import Command, Method, Outcome
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
+from scorer.node_disruption.cluster.snapshot import ClusterNode, NodePoolState
+from scorer.node_disruption.methods.command import Command, Method, MethodOutcome
 from scorer.node_disruption.methods.consolidation import by_price, savings
 from scorer.node_disruption.methods.context import Survey, stays
 from scorer.node_disruption.methods.drift import Drifted, in_order, template_node
@@ -22,7 +22,7 @@ _DRIFTED: Final = DisruptionReason.DRIFTED
 _NODES: Final = "nodes"
 
 
-def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> Outcome:
+def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
     """Replace the drifted nodes of every static pool, each by a command of its own, as many as budgets and limits let.
 
     Of one pool, the nodes whose condition is oldest go first.
@@ -38,10 +38,10 @@ def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> Outcome
         found = _of_pool(survey, candidates)
         commands += found.commands
         held += found.held
-    return Outcome(tuple(commands), tuple(held))
+    return MethodOutcome(tuple(commands), tuple(held))
 
 
-def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> Outcome:
+def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> MethodOutcome:
     pool = drifted[0].pool
     assert pool is not None
     nodes = [node for node in survey.cluster.nodes.values() if node.pool == pool.name and node.claim]
@@ -54,24 +54,24 @@ def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> Outcome:
             commands.append(_replaced(survey, each, pool))
         else:
             held.append(Held.of(each.name, _DRIFTED, refusal))
-    return Outcome(tuple(commands), tuple(held))
+    return MethodOutcome(tuple(commands), tuple(held))
 
 
-def _too_many(pool: Pool, nodes: Sequence[ClusterNode]) -> Refusal | None:
+def _too_many(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal | None:
     """Return that the pool has more nodes than it should: those go first."""
     running = sum(node.claim is not None and node.claim.deletion is None for node in nodes)
     if pool.replicas is None or running <= pool.replicas:
         return None
     message = f"NodePool {pool.name} has {running} nodes where it should have {pool.replicas}: those go first"
-    return Refusal(Cause.SCALING_DOWN, message)
+    return Refusal(DisruptionBlockReason.SCALING_DOWN, message)
 
 
-def _at_limit(pool: Pool, nodes: Sequence[ClusterNode]) -> Refusal:
+def _at_limit(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal:
     message = f"NodePool {pool.name} has {len(nodes)} nodes of at most {pool.limits[_NODES]}, too many for replacements"
-    return Refusal(Cause.POOL_AT_ITS_LIMIT, message)
+    return Refusal(DisruptionBlockReason.POOL_AT_ITS_LIMIT, message)
 
 
-def _replaced(survey: Survey, candidate: Candidate, pool: Pool) -> Command:
+def _replaced(survey: Survey, candidate: Candidate, pool: NodePoolState) -> Command:
     node = by_price(template_node(pool, survey.catalog, f"{pool.name}/for-{candidate.name}"))
     return Command(
         method=Method.STATIC_DRIFT,

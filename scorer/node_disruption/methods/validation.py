@@ -24,7 +24,7 @@ class FailureWord(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ValidationFailure:
     """Why a command does not hold any more.
 
     Args:
@@ -36,7 +36,7 @@ class Failure:
     message: str
 
 
-def revalidated(command: Command, survey: Survey) -> Command | Failure:
+def revalidated(command: Command, survey: Survey) -> Command | ValidationFailure:
     """Return what is left of *command* in the cluster as it is now; drift is not validated.
 
     Of emptiness, the nodes that are still fine go. A consolidation goes as it was decided, with the moves as they are
@@ -49,24 +49,24 @@ def revalidated(command: Command, survey: Survey) -> Command | Failure:
     return command
 
 
-def _still_empty(command: Command, survey: Survey) -> Command | Failure:
+def _still_empty(command: Command, survey: Survey) -> Command | ValidationFailure:
     found = {each.name: each for each in emptiable(survey)}
     still = [found[name] for name in command.nodes if name in found]
     if not still:
-        return Failure(FailureWord.CHURN, f"none of {_named(command.nodes)} can go any more")
+        return ValidationFailure(FailureWord.CHURN, f"none of {_named(command.nodes)} can go any more")
     taking = survey.allowances.taking(command.reason)
     fine = [each for each in still if taking.take(each.node.pool) is None]
     if not fine:
         refusal = taking.take(still[0].node.pool)
-        return Failure(FailureWord.BUDGET, refusal.message if refusal else "")
+        return ValidationFailure(FailureWord.BUDGET, refusal.message if refusal else "")
     return replace(command, nodes=tuple(each.name for each in fine), savings=price_of(fine))
 
 
-def _still_cheaper(command: Command, survey: Survey) -> Command | Failure:
+def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFailure:
     found = {each.name: each for each in survey.underutilized()}
     gone = [name for name in command.nodes if name not in found]
     if gone:
-        return Failure(FailureWord.CHURN, f"{_named(gone)} cannot go any more")
+        return ValidationFailure(FailureWord.CHURN, f"{_named(gone)} cannot go any more")
     candidates = [found[name] for name in command.nodes]
     return (
         _over_budget(command, candidates, survey)
@@ -75,11 +75,11 @@ def _still_cheaper(command: Command, survey: Survey) -> Command | Failure:
     )
 
 
-def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Survey) -> Failure | None:
+def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Survey) -> ValidationFailure | None:
     taking = survey.allowances.taking(command.reason)
     refusals = (taking.take(each.node.pool) for each in candidates)
     refusal = next((each for each in refusals if each is not None), None)
-    return Failure(FailureWord.BUDGET, refusal.message) if refusal else None
+    return ValidationFailure(FailureWord.BUDGET, refusal.message) if refusal else None
 
 
 def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
@@ -88,18 +88,20 @@ def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
     return found
 
 
-def _otherwise(command: Command, relocation: Relocation) -> Failure | None:
+def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | None:
     """Return how the pods would be placed otherwise than when the command was decided."""
     if relocation.left:
-        return Failure(FailureWord.SCHEDULING, why_left(relocation).message)
+        return ValidationFailure(FailureWord.SCHEDULING, why_left(relocation).message)
     before, now = len(command.replacements), len(relocation.new_nodes)
     if before != now:
-        return Failure(FailureWord.SCHEDULING, f"it would need {now} new nodes now, not {before}")
+        return ValidationFailure(FailureWord.SCHEDULING, f"it would need {now} new nodes now, not {before}")
     for planned, possible in zip(command.replacements, relocation.new_nodes, strict=True):
         lost = {each.name for each in planned.types} - {each.name for each in possible.types}
         if lost:
             types = ", ".join(sorted(lost))
-            return Failure(FailureWord.SCHEDULING, f"the new node cannot be of the planned types any more: {types}")
+            return ValidationFailure(
+                FailureWord.SCHEDULING, f"the new node cannot be of the planned types any more: {types}"
+            )
     return None
 
 

@@ -5,8 +5,8 @@ and is no wish: a pod that is moved would be tied to where it came from.
 
 Source: nodepool-disruption.md 6.3; Kubernetes v1.36 ``pkg/scheduler/framework/plugins``.
 
-Planning asks this in thousands of states that differ in a few nodes. `Choices` caches what they share. `Room` adds and
-removes nodes in place.
+Planning asks this in thousands of states that differ in a few nodes. `FeasibilityIndex` caches what they share.
+`SimulatedCapacity` adds and removes nodes in place.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from typing import Final
 import numpy as np
 
 from scorer.columns import BoolColumn
-from scorer.node_disruption.cluster.constraints import Shape
+from scorer.node_disruption.cluster.constraints import PodShape
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.resources import PODS
-from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode
+from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot
 from scorer.node_disruption.scheduling.node_load import NOTHING, Load, asking, loads
 from scorer.node_disruption.scheduling.occupancy import Occupancy
 from scorer.node_disruption.scheduling.pod_counts import PodCounts
@@ -44,7 +44,7 @@ NO_PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY: Final = "Too many pods"
 
 
-class Fitting:
+class ClusterCapacity:
     """The nodes of a cluster and what is free on them; pods can be put on and taken off.
 
     Args:
@@ -57,11 +57,11 @@ class Fitting:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterSnapshot,
         *,
         without: Collection[str] = (),
         closed: Collection[str] = (),
-        before: "Fitting | None" = None,
+        before: "ClusterCapacity | None" = None,
     ) -> None:
         self._rows = NodeRows([node for _, node in sorted(cluster.nodes.items())])
         self.names: tuple[str, ...] = tuple(node.name for node in self._rows.nodes)
@@ -75,7 +75,7 @@ class Fitting:
         self._occupancy = Occupancy(self._rows.nodes, rows, counts)
         terms = {id(shape): (shape, Terms.of(shape, counts)) for shape in shapes.values()}
         self._domains = Domains(self._rows, self._present, self._occupancy, terms)
-        self._choices: Choices | None = None
+        self._choices: FeasibilityIndex | None = None
 
     def feasible(self, pod: Pod) -> BoolColumn:
         """Return which nodes could take *pod*.
@@ -165,14 +165,14 @@ class Fitting:
         """
         self._change(pod, node, -1)
 
-    def without(self, names: Collection[str], *, closed: Collection[str] = ()) -> "Fitting":
+    def without(self, names: Collection[str], *, closed: Collection[str] = ()) -> "ClusterCapacity":
         """Return what is left when nodes go, with their pods; this one stays as it is.
 
         Args:
             names: Of the nodes that go.
             closed: Names of nodes that take no more pods.
         """
-        found = Fitting.__new__(Fitting)
+        found = ClusterCapacity.__new__(ClusterCapacity)
         found._rows, found.names, found._loads = self._rows, self.names, self._loads
         found._present = self._present & self._but(names) if names else self._present
         found._open = found._present & self._open & self._but(closed) if names or closed else self._open
@@ -182,25 +182,27 @@ class Fitting:
         found._choices = None if closed else self._choices
         return found
 
-    def settled(self) -> "Fitting":
+    def settled(self) -> "ClusterCapacity":
         """Return the same state as one from which many others are made: in these, pods find places sooner."""
         found, kept = self.without(()), self.without(())
         kept._domains = self._domains_of(kept)
         found._domains = self._domains_of(found, kept._domains)
-        found._choices = Choices(kept._roomy, kept.initialized)
+        found._choices = FeasibilityIndex(kept._roomy, kept.initialized)
         return found
 
-    def _domains_of(self, state: "Fitting", base: Domains | None = None, changed: Iterable[int] = ()) -> Domains:
+    def _domains_of(
+        self, state: "ClusterCapacity", base: Domains | None = None, changed: Iterable[int] = ()
+    ) -> Domains:
         return Domains(state._rows, state._present, state._occupancy, self._domains.terms, base, changed)
 
-    def with_imagined(self, nodes: Sequence[ClusterNode], added: int) -> "Fitting":
+    def with_imagined(self, nodes: Sequence[ClusterNode], added: int) -> "ClusterCapacity":
         """Return the state with nodes that are not there, after all others; `feasible` says no for them.
 
         Args:
             nodes: All imagined nodes; those that were there before may have got more labels.
             added: How many of them, at the end, are new.
         """
-        found = Fitting.__new__(Fitting)
+        found = ClusterCapacity.__new__(ClusterCapacity)
         found._rows, found._loads = NodeRows(nodes, self._rows.real), self._loads
         found.names = (*self.names, *(node.name for node in nodes[len(nodes) - added :]))
         found._present = np.concatenate([self._present, np.ones(added, dtype=np.bool_)])
@@ -305,7 +307,7 @@ class Fitting:
         return mask
 
 
-def _asked(several: Iterable[Load]) -> Iterator[Shape]:
+def _asked(several: Iterable[Load]) -> Iterator[PodShape]:
     for load in several:
         yield from load.asking
 
@@ -315,7 +317,7 @@ _MOST_ROWS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FeasibleNodes:
     """Nodes that have room for a kind of pod.
 
     Args:
@@ -327,7 +329,7 @@ class Choice:
     are_all: bool
 
 
-class Choices:
+class FeasibilityIndex:
     """Which nodes have room for each kind of pod.
 
     Args:
@@ -338,22 +340,22 @@ class Choices:
     def __init__(self, roomy: Callable[[Pod], BoolColumn], initialized: BoolColumn) -> None:
         self._roomy = roomy
         self._initialized = initialized
-        self._known: dict[int, tuple[Shape, Choice]] = {}
+        self._known: dict[int, tuple[PodShape, FeasibleNodes]] = {}
 
-    def of(self, pod: Pod) -> Choice:
+    def of(self, pod: Pod) -> FeasibleNodes:
         """Return the nodes that have room for *pod*."""
         if (found := self._known.get(id(pod.shape))) is None:  # the shape is kept, so that its id stays its own
             found = self._known[id(pod.shape)] = pod.shape, self._made(pod)
         return found[1]
 
-    def _made(self, pod: Pod) -> Choice:
+    def _made(self, pod: Pod) -> FeasibleNodes:
         mask = self._roomy(pod)[: len(self._initialized)]
         first, others = np.flatnonzero(mask & self._initialized), np.flatnonzero(mask & ~self._initialized)
         rows = (*first[:_MOST_ROWS].tolist(), *others[:_MOST_ROWS].tolist())
-        return Choice(rows[:_MOST_ROWS], len(first) + len(others) <= _MOST_ROWS)
+        return FeasibleNodes(rows[:_MOST_ROWS], len(first) + len(others) <= _MOST_ROWS)
 
 
-class Room(Fitting):
+class SimulatedCapacity(ClusterCapacity):
     """The nodes of a cluster and what is free on them, while nodes come and go."""
 
     def add(self, nodes: Sequence[ClusterNode]) -> None:

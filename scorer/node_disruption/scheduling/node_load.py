@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from scorer.node_disruption.cluster.constraints import Shape
+from scorer.node_disruption.cluster.constraints import PodShape
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.resources import CPU, MEMORY, total
-from scorer.node_disruption.cluster.snapshot import Cluster
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 """Stands for an unknown time of creation."""
@@ -34,7 +34,7 @@ class Load:
     all: tuple[Pod, ...] = ()
     pods: tuple[Pod, ...] = ()
     taken: Mapping[str, int] = field(default_factory=dict)
-    asking: tuple[Shape, ...] = ()
+    asking: tuple[PodShape, ...] = ()
     special: tuple[Pod, ...] = ()
     queue: tuple[Pod, ...] = ()
 
@@ -55,7 +55,7 @@ class Load:
 NOTHING: Final = Load()
 
 
-def loads(cluster: Cluster, known: Mapping[str, Load]) -> dict[str, Load]:
+def loads(cluster: ClusterSnapshot, known: Mapping[str, Load]) -> dict[str, Load]:
     """Return what each node carries that has pods, by name.
 
     Args:
@@ -69,7 +69,7 @@ def loads(cluster: Cluster, known: Mapping[str, Load]) -> dict[str, Load]:
     return found
 
 
-def asking(pods: tuple[Pod, ...]) -> Iterator[Shape]:
+def asking(pods: tuple[Pod, ...]) -> Iterator[PodShape]:
     """Yield the different shapes of *pods* that ask for other pods, or for their absence."""
     for shape in {id(pod.shape): pod.shape for pod in pods}.values():
         if shape.affinity or shape.anti_affinity or shape.spreads:

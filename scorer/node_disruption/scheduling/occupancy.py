@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from scorer.columns import BoolColumn, IntColumn
-from scorer.node_disruption.cluster.constraints import HostPort, Shape
+from scorer.node_disruption.cluster.constraints import HostPort, PodShape
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.snapshot import ClusterNode
 from scorer.node_disruption.scheduling.node_load import Load
@@ -88,7 +88,7 @@ class Occupancy:
         self._places.append((pod, row, sign, self.counts.size))
         return changed
 
-    def _take_ports(self, shape: Shape, row: int, sign: int) -> None:
+    def _take_ports(self, shape: PodShape, row: int, sign: int) -> None:
         for port in shape.host_ports:
             self._change(port, row, sign)
 

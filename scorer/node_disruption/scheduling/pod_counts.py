@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scorer.columns import IntColumn
-from scorer.node_disruption.cluster.constraints import PodTerm, Shape, Spread
+from scorer.node_disruption.cluster.constraints import PodShape, PodTerm, Spread
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.scheduling.node_load import Load
 
@@ -25,7 +25,7 @@ NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedPods:
     """Pods that are selected.
 
     Args:
@@ -37,12 +37,12 @@ class Selected:
     unless_ending: bool = False
 
     @classmethod
-    def by_terms(cls, terms: Iterable[PodTerm]) -> "Selected":
+    def by_terms(cls, terms: Iterable[PodTerm]) -> "SelectedPods":
         """Return the pods that match all terms of an affinity."""
         return cls(tuple(PodTerm("", term.selector, term.namespaces, term.namespace_selector) for term in terms))
 
     @classmethod
-    def to_spread(cls, spread: Spread, namespace: str) -> "Selected":
+    def to_spread(cls, spread: Spread, namespace: str) -> "SelectedPods":
         """Return the pods that a constraint of a pod in *namespace* spreads; an empty selector counts no pod."""
         selector = spread.selector if spread.selector and spread.selector.expressions else None
         return cls((PodTerm("", selector, frozenset((namespace,))),), unless_ending=True)
@@ -65,7 +65,7 @@ class Carrying:
         return frozenset(each.key for each in self.term.selector.expressions) if self.term.selector else frozenset()
 
 
-Counted: TypeAlias = Selected | Carrying
+Counted: TypeAlias = SelectedPods | Carrying
 Meaning: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 _NONE: Final[Meaning] = ((), ())
 
@@ -82,7 +82,7 @@ class PodCounts:
     def __init__(
         self,
         loads: Sequence[Load],
-        shapes: Iterable[Shape],
+        shapes: Iterable[PodShape],
         namespaces: Mapping[str, Mapping[str, str]],
     ) -> None:
         self._loads = loads
@@ -96,7 +96,7 @@ class PodCounts:
         self._unusual: list[int] = []
         self._first: dict[int, IntColumn] = {}
         self._meaning: dict[int, tuple[int, Meaning]] = {}
-        self._carried: dict[int, tuple[Shape, tuple[int, ...]]] = {}
+        self._carried: dict[int, tuple[PodShape, tuple[int, ...]]] = {}
         self._carriers: dict[int, list[int]] = {}
         self.some_carry = False
         """Some pod that is or was there has a term of anti-affinity."""
@@ -120,7 +120,7 @@ class PodCounts:
                 self._unusual.append(found)
         return found
 
-    def carried(self, shape: Shape) -> tuple[int, ...]:
+    def carried(self, shape: PodShape) -> tuple[int, ...]:
         """Return the numbers of the terms of anti-affinity that a pod has; one that it has twice comes twice."""
         if not shape.anti_affinity:
             return ()
@@ -156,7 +156,11 @@ class PodCounts:
         """Return how many there were on each of *nodes* nodes at the start; not to be changed."""
         if (found := self._first.get(number)) is None:
             counted = self._counted[number]
-            rows = self._rows_with(counted, number) if isinstance(counted, Selected) else self._carriers.get(number, [])
+            rows = (
+                self._rows_with(counted, number)
+                if isinstance(counted, SelectedPods)
+                else self._carriers.get(number, [])
+            )
             found = self._first[number] = np.bincount(np.asarray(rows, dtype=np.intp), minlength=nodes)
         return found
 
@@ -175,7 +179,7 @@ class PodCounts:
         meant = [number for number in numbers if self.is_meant(number, pod)]
         if not meant:
             return found
-        selected = (number for number in meant if isinstance(self._counted[number], Selected))
+        selected = (number for number in meant if isinstance(self._counted[number], SelectedPods))
         carried = (number for number in meant if isinstance(self._counted[number], Carrying))
         return (*found[0], *selected), (*found[1], *carried)
 
@@ -198,7 +202,7 @@ class PodCounts:
         """Return the labels of a namespace; of one that is not known, the one that every namespace has."""
         return self._namespaces.get(namespace, {NAMESPACE_LABEL: namespace})
 
-    def _rows_with(self, selected: Selected, number: int) -> NDArray[np.intp]:
+    def _rows_with(self, selected: SelectedPods, number: int) -> NDArray[np.intp]:
         """Return the row of every pod that is selected."""
         if number in self._unusual:
             pairs = ((pod, row) for row, load in enumerate(self._loads) for pod in load.pods)
@@ -235,7 +239,7 @@ class _There:
     examples: tuple[Pod, ...]
     by_namespace: Mapping[str, Sequence[int]]
 
-    def classes_of(self, selected: Selected) -> Iterable[int]:
+    def classes_of(self, selected: SelectedPods) -> Iterable[int]:
         """Return the classes that may be selected, by their namespaces where those are named."""
         if not selected.terms or any(term.namespace_selector is not None for term in selected.terms):
             return range(len(self.examples))

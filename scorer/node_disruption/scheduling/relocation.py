@@ -22,10 +22,10 @@ from scorer.columns import FloatColumn, IntColumn
 from scorer.node_disruption.candidates.candidate import Candidate, is_inside
 from scorer.node_disruption.cluster.pod import Owner, Pod
 from scorer.node_disruption.cluster.resources import total
-from scorer.node_disruption.cluster.snapshot import Cluster
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits, templates, within_limits
-from scorer.node_disruption.scheduling.node_filter import Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.node_load import queued
 from scorer.node_disruption.scheduling.scheduler import Placed, place_all
 
@@ -69,7 +69,7 @@ class _Settled:
         unplaced: Why a pod of a node that is going finds no place, by its key.
     """
 
-    fitting: Fitting
+    fitting: ClusterCapacity
     onto: Mapping[str, tuple[Pod, ...]]
     unplaced: Mapping[str, str]
 
@@ -108,8 +108,8 @@ class Relocations:
 
     def __init__(
         self,
-        cluster: Cluster,
-        catalog: Catalog | None,
+        cluster: ClusterSnapshot,
+        catalog: InstanceTypeCatalog | None,
         now: datetime,
         *,
         going: Collection[str] = (),
@@ -121,7 +121,7 @@ class Relocations:
         self._now = now
         self._going = frozenset(going)
         self._closed = frozenset(closed)
-        self._fitting: Fitting | None = before._fitting if before else None
+        self._fitting: ClusterCapacity | None = before._fitting if before else None
         """What was made last of the cluster."""
 
     @property
@@ -249,7 +249,7 @@ class Relocations:
 
     @cached_property
     def _settled(self) -> _Settled:
-        fitting = Fitting(self._cluster, without=self._going, closed=self._closed, before=self._fitting)
+        fitting = ClusterCapacity(self._cluster, without=self._going, closed=self._closed, before=self._fitting)
         self._fitting = fitting
         pods = self._waits
         if not pods:
@@ -264,7 +264,7 @@ class Relocations:
         return _Settled(self._without_new(placed, fitting, onto), onto, unplaced if self._catalog else {})
 
     @staticmethod
-    def _without_new(placed: Placed, fitting: Fitting, onto: Mapping[str, Sequence[Pod]]) -> Fitting:
+    def _without_new(placed: Placed, fitting: ClusterCapacity, onto: Mapping[str, Sequence[Pod]]) -> ClusterCapacity:
         """Return what is free on the nodes that are there."""
         if not placed.new_nodes:
             return placed.after
@@ -275,7 +275,7 @@ class Relocations:
         return found
 
     @cached_property
-    def _quiet(self) -> Fitting:
+    def _quiet(self) -> ClusterCapacity:
         """What is free on nodes that take pods that are moved."""
         return self._settled.fitting.without((), closed=self._inside).settled()
 

@@ -12,7 +12,7 @@ from scorer.api.node_pool import HOSTNAME
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.requirements import both, compatible, one_of
 from scorer.node_disruption.instance_types.new_node import NewNode, room_after, templates, wishes, within_limits
-from scorer.node_disruption.scheduling.node_filter import Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.node_load import queued
 
 __all__ = ["NewNode", "Placed", "place_all", "templates"]
@@ -37,15 +37,17 @@ class Placed:
     new_nodes: tuple[NewNode, ...]
     left: Mapping[str, str]
     unplaced: Sequence[Pod]
-    fitting: Fitting
+    fitting: ClusterCapacity
 
     @property
-    def after(self) -> Fitting:
+    def after(self) -> ClusterCapacity:
         """What is free then; the caller's own."""
         return self.fitting.without(())
 
 
-def place_all(fitting: Fitting, pods: Sequence[Pod], new: Sequence[NewNode] = (), *, is_queued: bool = False) -> Placed:
+def place_all(
+    fitting: ClusterCapacity, pods: Sequence[Pod], new: Sequence[NewNode] = (), *, is_queued: bool = False
+) -> Placed:
     """Find a place for each of *pods*; *fitting* stays as it is.
 
     Large pods come first: by cpu, then memory, then age. Nodes that are there come before new ones, initialized ones
@@ -78,7 +80,7 @@ class _Placing:
         new: Templates of new nodes.
     """
 
-    def __init__(self, fitting: Fitting, new: Sequence[NewNode]) -> None:
+    def __init__(self, fitting: ClusterCapacity, new: Sequence[NewNode]) -> None:
         self._fitting = fitting.without(())
         self._real = len(fitting.names)
         self._templates = new
@@ -173,7 +175,7 @@ class _Placing:
     def _crowd(self, pod: Pod, choice: Mapping[str, str]) -> int:
         return sum(self._fitting.spread_count(pod, key, value) for key, value in choice.items())
 
-    def _with(self, node: NewNode, index: int) -> Fitting:
+    def _with(self, node: NewNode, index: int) -> ClusterCapacity:
         """Return what is free, with a new node or what is now known of it."""
         imagined = node.imagined()
         if index < len(self._opened) and imagined.labels == self._fitting.node(self._real + index).labels:
@@ -191,7 +193,7 @@ class _Reasons(Mapping[str, str]):
         pools: That could have made a node.
     """
 
-    def __init__(self, fitting: Fitting, pods: Sequence[Pod], pools: Sequence[str]) -> None:
+    def __init__(self, fitting: ClusterCapacity, pods: Sequence[Pod], pools: Sequence[str]) -> None:
         self._fitting = fitting
         self._left = pods
         self._pools = pools

@@ -16,9 +16,9 @@ from scorer.node_disruption.cluster.constraints import (
     UNSCHEDULABLE_TAINT,
     Expression,
     NodeTerm,
-    Shape,
+    ParsedTaint,
+    PodShape,
     Spread,
-    Taint,
 )
 from scorer.node_disruption.cluster.snapshot import ClusterNode
 
@@ -27,7 +27,7 @@ TAINTED: Final = "node(s) had untolerated taint(s)"
 NOT_SELECTED: Final = "node(s) didn't match Pod's node affinity/selector"
 VOLUME_ELSEWHERE: Final = "node(s) didn't match PersistentVolume's node affinity"
 
-_CORDON: Final = Taint(UNSCHEDULABLE_TAINT, "NoSchedule")
+_CORDON: Final = ParsedTaint(UNSCHEDULABLE_TAINT, "NoSchedule")
 
 
 class NodeRows:
@@ -46,7 +46,7 @@ class NodeRows:
         self._masks: dict[tuple[str, int], BoolColumn] = {}
         self._by_wish: dict[tuple[object, ...], BoolColumn] = {}
         self._with_keys: dict[tuple[str, ...], BoolColumn] = {}
-        self._shapes: dict[int, Shape] = {}
+        self._shapes: dict[int, PodShape] = {}
 
     @property
     def real(self) -> "NodeRows":
@@ -69,27 +69,27 @@ class NodeRows:
             found = self._labels[key] = self._read(key) if self._base is None else self._extended(key)
         return found
 
-    def tolerated(self, shape: Shape) -> BoolColumn:
+    def tolerated(self, shape: PodShape) -> BoolColumn:
         """Return the nodes whose taints a pod tolerates, as far as they keep pods away."""
         return self._mask("tolerated", shape, NodeRows._tolerated)
 
-    def uncordoned(self, shape: Shape) -> BoolColumn:
+    def uncordoned(self, shape: PodShape) -> BoolColumn:
         """Return the nodes that are not cordoned, or where a pod does not mind."""
         return self._mask("uncordoned", shape, NodeRows._uncordoned)
 
-    def selected(self, shape: Shape) -> BoolColumn:
+    def selected(self, shape: PodShape) -> BoolColumn:
         """Return the nodes that match the selector and the required node affinity of a pod."""
         return self._mask("selected", shape, NodeRows._selected)
 
-    def reached(self, shape: Shape) -> BoolColumn:
+    def reached(self, shape: PodShape) -> BoolColumn:
         """Return the nodes that can reach the volumes of a pod."""
         return self._mask("reached", shape, NodeRows._reached)
 
-    def accepting(self, shape: Shape) -> BoolColumn:
+    def accepting(self, shape: PodShape) -> BoolColumn:
         """Return the nodes that a pod could have, whatever runs there."""
         return self._mask("accepting", shape, NodeRows._accepting)
 
-    def counted(self, shape: Shape, spread: Spread) -> BoolColumn:
+    def counted(self, shape: PodShape, spread: Spread) -> BoolColumn:
         """Return the nodes whose pods count for a spread constraint of a pod: with all its keys, by its policies."""
         mask = self.with_keys(each.topology_key for each in shape.spreads)
         if spread.honors_affinity:
@@ -106,7 +106,7 @@ class NodeRows:
             self._with_keys[wanted] = found
         return found
 
-    def _mask(self, name: str, shape: Shape, made: "Callable[[NodeRows, Shape], BoolColumn]") -> BoolColumn:
+    def _mask(self, name: str, shape: PodShape, made: "Callable[[NodeRows, PodShape], BoolColumn]") -> BoolColumn:
         key = name, id(shape)
         if (found := self._masks.get(key)) is None:
             self._shapes[id(shape)] = shape  # as long as it lives, its id is its own
@@ -116,7 +116,7 @@ class NodeRows:
             self._masks[key] = found
         return found
 
-    def _made(self, name: str, shape: Shape, made: "Callable[[NodeRows, Shape], BoolColumn]") -> BoolColumn:
+    def _made(self, name: str, shape: PodShape, made: "Callable[[NodeRows, PodShape], BoolColumn]") -> BoolColumn:
         parts = [] if self._base is None else [self._base, self._new]
         return np.concatenate([each._mask(name, shape, made) for each in parts]) if parts else made(self, shape)
 
@@ -144,33 +144,33 @@ class NodeRows:
         return {node.name: row for row, node in enumerate(self.nodes)}
 
     @cached_property
-    def _taints(self) -> CodeBook[tuple[Taint, ...]]:
+    def _taints(self) -> CodeBook[tuple[ParsedTaint, ...]]:
         return CodeBook.of(tuple(taint for taint in node.taints if taint.effect in HELD_EFFECTS) for node in self.nodes)
 
     @cached_property
     def _cordoned(self) -> BoolColumn:
         return np.array([node.unschedulable for node in self.nodes], dtype=np.bool_)
 
-    def _tolerated(self, shape: Shape) -> BoolColumn:
+    def _tolerated(self, shape: PodShape) -> BoolColumn:
         taints = self._taints
         return _looked_up(taints.codes, [all(map(shape.tolerates, several)) for several in taints.values])
 
-    def _uncordoned(self, shape: Shape) -> BoolColumn:
+    def _uncordoned(self, shape: PodShape) -> BoolColumn:
         return np.ones(len(self), dtype=np.bool_) if shape.tolerates(_CORDON) else ~self._cordoned
 
-    def _selected(self, shape: Shape) -> BoolColumn:
+    def _selected(self, shape: PodShape) -> BoolColumn:
         mask = np.ones(len(self), dtype=np.bool_)
         for key, value in shape.node_selector:
             mask &= self._holding(Expression(key, "In", (value,)))
         return mask if shape.node_terms is None else mask & self._matching(shape.node_terms)
 
-    def _reached(self, shape: Shape) -> BoolColumn:
+    def _reached(self, shape: PodShape) -> BoolColumn:
         mask = np.ones(len(self), dtype=np.bool_)
         for terms in shape.volume_terms:
             mask &= self._matching(terms)
         return mask
 
-    def _accepting(self, shape: Shape) -> BoolColumn:
+    def _accepting(self, shape: PodShape) -> BoolColumn:
         return self._uncordoned(shape) & self._tolerated(shape) & self._selected(shape) & self._reached(shape)
 
     def _matching(self, terms: Iterable[NodeTerm]) -> BoolColumn:

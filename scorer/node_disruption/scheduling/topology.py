@@ -14,10 +14,10 @@ import numpy as np
 
 from scorer.api.node_pool import HOSTNAME
 from scorer.columns import ABSENT, BoolColumn, CodeColumn, IntColumn
-from scorer.node_disruption.cluster.constraints import Shape, Spread
+from scorer.node_disruption.cluster.constraints import PodShape, Spread
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.scheduling.occupancy import Occupancy
-from scorer.node_disruption.scheduling.pod_counts import PodCounts, Selected
+from scorer.node_disruption.scheduling.pod_counts import PodCounts, SelectedPods
 from scorer.node_disruption.scheduling.static_filters import NodeRows
 
 NO_SPREAD_KEY: Final = "node(s) didn't match pod topology spread constraints (missing required label)"
@@ -45,12 +45,12 @@ class Terms:
     spreads: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: Shape, counts: PodCounts) -> "Terms":
+    def of(cls, shape: PodShape, counts: PodCounts) -> "Terms":
         """Number what *shape* asks for."""
         return cls(
-            affinity=counts.number(Selected.by_terms(shape.affinity)) if shape.affinity else ABSENT,
-            anti_affinity=tuple(counts.number(Selected.by_terms((term,))) for term in shape.anti_affinity),
-            spreads=tuple(counts.number(Selected.to_spread(each, shape.namespace)) for each in shape.spreads),
+            affinity=counts.number(SelectedPods.by_terms(shape.affinity)) if shape.affinity else ABSENT,
+            anti_affinity=tuple(counts.number(SelectedPods.by_terms((term,))) for term in shape.anti_affinity),
+            spreads=tuple(counts.number(SelectedPods.to_spread(each, shape.namespace)) for each in shape.spreads),
         )
 
 
@@ -123,7 +123,7 @@ class Domains:
         rows: NodeRows,
         present: BoolColumn,
         occupancy: Occupancy,
-        terms: dict[int, tuple[Shape, Terms]],
+        terms: dict[int, tuple[PodShape, Terms]],
         base: "Domains | None" = None,
         changed: Iterable[int] = (),
     ) -> None:
@@ -242,7 +242,7 @@ class Domains:
         fewest = 0 if counts.size < spread.min_domains else int(counts.min())
         return tally.at(tally.counts <= spread.max_skew + fewest - _selects_own(spread, pod))
 
-    def _terms_of(self, shape: Shape) -> Terms:
+    def _terms_of(self, shape: PodShape) -> Terms:
         if (found := self.terms.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
             found = self.terms[id(shape)] = shape, Terms.of(shape, self._counts)
         return found[1]
@@ -256,7 +256,7 @@ class Domains:
             self._tallies[number, key] = found
         return found
 
-    def _spread_tally(self, shape: Shape, index: int) -> Tally:
+    def _spread_tally(self, shape: PodShape, index: int) -> Tally:
         if (found := self._spread_tallies.get((id(shape), index))) is None:
             number, spread = self._terms_of(shape).spreads[index], shape.spreads[index]
             if self.base is not None and self.is_near_base:

@@ -14,20 +14,20 @@ from typing import Final
 
 from scorer.node_budgets.nodes import DISRUPTED_TAINT
 from scorer.node_disruption.cluster.pod import Pod
-from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode, Pool
-from scorer.node_disruption.drain.eviction import DISRUPTED, GuardBook, Hold
+from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState
+from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, GuardBook
 from scorer.node_disruption.drain.step import drain_deadline
-from scorer.node_disruption.instance_types.catalog import Catalog, InstanceType
+from scorer.node_disruption.instance_types.catalog import InstanceType, InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits, templates
 from scorer.node_disruption.methods.consolidation import by_price
 from scorer.node_disruption.methods.drift import template_node
 from scorer.node_disruption.methods.expiration import expirations
-from scorer.node_disruption.scheduling.node_filter import Room
+from scorer.node_disruption.scheduling.node_filter import SimulatedCapacity
 from scorer.node_disruption.scheduling.scheduler import place_all
-from scorer.node_disruption.simulation.drain import Drain
+from scorer.node_disruption.simulation.drain import NodeDrain
 from scorer.node_disruption.simulation.launches import daemons_on, initialized, launched, launched_like
 from scorer.node_disruption.simulation.static_pools import lacking, should_have, surplus
-from scorer.node_disruption.simulation.timeline import Assumptions, Launch, Removal, Waiting
+from scorer.node_disruption.simulation.timeline import Launch, NodeRemoval, PendingPod, SimulationAssumptions
 
 _EVER: Final = datetime.max.replace(tzinfo=UTC)
 _MOST_ROUNDS: Final = 1_000
@@ -53,7 +53,7 @@ class _Homeless:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class NodeProvisioning:
     """A node that is made because pods find no place, or because a static pool has too few.
 
     Args:
@@ -81,10 +81,10 @@ class Clockwork:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ClusterSnapshot,
         types: Sequence[InstanceType],
-        catalog: Catalog | None,
-        assumptions: Assumptions,
+        catalog: InstanceTypeCatalog | None,
+        assumptions: SimulationAssumptions,
         now: datetime,
     ) -> None:
         self._base = cluster
@@ -95,12 +95,12 @@ class Clockwork:
         self.pods: dict[str, tuple[Pod, ...]] = {
             name: each for name, each in cluster.pods.items() if name in self.nodes
         }
-        self.removals: list[Removal] = []
+        self.removals: list[NodeRemoval] = []
         self.launches: list[Launch] = []
-        self.made: list[Made] = []
+        self.made: list[NodeProvisioning] = []
         """Nodes that have been made for pods or static pools; whoever reads them takes them out."""
         self._book = GuardBook(cluster.guards)
-        self._drains: dict[str, Drain] = {}
+        self._drains: dict[str, NodeDrain] = {}
         self._ready: dict[str, datetime] = {}
         self._arrivals: dict[str, datetime] = {}
         self._homeless: dict[str, _Homeless] = {
@@ -111,7 +111,7 @@ class Clockwork:
         self._look_for_places = bool(self._homeless)
         self._made_up: set[str] = set()  # nodes of static pools in whose place others have come
         self._static = [pool for _, pool in sorted(cluster.pools.items()) if pool.replicas is not None]
-        self._room: Room | None = None  # made when it is first needed
+        self._room: SimulatedCapacity | None = None  # made when it is first needed
         self._unknown: list[str] = []  # nodes that it does not have yet
         self._templates: tuple[NewNode, ...] | None = None
         self._ages = [(each.at, each.node) for each in expirations(cluster)]
@@ -120,7 +120,7 @@ class Clockwork:
             if node.node is not None and node.claim is not None and not node.node.initialized and not node.node.going:
                 self._ready[name] = now + assumptions.launch
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterSnapshot:
         """Return the cluster as it is."""
         return replace(
             self._base,
@@ -150,7 +150,7 @@ class Clockwork:
             claim = replace(node.claim, deletion=deleted, terminates_at=bound)
             self.nodes[name] = replace(node, claim=claim)
         self._ready.pop(name, None)
-        self._drains[name] = Drain(self.pods.get(name, ()), now, bound)
+        self._drains[name] = NodeDrain(self.pods.get(name, ()), now, bound)
 
     def launch(self, planned: NewNode, like: str, now: datetime) -> str | None:
         """Make a node that was planned.
@@ -228,7 +228,7 @@ class Clockwork:
             if not changed:
                 return
 
-    def surplus(self, now: datetime) -> Iterator[tuple[Pool, tuple[str, ...]]]:
+    def surplus(self, now: datetime) -> Iterator[tuple[NodePoolState, tuple[str, ...]]]:
         """Yield the static pools that have more nodes than they should, with the names of those that go."""
         for pool in self._static:
             if names := surplus(pool, self._of(pool.name), self.pods, now):
@@ -246,7 +246,7 @@ class Clockwork:
                 planned = by_price(template_node(pool, self._catalog, f"{pool.name}/more-{index + 1}"))
                 if self.launch(planned, like, now) is not None:
                     why = f"NodePool {pool.name} should have {should_have(pool)}"
-                    self.made.append(Made(self.launches[-1], frozenset((cause,) if cause else ()), why))
+                    self.made.append(NodeProvisioning(self.launches[-1], frozenset((cause,) if cause else ()), why))
                     self._made_up.add(cause)
 
     def _of(self, pool: str) -> list[ClusterNode]:
@@ -266,7 +266,7 @@ class Clockwork:
         """Return when the next node reaches its age; None: none will."""
         return self._ages[0][0] if self._ages else None
 
-    def holds(self, now: datetime) -> Iterator[tuple[str, Hold]]:
+    def holds(self, now: datetime) -> Iterator[tuple[str, DrainBlocker]]:
         """Yield what holds the nodes that are drained, with their names."""
         for name, drain in sorted(self._drains.items()):
             for hold in drain.holds(now, self._book):
@@ -279,11 +279,11 @@ class Clockwork:
         found += [at for at in drains if at is not None]
         return min((at for at in found if at > now), default=None)
 
-    def waiting(self) -> tuple[Waiting, ...]:
+    def waiting(self) -> tuple[PendingPod, ...]:
         """Return the pods that wait for a place."""
-        return tuple(Waiting(key, each.since, each.why) for key, each in sorted(self._homeless.items()))
+        return tuple(PendingPod(key, each.since, each.why) for key, each in sorted(self._homeless.items()))
 
-    def _evict(self, name: str, drain: Drain, now: datetime) -> bool:
+    def _evict(self, name: str, drain: NodeDrain, now: datetime) -> bool:
         evicted = drain.evict(now, self._book)
         if not evicted:
             return False
@@ -309,7 +309,7 @@ class Clockwork:
             if pod.reschedulable:
                 self._book.leave(pod)
             self._uproot(pod, now, now, name)
-        self.removals.append(Removal(now, node.pool, name))
+        self.removals.append(NodeRemoval(now, node.pool, name))
         self._look_for_places |= bool(self._homeless)  # limits of the pool may have room again
 
     def _place(self, now: datetime) -> None:
@@ -330,14 +330,14 @@ class Clockwork:
             made = self.launch(new, min(causes, default=""), now)
             if made is None:
                 continue
-            self.made.append(Made(self.launches[-1], causes))
+            self.made.append(NodeProvisioning(self.launches[-1], causes))
             for pod in new.pods:
                 self._come(pod.key, made, now)
 
-    def _known(self, name: str = "") -> Room:
+    def _known(self, name: str = "") -> SimulatedCapacity:
         """Return what is free, with the node of that name; with none, with all nodes."""
         if self._room is None:
-            self._room = Room(self.cluster())
+            self._room = SimulatedCapacity(self.cluster())
         if self._unknown and (not name or name in self._unknown):
             self._room.add([initialized(self.nodes[each], self._ready.get(each, _EVER)) for each in self._unknown])
             for each in self._unknown:

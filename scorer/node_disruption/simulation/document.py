@@ -5,7 +5,14 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.meta import JsonObject, format_time
-from scorer.node_disruption.simulation.timeline import Assumptions, Blocked, Happening, Launch, PoolSummary, Simulated
+from scorer.node_disruption.simulation.timeline import (
+    BlockedPeriod,
+    Happening,
+    Launch,
+    PoolSummary,
+    SimulationAssumptions,
+    SimulationResult,
+)
 
 _DIGITS: Final = 6
 """Of prices: what is beyond comes of adding up."""
@@ -15,7 +22,7 @@ DRAIN: Final = "the longest terminationGracePeriodSeconds of its pods, tier by t
 """How long a drain takes."""
 
 
-def document_of(simulated: Simulated) -> JsonObject:
+def document_of(simulated: SimulationResult) -> JsonObject:
     """Return a simulation as JSON, with everything sorted by pool."""
     gone = {each.node: each.at for each in simulated.removals}
     launches = {each.node: each for each in simulated.launches}
@@ -31,7 +38,7 @@ def document_of(simulated: Simulated) -> JsonObject:
     }
 
 
-def assumptions_of(assumptions: Assumptions) -> JsonObject:
+def assumptions_of(assumptions: SimulationAssumptions) -> JsonObject:
     """Return what a simulation takes for granted."""
     return {
         "launchSeconds": assumptions.launch.total_seconds(),
@@ -64,7 +71,7 @@ def comparison_of(today: JsonObject, changed: JsonObject) -> JsonObject:
     return {"today": today, "changed": changed, "differences": differences}
 
 
-def held_before(happening: Happening, blocked: Iterable[Blocked]) -> tuple[Blocked, ...]:
+def held_before(happening: Happening, blocked: Iterable[BlockedPeriod]) -> tuple[BlockedPeriod, ...]:
     """Return what has held the nodes of a happening until shortly before it."""
     return tuple(
         each
@@ -84,7 +91,7 @@ def _figures(pool: JsonObject | None) -> JsonObject:
 
 
 def _pool(
-    summary: PoolSummary, simulated: Simulated, gone: Mapping[str, datetime], launches: Mapping[str, Launch]
+    summary: PoolSummary, simulated: SimulationResult, gone: Mapping[str, datetime], launches: Mapping[str, Launch]
 ) -> JsonObject:
     blocked = [each for each in simulated.blocked if each.pool == summary.pool]
     own = [each for each in simulated.happenings if each.pool == summary.pool]
@@ -105,7 +112,7 @@ def _pool(
 
 
 def _happening(
-    happening: Happening, held: Iterable[Blocked], gone: Mapping[str, datetime], launches: Mapping[str, Launch]
+    happening: Happening, held: Iterable[BlockedPeriod], gone: Mapping[str, datetime], launches: Mapping[str, Launch]
 ) -> JsonObject:
     ends = [gone[name] for name in happening.nodes if name in gone]
     is_over = bool(happening.nodes) and len(ends) == len(happening.nodes)
@@ -136,7 +143,7 @@ def _launch(launch: Launch) -> JsonObject:
     }
 
 
-def blocked_document(blocked: Blocked) -> JsonObject:
+def blocked_document(blocked: BlockedPeriod) -> JsonObject:
     """Return a stretch of time in which a node is held."""
     return {
         "node": blocked.node,

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from scorer.node_disruption.cluster.pod import Owner, Pod
-from scorer.node_disruption.drain.eviction import DISRUPTED, GuardBook, Hold, hold_of
+from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, GuardBook, hold_of
 
 
-class Drain:
+class NodeDrain:
     """One node that is drained.
 
     Args:
@@ -55,7 +55,7 @@ class Drain:
                 return gone
             gone += found
 
-    def holds(self, now: datetime, book: GuardBook) -> Iterator[Hold]:
+    def holds(self, now: datetime, book: GuardBook) -> Iterator[DrainBlocker]:
         """Yield what holds the pods whose turn it is, after `evict`."""
         tier = self._tier()
         for pod in self._left.values():

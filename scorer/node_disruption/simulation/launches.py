@@ -24,7 +24,14 @@ from scorer.node_disruption.cluster.requirements import (
     labelled,
     present_labels,
 )
-from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Claim, Cluster, ClusterNode, Pool
+from scorer.node_disruption.cluster.snapshot import (
+    HASH,
+    HASH_VERSION,
+    Claim,
+    ClusterNode,
+    ClusterSnapshot,
+    NodePoolState,
+)
 from scorer.node_disruption.instance_types.catalog import CAPACITY_TYPES, InstanceType, Offering
 from scorer.node_disruption.instance_types.new_node import NewNode, wishes
 
@@ -78,7 +85,7 @@ def chosen(node: NewNode) -> tuple[InstanceType, Offering] | None:
     return kind, offering
 
 
-def launched(node: NewNode, name: str, pool: Pool, now: datetime) -> ClusterNode | None:
+def launched(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> ClusterNode | None:
     """Return a planned node as it is while it is being made; None when it can be nothing."""
     found = chosen(node)
     if found is None:
@@ -111,7 +118,7 @@ def launched(node: NewNode, name: str, pool: Pool, now: datetime) -> ClusterNode
     )
 
 
-def launched_like(old: ClusterNode, node: NewNode, name: str, pool: Pool, now: datetime) -> ClusterNode:
+def launched_like(old: ClusterNode, node: NewNode, name: str, pool: NodePoolState, now: datetime) -> ClusterNode:
     """Return a node like *old* that is being made in its place, with the labels that the planned *node* must have."""
     labels = _as_asked(old.labels, node.requirements) | {HOSTNAME: name}
     return replace(
@@ -139,7 +146,7 @@ def initialized(node: ClusterNode, now: datetime) -> ClusterNode:
     return replace(node, node=counted, labels={**node.labels, INITIALIZED_LABEL: "true"}, claim=claim)
 
 
-def daemons_on(node: ClusterNode, cluster: Cluster, now: datetime) -> Iterator[Pod]:
+def daemons_on(node: ClusterNode, cluster: ClusterSnapshot, now: datetime) -> Iterator[Pod]:
     """Yield the pods that DaemonSets put on a new node."""
     offered = labelled(node.labels)
     for pod in cluster.daemons:
@@ -172,7 +179,7 @@ def _as_asked(labels: Mapping[str, str], requirements: Mapping[str, Allowed]) ->
     return found
 
 
-def _counted(name: str, pool: Pool) -> PoolNode:
+def _counted(name: str, pool: NodePoolState) -> PoolNode:
     template = pool.model.spec.template
     return PoolNode(
         name=name,
@@ -185,7 +192,7 @@ def _counted(name: str, pool: Pool) -> PoolNode:
     )
 
 
-def _claim(name: str, pool: Pool, labels: Mapping[str, str], now: datetime) -> Claim:
+def _claim(name: str, pool: NodePoolState, labels: Mapping[str, str], now: datetime) -> Claim:
     template = pool.model.spec.template
     marks = {key: value for key, value in ((HASH, pool.hash), (HASH_VERSION, pool.hash_version)) if value}
     grace = template.spec.termination_grace_period

@@ -17,13 +17,13 @@ from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.blockers import BlockReason
 from scorer.node_budgets.budgets import Allowance, allowance
 from scorer.node_budgets.nodes import PoolNode, count_nodes
-from scorer.node_disruption.candidates.refusals import EXPIRED, Cause, Event, Held
-from scorer.node_disruption.cluster.snapshot import Cluster, ClusterNode
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.candidates.refusals import EXPIRED, DisruptionBlockReason, DisruptionEventReason, Held
+from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.methods.command import Command, Decided, Method
 from scorer.node_disruption.methods.drift import found_drift
-from scorer.node_disruption.methods.planner import Decision, Settings, decide, validate
-from scorer.node_disruption.simulation.cluster import Clockwork, Made
+from scorer.node_disruption.methods.planner import DisruptionDecision, PlannerOptions, decide, validate
+from scorer.node_disruption.simulation.cluster import Clockwork, NodeProvisioning
 from scorer.node_disruption.simulation.launches import seen_types
 from scorer.node_disruption.simulation.static_pools import should_have
 from scorer.node_disruption.simulation.timeline import (
@@ -32,33 +32,37 @@ from scorer.node_disruption.simulation.timeline import (
     OVERPROVISIONED,
     PROVISIONING,
     SCALE_DOWN,
-    Assumptions,
-    Blocked,
+    BlockedPeriod,
     Happening,
     PoolSummary,
-    Simulated,
+    SimulationAssumptions,
+    SimulationResult,
     Stretches,
 )
 
-PASSING: Final = frozenset((BlockReason.NOT_INITIALIZED, BlockReason.DELETING, BlockReason.REBOOTING, Cause.NOMINATED))
+PASSING: Final = frozenset(
+    (BlockReason.NOT_INITIALIZED, BlockReason.DELETING, BlockReason.REBOOTING, DisruptionBlockReason.NOMINATED)
+)
 """What holds nodes only while something goes on that is told anyway."""
 
 _UNHELD: Final = (EXPIRATION, DELETION, SCALE_DOWN)
 """What budgets do not hold."""
-_NEVER: Final = frozenset((Cause.NO_CATALOG, Cause.ONLY_WHEN_EMPTY, Cause.DISABLED))
+_NEVER: Final = frozenset(
+    (DisruptionBlockReason.NO_CATALOG, DisruptionBlockReason.ONLY_WHEN_EMPTY, DisruptionBlockReason.DISABLED)
+)
 """Why consolidation does not look at a node at all: nothing else holds it then."""
-_ENDING: Final = frozenset((BlockReason.DO_NOT_DISRUPT, Cause.BUDGET))
+_ENDING: Final = frozenset((BlockReason.DO_NOT_DISRUPT, DisruptionBlockReason.BUDGET))
 """What ends at an instant that people have chosen: the planner looks then, however large the cluster is."""
 
 
 def simulate(
-    cluster: Cluster,
-    catalog: Catalog | None,
+    cluster: ClusterSnapshot,
+    catalog: InstanceTypeCatalog | None,
     start: datetime,
     length: timedelta,
-    settings: Settings = Settings(),  # noqa: B008 - it is frozen
-    assumptions: Assumptions = Assumptions(),  # noqa: B008 - it is frozen
-) -> Simulated:
+    settings: PlannerOptions = PlannerOptions(),  # noqa: B008 - it is frozen
+    assumptions: SimulationAssumptions = SimulationAssumptions(),  # noqa: B008 - it is frozen
+) -> SimulationResult:
     """Play what would happen to a cluster.
 
     Args:
@@ -91,12 +95,12 @@ class _Simulation:
 
     def __init__(
         self,
-        cluster: Cluster,
-        catalog: Catalog | None,
+        cluster: ClusterSnapshot,
+        catalog: InstanceTypeCatalog | None,
         start: datetime,
         end: datetime,
-        settings: Settings,
-        assumptions: Assumptions,
+        settings: PlannerOptions,
+        assumptions: SimulationAssumptions,
     ) -> None:
         self._start_cluster, self._catalog, self._settings, self._assumptions = cluster, catalog, settings, assumptions
         self._start, self._end, self._now = start, end, start
@@ -109,7 +113,7 @@ class _Simulation:
         self._replacing: list[_Replacing] = []
         self._awaiting: tuple[Command, datetime] | None = None
         self._held, self._draining = Stretches(), Stretches()
-        self._decision: Decision | None = None  # of the last look
+        self._decision: DisruptionDecision | None = None  # of the last look
         self._looks = 0
         self._last_look: datetime | None = None
         self._next_look: datetime | None = start
@@ -118,7 +122,7 @@ class _Simulation:
         self._missed = False  # something has changed since the planner looked, and it may not look again yet
         self._stopped = ""
 
-    def run(self) -> Simulated:
+    def run(self) -> SimulationResult:
         """Play it."""
         self._begin()
         while self._now < self._end and not self._is_full():
@@ -185,7 +189,7 @@ class _Simulation:
             else:
                 self._happenings.append(self._provisioning(each))
 
-    def _provisioning(self, made: Made) -> Happening:
+    def _provisioning(self, made: NodeProvisioning) -> Happening:
         """Return that a node is made for pods of nodes that began to go earlier, or that were pending."""
         price, nodes = made.launch.price, tuple(sorted(made.causes))
         whose = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
@@ -243,7 +247,7 @@ class _Simulation:
             return True
         return self._now >= self._last_look + self._look_again
 
-    def _look(self) -> Decision:
+    def _look(self) -> DisruptionDecision:
         self._looks += 1
         before = self._decision
         unseen = before.unseen if before else ()
@@ -349,7 +353,7 @@ class _Simulation:
         found = found_drift(node.claim, pool, self._catalog, self._now)
         return "drifted" if found is None else found.message
 
-    def _of_interest(self, held: Iterable[Held]) -> Iterator[Blocked]:
+    def _of_interest(self, held: Iterable[Held]) -> Iterator[BlockedPeriod]:
         """Yield what keeps nodes that should go; what merely is not worth it does not."""
         held, remaining = list(held), dict[str, int]()
         never = {each.node for each in held if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason in _NEVER}
@@ -357,20 +361,20 @@ class _Simulation:
             if each.wanted == DisruptionReason.UNDERUTILIZED and each.node in never:
                 continue
             pool = self._world.nodes[each.node].pool
-            if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason == Cause.BUDGET:
+            if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason == DisruptionBlockReason.BUDGET:
                 if pool not in remaining:
                     allowed = self._allowance(pool, each.wanted)
                     remaining[pool] = 1 if allowed is None else allowed.remaining
                 if remaining[pool]:  # it is only that not all may go together
                     continue
             if _is_of_interest(each):
-                yield Blocked(each.node, pool, each.wanted, each.reason, each.message, self._now)
+                yield BlockedPeriod(each.node, pool, each.wanted, each.reason, each.message, self._now)
 
-    def _drain_holds(self) -> Iterator[Blocked]:
+    def _drain_holds(self) -> Iterator[BlockedPeriod]:
         for name, hold in self._world.holds(self._now):
             pool = self._world.nodes[name].pool
             wanted = self._wanted.get(name, "")
-            yield Blocked(name, pool, wanted, hold.reason, hold.message, self._now, draining=True)
+            yield BlockedPeriod(name, pool, wanted, hold.reason, hold.message, self._now, draining=True)
 
     def _following(self) -> datetime | None:
         """Return the next instant at which something can change; None: there is none."""
@@ -385,14 +389,14 @@ class _Simulation:
             found.append(self._world.next_age())
         return min((each for each in found if each is not None and each > self._now), default=None)
 
-    def _result(self) -> Simulated:
+    def _result(self) -> SimulationResult:
         if self._stopped:
             self._end = self._now
             self._stopped = f"stopped at {format_time(self._now)}, after {self._stopped}"
         blocked = tuple(
             sorted((*self._held.all(), *self._draining.all()), key=lambda each: (each.since, each.node, each.wanted))
         )
-        return Simulated(
+        return SimulationResult(
             start=self._start,
             end=self._end,
             assumptions=replace(self._assumptions, look_again=self._look_again),
@@ -405,7 +409,7 @@ class _Simulation:
             stopped=self._stopped,
         )
 
-    def _summaries(self, blocked: Sequence[Blocked]) -> Iterator[PoolSummary]:
+    def _summaries(self, blocked: Sequence[BlockedPeriod]) -> Iterator[PoolSummary]:
         before, after = self._start_cluster.nodes.values(), self._world.nodes.values()
         prices = self._prices | {each.node: each.price for each in self._world.launches}
         for name in sorted({*self._start_cluster.pools, *(node.pool for node in before if node.pool)}):
@@ -428,9 +432,12 @@ class _Simulation:
 
 
 def _is_of_interest(held: Held) -> bool:
-    if held.wanted == DisruptionReason.EMPTY and held.reason in (Cause.NOT_YET, Cause.DISABLED):
+    if held.wanted == DisruptionReason.EMPTY and held.reason in (
+        DisruptionBlockReason.NOT_YET,
+        DisruptionBlockReason.DISABLED,
+    ):
         return True
-    return held.event is Event.BLOCKED and held.reason not in PASSING
+    return held.event is DisruptionEventReason.BLOCKED and held.reason not in PASSING
 
 
 def _less(one: float | None, other: float | None) -> float | None:

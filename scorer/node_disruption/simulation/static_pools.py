@@ -12,12 +12,12 @@ from typing import Final
 
 from scorer.node_disruption.candidates.candidate import lifetime_remaining, reschedule_cost
 from scorer.node_disruption.cluster.pod import Owner, Pod
-from scorer.node_disruption.cluster.snapshot import ClusterNode, Pool
+from scorer.node_disruption.cluster.snapshot import ClusterNode, NodePoolState
 
 _NODES: Final = "nodes"
 
 
-def lacking(pool: Pool, nodes: Iterable[ClusterNode]) -> int:
+def lacking(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
     """Return how many nodes a static pool should get now, within its limit; 0 for other pools.
 
     Args:
@@ -33,13 +33,13 @@ def lacking(pool: Pool, nodes: Iterable[ClusterNode]) -> int:
     return max(0, min(wanted, room))
 
 
-def should_have(pool: Pool) -> str:
+def should_have(pool: NodePoolState) -> str:
     """Say how many nodes a static pool should have."""
     return "1 node" if pool.replicas == 1 else f"{pool.replicas} nodes"
 
 
 def surplus(
-    pool: Pool, nodes: Iterable[ClusterNode], pods: Mapping[str, Sequence[Pod]], now: datetime
+    pool: NodePoolState, nodes: Iterable[ClusterNode], pods: Mapping[str, Sequence[Pod]], now: datetime
 ) -> tuple[str, ...]:
     """Return the names of the nodes by which a static pool has too many, those first that go first.
 

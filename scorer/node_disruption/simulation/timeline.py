@@ -28,7 +28,7 @@ _NODES_SQUARED_PER_SECOND: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Assumptions:
+class SimulationAssumptions:
     """What a simulation takes for granted, where nobody can know.
 
     Args:
@@ -97,7 +97,7 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class NodeRemoval:
     """A node vanishes: its drain has ended."""
 
     at: datetime
@@ -131,7 +131,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class BlockedPeriod:
     """A stretch of time in which a node should go, and is held.
 
     Args:
@@ -160,7 +160,7 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class PendingPod:
     """A pod that has no place at the end."""
 
     pod: str
@@ -190,11 +190,11 @@ class PoolSummary:
     price_after: float | None = None
     disrupted: Mapping[str, int] = field(default_factory=dict)
     savings: float | None = 0.0
-    longest: Blocked | None = None
+    longest: BlockedPeriod | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class SimulationResult:
     """A simulation.
 
     Args:
@@ -212,13 +212,13 @@ class Simulated:
 
     start: datetime
     end: datetime
-    assumptions: Assumptions
+    assumptions: SimulationAssumptions
     happenings: tuple[Happening, ...] = ()
-    removals: tuple[Removal, ...] = ()
+    removals: tuple[NodeRemoval, ...] = ()
     launches: tuple[Launch, ...] = ()
-    blocked: tuple[Blocked, ...] = ()
+    blocked: tuple[BlockedPeriod, ...] = ()
     pools: tuple[PoolSummary, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[PendingPod, ...] = ()
     stopped: str = ""
 
 
@@ -232,12 +232,12 @@ class Stretches:
     """What has been found to hold nodes, look by look."""
 
     def __init__(self) -> None:
-        self._open: dict[_Key, Blocked] = {}
-        self._over: list[Blocked] = []
+        self._open: dict[_Key, BlockedPeriod] = {}
+        self._over: list[BlockedPeriod] = []
 
-    def see(self, found: Iterable[Blocked], now: datetime) -> None:
+    def see(self, found: Iterable[BlockedPeriod], now: datetime) -> None:
         """Take in everything that holds nodes at *now*; what was there before and is not any more has ended."""
-        seen: dict[_Key, Blocked] = {}
+        seen: dict[_Key, BlockedPeriod] = {}
         for each in found:
             seen.setdefault(_key(each), each)
         self._end([key for key in self._open if key not in seen], now)
@@ -248,7 +248,7 @@ class Stretches:
         """Note that nothing holds some nodes any more."""
         self._end([key for key, each in self._open.items() if each.node in nodes], now)
 
-    def all(self) -> tuple[Blocked, ...]:
+    def all(self) -> tuple[BlockedPeriod, ...]:
         """Return all stretches by their beginning; those that have not ended are open."""
         return tuple(sorted((*self._over, *self._open.values()), key=_order))
 
@@ -264,9 +264,9 @@ def subject(message: str) -> str:
     return _SUBJECT_ENDS.split(message, maxsplit=1)[0]
 
 
-def _key(blocked: Blocked) -> _Key:
+def _key(blocked: BlockedPeriod) -> _Key:
     return blocked.node, blocked.wanted, blocked.reason, subject(blocked.message)
 
 
-def _order(blocked: Blocked) -> tuple[datetime, _Key]:
+def _order(blocked: BlockedPeriod) -> tuple[datetime, _Key]:
     return blocked.since, _key(blocked)

@@ -20,10 +20,10 @@ from scorer.api.meta import JsonObject, dump_json
 from scorer.api.unstructured.documents import name_of, namespace_of, spec_of
 from scorer.api.unstructured.json_patch import PatchError, apply_patch
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.overrides.matching import Selected, selected_by, selections_of
+from scorer.rollout.overrides.matching import OverrideTarget, selected_by, selections_of
 from scorer.rollout.overrides.rules import (
     OVERRIDE_RULES,
-    Rule,
+    ParsedOverrideRule,
     RulesError,
     describe,
     member_labels,
@@ -85,9 +85,9 @@ class _BindingOverride:
         return result
 
     @cached_property
-    def _by_selection(self) -> Mapping[Selected, Sequence["_SnapshotOverride"]]:
+    def _by_selection(self) -> Mapping[OverrideTarget, Sequence["_SnapshotOverride"]]:
         """The overrides in their order, by each selection that they make."""
-        found: dict[Selected, list[_SnapshotOverride]] = defaultdict(list)
+        found: dict[OverrideTarget, list[_SnapshotOverride]] = defaultdict(list)
         for key in self._wanted:
             override = _SnapshotOverride(self._snapshots[key], self._member)
             for selection in dict.fromkeys(selected_by(self._snapshots[key])):
@@ -120,7 +120,7 @@ class _SnapshotOverride:
             result = patched
         return result
 
-    def _patched(self, content: JsonObject, rule: Rule, at: int) -> JsonObject | OverrideError:
+    def _patched(self, content: JsonObject, rule: ParsedOverrideRule, at: int) -> JsonObject | OverrideError:
         operations: list[JsonObject] = []
         for position, patch in enumerate(rule.patches):
             try:
@@ -142,7 +142,7 @@ class _SnapshotOverride:
             f"{describe(self._snapshot)}: {OVERRIDE_RULES / at} on {_name(content)} for cluster {name_of(self._member)}"
         )
 
-    def _error(self, content: JsonObject, rule: Rule, at: int, position: int, why: str) -> OverrideError:
+    def _error(self, content: JsonObject, rule: ParsedOverrideRule, at: int, position: int, why: str) -> OverrideError:
         patch = rule.patches[position]
         text = f"jsonPatchOverrides[{position}] {patch.get('op')} {_cut(str(patch.get('path')))}"
         if "value" in patch and patch.get("op") != "remove":

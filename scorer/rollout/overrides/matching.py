@@ -22,7 +22,7 @@ from scorer.rollout.snapshots.overrides import latest_override_snapshots
 from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope
 
 
-class Selected(NamedTuple):
+class OverrideTarget(NamedTuple):
     """What a selector of an override names; *namespace* is that of a ResourceOverride, else empty."""
 
     namespace: str
@@ -32,15 +32,15 @@ class Selected(NamedTuple):
     name: str
 
 
-def selected_by(snapshot: JsonObject) -> Iterator[Selected]:
+def selected_by(snapshot: JsonObject) -> Iterator[OverrideTarget]:
     """Yield what an override snapshot selects."""
     namespace, spec = namespace_of(snapshot), override_spec(snapshot)
     for selector in dicts_at(spec, "resourceSelectors" if namespace else "clusterResourceSelectors"):
         group, version, kind, name = (str(selector.get(key) or "") for key in ("group", "version", "kind", "name"))
-        yield Selected(namespace, group, version, kind, name)
+        yield OverrideTarget(namespace, group, version, kind, name)
 
 
-def selections_of(content: JsonObject) -> tuple[Selected, ...]:
+def selections_of(content: JsonObject) -> tuple[OverrideTarget, ...]:
     """Return the selections that match an object, ClusterResourceOverrides first.
 
     A cluster-scoped object is selected by itself; a namespaced one by its Namespace, and by itself in a
@@ -49,13 +49,13 @@ def selections_of(content: JsonObject) -> tuple[Selected, ...]:
     group, version = split_api_version(str(content.get("apiVersion") or ""))
     kind, name, namespace = str(content.get("kind") or ""), name_of(content), namespace_of(content)
     if not namespace:
-        return (Selected("", group, version, kind, name),)
-    return by_namespace(namespace), Selected(namespace, group, version, kind, name)
+        return (OverrideTarget("", group, version, kind, name),)
+    return by_namespace(namespace), OverrideTarget(namespace, group, version, kind, name)
 
 
-def by_namespace(namespace: str) -> Selected:
+def by_namespace(namespace: str) -> OverrideTarget:
     """Return how a ClusterResourceOverride selects everything in a namespace."""
-    return Selected("", NAMESPACE.group, NAMESPACE.versions[0], NAMESPACE.kind, namespace)
+    return OverrideTarget("", NAMESPACE.group, NAMESPACE.versions[0], NAMESPACE.kind, namespace)
 
 
 def placement_key(override: Mapping[str, Any], namespace: str) -> str:
@@ -106,7 +106,7 @@ def matching_overrides(
     return [snapshot for snapshot in meant if not placed.isdisjoint(selected_by(snapshot))]
 
 
-def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[Selected]:
+def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[OverrideTarget]:
     """Yield the selections that match the objects of a group; for an envelope those of its content, not its own."""
     for content in group.objects():
         if not is_envelope(content):

@@ -22,7 +22,7 @@ OVERRIDE_RULES = FieldPath.of("spec", "policy", "overrideRules")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ParsedOverrideRule:
     """One rule that can be evaluated.
 
     Args:
@@ -56,7 +56,7 @@ class RulesError:
     message: str
 
 
-def read_rules(snapshot: JsonObject) -> tuple[Rule, ...] | RulesError:
+def read_rules(snapshot: JsonObject) -> tuple[ParsedOverrideRule, ...] | RulesError:
     """Return the rules of an override snapshot in their order, all of them valid."""
     policy = override_spec(snapshot).get("policy")
     try:
@@ -70,7 +70,9 @@ def read_rules(snapshot: JsonObject) -> tuple[Rule, ...] | RulesError:
         if wrong := _rule_error(rule, OVERRIDE_RULES / at):
             return RulesError(wrong)
     return tuple(
-        Rule(_selectors(rule), rule.override_type is OverrideType.DELETE, tuple(raw.get("jsonPatchOverrides") or ()))
+        ParsedOverrideRule(
+            _selectors(rule), rule.override_type is OverrideType.DELETE, tuple(raw.get("jsonPatchOverrides") or ())
+        )
         for rule, raw in zip(read.override_rules, policy["overrideRules"], strict=True)
     )
 

@@ -57,7 +57,7 @@ def _uid(document: Mapping[str, Any]) -> str:
     return uid_of(document)
 
 
-class Fate(Enum):
+class RemovalAction(Enum):
     """What the agent does with content on a member."""
 
     REMOVED = "it is deleted"
@@ -67,7 +67,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class RemovalFacts:
     """The facts about an object on a member that may have to go.
 
     Args:
@@ -115,7 +115,7 @@ class Content:
         return self.marked or self.leaves_alone or self.abandoned or self.occupied
 
 
-def fate(content: Content) -> Fate:
+def fate(content: RemovalFacts) -> RemovalAction:
     """Return what to do with an object; this is the only place that decides it.
 
     An object that the agent leaves alone is released whether or not its removal was ordered: otherwise garbage
@@ -123,18 +123,18 @@ def fate(content: Content) -> Fate:
     """
     asked = content.ordered if content.going else content.signed and not content.listed
     if not content.ours or content.leaving or content.older:
-        return Fate.KEPT
+        return RemovalAction.KEPT
     if content.leaves_alone:
-        return Fate.RELEASED
+        return RemovalAction.RELEASED
     # Unsettled: the other Work may be about to take the object over. Deleted now, it would be recreated without what
     # only the member has of it; the agent decides again once that Work has been written.
     if not asked or (content.unsettled and not content.going):
-        return Fate.KEPT
+        return RemovalAction.KEPT
     if content.inherited:
-        return Fate.HANDED_OVER
+        return RemovalAction.HANDED_OVER
     if content.shared or content.marked or content.occupied or (content.going and content.abandoned):
-        return Fate.RELEASED
-    return Fate.REMOVED
+        return RemovalAction.RELEASED
+    return RemovalAction.REMOVED
 
 
 def is_marked(live: Mapping[str, Any]) -> bool:

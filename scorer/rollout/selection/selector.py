@@ -30,7 +30,7 @@ _SERVICE = KINDS["", "Service"]
 _ENDPOINTS = KINDS["", "Endpoints"]
 
 
-class Inventory(Protocol):
+class ObjectLister(Protocol):
     """The objects on the hub."""
 
     def list(self, kind: Kind, namespace: str = "") -> Sequence[JsonObject]:
@@ -74,7 +74,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionError:
+class InvalidSelection:
     """The user's mistake that makes the whole selection fail; no new content is placed until the user corrects it."""
 
     message: str
@@ -83,10 +83,10 @@ class SelectionError:
 def select_resources(
     terms: Sequence[Mapping[str, Any]],
     namespace: str,
-    inventory: Inventory,
+    inventory: ObjectLister,
     kinds: Mapping[tuple[str, str], Kind] = KINDS,
     settings: SelectionSettings = DEFAULT_SETTINGS,
-) -> Selection | SelectionError:
+) -> Selection | InvalidSelection:
     """Find the objects that *terms* select.
 
     Args:
@@ -100,20 +100,20 @@ def select_resources(
     try:
         found = selector.run(terms)
     except _UserError as error:
-        return SelectionError(str(error))
+        return InvalidSelection(str(error))
     content = sorted(map(stored_content, found), key=order_key)
     return Selection(tuple(content), tuple(map(resource_identifier, content)))
 
 
 class _UserError(Exception):
-    """A mistake that the user has to correct; becomes a `SelectionError`."""
+    """A mistake that the user has to correct; becomes a `InvalidSelection`."""
 
 
 class _Selector:
     def __init__(
         self,
         namespace: str,
-        inventory: Inventory,
+        inventory: ObjectLister,
         kinds: Mapping[tuple[str, str], Kind],
         settings: SelectionSettings,
     ) -> None:

@@ -46,8 +46,8 @@ from scorer.api.unstructured.documents import (
 from scorer.rollout.object_size import (
     CONTENT_LIMIT,
     STATUS_BYTES,
-    Fitting,
     ObjectIdentity,
+    StorableContent,
     TooLarge,
     by_identity,
     etcd_bytes,
@@ -313,7 +313,9 @@ def _succeed(
     yield create(master)
 
 
-def fitting_content(groups: Sequence[SnapshotGroup], objects: Sequence[JsonObject]) -> tuple[Fitting, Sequence[bytes]]:
+def fitting_content(
+    groups: Sequence[SnapshotGroup], objects: Sequence[JsonObject]
+) -> tuple[StorableContent, Sequence[bytes]]:
     """Return the content to place, and each of its objects as canonical JSON.
 
     Args:
@@ -323,7 +325,7 @@ def fitting_content(groups: Sequence[SnapshotGroup], objects: Sequence[JsonObjec
     parts = [_canonical(content) for content in objects]
     sizes = [etcd_bytes(part) for part in parts]
     if max(sizes, default=0) <= CONTENT_LIMIT:
-        return Fitting(tuple(objects)), parts
+        return StorableContent(tuple(objects)), parts
     placed = placed_group(groups)
     fitting = fit_each(objects, sizes, by_identity(placed.objects() if placed else ()))
     return fitting, [_canonical(content) for content in fitting.objects]

@@ -42,7 +42,7 @@ from scorer.rollout.object_size import (
     describe,
     stored_size,
 )
-from scorer.rollout.planner import Limits, Wanted
+from scorer.rollout.planner import RequestedClusters, RollingUpdateLimits
 from scorer.rollout.status.conditions import (
     CONDITION_WORDS,
     SCHEDULED,
@@ -177,7 +177,7 @@ class _Reporter:
         self._stalled_after = stalled_after
         self._external = strategy.get("type") == StrategyType.EXTERNAL
         self._expected = expected_conditions(placement)
-        self._wanted = Wanted.of(spec_of(placement).get("policy"))
+        self._wanted = RequestedClusters.of(spec_of(placement).get("policy"))
         policy = name_of(policy_snapshot or {})
         self._all = tuple(bindings)
         counting = (
@@ -418,7 +418,7 @@ class _Reporter:
 def _unavailable_period(placement: JsonObject) -> timedelta:
     """Return how long a cluster may take to count as available; that wait is not a standstill."""
     try:
-        return Limits.of(spec_of(placement).get("strategy")).unavailable_period
+        return RollingUpdateLimits.of(spec_of(placement).get("strategy")).unavailable_period
     except (ValueError, TypeError):  # an invalid one that got past admission
         return timedelta()
 

@@ -21,7 +21,15 @@ from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import is_deleting, spec_of
 from scorer.rollout.apply_strategy import effective_apply_strategy, plan_apply_strategy
 from scorer.rollout.bindings import AVAILABLE, DIFF_REPORTED, BindingView, is_failed, readiness, views
-from scorer.rollout.planner import Action, Budget, Limits, RolloutPlan, Wanted, cleanup_gate, plan_rollout
+from scorer.rollout.planner import (
+    Action,
+    RequestedClusters,
+    RollingUpdateBudget,
+    RollingUpdateLimits,
+    RolloutPlan,
+    cleanup_gate,
+    plan_rollout,
+)
 
 MOST_STEPS: Final = 100
 """How many steps are shown; a rollout of a thousand clusters, one at a time, is not followed to its end."""
@@ -30,7 +38,7 @@ EXTERNAL: Final = "External"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PreviewStep:
     """What one reconcile starts; clusters in the order of the planner.
 
     Args:
@@ -45,11 +53,11 @@ class Step:
     bind: tuple[str, ...]
     remove: tuple[str, ...]
     waiting: tuple[str, ...]
-    budget: Budget
+    budget: RollingUpdateBudget
 
 
 @dataclass(frozen=True, slots=True)
-class Blocked:
+class RolloutBlocker:
     """An obstacle that the rollout does not get past by itself.
 
     Args:
@@ -62,7 +70,7 @@ class Blocked:
     clusters: tuple[str, ...]
     reason: str
     message: str
-    budget: Budget | None = None
+    budget: RollingUpdateBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +88,10 @@ class RolloutPreview:
     """
 
     type: str
-    limits: Limits | None = None
+    limits: RollingUpdateLimits | None = None
     pushed: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
-    blocked: Blocked | None = None
+    steps: tuple[PreviewStep, ...] = ()
+    blocked: RolloutBlocker | None = None
     more: int = 0
     held: tuple[str, ...] = ()
 
@@ -111,9 +119,9 @@ def preview_rollout(
     if (strategy or {}).get("type") == EXTERNAL:
         return RolloutPreview(EXTERNAL, blocked=_waiting_for_run(views(bindings)))
     try:
-        wanted, limits = Wanted.of(spec.get("policy")), Limits.of(strategy)
+        wanted, limits = RequestedClusters.of(spec.get("policy")), RollingUpdateLimits.of(strategy)
     except (TypeError, ValueError, OverflowError) as error:
-        return RolloutPreview("RollingUpdate", blocked=Blocked((), "InvalidStrategy", str(error)))
+        return RolloutPreview("RollingUpdate", blocked=RolloutBlocker((), "InvalidStrategy", str(error)))
     pushed = tuple(
         spec_of(each).get("targetCluster", "")
         for each in plan_apply_strategy(strategy, bindings)
@@ -123,7 +131,7 @@ def preview_rollout(
         return RolloutPreview("RollingUpdate", limits, pushed)
     ready, seen = _ready_conditions(strategy), views(bindings)
     overrides = {binding.cluster: binding.overrides for binding in seen if not binding.deleting}
-    steps: list[Step] = []
+    steps: list[PreviewStep] = []
     closed, late = frozenset(held), set[str]()
     while True:
         plan = plan_rollout(wanted, strategy, seen, latest, now, overrides=overrides, held=closed)
@@ -167,8 +175,8 @@ def _ready_conditions(strategy: Mapping[str, Any] | None) -> Mapping[str, Mappin
     return {kind: {"type": kind, "status": TRUE, "reason": "Foreseen"}}
 
 
-def _step(plan: RolloutPlan) -> Step:
-    return Step(
+def _step(plan: RolloutPlan) -> PreviewStep:
+    return PreviewStep(
         _clusters(plan.update),
         _clusters(plan.bind),
         _clusters(plan.remove),
@@ -187,7 +195,7 @@ def _afterwards(
     latest: str,
     ready: Mapping[str, Mapping[str, Any]],
     now: datetime,
-    limits: Limits,
+    limits: RollingUpdateLimits,
 ) -> list[BindingView]:
     """Return the bindings as they will be once everything started is done."""
     bound = {binding.name for binding in (*plan.update, *plan.bind)}
@@ -205,23 +213,23 @@ def _afterwards(
     return rest
 
 
-def _is_on_its_way(binding: BindingView, now: datetime, limits: Limits) -> bool:
+def _is_on_its_way(binding: BindingView, now: datetime, limits: RollingUpdateLimits) -> bool:
     """Say whether a binding that the plan leaves alone becomes available by itself."""
     if binding.state is BindingState.SCHEDULED or is_failed(binding):
         return False
     return not readiness(binding, now, limits.unavailable_period).ready
 
 
-def _blocked(plan: RolloutPlan) -> Blocked | None:
+def _blocked(plan: RolloutPlan) -> RolloutBlocker | None:
     if plan.error is not None:
-        return Blocked((), str(plan.error.invariant), plan.error.message)
+        return RolloutBlocker((), str(plan.error.invariant), plan.error.message)
     waiting = _clusters((*plan.blocked, *plan.held_removals))
     if plan.action is not Action.ROLL or not waiting:
         return None
-    return Blocked(waiting, "BudgetUsedUp", _why_blocked(plan.budget), plan.budget)
+    return RolloutBlocker(waiting, "BudgetUsedUp", _why_blocked(plan.budget), plan.budget)
 
 
-def _why_blocked(budget: Budget) -> str:
+def _why_blocked(budget: RollingUpdateBudget) -> str:
     removable = max(0, budget.max_to_remove)
     if budget.target == 0:
         ready = "is ready" if budget.ready == 1 else "are ready"
@@ -235,13 +243,15 @@ def _why_blocked(budget: Budget) -> str:
     )
 
 
-def _waiting_for_run(seen: Sequence[BindingView]) -> Blocked | None:
+def _waiting_for_run(seen: Sequence[BindingView]) -> RolloutBlocker | None:
     waiting = tuple(
         binding.cluster for binding in seen if binding.state is not BindingState.BOUND and not binding.deleting
     )
     if not waiting:
         return None
-    return Blocked(waiting, "WaitingForRun", "the strategy is External: nothing moves before a staged update run")
+    return RolloutBlocker(
+        waiting, "WaitingForRun", "the strategy is External: nothing moves before a staged update run"
+    )
 
 
 def with_promises(bindings: Iterable[BindingView], promised: Container[str]) -> list[BindingView]:

@@ -46,7 +46,7 @@ class MarkKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """From one instant to another."""
 
     begin: datetime
@@ -76,8 +76,8 @@ class Bar:
     started: datetime | None = None
     ended: datetime | None = None
     detail: str = ""
-    forecast: Span | None = None
-    windows: tuple[Span, ...] = ()
+    forecast: TimeSpan | None = None
+    windows: tuple[TimeSpan, ...] = ()
 
     def document(self) -> JsonObject:
         """Return it as JSON; what is expected, and windows, only where there are some."""

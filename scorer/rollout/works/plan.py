@@ -49,8 +49,8 @@ from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import ROLLOUT_STARTED, Overrides
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
 from scorer.rollout.object_size import (
-    Fitting,
     ObjectIdentity,
+    StorableContent,
     by_identity,
     describe,
     fit_together,
@@ -421,13 +421,13 @@ class _WorkPlanner:
             raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, contents.message))
         return sorted(self._overridden(contents), key=dump_json, reverse=True)
 
-    def _fitting(self, name: str, manifests: Sequence[JsonObject]) -> Fitting:
+    def _fitting(self, name: str, manifests: Sequence[JsonObject]) -> StorableContent:
         """Return the manifests that fit into a Work.
 
         Only overrides, and objects that the snapshot leaves out, make a Work larger than what it is made from.
         """
         if not (self._overrides[OVERRIDES] or self._left_out) or fits_together(manifests):
-            return Fitting(tuple(manifests))
+            return StorableContent(tuple(manifests))
         fitting = fit_together(manifests, self._present(*self._works))
         if fitting is None:
             message = f"Work {name} would be too large, even with the last content of its objects"

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from pydantic_core import PydanticCustomError
 
 from scorer.api.meta import ApiModel, dump_json
-from scorer.api.placement.staged_update import Stage, StageTaskType
+from scorer.api.placement.staged_update import StageConfig, StageTaskType
 from scorer.api.values.duration import parse_wait_time
 from scorer.api.values.name_grammar import dns_subdomain_error
 from scorer.api.values.quoting import quote
@@ -34,7 +34,7 @@ RUN: Final = "{run}"
 _DIGEST_DIGITS: Final = 8
 
 
-class Comparison(StrEnum):
+class ThresholdComparison(StrEnum):
     """What a number has to be, compared with the one that is given."""
 
     ABOVE = "above"
@@ -57,7 +57,7 @@ class QueryCheck:
 
     endpoint: str
     expression: str
-    comparison: Comparison
+    comparison: ThresholdComparison
     limit: float
     hold: timedelta
     every: timedelta
@@ -65,11 +65,11 @@ class QueryCheck:
     def is_met_by(self, value: float) -> bool:
         """Say whether a number is what it has to be."""
         match self.comparison:
-            case Comparison.ABOVE:
+            case ThresholdComparison.ABOVE:
                 return value > self.limit
-            case Comparison.BELOW:
+            case ThresholdComparison.BELOW:
                 return value < self.limit
-            case Comparison.EQUALS:
+            case ThresholdComparison.EQUALS:
                 return value == self.limit
 
 
@@ -163,8 +163,8 @@ class _Query(_Strict):
             raise PydanticCustomError("every", "every is {given}, not between 5s and 1h", {"given": self.every})
         return self
 
-    def _limits(self) -> list[tuple[Comparison, float]]:
-        found = ((word, getattr(self, word)) for word in Comparison)
+    def _limits(self) -> list[tuple[ThresholdComparison, float]]:
+        found = ((word, getattr(self, word)) for word in ThresholdComparison)
         return [(word, limit) for word, limit in found if limit is not None]
 
     def check(self) -> QueryCheck:
@@ -240,7 +240,7 @@ def _first_mistake(error: ValidationError) -> str:
     return f"{path}: {value}{message}" if path else f"{value}{message}"
 
 
-def stage_problems(checks: Mapping[str, Check], stages: Sequence[Stage]) -> Iterator[str]:
+def stage_problems(checks: Mapping[str, Check], stages: Sequence[StageConfig]) -> Iterator[str]:
     """Yield what makes checks ineffective: of stages that do not exist, or that wait for no approval."""
     known = {stage.name: stage for stage in stages}
     for name in checks:

@@ -23,8 +23,8 @@ from scorer.api.unstructured.documents import (
     status_of,
     text_at,
 )
-from scorer.staged_update.outcome import Accept, Action, Ask, Cause, Discard, RunFailedError
-from scorer.staged_update.record import REQUEST_APPROVED, REQUEST_CREATED, Record, status
+from scorer.staged_update.outcome import Accept, Action, Ask, Discard, RunFailedError, RunFailureCause
+from scorer.staged_update.record import REQUEST_APPROVED, REQUEST_CREATED, StagedUpdateRecord, status
 
 APPROVED = "Approved"
 ACCEPTED = "ApprovalAccepted"
@@ -61,7 +61,12 @@ def make_request(run: JsonObject, stage: str, place: TaskPlace) -> JsonObject:
 
 
 def look_at_approval(
-    record: Record, task: JsonObject, stage: str, place: TaskPlace, run: JsonObject, requests: Mapping[str, JsonObject]
+    record: StagedUpdateRecord,
+    task: JsonObject,
+    stage: str,
+    place: TaskPlace,
+    run: JsonObject,
+    requests: Mapping[str, JsonObject],
 ) -> list[Action]:
     """Bring an approval task forward, and return what has to be done for it.
 
@@ -88,7 +93,7 @@ def look_at_approval(
     return [] if accepted else [Accept(request, _accepted(request, record))]
 
 
-def _note_created(record: Record, task: JsonObject, name: str) -> None:
+def _note_created(record: StagedUpdateRecord, task: JsonObject, name: str) -> None:
     if status(task, REQUEST_CREATED) != TRUE:
         record.put(task, REQUEST_CREATED, TRUE, "StageTaskApprovalRequestCreated", f"request {name} is created")
 
@@ -97,14 +102,14 @@ def _check_owner(request: JsonObject, run: str, stage: str) -> None:
     owner, target = text_at(request, "spec", "parentStageRollout"), text_at(request, "spec", "targetStage")
     if (owner, target) != (run, stage):
         message = f"approval request {name_of(request)} is of stage {target[:64]!r} of run {owner[:64]!r}"
-        raise RunFailedError(Cause.APPROVAL_REQUEST_TAKEN, message)
+        raise RunFailedError(RunFailureCause.APPROVAL_REQUEST_TAKEN, message)
 
 
 def _holds(request: JsonObject, kind: str) -> bool:
     return (current_condition(request, kind) or {}).get("status") == TRUE
 
 
-def _accepted(request: JsonObject, record: Record) -> JsonObject:
+def _accepted(request: JsonObject, record: StagedUpdateRecord) -> JsonObject:
     message = "the run goes on; taking the approval back has no effect any more"
     made = make_condition(
         ACCEPTED,

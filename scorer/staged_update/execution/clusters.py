@@ -33,13 +33,13 @@ from scorer.rollout.bindings import (
     is_failed,
 )
 from scorer.rollout.removal.marks import unmeant
-from scorer.staged_update.record import Record
+from scorer.staged_update.record import StagedUpdateRecord
 
 _LONGEST_REASON = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredBinding:
     """What a cluster is to have.
 
     Args:
@@ -53,7 +53,7 @@ class Wanted:
     apply_strategy: JsonObject
 
     @classmethod
-    def of(cls, entry: JsonObject, snapshot: str, record: Record) -> "Wanted":
+    def of(cls, entry: JsonObject, snapshot: str, record: StagedUpdateRecord) -> "DesiredBinding":
         """Read what the record of a run wants for one of its clusters."""
         return cls(snapshot, Overrides.of(entry), dict_at(record.status, "appliedStrategy"))
 

@@ -6,8 +6,8 @@ Source: staged-updates.md 6.5.
 from scorer.api.conditions import FALSE, TRUE
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import is_deleting
-from scorer.staged_update.execution.stage import Pass, hold_back
-from scorer.staged_update.outcome import RECHECK, Cause, Remove, RunFailedError
+from scorer.staged_update.execution.stage import StagePass, hold_back
+from scorer.staged_update.outcome import RECHECK, Remove, RunFailedError, RunFailureCause
 from scorer.staged_update.record import (
     PROGRESSING,
     STARTED,
@@ -19,7 +19,7 @@ from scorer.staged_update.record import (
 )
 
 
-def look_at_deletions(work: Pass) -> None:
+def look_at_deletions(work: StagePass) -> None:
     """Note which clusters the placement is gone from.
 
     Raises:
@@ -32,10 +32,10 @@ def look_at_deletions(work: Pass) -> None:
             _gone(work, entry)
         elif status(entry, SUCCEEDED) == TRUE or (status(entry, STARTED) == TRUE and not is_deleting(binding)):
             message = f"the binding of cluster {name} was deleted by this run, and is there, not being deleted"
-            raise RunFailedError(Cause.NOT_DELETING, message)
+            raise RunFailedError(RunFailureCause.NOT_DELETING, message)
 
 
-def execute_deletion(work: Pass) -> None:
+def execute_deletion(work: StagePass) -> None:
     """Delete every binding that is left, each once its cluster may be touched.
 
     Raises:
@@ -60,7 +60,7 @@ def execute_deletion(work: Pass) -> None:
     stage["endTime"] = format_time(work.now)
 
 
-def _remove(work: Pass, entry: JsonObject) -> None:
+def _remove(work: StagePass, entry: JsonObject) -> None:
     name = cluster_name(entry)
     binding = work.validated.targets.removed[name]
     wait = work.facts.waits.get(name)
@@ -72,7 +72,7 @@ def _remove(work: Pass, entry: JsonObject) -> None:
     work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
 
 
-def _gone(work: Pass, entry: JsonObject) -> None:
+def _gone(work: StagePass, entry: JsonObject) -> None:
     if not (condition(entry, STARTED) and status(entry, STARTED) == TRUE):
         work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
     if status(entry, SUCCEEDED) != TRUE:

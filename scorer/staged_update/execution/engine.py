@@ -17,9 +17,9 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement.staged_update import RunState
 from scorer.api.unstructured.documents import dict_at, name_of, status_of, text_at
 from scorer.staged_update.execution.deletion import execute_deletion, look_at_deletions
-from scorer.staged_update.execution.stage import Pass, execute_stage, is_in_flight, look_at_cluster
-from scorer.staged_update.facts import Facts
-from scorer.staged_update.outcome import RECHECK, Cause, NotYetError, RunFailedError, Step
+from scorer.staged_update.execution.stage import StagePass, execute_stage, is_in_flight, look_at_cluster
+from scorer.staged_update.facts import StagedUpdateFacts
+from scorer.staged_update.outcome import RECHECK, NotYetError, RunFailedError, RunFailureCause, StagedUpdateStep
 from scorer.staged_update.plan.initialization import initialise
 from scorer.staged_update.plan.validation import validate
 from scorer.staged_update.policy import OnFailure, policy_of
@@ -28,7 +28,7 @@ from scorer.staged_update.record import (
     PROGRESSING,
     STARTED,
     SUCCEEDED,
-    Record,
+    StagedUpdateRecord,
     cluster_name,
     clusters_of,
     condition,
@@ -44,7 +44,9 @@ _WARNINGS = frozenset(
 )
 
 
-def advance(run: JsonObject, facts: Facts, *, absent_state: RunState = RunState.INITIALIZE) -> Step:
+def advance(
+    run: JsonObject, facts: StagedUpdateFacts, *, absent_state: RunState = RunState.INITIALIZE
+) -> StagedUpdateStep:
     """Say what has to be done for a run now.
 
     Args:
@@ -55,7 +57,7 @@ def advance(run: JsonObject, facts: Facts, *, absent_state: RunState = RunState.
     try:
         return _advance(run, facts, absent_state)
     except NotYetError as error:
-        return _standing_still(run, Record(run, facts.now), str(error))
+        return _standing_still(run, StagedUpdateRecord(run, facts.now), str(error))
 
 
 def is_over(run: JsonObject) -> bool:
@@ -63,8 +65,8 @@ def is_over(run: JsonObject) -> bool:
     return is_final(status_of(run))
 
 
-def _advance(run: JsonObject, facts: Facts, absent_state: RunState) -> Step:
-    record = Record(run, facts.now)
+def _advance(run: JsonObject, facts: StagedUpdateFacts, absent_state: RunState) -> StagedUpdateStep:
+    record = StagedUpdateRecord(run, facts.now)
     if is_final(record.status):
         return _step(run, record)
     if status(record.status, INITIALIZED) != TRUE:
@@ -73,7 +75,7 @@ def _advance(run: JsonObject, facts: Facts, absent_state: RunState) -> Step:
     if state == RunState.INITIALIZE:
         return _step(run, record)
     try:
-        work = Pass(run, record, facts, validate(run, record, facts), policy_of(run))
+        work = StagePass(run, record, facts, validate(run, record, facts), policy_of(run))
     except RunFailedError as error:
         return _abort(run, record, facts, error)
     try:
@@ -83,10 +85,10 @@ def _advance(run: JsonObject, facts: Facts, absent_state: RunState) -> Step:
     return _step(run, record, work)
 
 
-def _standing_still(run: JsonObject, record: Record, why: str) -> Step:
+def _standing_still(run: JsonObject, record: StagedUpdateRecord, why: str) -> StagedUpdateStep:
     """Say what a run waits for that cannot be looked at now; one that is initialised says so itself."""
     if status(record.status, INITIALIZED) != TRUE:
-        return Step(again=RECHECK, waits_for=why)
+        return StagedUpdateStep(again=RECHECK, waits_for=why)
     found = condition(record.status, PROGRESSING)
     said: ConditionStatus = (
         FALSE if found.get("status") == FALSE else UNKNOWN if found.get("status") == UNKNOWN else TRUE
@@ -95,7 +97,7 @@ def _standing_still(run: JsonObject, record: Record, why: str) -> Step:
     return replace(_step(run, record), again=RECHECK)
 
 
-def _begin(run: JsonObject, record: Record, facts: Facts) -> Step:
+def _begin(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> StagedUpdateStep:
     """Initialise a run; what follows comes in the next pass, on the stored record."""
     try:
         prepared = initialise(run, facts)
@@ -103,15 +105,17 @@ def _begin(run: JsonObject, record: Record, facts: Facts) -> Step:
         record.put(record.status, INITIALIZED, FALSE, "UpdateRunInitializedFailed", f"{error.cause}: {error}")
         return _step(run, record)
     if prepared.snapshots:
-        return Step(snapshots=prepared.snapshots, again=timedelta())
+        return StagedUpdateStep(snapshots=prepared.snapshots, again=timedelta())
     record.status.update(prepared.status)
     message = f"uses resource snapshot {prepared.status['resourceSnapshotIndexUsed']}"
     record.put(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully", message)
     found = _step(run, record)
-    return Step(annotations=prepared.annotations, status=found.status, events=found.events, again=timedelta())
+    return StagedUpdateStep(
+        annotations=prepared.annotations, status=found.status, events=found.events, again=timedelta()
+    )
 
 
-def _work(work: Pass, *, stopping: bool) -> None:
+def _work(work: StagePass, *, stopping: bool) -> None:
     if stopping:
         stop_stage(work)
         return
@@ -124,12 +128,12 @@ def _work(work: Pass, *, stopping: bool) -> None:
         work.record.put(work.record.status, SUCCEEDED, TRUE, "UpdateRunSucceeded", "")
 
 
-def _failed_stage(work: Pass, error: RunFailedError) -> Record:
+def _failed_stage(work: StagePass, error: RunFailedError) -> StagedUpdateRecord:
     """Return the record with the stage that was worked on failed.
 
     Nothing that the pass wanted to begin is begun any more, so nothing of that is recorded, only what it has found out.
     """
-    record, at = Record(work.run, work.now), work.validated.at
+    record, at = StagedUpdateRecord(work.run, work.now), work.validated.at
     deleting = at == len(work.validated.stages)
     stage, seen = (record.deletion, work.record.deletion) if deleting else (record.stages[at], work.stage)
     for entry, found in zip(clusters_of(stage), clusters_of(seen), strict=True):
@@ -142,19 +146,21 @@ def _failed_stage(work: Pass, error: RunFailedError) -> Record:
     return record
 
 
-def _abort(run: JsonObject, record: Record, facts: Facts, error: RunFailedError) -> Step:
+def _abort(
+    run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts, error: RunFailedError
+) -> StagedUpdateStep:
     """End a run for good. Nothing is taken back but by the failure policy; clusters in flight stay as they are."""
     message, rollback = f"{error.cause}: {error}", None
-    if error.cause is Cause.CLUSTERS_FAILED:
+    if error.cause is RunFailureCause.CLUSTERS_FAILED:
         rollback, said = _rollback(run, record, facts)
         message += said
     record.put(record.status, PROGRESSING, FALSE, "UpdateRunFailed", message)
     record.put(record.status, SUCCEEDED, FALSE, "UpdateRunFailed", message)
     step = _step(run, record)
-    return Step(rollback=rollback, status=step.status, events=step.events)
+    return StagedUpdateStep(rollback=rollback, status=step.status, events=step.events)
 
 
-def _rollback(run: JsonObject, record: Record, facts: Facts) -> tuple[JsonObject | None, str]:
+def _rollback(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> tuple[JsonObject | None, str]:
     """Return the run that takes a failed one back, where its policy wants that, and what is to be said of it."""
     policy, index = policy_of(run), previous_index(run)
     if policy is None or policy.on_failure is not OnFailure.ROLLBACK or not changed_clusters(record.stages):
@@ -167,15 +173,17 @@ def _rollback(run: JsonObject, record: Record, facts: Facts) -> tuple[JsonObject
     return rollback_run(run, name, index), f"; run {name} rolls back to resource snapshot {index}"
 
 
-def _step(run: JsonObject, record: Record, work: Pass | None = None) -> Step:
+def _step(run: JsonObject, record: StagedUpdateRecord, work: StagePass | None = None) -> StagedUpdateStep:
     """Return a step to the record as it is now."""
     before = status_of(run)
     changed = record.status != before
     events = tuple(_events(before, record.status)) if changed else ()
     if work is None:
-        return Step(status=record.status if changed else None, events=events)
+        return StagedUpdateStep(status=record.status if changed else None, events=events)
     again = timedelta() if work.again_at_once else min(work.waits, default=None)
-    return Step(actions=tuple(work.actions), status=record.status if changed else None, events=events, again=again)
+    return StagedUpdateStep(
+        actions=tuple(work.actions), status=record.status if changed else None, events=events, again=again
+    )
 
 
 def _events(before: JsonObject, after: JsonObject) -> Iterator[Event]:
@@ -203,7 +211,7 @@ def _event(before: JsonObject, after: JsonObject, kind: str, prefix: str) -> Ite
     yield Event(now, message, "Warning" if now in _WARNINGS else "Normal")
 
 
-def stop_stage(work: Pass) -> None:
+def stop_stage(work: StagePass) -> None:
     """Bring the clusters in flight to an end, of an update stage or of the deletion stage.
 
     Raises:
@@ -232,7 +240,7 @@ def stop_stage(work: Pass) -> None:
         work.put_run(UNKNOWN, "UpdateRunStopping", f"waits for {named}")
 
 
-def _is_stopped(work: Pass, *, begun: bool, stage: JsonObject) -> None:
+def _is_stopped(work: StagePass, *, begun: bool, stage: JsonObject) -> None:
     """Say that the run is stopped; a stage that has not begun says nothing."""
     if begun and reason(stage, PROGRESSING) != "StageUpdatingStopped":
         # The wait after a stage counts from the stop: Unknown lies between, so the time of the condition is new.

@@ -19,9 +19,9 @@ from scorer.api.placement.staged_update import StageTaskType
 from scorer.api.unstructured.documents import annotation, dicts_at, text_at, uid_of
 from scorer.api.values.duration import parse_wait_time
 from scorer.staged_update.approval.requests import TaskPlace, look_at_approval
-from scorer.staged_update.execution.clusters import Wanted, has_started, has_succeeded, trouble
-from scorer.staged_update.facts import Facts, Wait
-from scorer.staged_update.outcome import APPROVAL_RECHECK, RECHECK, Action, Cause, RunFailedError, Update
+from scorer.staged_update.execution.clusters import DesiredBinding, has_started, has_succeeded, trouble
+from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
+from scorer.staged_update.outcome import APPROVAL_RECHECK, RECHECK, Action, RunFailedError, RunFailureCause, Update
 from scorer.staged_update.plan.stages import PlannedStage
 from scorer.staged_update.plan.validation import Validated, wanted_snapshot
 from scorer.staged_update.policy import FailurePolicy
@@ -31,7 +31,7 @@ from scorer.staged_update.record import (
     STARTED,
     SUCCEEDED,
     WAIT_ELAPSED,
-    Record,
+    StagedUpdateRecord,
     cluster_name,
     clusters_of,
     reason,
@@ -48,7 +48,7 @@ WAITING: Final = "ClusterUpdatingWaiting"
 
 
 @dataclass(slots=True)
-class Pass:
+class StagePass:
     """What one pass over a stage works on and collects.
 
     Args:
@@ -64,8 +64,8 @@ class Pass:
     """
 
     run: JsonObject
-    record: Record
-    facts: Facts
+    record: StagedUpdateRecord
+    facts: StagedUpdateFacts
     validated: Validated
     policy: FailurePolicy | None
     actions: list[Action] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Pass:
         self.record.put(self.stage, PROGRESSING, progressing, why, message)
 
 
-def execute_stage(work: Pass) -> None:
+def execute_stage(work: StagePass) -> None:
     """Take the stage a step further.
 
     Raises:
@@ -114,7 +114,7 @@ def execute_stage(work: Pass) -> None:
         _finish_stage(work)
 
 
-def _skip(work: Pass) -> None:
+def _skip(work: StagePass) -> None:
     """Pass a stage without clusters: its tasks are not run."""
     message = "the stage has no cluster"
     work.put_stage(FALSE, "StageUpdatingSkippedNoClusters", message)
@@ -124,7 +124,7 @@ def _skip(work: Pass) -> None:
     work.again_at_once = True
 
 
-def _is_approved_to_start(work: Pass) -> bool:
+def _is_approved_to_start(work: StagePass) -> bool:
     """Look at the task before the stage.
 
     An approval that has just been found is recorded before anything is begun on its strength: a process that ends in
@@ -141,7 +141,7 @@ def _is_approved_to_start(work: Pass) -> bool:
     return False
 
 
-def _update_clusters(work: Pass) -> bool:
+def _update_clusters(work: StagePass) -> bool:
     """Look at the clusters in flight and start the next ones; return whether all are done."""
     stage = clusters_of(work.stage)
     failed = _failed(stage)
@@ -165,7 +165,7 @@ def is_in_flight(entry: JsonObject) -> bool:
     return status(entry, STARTED) == TRUE and not status(entry, SUCCEEDED)
 
 
-def _start_next(work: Pass, entries: list[JsonObject], slots: int) -> list[str]:
+def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[str]:
     """Start as many clusters as there are slots; return those that may not be touched now."""
     ordered = work.planned.stage.sorting_label_key is not None
     held: list[str] = []
@@ -185,7 +185,7 @@ def _start_next(work: Pass, entries: list[JsonObject], slots: int) -> list[str]:
     return held
 
 
-def hold_back(work: Pass, entry: JsonObject, wait: Wait) -> None:
+def hold_back(work: StagePass, entry: JsonObject, wait: ClusterWait) -> None:
     """Note on a cluster why it may not be touched now."""
     work.record.put(entry, STARTED, FALSE, WAITING, wait.message)
     if wait.until is not None:
@@ -200,23 +200,23 @@ def _is_done(entry: JsonObject, policy: FailurePolicy | None) -> bool:
     """
     found = status(entry, SUCCEEDED)
     if found == FALSE and policy is None:
-        raise RunFailedError(Cause.PREEMPTED, f"cluster {cluster_name(entry)} has failed earlier in this run")
+        raise RunFailedError(RunFailureCause.PREEMPTED, f"cluster {cluster_name(entry)} has failed earlier in this run")
     return found != ""
 
 
-def _binding(work: Pass, entry: JsonObject) -> JsonObject:
+def _binding(work: StagePass, entry: JsonObject) -> JsonObject:
     name = cluster_name(entry)
     binding = work.validated.targets.selected.get(name)
     if binding is None:
-        raise RunFailedError(Cause.BINDING_GONE, f"the binding of cluster {name} is gone")
+        raise RunFailedError(RunFailureCause.BINDING_GONE, f"the binding of cluster {name} is gone")
     return binding
 
 
-def _wanted(work: Pass, entry: JsonObject) -> Wanted:
-    return Wanted.of(entry, wanted_snapshot(work.run, work.record), work.record)
+def _wanted(work: StagePass, entry: JsonObject) -> DesiredBinding:
+    return DesiredBinding.of(entry, wanted_snapshot(work.run, work.record), work.record)
 
 
-def _is_under_way(work: Pass, entry: JsonObject) -> bool:
+def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
     """Say whether this run has started a cluster; the process may have ended before it was recorded."""
     if status(entry, STARTED) == TRUE:
         return True
@@ -229,7 +229,7 @@ def _is_under_way(work: Pass, entry: JsonObject) -> bool:
     return True
 
 
-def _start(work: Pass, entry: JsonObject) -> bool:
+def _start(work: StagePass, entry: JsonObject) -> bool:
     """Start a cluster; return whether it needed nothing, and is done."""
     name, binding, wanted = cluster_name(entry), _binding(work, entry), _wanted(work, entry)
     target = wanted.bind(binding, uid_of(work.run))
@@ -246,7 +246,7 @@ def _start(work: Pass, entry: JsonObject) -> bool:
     return False
 
 
-def look_at_cluster(work: Pass, entry: JsonObject) -> bool:
+def look_at_cluster(work: StagePass, entry: JsonObject) -> bool:
     """Look at a cluster in flight; return whether it is done.
 
     A binding whose condition RolloutStarted is missing has not been taken over by another run as long as its spec is
@@ -264,7 +264,7 @@ def look_at_cluster(work: Pass, entry: JsonObject) -> bool:
             f"the binding of cluster {name} was changed while it was being updated, by another run or by hand: it has "
             f"{text_at(binding, 'spec', 'resourceSnapshotName')[:100] or 'no snapshot'}"
         )
-        raise RunFailedError(Cause.PREEMPTED, message)
+        raise RunFailedError(RunFailureCause.PREEMPTED, message)
     if not has_started(binding):
         run = text_at(work.run, "metadata", "name")
         message = f"update run {run} rolls out {wanted.snapshot} to {name}"
@@ -277,12 +277,12 @@ def look_at_cluster(work: Pass, entry: JsonObject) -> bool:
     return _is_too_late(work, entry, binding)
 
 
-def _succeed(work: Pass, entry: JsonObject) -> None:
+def _succeed(work: StagePass, entry: JsonObject) -> None:
     work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
     work.record.put(entry, SUCCEEDED, TRUE, "ClusterUpdatingSucceeded", "")
 
 
-def _is_too_late(work: Pass, entry: JsonObject, binding: JsonObject) -> bool:
+def _is_too_late(work: StagePass, entry: JsonObject, binding: JsonObject) -> bool:
     """Look how long a cluster has been in flight; return whether the failure policy gives it up."""
     started = since(entry, STARTED) or work.now
     age = work.now - started
@@ -304,7 +304,7 @@ def _failed(entries: Sequence[JsonObject]) -> list[str]:
     return [cluster_name(entry) for entry in entries if status(entry, SUCCEEDED) == FALSE]
 
 
-def _check_failures(work: Pass) -> None:
+def _check_failures(work: StagePass) -> None:
     """Abort when more clusters of the stage have failed than the policy tolerates."""
     if work.policy is None:
         return
@@ -314,10 +314,10 @@ def _check_failures(work: Pass) -> None:
             f"{len(failed)} clusters of stage {work.planned.name} have failed, and {work.policy.max_failures} may: "
             f"{_named(failed)}"
         )
-        raise RunFailedError(Cause.CLUSTERS_FAILED, message)
+        raise RunFailedError(RunFailureCause.CLUSTERS_FAILED, message)
 
 
-def _tell_progress(work: Pass, held: list[str]) -> None:
+def _tell_progress(work: StagePass, held: list[str]) -> None:
     name = work.planned.name
     work.put_stage(TRUE, "StageUpdatingStarted", "")
     if work.stuck:
@@ -330,7 +330,7 @@ def _tell_progress(work: Pass, held: list[str]) -> None:
         work.put_run(TRUE, "UpdateRunProgressing", f"updates stage {name}")
 
 
-def _finish_stage(work: Pass) -> None:
+def _finish_stage(work: StagePass) -> None:
     """Look at the tasks after the stage; all clusters are done."""
     name, stage = work.planned.name, work.stage
     if reason(stage, PROGRESSING) != "StageUpdatingWaiting":
@@ -348,7 +348,7 @@ def _finish_stage(work: Pass) -> None:
     work.put_run(FALSE, "UpdateRunWaiting", message)
 
 
-def _open_tasks(work: Pass) -> Iterator[str]:
+def _open_tasks(work: StagePass) -> Iterator[str]:
     """Look at all tasks after the stage, side by side; yield what is still open."""
     for task in dicts_at(work.stage, "afterStageTaskStatus"):
         if task.get("type") == StageTaskType.TIMED_WAIT:
@@ -363,7 +363,7 @@ def _open_tasks(work: Pass) -> Iterator[str]:
             yield f"the approval {text_at(task, 'approvalRequestName')}"
 
 
-def _wait_end(work: Pass, task: JsonObject) -> datetime | None:
+def _wait_end(work: StagePass, task: JsonObject) -> datetime | None:
     """Return when the wait ends; None: it has."""
     if status(task, WAIT_ELAPSED) == TRUE:
         return None

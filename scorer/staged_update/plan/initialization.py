@@ -25,7 +25,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
-from scorer.rollout.selection.selector import SelectionError
+from scorer.rollout.selection.selector import InvalidSelection
 from scorer.rollout.snapshots.resources import (
     UNTHROTTLED,
     SnapshotGroup,
@@ -34,8 +34,8 @@ from scorer.rollout.snapshots.resources import (
 )
 from scorer.rollout.writes import Write
 from scorer.staged_update.approval.requests import TaskPlace, request_name
-from scorer.staged_update.facts import Facts
-from scorer.staged_update.outcome import Cause, NotYetError, RunFailedError
+from scorer.staged_update.facts import StagedUpdateFacts
+from scorer.staged_update.outcome import NotYetError, RunFailedError, RunFailureCause
 from scorer.staged_update.plan.stages import PlannedStage, compute_stages
 from scorer.staged_update.plan.targets import Targets, external_placement, find_targets
 from scorer.staged_update.policy import policy_of, taken_over
@@ -63,7 +63,7 @@ class Prepared:
     status: JsonObject
 
 
-def initialise(run: JsonObject, facts: Facts) -> Prepared:
+def initialise(run: JsonObject, facts: StagedUpdateFacts) -> Prepared:
     """Fix the plan of a run.
 
     Raises:
@@ -98,11 +98,11 @@ def initialise(run: JsonObject, facts: Facts) -> Prepared:
     )
 
 
-def _strategy(run: JsonObject, facts: Facts) -> tuple[UpdateStrategySpec, Mapping[str, str]]:
+def _strategy(run: JsonObject, facts: StagedUpdateFacts) -> tuple[UpdateStrategySpec, Mapping[str, str]]:
     """Return the strategy of a run, and the annotations that the run takes over from it."""
     document, name = facts.strategy, text_at(run, "spec", "stagedRolloutStrategyName")
     if document is None:
-        raise RunFailedError(Cause.STRATEGY_NOT_FOUND, f"strategy {name} does not exist")
+        raise RunFailedError(RunFailureCause.STRATEGY_NOT_FOUND, f"strategy {name} does not exist")
     try:
         strategy = UpdateStrategySpec.read(spec_of(document))
     except ValidationError as error:
@@ -117,11 +117,11 @@ def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
     causes = {
-        "beforeStageTasks": Cause.BEFORE_STAGE_TASKS_INVALID,
-        "afterStageTasks": Cause.AFTER_STAGE_TASKS_INVALID,
-        "labelSelector": Cause.LABEL_SELECTOR_INVALID,
+        "beforeStageTasks": RunFailureCause.BEFORE_STAGE_TASKS_INVALID,
+        "afterStageTasks": RunFailureCause.AFTER_STAGE_TASKS_INVALID,
+        "labelSelector": RunFailureCause.LABEL_SELECTOR_INVALID,
     }
-    cause = next((cause for part, cause in causes.items() if part in place), Cause.STRATEGY_INVALID)
+    cause = next((cause for part, cause in causes.items() if part in place), RunFailureCause.STRATEGY_INVALID)
     stages = dicts_at(strategy, "spec", "stages")
     number = int(place[1]) if len(place) > 1 and place[1].isdecimal() else len(stages)
     of = f" (stage {text_at(stages[number], 'name')[:63]})" if number < len(stages) else ""
@@ -129,13 +129,17 @@ def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
     return RunFailedError(cause, f"strategy {name_of(strategy)} cannot be read: {where}{of}: {first['msg']}")
 
 
-def _content(index: str, facts: Facts, placement: JsonObject) -> tuple[SnapshotGroup | None, tuple[Write, ...]]:
+def _content(
+    index: str, facts: StagedUpdateFacts, placement: JsonObject
+) -> tuple[SnapshotGroup | None, tuple[Write, ...]]:
     """Return the resource snapshot to roll out, or what has to be written so that there is one."""
     if index:
         return _pinned(index, facts.groups, placement), ()
     selection = facts.selection
-    if isinstance(selection, SelectionError):
-        raise RunFailedError(Cause.SELECTION_INVALID, f"the placement selects nothing valid: {selection.message}")
+    if isinstance(selection, InvalidSelection):
+        raise RunFailedError(
+            RunFailureCause.SELECTION_INVALID, f"the placement selects nothing valid: {selection.message}"
+        )
     if selection is None:
         raise NotYetError("what the placement selects is not known yet")
     snapshots = [document for group in facts.groups for document in group.documents]
@@ -151,14 +155,14 @@ def _pinned(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) 
     """Return the resource snapshot of an index that the user gave."""
     if not (index.isascii() and index.isdecimal() and len(index) <= _INDEX_DIGITS):
         message = f"spec.resourceSnapshotIndex {index[:64]!r} is no integer of at least 0"
-        raise RunFailedError(Cause.RESOURCE_INDEX_INVALID, message)
+        raise RunFailedError(RunFailureCause.RESOURCE_INDEX_INVALID, message)
     found = next((group for group in groups if group.index == int(index)), None)
     if found is None or found.master is None:
         there = ", ".join(str(group.index) for group in groups if group.master is not None) or "none"
         what = f"resource snapshot {index} of placement {name_of(placement)}"
         missing = "does not exist" if found is None else "has no master"
         message = f"{what} {missing}; retained are: {there[:200]}"
-        raise RunFailedError(Cause.RESOURCE_SNAPSHOT_NOT_FOUND, message)
+        raise RunFailedError(RunFailureCause.RESOURCE_SNAPSHOT_NOT_FOUND, message)
     if not found.is_complete:
         raise NotYetError(f"resource snapshot {index} is still being made")
     return found
@@ -206,7 +210,7 @@ def _check_size(status: JsonObject, clusters: int) -> None:
             f"the record of {clusters} clusters would come to {size} bytes, more than the {LARGEST_STATUS} that one "
             "object may have: divide the placement"
         )
-        raise RunFailedError(Cause.TOO_MANY_CLUSTERS, message)
+        raise RunFailedError(RunFailureCause.TOO_MANY_CLUSTERS, message)
 
 
 def full_name(run: JsonObject) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from scorer.api.placement.staged_update import Stage, StageTask, StageTaskType, UpdateStrategySpec
+from scorer.api.placement.staged_update import StageConfig, StageTask, StageTaskType, UpdateStrategySpec
 from scorer.api.values.duration import parse_wait_time
 from scorer.api.values.int_or_percent import scaled_down
 from scorer.api.values.label_selector import holds_for, selector_error
-from scorer.staged_update.outcome import Cause, RunFailedError
+from scorer.staged_update.outcome import RunFailedError, RunFailureCause
 
 MOST_NAMED: Final = 10
 """How many clusters one message names."""
@@ -33,7 +33,7 @@ class PlannedStage:
         at_once: How many of them may be in flight.
     """
 
-    stage: Stage
+    stage: StageConfig
     clusters: tuple[str, ...]
     at_once: int
 
@@ -66,16 +66,16 @@ def compute_stages(
         clusters = [name for name in candidates if matches(members[name])]
         if twice := [name for name in clusters if name in placed]:
             message = f"stage {stage.name} selects clusters that an earlier stage selects too: {_named(twice)}"
-            raise RunFailedError(Cause.CLUSTER_IN_TWO_STAGES, message)
+            raise RunFailedError(RunFailureCause.CLUSTER_IN_TWO_STAGES, message)
         placed.update(clusters)
         found.append(PlannedStage(stage, _ordered(stage, clusters, members), at_once(stage, len(clusters))))
     if missing := sorted(name for name in selected if name not in placed):
         message = f"{len(missing)} clusters are in no stage: {_named(missing)}"
-        raise RunFailedError(Cause.CLUSTERS_IN_NO_STAGE, message)
+        raise RunFailedError(RunFailureCause.CLUSTERS_IN_NO_STAGE, message)
     return tuple(found)
 
 
-def check_tasks(stage: Stage) -> None:
+def check_tasks(stage: StageConfig) -> None:
     """Check what admission checks as well: the strategy may have been stored before.
 
     Raises:
@@ -84,11 +84,11 @@ def check_tasks(stage: Stage) -> None:
     before = stage.before_stage_tasks
     if problem := _before_problem(before):
         raise RunFailedError(
-            Cause.BEFORE_STAGE_TASKS_INVALID, f"stage {stage.name} has invalid beforeStageTasks: {problem}"
+            RunFailureCause.BEFORE_STAGE_TASKS_INVALID, f"stage {stage.name} has invalid beforeStageTasks: {problem}"
         )
     if problem := _after_problem(stage.after_stage_tasks):
         raise RunFailedError(
-            Cause.AFTER_STAGE_TASKS_INVALID, f"stage {stage.name} has invalid afterStageTasks: {problem}"
+            RunFailureCause.AFTER_STAGE_TASKS_INVALID, f"stage {stage.name} has invalid afterStageTasks: {problem}"
         )
 
 
@@ -121,7 +121,7 @@ def _after_task_problem(task: StageTask) -> str:
     return "" if wait > timedelta() else f"waitTime {task.wait_time!r} is not positive"
 
 
-def at_once(stage: Stage, total: int) -> int:
+def at_once(stage: StageConfig, total: int) -> int:
     """Return how many of the *total* clusters of a stage may be in flight; percentages are rounded down, to 1 at least.
 
     Raises:
@@ -131,11 +131,11 @@ def at_once(stage: Stage, total: int) -> int:
         return max(1, scaled_down(stage.max_concurrency, total))
     except ValueError as error:
         raise RunFailedError(
-            Cause.STRATEGY_INVALID, f"stage {stage.name} has an invalid maxConcurrency: {error}"
+            RunFailureCause.STRATEGY_INVALID, f"stage {stage.name} has an invalid maxConcurrency: {error}"
         ) from error
 
 
-def _matcher(stage: Stage) -> Callable[[Labels], bool]:
+def _matcher(stage: StageConfig) -> Callable[[Labels], bool]:
     """Return whether a cluster with these labels is in the stage; without a selector none is.
 
     Raises:
@@ -145,12 +145,14 @@ def _matcher(stage: Stage) -> Callable[[Labels], bool]:
     if selector is None:
         return lambda _labels: False
     if error := selector_error(selector):
-        raise RunFailedError(Cause.LABEL_SELECTOR_INVALID, f"stage {stage.name} has an invalid labelSelector: {error}")
+        raise RunFailedError(
+            RunFailureCause.LABEL_SELECTOR_INVALID, f"stage {stage.name} has an invalid labelSelector: {error}"
+        )
     requirements = selector.requirements()
     return lambda labels: all(holds_for(each, labels.get(each.key)) for each in requirements)
 
 
-def _ordered(stage: Stage, clusters: Sequence[str], members: Mapping[str, Labels]) -> tuple[str, ...]:
+def _ordered(stage: StageConfig, clusters: Sequence[str], members: Mapping[str, Labels]) -> tuple[str, ...]:
     """Return clusters, which come by name, in the order of their sorting label where the stage names one."""
     key = stage.sorting_label_key
     if key is None:
@@ -159,7 +161,7 @@ def _ordered(stage: Stage, clusters: Sequence[str], members: Mapping[str, Labels
     if bad := [name for name, number in numbers.items() if number is None]:
         said = ", ".join(f"{name} ({members[name].get(key, '')!r})" for name in bad[:MOST_NAMED])
         message = f"label {key}, by which stage {stage.name} is sorted, is no integer on {len(bad)} clusters: {said}"
-        raise RunFailedError(Cause.SORTING_LABEL_INVALID, message)
+        raise RunFailedError(RunFailureCause.SORTING_LABEL_INVALID, message)
     return tuple(sorted(clusters, key=lambda name: (numbers[name] or 0, name)))
 
 

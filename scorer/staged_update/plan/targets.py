@@ -24,8 +24,8 @@ from scorer.api.unstructured.documents import (
     text_at,
 )
 from scorer.rollout.snapshots.policies import latest_policy_snapshots
-from scorer.staged_update.facts import Facts
-from scorer.staged_update.outcome import Cause, NotYetError, RunFailedError
+from scorer.staged_update.facts import StagedUpdateFacts
+from scorer.staged_update.outcome import NotYetError, RunFailedError, RunFailureCause
 
 _MOST_DIGITS: Final = 10
 
@@ -52,7 +52,7 @@ class Targets:
         return len(self.selected) if self.fixed_count is None else self.fixed_count
 
 
-def external_placement(facts: Facts, name: str) -> JsonObject:
+def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
     """Return the placement of a run.
 
     Raises:
@@ -60,15 +60,17 @@ def external_placement(facts: Facts, name: str) -> JsonObject:
     """
     placement = facts.placement
     if placement is None or is_deleting(placement):
-        raise RunFailedError(Cause.PLACEMENT_NOT_FOUND, f"placement {name} does not exist or is being deleted")
+        raise RunFailedError(
+            RunFailureCause.PLACEMENT_NOT_FOUND, f"placement {name} does not exist or is being deleted"
+        )
     kind = text_at(placement, "spec", "strategy", "type") or StrategyType.ROLLING_UPDATE
     if kind != StrategyType.EXTERNAL:
         message = f"the strategy of placement {name} is {kind}; only External leaves its rollout to runs"
-        raise RunFailedError(Cause.PLACEMENT_NOT_EXTERNAL, message)
+        raise RunFailedError(RunFailureCause.PLACEMENT_NOT_EXTERNAL, message)
     return placement
 
 
-def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool, expected: bool = True) -> Targets:
+def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool, expected: bool = True) -> Targets:
     """Return what the run of a placement updates and removes.
 
     Args:
@@ -100,11 +102,13 @@ def find_targets(facts: Facts, placement: JsonObject, *, fresh: bool, expected: 
     if not selected and not removed:
         _look_for_picked(snapshot)
         if fresh or expected:
-            raise RunFailedError(Cause.NO_BINDINGS, "the placement is on no cluster and has been picked for none")
+            raise RunFailedError(
+                RunFailureCause.NO_BINDINGS, "the placement is on no cluster and has been picked for none"
+            )
     count = _fixed_count(snapshot)
     if count is not None and count != len(selected):
         message = f"the policy asks for {count} clusters, and {len(selected)} have been picked"
-        raise RunFailedError(Cause.BINDING_COUNT_MISMATCH, message)
+        raise RunFailedError(RunFailureCause.BINDING_COUNT_MISMATCH, message)
     return Targets(label(snapshot, POLICY_INDEX), count, selected, removed)
 
 
@@ -115,25 +119,25 @@ def _look_for_picked(snapshot: JsonObject) -> None:
         raise NotYetError(f"{picked} clusters are picked, and their bindings are about to be created")
 
 
-def _policy_snapshot(facts: Facts, placement: JsonObject, *, fresh: bool) -> JsonObject:
+def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool) -> JsonObject:
     """Return the latest policy snapshot, once the scheduler has decided on it."""
     found = latest_policy_snapshots(facts.policy_snapshots)
     if not found and fresh:
         raise NotYetError("the placement has no policy snapshot yet")
     if len(found) != 1:
         message = f"{len(found)} policy snapshots of the placement are labelled latest, exactly one is needed"
-        raise RunFailedError(Cause.POLICY_SNAPSHOT_INVALID, message)
+        raise RunFailedError(RunFailureCause.POLICY_SNAPSHOT_INVALID, message)
     snapshot = found[0]
     if not label(snapshot, POLICY_INDEX).isdecimal():
         message = f"policy snapshot {name_of(snapshot)} has no index: label {POLICY_INDEX}"
-        raise RunFailedError(Cause.POLICY_SNAPSHOT_INVALID, message)
+        raise RunFailedError(RunFailureCause.POLICY_SNAPSHOT_INVALID, message)
     scheduled = current_condition(snapshot, "Scheduled") or {}
     if fresh and (not scheduled or not _is_seen(snapshot, placement)):
         raise NotYetError(f"policy snapshot {name_of(snapshot)} has not been scheduled yet")
     if scheduled.get("status") != TRUE:
         said = str(scheduled.get("message") or "the scheduler has not decided")
         message = f"policy snapshot {name_of(snapshot)} is not fully scheduled: {said[:200]}"
-        raise RunFailedError(Cause.POLICY_NOT_SCHEDULED, message)
+        raise RunFailedError(RunFailureCause.POLICY_NOT_SCHEDULED, message)
     return snapshot
 
 
@@ -157,7 +161,7 @@ def _fixed_count(snapshot: JsonObject) -> int | None:
                 message = (
                     f"policy snapshot {name_of(snapshot)} has no valid annotation {NUMBER_OF_CLUSTERS}: {text[:64]!r}"
                 )
-                raise RunFailedError(Cause.POLICY_SNAPSHOT_INVALID, message)
+                raise RunFailedError(RunFailureCause.POLICY_SNAPSHOT_INVALID, message)
             return int(text)
         case PlacementType.PICK_FIXED:
             return len(policy.get("clusterNames") or ())

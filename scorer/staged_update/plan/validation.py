@@ -12,15 +12,15 @@ from scorer.api.names import POLICY_INDEX
 from scorer.api.unstructured.documents import dict_at, label, spec_of, text_at
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.snapshots.policies import latest_policy_snapshots
-from scorer.staged_update.facts import Facts
-from scorer.staged_update.outcome import Cause, RunFailedError
+from scorer.staged_update.facts import StagedUpdateFacts
+from scorer.staged_update.outcome import RunFailedError, RunFailureCause
 from scorer.staged_update.plan.stages import PlannedStage, compute_stages
 from scorer.staged_update.plan.targets import Targets, external_placement, find_targets
 from scorer.staged_update.record import (
     PROGRESSING,
     STARTED,
     SUCCEEDED,
-    Record,
+    StagedUpdateRecord,
     cluster_name,
     cluster_names,
     clusters_of,
@@ -44,7 +44,7 @@ class Validated:
     at: int
 
 
-def validate(run: JsonObject, record: Record, facts: Facts) -> Validated:
+def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> Validated:
     """Check a run that has been initialised and is not over.
 
     Raises:
@@ -55,7 +55,7 @@ def validate(run: JsonObject, record: Record, facts: Facts) -> Validated:
     applied = effective_apply_strategy(dict_at(record.status, "appliedStrategy"))
     if effective_apply_strategy(dict_at(placement, "spec", "strategy", "applyStrategy")) != applied:
         message = "spec.strategy.applyStrategy of the placement has changed since the run was initialised"
-        raise RunFailedError(Cause.APPLY_STRATEGY_CHANGED, message)
+        raise RunFailedError(RunFailureCause.APPLY_STRATEGY_CHANGED, message)
     _check_policy(record, facts)
     updates = any(clusters_of(stage) for stage in record.stages)
     targets = find_targets(facts, placement, fresh=False, expected=updates)
@@ -64,7 +64,7 @@ def validate(run: JsonObject, record: Record, facts: Facts) -> Validated:
             f"the policy asks for {targets.fixed_count} clusters now, and asked for "
             f"{record.status.get('policyObservedClusterCount')} when the run was initialised"
         )
-        raise RunFailedError(Cause.BINDING_COUNT_MISMATCH, message)
+        raise RunFailedError(RunFailureCause.BINDING_COUNT_MISMATCH, message)
     stages = compute_stages(record.strategy(), facts.members, targets.selected)
     _check_stages(record, stages)
     at = _check_progress(record, stages)
@@ -72,29 +72,29 @@ def validate(run: JsonObject, record: Record, facts: Facts) -> Validated:
     return Validated(targets, stages, at)
 
 
-def _check_policy(record: Record, facts: Facts) -> None:
+def _check_policy(record: StagedUpdateRecord, facts: StagedUpdateFacts) -> None:
     """Compare the policy with that of the record; between two writes of a change, no snapshot is the latest."""
     latest = latest_policy_snapshots(facts.policy_snapshots)
     used = text_at(record.status, "policySnapshotIndexUsed")
     if not latest and any(label(snapshot, POLICY_INDEX) == used for snapshot in facts.policy_snapshots):
         message = f"the policy of the placement has changed: policy snapshot {used}, which the run uses, is outdated"
-        raise RunFailedError(Cause.POLICY_CHANGED, message)
+        raise RunFailedError(RunFailureCause.POLICY_CHANGED, message)
     if len(latest) == 1 and (index := label(latest[0], POLICY_INDEX)) != used:
         message = f"the policy of the placement has changed: policy snapshot {index} is the latest, the run uses {used}"
-        raise RunFailedError(Cause.POLICY_CHANGED, message)
+        raise RunFailedError(RunFailureCause.POLICY_CHANGED, message)
 
 
-def _check_stages(record: Record, stages: Sequence[PlannedStage]) -> None:
+def _check_stages(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) -> None:
     """Compare the stages with those of the record."""
     if len(stages) != len(record.stages):
         message = f"the strategy has {len(stages)} stages, and the record of the run {len(record.stages)}"
-        raise RunFailedError(Cause.STAGES_CHANGED, message)
+        raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
     for known, stage in zip(record.stages, stages, strict=True):
         if stage_name(known) != stage.name:
             message = f"stage {stage_name(known)} of the record is called {stage.name} now"
-            raise RunFailedError(Cause.STAGES_CHANGED, message)
+            raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
         if problem := _difference(cluster_names(known), stage.clusters):
-            raise RunFailedError(Cause.STAGES_CHANGED, f"stage {stage.name} {problem}")
+            raise RunFailedError(RunFailureCause.STAGES_CHANGED, f"stage {stage.name} {problem}")
 
 
 def _difference(before: Sequence[str], now: Sequence[str]) -> str:
@@ -115,7 +115,7 @@ def is_finished(entry: JsonObject) -> bool:
     return status(entry, SUCCEEDED) != ""
 
 
-def _check_progress(record: Record, stages: Sequence[PlannedStage]) -> int:
+def _check_progress(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) -> int:
     """Return the stage to work on; a record that no run writes is refused."""
     finished, updating = -1, None
     for at, (known, stage) in enumerate(zip(record.stages, stages, strict=True)):
@@ -149,11 +149,11 @@ def _check_concurrency(known: JsonObject, stage: PlannedStage) -> None:
         raise _contradiction(f"{busy} clusters of stage {stage.name} are in flight, and {stage.at_once} may be")
 
 
-def _check_deletion(record: Record, targets: Targets, stages_remain: bool) -> None:
+def _check_deletion(record: StagedUpdateRecord, targets: Targets, stages_remain: bool) -> None:
     known = set(cluster_names(record.deletion))
     if new := sorted(set(targets.removed) - known):
         message = f"cluster {new[0]} has been dropped since the run was initialised, which has not planned to remove it"
-        raise RunFailedError(Cause.STAGES_CHANGED, message)
+        raise RunFailedError(RunFailureCause.STAGES_CHANGED, message)
     deletion = record.deletion
     if status(deletion, SUCCEEDED) == FALSE:
         raise _contradiction("the deletion stage has failed, and the run has not")
@@ -162,9 +162,11 @@ def _check_deletion(record: Record, targets: Targets, stages_remain: bool) -> No
 
 
 def _contradiction(message: str) -> RunFailedError:
-    return RunFailedError(Cause.RECORD_CONTRADICTS_ITSELF, f"the status of the run contradicts itself: {message}")
+    return RunFailedError(
+        RunFailureCause.RECORD_CONTRADICTS_ITSELF, f"the status of the run contradicts itself: {message}"
+    )
 
 
-def wanted_snapshot(run: JsonObject, record: Record) -> str:
+def wanted_snapshot(run: JsonObject, record: StagedUpdateRecord) -> str:
     """Return the name of the resource snapshot that every cluster gets."""
     return f"{text_at(spec_of(run), 'placementName')}-{text_at(record.status, 'resourceSnapshotIndexUsed')}-snapshot"

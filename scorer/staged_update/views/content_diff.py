@@ -40,7 +40,7 @@ class ChangeKind(StrEnum):
     CHANGED = "Changed"
 
 
-class Place(NamedTuple):
+class _ContentKey(NamedTuple):
     """Where an object stands: what identifies it, and the envelope that it is in."""
 
     group: str
@@ -77,7 +77,7 @@ class ObjectChange:
     """
 
     change: ChangeKind
-    place: Place
+    place: _ContentKey
     fields: tuple[FieldChange, ...] = ()
     more: int = 0
 
@@ -112,7 +112,9 @@ def content_diff(before: Iterable[JsonObject], after: Iterable[JsonObject]) -> C
     return ContentDiff(tuple(found), more)
 
 
-def _opened(objects: Iterable[JsonObject], envelope: EnvelopeKey | None = None) -> Iterator[tuple[Place, JsonObject]]:
+def _opened(
+    objects: Iterable[JsonObject], envelope: EnvelopeKey | None = None
+) -> Iterator[tuple[_ContentKey, JsonObject]]:
     """Yield objects with their places; for an envelope, the objects in it follow what else it says."""
     for content in objects:
         yield _place(content, envelope), _without_content(content) if is_envelope(content) else content
@@ -131,11 +133,11 @@ def _without_content(envelope: JsonObject) -> JsonObject:
     return {key: value for key, value in envelope.items() if key != "data"}
 
 
-def _place(content: JsonObject, envelope: EnvelopeKey | None) -> Place:
-    return Place(*group_kind(content), namespace_of(content), name_of(content), envelope)
+def _place(content: JsonObject, envelope: EnvelopeKey | None) -> _ContentKey:
+    return _ContentKey(*group_kind(content), namespace_of(content), name_of(content), envelope)
 
 
-def _changes(old: Mapping[Place, JsonObject], new: Mapping[Place, JsonObject]) -> Iterator[ObjectChange]:
+def _changes(old: Mapping[_ContentKey, JsonObject], new: Mapping[_ContentKey, JsonObject]) -> Iterator[ObjectChange]:
     for place, content in new.items():
         if place not in old:
             yield ObjectChange(ChangeKind.ADDED, place)
@@ -148,7 +150,7 @@ def _changes(old: Mapping[Place, JsonObject], new: Mapping[Place, JsonObject]) -
             yield ObjectChange(ChangeKind.REMOVED, place)
 
 
-def _fields(place: Place, before: JsonObject, after: JsonObject) -> Sequence[FieldChange]:
+def _fields(place: _ContentKey, before: JsonObject, after: JsonObject) -> Sequence[FieldChange]:
     if (place.group, place.kind) == _SECRET:
         names = sorted({path[0] for path, _, _ in _differences((), before, after)})
         return [FieldChange(str(FieldPath.of(name)), REDACTED, REDACTED) for name in names]

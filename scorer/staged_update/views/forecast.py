@@ -23,9 +23,9 @@ from scorer.api.values.duration import parse_wait_time
 from scorer.rollout.snapshots.resources import snapshot_groups
 from scorer.rollout.writes import applied
 from scorer.staged_update.approval.requests import TaskPlace
-from scorer.staged_update.execution.clusters import Wanted
+from scorer.staged_update.execution.clusters import DesiredBinding
 from scorer.staged_update.execution.stage import WAITING, is_in_flight
-from scorer.staged_update.facts import Facts, Wait
+from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
 from scorer.staged_update.plan.initialization import initialise
 from scorer.staged_update.plan.stages import PlannedStage
 from scorer.staged_update.plan.validation import Validated, validate, wanted_snapshot
@@ -37,7 +37,7 @@ from scorer.staged_update.record import (
     STARTED,
     SUCCEEDED,
     WAIT_ELAPSED,
-    Record,
+    StagedUpdateRecord,
     cluster_name,
     clusters_of,
     condition,
@@ -47,11 +47,11 @@ from scorer.staged_update.record import (
 
 LONGEST_WAIT: Final = timedelta(days=36500)
 NO_TIME: Final = timedelta()
-Waits: TypeAlias = Callable[[str, datetime], Wait | None]
+Waits: TypeAlias = Callable[[str, datetime], ClusterWait | None]
 """Why a cluster may not be touched at an instant; None: it may."""
 
 
-class Progress(StrEnum):
+class ForecastProgress(StrEnum):
     """How far a stage or a cluster is."""
 
     DONE = "Done"
@@ -74,11 +74,11 @@ class ForecastCluster:
     """
 
     name: str
-    progress: Progress
+    progress: ForecastProgress
     binding: JsonObject | None
-    wanted: Wanted
+    wanted: DesiredBinding
     starts: datetime | None = None
-    wait: Wait | None = None
+    wait: ClusterWait | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class ForecastStage:
     """
 
     planned: PlannedStage
-    progress: Progress
+    progress: ForecastProgress
     clusters: tuple[ForecastCluster, ...]
     tasks: tuple[ForecastTask, ...] = ()
     begins: datetime | None = None
@@ -125,14 +125,14 @@ class ForecastStage:
     @property
     def batches(self) -> list[list[str]]:
         """The clusters that are not done: those that are in flight or can be next, those after them, and so on."""
-        busy = [each.name for each in self.clusters if each.progress is Progress.UNDER_WAY]
-        to_come = [each.name for each in self.clusters if each.progress is Progress.TO_COME]
+        busy = [each.name for each in self.clusters if each.progress is ForecastProgress.UNDER_WAY]
+        to_come = [each.name for each in self.clusters if each.progress is ForecastProgress.TO_COME]
         left = [*busy, *to_come]
         return [left[at : at + self.planned.at_once] for at in range(0, len(left), self.planned.at_once)]
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class StagedUpdateForecast:
     """How a run would go.
 
     Args:
@@ -146,7 +146,7 @@ class Forecast:
     """
 
     run: JsonObject
-    facts: Facts
+    facts: StagedUpdateFacts
     snapshot: str
     stages: tuple[ForecastStage, ...]
     removed: tuple[str, ...]
@@ -154,7 +154,9 @@ class Forecast:
     policy: FailurePolicy | None = None
 
 
-def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME, waits: Waits | None = None) -> Forecast:
+def forecast(
+    run: JsonObject, facts: StagedUpdateFacts, each: timedelta = NO_TIME, waits: Waits | None = None
+) -> StagedUpdateForecast:
     """Say how a run that is not over would go.
 
     Args:
@@ -168,7 +170,7 @@ def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME, waits: Wa
         scorer.staged_update.outcome.NotYetError: The engine would wait before it decides.
     """
     run, facts = as_initialised(run, facts)
-    record = Record(run, facts.now)
+    record = StagedUpdateRecord(run, facts.now)
     validated, policy = validate(run, record, facts), policy_of(run)
     snapshot, clock = wanted_snapshot(run, record), facts.now
     stages = []
@@ -178,10 +180,12 @@ def forecast(run: JsonObject, facts: Facts, each: timedelta = NO_TIME, waits: Wa
             stage = _Timing(each, waits or partial(_now, facts.waits)).timed(stage, record.stages[at], clock)
             clock = stage.ends or clock
         stages.append(stage)
-    return Forecast(run, facts, snapshot, tuple(stages), tuple(sorted(validated.targets.removed)), clock, policy)
+    return StagedUpdateForecast(
+        run, facts, snapshot, tuple(stages), tuple(sorted(validated.targets.removed)), clock, policy
+    )
 
 
-def as_initialised(run: JsonObject, facts: Facts) -> tuple[JsonObject, Facts]:
+def as_initialised(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObject, StagedUpdateFacts]:
     """Return a run as its initialisation leaves it, and the hub with the resource snapshot that it makes.
 
     Raises:
@@ -196,7 +200,7 @@ def as_initialised(run: JsonObject, facts: Facts) -> tuple[JsonObject, Facts]:
         facts = replace(facts, groups=snapshot_groups(documents))
         prepared = initialise(run, facts)
     made = with_metadata({**run, "status": {**status_of(run), **prepared.status}}, annotations=prepared.annotations)
-    record = Record(made, facts.now)
+    record = StagedUpdateRecord(made, facts.now)
     record.put(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully")
     return {**made, "status": record.status}, facts
 
@@ -206,39 +210,39 @@ class _Clusters:
     """Reads the clusters of a record."""
 
     snapshot: str
-    facts: Facts
+    facts: StagedUpdateFacts
     validated: Validated
-    record: Record
+    record: StagedUpdateRecord
 
     def read(self, entry: JsonObject) -> ForecastCluster:
         """Read one entry."""
         name, progress = cluster_name(entry), _progress(entry)
-        wanted = Wanted.of(entry, self.snapshot, self.record)
-        wait = _noted(entry) if progress is Progress.TO_COME else None
+        wanted = DesiredBinding.of(entry, self.snapshot, self.record)
+        wait = _noted(entry) if progress is ForecastProgress.TO_COME else None
         return ForecastCluster(name, progress, self.validated.targets.selected.get(name), wanted, wait=wait)
 
 
-def _noted(entry: JsonObject) -> Wait | None:
+def _noted(entry: JsonObject) -> ClusterWait | None:
     """Return the reason that the loop has noted for not starting a cluster; until when it holds is in its words."""
     found = condition(entry, STARTED)
-    return Wait(text_at(found, "message")) if text_at(found, "reason") == WAITING else None
+    return ClusterWait(text_at(found, "message")) if text_at(found, "reason") == WAITING else None
 
 
-def _progress(entry: JsonObject) -> Progress:
+def _progress(entry: JsonObject) -> ForecastProgress:
     match status(entry, SUCCEEDED):
         case "":
-            return Progress.UNDER_WAY if is_in_flight(entry) else Progress.TO_COME
+            return ForecastProgress.UNDER_WAY if is_in_flight(entry) else ForecastProgress.TO_COME
         case found:
-            return Progress.DONE if found == TRUE else Progress.FAILED
+            return ForecastProgress.DONE if found == TRUE else ForecastProgress.FAILED
 
 
-def _stage(record: Record, validated: Validated, at: int, clusters: _Clusters) -> ForecastStage:
+def _stage(record: StagedUpdateRecord, validated: Validated, at: int, clusters: _Clusters) -> ForecastStage:
     stage, planned = record.stages[at], validated.stages[at]
     found = tuple(map(clusters.read, clusters_of(stage)))
     if at < validated.at:
-        return ForecastStage(planned, Progress.DONE, found)
-    began = status(stage, PROGRESSING) or any(each.progress is not Progress.TO_COME for each in found)
-    return ForecastStage(planned, Progress.UNDER_WAY if began else Progress.TO_COME, found)
+        return ForecastStage(planned, ForecastProgress.DONE, found)
+    began = status(stage, PROGRESSING) or any(each.progress is not ForecastProgress.TO_COME for each in found)
+    return ForecastStage(planned, ForecastProgress.UNDER_WAY if began else ForecastProgress.TO_COME, found)
 
 
 def _tasks(recorded: JsonObject, planned: PlannedStage, place: TaskPlace, begins: datetime) -> Iterator[ForecastTask]:
@@ -279,7 +283,7 @@ class _Timing:
         tasks = [*_tasks(recorded, stage.planned, TaskPlace.BEFORE, clock)]
         tasks += _tasks(recorded, stage.planned, TaskPlace.AFTER, since_done)
         ends = max([done, *(task.until for task in tasks if task.until is not None and not task.done)])
-        began = any(cluster.progress is not Progress.TO_COME for cluster in stage.clusters)
+        began = any(cluster.progress is not ForecastProgress.TO_COME for cluster in stage.clusters)
         return replace(stage, tasks=tuple(tasks), begins=None if began else clock, ends=ends)
 
     def _started(self, stage: ForecastStage, recorded: JsonObject, clock: datetime) -> tuple[ForecastStage, datetime]:
@@ -292,7 +296,7 @@ class _Timing:
         slots = [
             max(clock, (since(entries[cluster.name], STARTED) or clock) + self.each)
             for cluster in stage.clusters
-            if cluster.progress is Progress.UNDER_WAY
+            if cluster.progress is ForecastProgress.UNDER_WAY
         ]
         slots += [clock] * (min(stage.planned.at_once, len(stage.clusters)) - len(slots))
         heapq.heapify(slots)
@@ -310,7 +314,7 @@ class _Timing:
 
     def _in_turn(self, stage: ForecastStage, clock: datetime) -> Sequence[str]:
         """Return the clusters that are to come, in the order in which they are started."""
-        to_come = [cluster.name for cluster in stage.clusters if cluster.progress is Progress.TO_COME]
+        to_come = [cluster.name for cluster in stage.clusters if cluster.progress is ForecastProgress.TO_COME]
         if stage.planned.stage.sorting_label_key is not None:
             return to_come
         return sorted(to_come, key=lambda name: self._opening(name, clock))
@@ -321,7 +325,7 @@ class _Timing:
         return at if wait is None or wait.until is None else max(at, wait.until)
 
 
-def _now(waits: Mapping[str, Wait], name: str, at: datetime) -> Wait | None:
+def _now(waits: Mapping[str, ClusterWait], name: str, at: datetime) -> ClusterWait | None:
     """Look among the clusters that may not be touched now, for what still holds then."""
     wait = waits.get(name)
     return None if wait is None or (wait.until is not None and wait.until <= at) else wait

@@ -9,7 +9,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, text_at
 from scorer.staged_update.orders import index_used, rejected
-from scorer.staged_update.phase import RunWait, Situation, stages_of
+from scorer.staged_update.phase import RunSituation, RunWait, stages_of
 from scorer.staged_update.record import (
     PROGRESSING,
     STARTED,
@@ -37,7 +37,7 @@ _ENDED: Final[Mapping[str, str]] = {TRUE: "done", FALSE: "failed"}
 _BEGUN: Final[Mapping[str, str]] = {TRUE: "updating", FALSE: "held"}
 
 
-def overview(run: JsonObject, found: Situation) -> JsonObject:
+def overview(run: JsonObject, found: RunSituation) -> JsonObject:
     """Return all that there is to say about a run.
 
     Args:

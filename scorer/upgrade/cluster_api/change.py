@@ -18,8 +18,8 @@ from scorer.upgrade.cluster_api.progress import at_work, holds_workers
 from scorer.upgrade.cluster_api.topology import (
     FAMILY,
     OPERATION,
-    Parts,
-    Place,
+    ClusterApiObjects,
+    ClusterApiRef,
     full_name,
     image_of,
     is_paused,
@@ -58,7 +58,9 @@ def held_message(cluster: str) -> str:
     return f"workers of Cluster {cluster} are held back: their images can change when they have followed"
 
 
-def changed_cluster(parts: Parts, place: Place, operation: Operation, now: datetime) -> JsonObject | Rejected:
+def changed_cluster(
+    parts: ClusterApiObjects, place: ClusterApiRef, operation: Operation, now: datetime
+) -> JsonObject | Rejected:
     """Return a Cluster as an operation wants it.
 
     Args:

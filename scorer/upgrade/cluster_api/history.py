@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from scorer.api.unstructured.documents import uid_of
-from scorer.upgrade.cluster_api.topology import Parts, operation_on
+from scorer.upgrade.cluster_api.topology import ClusterApiObjects, operation_on
 
 FORGET_AFTER: Final = timedelta(minutes=30)
 """Looks that are further apart say nothing about the time between them."""
@@ -40,7 +40,7 @@ class Looks:
     operation: str = ""
     operation_since: datetime | None = None
 
-    def then(self, parts: Parts, now: datetime) -> Self:
+    def then(self, parts: ClusterApiObjects, now: datetime) -> Self:
         """Return the same with one more look, which is at *now*."""
         uid, operation = uid_of(parts.cluster), operation_on(parts.cluster)
         goes_on = self.at is not None and self.uid == uid and abs(now - self.at) <= FORGET_AFTER
@@ -58,7 +58,7 @@ def earlier(since: datetime | None, now: datetime) -> datetime:
     return now if since is None else min(since, now)
 
 
-def is_failing(parts: Parts) -> bool:
+def is_failing(parts: ClusterApiObjects) -> bool:
     """Say whether the topology of a Cluster cannot be reconciled at the moment."""
     found = parts.condition("TopologyReconciled")
     return bool(found.get("status") == "False" and found.get("reason") in _FAILED)

@@ -14,7 +14,7 @@ from scorer.upgrade.cluster_api.topology import (
     DEPLOYMENT_NAME,
     FAMILY,
     POOL_NAME,
-    Parts,
+    ClusterApiObjects,
     image_of,
     is_paused,
     replicas_of,
@@ -23,7 +23,7 @@ from scorer.upgrade.cluster_api.topology import (
 )
 
 
-def inventory_of(parts: Parts, variable: str, now: datetime, looks: Looks = NO_LOOKS) -> Inventory:
+def inventory_of(parts: ClusterApiObjects, variable: str, now: datetime, looks: Looks = NO_LOOKS) -> Inventory:
     """Return what a Cluster runs.
 
     It is busy while Cluster API has not brought it to what its topology asks for. Workers that are held back at an
@@ -48,7 +48,7 @@ def inventory_of(parts: Parts, variable: str, now: datetime, looks: Looks = NO_L
     )
 
 
-def _pools(parts: Parts, variable: str) -> Iterator[Pool]:
+def _pools(parts: ClusterApiObjects, variable: str) -> Iterator[Pool]:
     workers = topology_of(parts.cluster).get("workers")
     for found, key, member in (
         (parts.deployments, DEPLOYMENT_NAME, "machineDeployments"),

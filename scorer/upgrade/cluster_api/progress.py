@@ -24,7 +24,7 @@ from scorer.upgrade.back_ends.interface import Observation, OperationState
 from scorer.upgrade.cluster_api.history import NO_LOOKS, Looks, is_failing
 from scorer.upgrade.cluster_api.machines import is_complete, is_rolling, is_seen, is_unavailable
 from scorer.upgrade.cluster_api.topology import (
-    Parts,
+    ClusterApiObjects,
     full_name,
     is_paused,
     operation_on,
@@ -47,7 +47,7 @@ _OF_AVAILABLE: Final = ("RemoteConnectionProbe", "InfrastructureReady", "Control
 
 
 def observation_of(
-    parts: Parts, operation: str, upgrade: UpgradeType, now: datetime, looks: Looks = NO_LOOKS
+    parts: ClusterApiObjects, operation: str, upgrade: UpgradeType, now: datetime, looks: Looks = NO_LOOKS
 ) -> Observation:
     """Say how far an operation is.
 
@@ -70,7 +70,7 @@ def observation_of(
     return Observation(OperationState.IN_PROGRESS)
 
 
-def _is_too_early(parts: Parts, now: datetime, looks: Looks) -> bool:
+def _is_too_early(parts: ClusterApiObjects, now: datetime, looks: Looks) -> bool:
     """Say whether what looks done may be the state before the change.
 
     Conditions of the older version of the API do not say which state they are about. Until Cluster API has passed a new
@@ -82,7 +82,7 @@ def _is_too_early(parts: Parts, now: datetime, looks: Looks) -> bool:
     return since is None or now - since < UNDATED_FOR
 
 
-def trouble(parts: Parts, now: datetime, looks: Looks = NO_LOOKS) -> UpgradeError | None:
+def trouble(parts: ClusterApiObjects, now: datetime, looks: Looks = NO_LOOKS) -> UpgradeError | None:
     """Return why Cluster API does not get on with a Cluster; None: it does, as far as can be seen.
 
     Args:
@@ -115,7 +115,7 @@ def _since(condition: Mapping[str, Any]) -> datetime | None:
         return None
 
 
-def holds_workers(parts: Parts) -> bool:
+def holds_workers(parts: ClusterApiObjects) -> bool:
     """Say whether Cluster API waits with workers that are held back; it changes nothing else about them meanwhile.
 
     Source: Cluster API v1.13, internal/controllers/topology/cluster/reconcile_state.go: workers whose upgrade is
@@ -125,7 +125,7 @@ def holds_workers(parts: Parts) -> bool:
     return found.get("status") == "False" and found.get("reason") in _DEFERRED
 
 
-def at_work(parts: Parts) -> Iterator[str]:
+def at_work(parts: ClusterApiObjects) -> Iterator[str]:
     """Yield what Cluster API has still to do on a Cluster, nothing when an upgrade may begin.
 
     Whether everything is available does not matter here: an upgrade may be what mends a broken node. Workers that are
@@ -144,7 +144,7 @@ def at_work(parts: Parts) -> Iterator[str]:
             yield f"{name_of(machines)} is being rolled out"
 
 
-def lacking(parts: Parts, upgrade: UpgradeType) -> Iterator[str]:
+def lacking(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[str]:
     """Yield what a Cluster lacks to be what its topology asks for, nothing when it is.
 
     Args:
@@ -160,7 +160,7 @@ def lacking(parts: Parts, upgrade: UpgradeType) -> Iterator[str]:
     yield from _machines(parts, workers=workers)
 
 
-def _passed_on(parts: Parts, *, deferred: bool) -> Iterator[str]:
+def _passed_on(parts: ClusterApiObjects, *, deferred: bool) -> Iterator[str]:
     """Look at whether Cluster API has seen the topology, and has passed it on."""
     generation, version = generation_of(parts.cluster), version_of(parts.cluster)
     seen = status_of(parts.cluster).get("observedGeneration")
@@ -178,7 +178,7 @@ def _passed_on(parts: Parts, *, deferred: bool) -> Iterator[str]:
             yield f"{where}.version of the control plane is {has or 'missing'}, not {version}"
 
 
-def _conditions(parts: Parts, *, workers: bool) -> Iterator[str]:
+def _conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
     """Look at what a Cluster says of its machines by itself."""
     rolling = parts.condition("RollingOut")
     if rolling.get("status") != "False" and not _is_unsaid(parts, rolling):
@@ -202,13 +202,13 @@ def _is_up_to_date(condition: Mapping[str, Any]) -> bool:
     return condition.get("status") == "True" or condition.get("reason") == _NO_REPLICAS
 
 
-def _is_unsaid(parts: Parts, condition: Mapping[str, Any]) -> bool:
+def _is_unsaid(parts: ClusterApiObjects, condition: Mapping[str, Any]) -> bool:
     """Say whether a condition is not known only because MachinePools do not report what it sums up."""
     unknown = condition.get("status") == "Unknown" and condition.get("reason") != _INTERNAL_ERROR
     return unknown and bool(parts.pools)
 
 
-def _not_available(parts: Parts) -> Iterator[str]:
+def _not_available(parts: ClusterApiObjects) -> Iterator[str]:
     """Look at what ``Available`` would sum up."""
     for kind in _OF_AVAILABLE:
         found = parts.condition(kind)
@@ -219,7 +219,7 @@ def _not_available(parts: Parts) -> Iterator[str]:
             yield f"{name_of(machines)} is not available"
 
 
-def _other_versions(parts: Parts, member: str) -> Iterator[str]:
+def _other_versions(parts: ClusterApiObjects, member: str) -> Iterator[str]:
     """Look at the versions that a Cluster still has, or is still to go through."""
     version, said = version_of(parts.cluster), dict_at(status_of(parts.cluster), member)
     others = sorted({each for each in _versions(said) if each != version})
@@ -235,7 +235,7 @@ def _versions(said: Mapping[str, Any]) -> Iterator[str]:
         yield text.removeprefix("v")
 
 
-def _older_conditions(parts: Parts, *, workers: bool) -> Iterator[str]:
+def _older_conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
     """Look at the conditions of the older version of the API."""
     for kind in ("ControlPlaneReady", "Ready"):
         found = parts.condition(kind)
@@ -243,7 +243,7 @@ def _older_conditions(parts: Parts, *, workers: bool) -> Iterator[str]:
             yield _said(kind, found)
 
 
-def _machines(parts: Parts, *, workers: bool) -> Iterator[str]:
+def _machines(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
     """Look at the control plane and at each set of machines themselves."""
     if not is_seen(parts.control_plane, unsaid=True) or not is_complete(parts.control_plane):
         yield _ROLLING_CONTROL_PLANE

@@ -48,7 +48,7 @@ class NoClusterError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClusterApiRef:
     """Where the Cluster of a member is, and how its node image is set.
 
     Args:
@@ -62,7 +62,7 @@ class Place:
     variable: str = ""
 
     @classmethod
-    def of(cls, member: str, annotations: Mapping[str, str]) -> "Place":
+    def of(cls, member: str, annotations: Mapping[str, str]) -> "ClusterApiRef":
         """Read the annotations of a MemberCluster.
 
         Raises:
@@ -80,7 +80,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ClusterApiObjects:
     """A Cluster with what belongs to it.
 
     Args:
@@ -156,7 +156,7 @@ def control_plane_ref(cluster: Mapping[str, Any]) -> tuple[tuple[str, str], str]
     return (group, text_at(ref, "kind")), text_at(ref, "name")
 
 
-def image_of(parts: Parts, variable: str, machines: Mapping[str, Any] | None = None) -> str:
+def image_of(parts: ClusterApiObjects, variable: str, machines: Mapping[str, Any] | None = None) -> str:
     """Return the node image that a variable carries; empty: none.
 
     Args:

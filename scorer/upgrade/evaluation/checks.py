@@ -35,7 +35,7 @@ _OLD_KUBELET: Final = (1, 25)
 """Kubelets may be three minor versions behind the API server, and below this version two."""
 
 
-class Outcome(Enum):
+class StartOutcome(Enum):
     """What becomes of a member at its turn."""
 
     SKIP = "skip"
@@ -45,7 +45,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StartVerdict:
     """What becomes of a member at its turn, and why.
 
     Args:
@@ -57,7 +57,7 @@ class Verdict:
         target: What it is to run, if it goes.
     """
 
-    outcome: Outcome
+    outcome: StartOutcome
     reason: str = ""
     message: str = ""
     opens: datetime | None = None
@@ -89,11 +89,11 @@ class Checks:
         self._version = resolved.kubernetes_version
         self._image_targets = ImageTargets(ev.spec.upgrade, resolved.node_images, ev.facts.catalog)
 
-    def verdict(self, entry: MemberStatus) -> Verdict:
+    def verdict(self, entry: MemberStatus) -> StartVerdict:
         """Say what would become of a member if it had its turn now."""
         member = self._ev.facts.members.get(entry.name)
         if member is None:
-            return Verdict(Outcome.SKIP, "MemberRemoved", f"member {entry.name} has left the fleet")
+            return StartVerdict(StartOutcome.SKIP, "MemberRemoved", f"member {entry.name} has left the fleet")
         inventory = member.inventory
         if inventory is None or not self._is_known(inventory):
             return unsupported(self._ev, member) or self._not_ready(member, "nobody knows which versions it runs")
@@ -104,26 +104,30 @@ class Checks:
         """Say whether the versions can be compared with the target, where that has one."""
         return not self._version or is_version(inventory.version)
 
-    def _not_ready(self, member: Member, why: str) -> Verdict:
+    def _not_ready(self, member: Member, why: str) -> StartVerdict:
         if member.on_hold:
-            return Verdict(Outcome.WAIT, "MemberOnHold", on_hold(member))
+            return StartVerdict(StartOutcome.WAIT, "MemberOnHold", on_hold(member))
         return not_ready(self._ev.spec.version_policy.on_not_ready, member.name, why)
 
 
-def not_ready(policy: OnNotReady, member: str, why: str) -> Verdict:
+def not_ready(policy: OnNotReady, member: str, why: str) -> StartVerdict:
     """Say what becomes of a cluster that is stopped or unreachable."""
-    outcome = {OnNotReady.WAIT: Outcome.WAIT, OnNotReady.SKIP: Outcome.SKIP, OnNotReady.FAIL: Outcome.FAIL}[policy]
-    return Verdict(outcome, "ClusterNotReady", f"cluster {member} is not ready: {why}")
+    outcome = {
+        OnNotReady.WAIT: StartOutcome.WAIT,
+        OnNotReady.SKIP: StartOutcome.SKIP,
+        OnNotReady.FAIL: StartOutcome.FAIL,
+    }[policy]
+    return StartVerdict(outcome, "ClusterNotReady", f"cluster {member} is not ready: {why}")
 
 
-def unsupported(ev: Evaluation, member: Member) -> Verdict | None:
+def unsupported(ev: Evaluation, member: Member) -> StartVerdict | None:
     """Fail a member whose back end is not there, or cannot do such an upgrade; None: it can."""
     able = ev.facts.upgraders.get(member.upgrader)
     if able is None:
-        return Verdict(Outcome.FAIL, "UnsupportedByUpgrader", f"there is no upgrader {member.upgrader}")
+        return StartVerdict(StartOutcome.FAIL, "UnsupportedByUpgrader", f"there is no upgrader {member.upgrader}")
     if not able.supports(ev.type):
         message = f"the upgrader {member.upgrader} cannot do upgrades of type {ev.type}"
-        return Verdict(Outcome.FAIL, "UnsupportedByUpgrader", message)
+        return StartVerdict(StartOutcome.FAIL, "UnsupportedByUpgrader", message)
     return None
 
 
@@ -173,19 +177,19 @@ class _Turn:
         pools = self.inventory.pools
         return any(not is_version(pool.version) or parse_version(pool.version) < wanted for pool in pools)
 
-    def at_target(self) -> Verdict | None:
+    def at_target(self) -> StartVerdict | None:
         """Skip a member that runs what it should, or of which a pool cannot get what the others get (6.1)."""
         if (pool := self.image_targets.unfindable(self.member)) is not None:
             message = f"pool {pool.name}: no image of family {pool.family} is common to the regions of this run"
-            return Verdict(Outcome.SKIP, "ConsistentImageNotFound", message)
+            return StartVerdict(StartOutcome.SKIP, "ConsistentImageNotFound", message)
         if self.moves_version or next(behind(self.inventory, self.images), None) is not None:
             return None
         if self.version and parse_version(self.inventory.version) > parse_version(self.version):
             message = f"runs {self.inventory.version}, which is later than {self.version}"
-            return Verdict(Outcome.SKIP, "AheadOfTarget", message)
-        return Verdict(Outcome.SKIP, "AlreadyAtTarget", "runs what it should")
+            return StartVerdict(StartOutcome.SKIP, "AheadOfTarget", message)
+        return StartVerdict(StartOutcome.SKIP, "AlreadyAtTarget", "runs what it should")
 
-    def impossible(self) -> Verdict | None:
+    def impossible(self) -> StartVerdict | None:
         """Fail a member that cannot be brought to the target (6.2, 6.3, 13.1)."""
         if (verdict := unsupported(self.ev, self.member)) is not None:
             return verdict
@@ -194,42 +198,44 @@ class _Turn:
             return verdict
         return self._skew() if self.ev.type is UpgradeType.CONTROL_PLANE_ONLY else None
 
-    def not_ready(self) -> Verdict | None:
+    def not_ready(self) -> StartVerdict | None:
         """Skip or fail a cluster that is not ready, where the run says so; waiting for it is one cause of several."""
         policy = self.ev.spec.version_policy.on_not_ready
         if self.inventory.ready or self.member.on_hold or policy is OnNotReady.WAIT:
             return None
         return not_ready(policy, self.member.name, "its upgrader says so")
 
-    def waits(self) -> Verdict | None:
+    def waits(self) -> StartVerdict | None:
         """Let a member wait as long as there is a cause; the first names the reason, the message has all (6.5)."""
         causes = [cause for check in _CAUSES if (cause := check(self)) is not None]
         if not causes:
             return None
-        return Verdict(
-            Outcome.WAIT,
+        return StartVerdict(
+            StartOutcome.WAIT,
             causes[0].reason,
             "; ".join(cause.message for cause in causes),
             opens=next((cause.opens for cause in causes if cause.opens is not None), None),
             again=min((cause.again for cause in causes if cause.again is not None), default=None),
         )
 
-    def go(self) -> Verdict:
+    def go(self) -> StartVerdict:
         """Let a member go."""
-        return Verdict(Outcome.GO, target=Target(self.ev.type, self.version, lacking(self.inventory, self.images)))
+        return StartVerdict(
+            StartOutcome.GO, target=Target(self.ev.type, self.version, lacking(self.inventory, self.images))
+        )
 
     def _pool_versions(self) -> Iterator[Version]:
         return (parse_version(pool.version) for pool in self.inventory.pools if is_version(pool.version))
 
-    def _jump(self) -> Verdict | None:
+    def _jump(self) -> StartVerdict | None:
         now, then = parse_version(self.inventory.version), parse_version(self.version)
         if now.major == then.major and then.minor - now.minor <= 1:
             return None
         message = f"runs {self.inventory.version}: an upgrade to {self.version} would leave out minor versions"
         skips = self.ev.spec.version_policy.on_unsupported_jump is OnUnsupportedJump.SKIP
-        return Verdict(Outcome.SKIP if skips else Outcome.FAIL, "UnsupportedVersionJump", message)
+        return StartVerdict(StartOutcome.SKIP if skips else StartOutcome.FAIL, "UnsupportedVersionJump", message)
 
-    def _skew(self) -> Verdict | None:
+    def _skew(self) -> StartVerdict | None:
         oldest = min(self._pool_versions(), default=None)
         if oldest is None:
             return None
@@ -240,7 +246,7 @@ class _Turn:
             f"has nodes with version {oldest.major}.{oldest.minor}.{oldest.patch}, which may be at most {largest} minor"
             f" versions behind a control plane with {self.version}"
         )
-        return Verdict(Outcome.FAIL, "VersionSkewViolation", message)
+        return StartVerdict(StartOutcome.FAIL, "VersionSkewViolation", message)
 
     def held(self) -> _Cause | None:
         """Wait as long as somebody holds the member."""

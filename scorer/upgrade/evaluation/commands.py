@@ -12,7 +12,7 @@ from typing import Final
 
 from scorer.api.conditions import find_condition
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import RunState, SkipTargetType
+from scorer.api.upgrade.run import SkipTargetType, UpgradeRunState
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import take_approvals
@@ -32,12 +32,12 @@ def follow(ev: Evaluation, *, initialised: bool) -> None:
         halt(ev, "the run is being deleted")
         return
     skip(ev)
-    if ev.spec.state is RunState.RUN:
+    if ev.spec.state is UpgradeRunState.RUN:
         if not ev.record.is_started:
             start(ev, initialised=initialised)
         elif ev.spec.restart_token not in ("", ev.record.status.observed_restart_token):
             _restart_or_refuse(ev)
-    elif ev.spec.state is RunState.STOP:
+    elif ev.spec.state is UpgradeRunState.STOP:
         halt(ev, "the user has stopped the run")
     if ev.record.is_started and (rejection := take_approvals(ev)):
         halt(ev, rejection)

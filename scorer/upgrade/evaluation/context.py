@@ -13,8 +13,8 @@ from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunSpec, WindowMode, WindowTieBreak
 from scorer.upgrade.members.windows import Tiers
 from scorer.upgrade.messages import LONGEST_TOLD, shortened
-from scorer.upgrade.state.facts import Facts
-from scorer.upgrade.state.record import Record
+from scorer.upgrade.state.facts import UpgradeRunFacts
+from scorer.upgrade.state.record import UpgradeRecord
 from scorer.upgrade.state.step import Action
 
 
@@ -31,8 +31,8 @@ class Evaluation:
     """
 
     run: ClusterUpgradeRun
-    facts: Facts
-    record: Record
+    facts: UpgradeRunFacts
+    record: UpgradeRecord
     actions: list[Action] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 

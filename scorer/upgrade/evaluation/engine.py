@@ -26,9 +26,9 @@ from scorer.upgrade.evaluation.readiness import check_before_start
 from scorer.upgrade.evaluation.requeue import next_wakeup
 from scorer.upgrade.evaluation.stage_transitions import end_wait, settle
 from scorer.upgrade.evaluation.timeouts import check_timeouts
-from scorer.upgrade.state.facts import Facts
-from scorer.upgrade.state.record import HALTED, OVER, Record
-from scorer.upgrade.state.step import Step
+from scorer.upgrade.state.facts import UpgradeRunFacts
+from scorer.upgrade.state.record import HALTED, OVER, UpgradeRecord
+from scorer.upgrade.state.step import UpgradeStep
 
 _TOLD = {
     UpgradeState.STOPPED: "RunStopped",
@@ -38,14 +38,14 @@ _TOLD = {
 }
 
 
-def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
+def advance(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
     """Say what has to be done for a run now.
 
     Args:
         run: As it is stored.
         facts: The hub around it.
     """
-    ev = Evaluation(run, facts, Record(run.status, facts.rosters))
+    ev = Evaluation(run, facts, UpgradeRecord(run.status, facts.rosters))
     if ev.record.state not in OVER:
         initialised = _take_in(ev)
         _check_clocks(ev)
@@ -59,12 +59,12 @@ def advance(run: ClusterUpgradeRun, facts: Facts) -> Step:
     return _step(ev)
 
 
-def take_in(run: ClusterUpgradeRun, facts: Facts) -> Step:
+def take_in(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
     """Say what a run records of what has happened, before its clocks and what it starts: one order of several at once.
 
     Only who has the orders of one instant one by one needs this, as a simulation does; `advance` follows.
     """
-    ev = Evaluation(run, facts, Record(run.status, facts.rosters))
+    ev = Evaluation(run, facts, UpgradeRecord(run.status, facts.rosters))
     if ev.record.state not in OVER:
         _take_in(ev)
     return _step(ev)
@@ -107,13 +107,13 @@ def _tell_end(ev: Evaluation) -> None:
     ev.announce(_TOLD[state], f"the run is {state.value}", "Warning" if failed else "Normal")
 
 
-def _step(ev: Evaluation) -> Step:
+def _step(ev: Evaluation) -> UpgradeStep:
     again = next_wakeup(ev)
     ev.record.put(next_wakeup=again)
     if ev.record.state in OVER:
         ev.record.put(plan=None)  # everything has come
     status = ev.record.result()
     changed = status != ev.run.status
-    step = Step(status, changed=changed, actions=tuple(ev.actions), events=tuple(ev.events), again=again)
+    step = UpgradeStep(status, changed=changed, actions=tuple(ev.actions), events=tuple(ev.events), again=again)
     given_up = any(entry.name in ev.facts.members for _, _, entry in ev.record.given_up())
     return replace(step, in_flight=status.counts.running > 0 or given_up)

@@ -20,21 +20,21 @@ from scorer.api.upgrade.run import (
     UpgradeRunStatus,
     WaitStatus,
 )
-from scorer.api.upgrade.strategy import GateConfiguration, GateType, Group, Stage, StrategySpec
+from scorer.api.upgrade.strategy import GateConfiguration, GateType, Group, StrategySpec, StrategyStage
 from scorer.api.values.label_selector import LabelSelector
 from scorer.upgrade.evaluation.conditions import DRIFTED, INITIALIZED, put_condition
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.member_transitions import skip_member
 from scorer.upgrade.evaluation.version_resolution import NotResolvableError, choose
 from scorer.upgrade.messages import in_words, names_said
-from scorer.upgrade.state.record import FINISHED, Record
+from scorer.upgrade.state.record import FINISHED, UpgradeRecord
 from scorer.upgrade.state.step import CancelUpgrade
-from scorer.upgrade.strategy.limits import Limits, group_limits, groups_of, is_clamped, stage_limits
-from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, SelectionError, select
+from scorer.upgrade.strategy.limits import ConcurrencyLimits, group_limits, groups_of, is_clamped, stage_limits
+from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
 
 DEFAULT: Final = "default"
 """The name of the only stage, and of its only group, of a run without a strategy."""
-ONE_BY_ONE: Final = StrategySpec(stages=(Stage(name=DEFAULT, member_selector=LabelSelector()),))
+ONE_BY_ONE: Final = StrategySpec(stages=(StrategyStage(name=DEFAULT, member_selector=LabelSelector()),))
 
 
 class NotInitializedError(Exception):
@@ -77,7 +77,7 @@ def initialise(ev: Evaluation) -> bool:
 def _begin_record(ev: Evaluation, stages: tuple[StageStatus, ...]) -> None:
     """Replace the stages; what the user has skipped is skipped again in the new ones."""
     status = ev.record.status.model_copy(update={"stages": stages, "observed_skip_targets": 0})
-    ev.record = Record(status, ev.facts.rosters)
+    ev.record = UpgradeRecord(status, ev.facts.rosters)
 
 
 def _origin(ev: Evaluation) -> str:
@@ -126,11 +126,11 @@ def _stages(ev: Evaluation, strategy: StrategySpec) -> tuple[StageStatus, ...]:
         return tuple(_stage(stage, selected) for stage in strategy.stages)
     except MemberInMultipleGroupsError as error:
         raise NotInitializedError("MemberInMultipleGroups", str(error)) from error
-    except SelectionError as error:
+    except MemberSelectionError as error:
         raise NotInitializedError("StrategyInvalid", str(error)) from error
 
 
-def _stage(stage: Stage, selected: Mapping[tuple[str, str], list[str]]) -> StageStatus:
+def _stage(stage: StrategyStage, selected: Mapping[tuple[str, str], list[str]]) -> StageStatus:
     groups = groups_of(stage)
     size = sum(len(selected[stage.name, group.name]) for group in groups)
     limits = _limited(f"stage {stage.name}", lambda: stage_limits(stage, size))
@@ -146,7 +146,7 @@ def _stage(stage: Stage, selected: Mapping[tuple[str, str], list[str]]) -> Stage
     )
 
 
-def _group(group: Group, names: Iterable[str], stage: Limits) -> GroupStatus:
+def _group(group: Group, names: Iterable[str], stage: ConcurrencyLimits) -> GroupStatus:
     members = tuple(MemberStatus(name=name, state=UpgradeState.NOT_STARTED) for name in names)
     limits = _limited(f"group {group.name}", lambda: group_limits(group, len(members), stage))
     return GroupStatus(
@@ -160,7 +160,7 @@ def _group(group: Group, names: Iterable[str], stage: Limits) -> GroupStatus:
     )
 
 
-def _limited(where: str, limits: Callable[[], Limits]) -> Limits:
+def _limited(where: str, limits: Callable[[], ConcurrencyLimits]) -> ConcurrencyLimits:
     try:
         return limits()
     except ValueError as error:
@@ -186,7 +186,7 @@ def tell_clamped(ev: Evaluation) -> None:
         }
         for group in stage.groups:
             status = known[group.name]
-            limits = Limits(status.max_concurrency, status.max_allowed_failures)
+            limits = ConcurrencyLimits(status.max_concurrency, status.max_allowed_failures)
             if is_clamped(group, len(status.members), limits):
                 at_once = in_words(limits.max_concurrency, "member")
                 message = f"group {group.name} upgrades {at_once} at once, not {group.max_concurrency}"
@@ -252,6 +252,6 @@ def _would_belong(ev: Evaluation, names: list[str]) -> list[str]:
         return []
     try:
         selected = select(strategy, ev.spec.member_selector, (ev.facts.members[name] for name in names))
-    except SelectionError:
+    except MemberSelectionError:
         return []
     return sorted({name for group in selected.values() for name in group})

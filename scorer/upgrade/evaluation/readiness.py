@@ -10,7 +10,7 @@ from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming, Readiness
-from scorer.upgrade.evaluation.checks import Checks, Outcome, Verdict
+from scorer.upgrade.evaluation.checks import Checks, StartOutcome, StartVerdict
 from scorer.upgrade.evaluation.conditions import PREFLIGHT, put_condition, remove_condition
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import Position
@@ -33,7 +33,7 @@ class Readinesses:
         """Count what would become of the members behind a gate; None: it is not before them."""
         if position.timing is not GateTiming.BEFORE:
             return None
-        outcomes: Counter[Outcome] = Counter()
+        outcomes: Counter[StartOutcome] = Counter()
         reasons: Counter[str] = Counter()
         for group in self._groups(position):
             for entry in group.members:
@@ -41,13 +41,13 @@ class Readinesses:
                     continue
                 verdict = self._checks.verdict(entry)
                 outcomes[verdict.outcome] += 1
-                if verdict.outcome is Outcome.WAIT:
+                if verdict.outcome is StartOutcome.WAIT:
                     reasons[verdict.reason] += 1
         return Readiness(
-            start=outcomes[Outcome.GO],
-            skip=outcomes[Outcome.SKIP],
-            pending=outcomes[Outcome.WAIT],
-            fail=outcomes[Outcome.FAIL],
+            start=outcomes[StartOutcome.GO],
+            skip=outcomes[StartOutcome.SKIP],
+            pending=outcomes[StartOutcome.WAIT],
+            fail=outcomes[StartOutcome.FAIL],
             pending_reasons=dict(sorted(reasons.items())),
         )
 
@@ -83,7 +83,7 @@ def check_before_start(ev: Evaluation, *, initialised: bool) -> None:
         put_condition(ev, PREFLIGHT, holds=True, reason="PreflightPassed")
 
 
-def _is_issue(verdict: Verdict) -> bool:
-    if verdict.outcome is Outcome.SKIP:
+def _is_issue(verdict: StartVerdict) -> bool:
+    if verdict.outcome is StartOutcome.SKIP:
         return verdict.reason not in ("AlreadyAtTarget", "AheadOfTarget")
-    return verdict.outcome is not Outcome.GO and verdict.reason not in _PASSING
+    return verdict.outcome is not StartOutcome.GO and verdict.reason not in _PASSING

@@ -16,7 +16,7 @@ from typing import Final
 
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.upgrade.back_ends.interface import Operation
-from scorer.upgrade.evaluation.checks import Checks, Outcome, Verdict
+from scorer.upgrade.evaluation.checks import Checks, StartOutcome, StartVerdict
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.halting import check_thresholds
 from scorer.upgrade.evaluation.member_transitions import fail_member, let_wait, skip_member
@@ -35,7 +35,7 @@ class _Offer:
     group: GroupWork
     index: int
     tier: int
-    verdict: Verdict
+    verdict: StartVerdict
 
 
 class _Queue:
@@ -52,7 +52,7 @@ class _Queue:
         """Return the first that may go; what is found of those before it is written at once."""
         for (tier, _), index in self._candidates:
             verdict = checks.verdict(self.group.members[index])
-            if verdict.outcome is Outcome.GO:
+            if verdict.outcome is StartOutcome.GO:
                 return _Offer(self.group, index, tier, verdict)
             _WRITE[verdict.outcome](ev, self.group, index, verdict)
             if ev.record.is_halted:
@@ -107,13 +107,13 @@ def _start_unless_held(ev: Evaluation, stage: StageWork, offer: _Offer, checks: 
         return
     if ev.facts.guarded:
         verdict = checks.verdict(entry)
-    if verdict.outcome is Outcome.GO:
+    if verdict.outcome is StartOutcome.GO:
         start_member(ev, offer.group, offer.index, verdict)
     else:
         _WRITE[verdict.outcome](ev, offer.group, offer.index, verdict)
 
 
-def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
+def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: StartVerdict) -> None:
     """Record a new attempt, and ask for its start; an attempt that was refused for the moment is made again."""
     entry = group.members[index]
     member = ev.facts.members[entry.name]
@@ -150,21 +150,21 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict)
     ev.announce("MemberUpgradeStarted", f"the upgrade of member {entry.name} begins (attempt {attempt})")
 
 
-def _skip(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
+def _skip(ev: Evaluation, group: GroupWork, index: int, verdict: StartVerdict) -> None:
     skip_member(ev, group, index, verdict.reason, verdict.message)
 
 
-def _fail(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
+def _fail(ev: Evaluation, group: GroupWork, index: int, verdict: StartVerdict) -> None:
     fail_member(ev, group, index, verdict.reason, verdict.message)
     check_thresholds(ev)
 
 
-def _wait(ev: Evaluation, group: GroupWork, index: int, verdict: Verdict) -> None:
+def _wait(ev: Evaluation, group: GroupWork, index: int, verdict: StartVerdict) -> None:
     let_wait(ev, group, index, verdict.reason, verdict.message, verdict.opens)
 
 
-_WRITE: Final[dict[Outcome, Callable[[Evaluation, GroupWork, int, Verdict], None]]] = {
-    Outcome.SKIP: _skip,
-    Outcome.FAIL: _fail,
-    Outcome.WAIT: _wait,
+_WRITE: Final[dict[StartOutcome, Callable[[Evaluation, GroupWork, int, StartVerdict], None]]] = {
+    StartOutcome.SKIP: _skip,
+    StartOutcome.FAIL: _fail,
+    StartOutcome.WAIT: _wait,
 }

@@ -21,7 +21,7 @@ from scorer.upgrade.members.order import CANDIDATES, LineUp
 _WINDOW_CLOSED: Final = "MaintenanceWindowClosed"
 
 
-class Wait(NamedTuple):
+class _WindowWait(NamedTuple):
     """Until when a member waits, and since when; many have that in common.
 
     Attributes:
@@ -53,7 +53,7 @@ class Roster:
         self.counts: Counter[UpgradeState] = Counter()
         self.at_work: set[int] = set()
         self.given_up: set[int] = set()
-        self.waits: Counter[Wait] = Counter()
+        self.waits: Counter[_WindowWait] = Counter()
         self.held_up: set[int] = set()
         self._stored: tuple[MemberStatus, ...] | None = stored
         self._line_up: LineUp | None = None
@@ -102,7 +102,7 @@ class Roster:
         if entry.state is UpgradeState.RUNNING:
             self.at_work.add(index)
         elif entry.state is UpgradeState.PENDING:
-            self.waits[Wait(entry.next_window_open, entry.pending_since)] += 1
+            self.waits[_WindowWait(entry.next_window_open, entry.pending_since)] += 1
             if entry.reason != _WINDOW_CLOSED:
                 self.held_up.add(index)
         if entry.operation_open:
@@ -113,11 +113,11 @@ class Roster:
         if entry.state is UpgradeState.RUNNING:
             self.at_work.discard(index)
         elif entry.state is UpgradeState.PENDING:
-            self._forget(Wait(entry.next_window_open, entry.pending_since))
+            self._forget(_WindowWait(entry.next_window_open, entry.pending_since))
             self.held_up.discard(index)
         self.given_up.discard(index)
 
-    def _forget(self, wait: Wait) -> None:
+    def _forget(self, wait: _WindowWait) -> None:
         self.waits[wait] -= 1
         if not self.waits[wait]:
             del self.waits[wait]

@@ -12,8 +12,8 @@ from typing import Final
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.upgrade.members.member import Member
-from scorer.windows.maintenance import MaintenanceWindow, NextStretches, Standing, standing
-from scorer.windows.member_windows import ClosedWindow, Definition, MemberWindows, closed_window
+from scorer.windows.maintenance import MaintenanceWindow, NextStretches, WindowState, standing
+from scorer.windows.member_windows import ClosedWindow, MemberWindows, WindowDefinition, closed_window
 
 SOON: Final = timedelta(hours=4)
 
@@ -29,7 +29,7 @@ def targets_of(upgrade: UpgradeType) -> frozenset[WindowTarget]:
     return frozenset({WindowTarget.ALL, own})
 
 
-def tier_of(windows: Standing | None, now: datetime) -> int:
+def tier_of(windows: WindowState | None, now: datetime) -> int:
     """Return the tier of a member.
 
     Args:
@@ -52,10 +52,10 @@ class Standings:
     __slots__ = ("_known", "_stretches")
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, ...], tuple[Sequence[MaintenanceWindow], datetime, Standing]] = {}
+        self._known: dict[tuple[int, ...], tuple[Sequence[MaintenanceWindow], datetime, WindowState]] = {}
         self._stretches = NextStretches()
 
-    def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
+    def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> WindowState:
         """Return whether one of the windows is open, and until when."""
         key = tuple(map(id, windows))
         if (known := self._known.get(key)) is not None:
@@ -73,7 +73,7 @@ class Tiers:
     __slots__ = ("_closed", "_definitions", "_now", "_respected", "_standings", "_tiers")
 
     def __init__(
-        self, definitions: Mapping[str, Definition], standings: Standings, now: datetime, *, respected: bool
+        self, definitions: Mapping[str, WindowDefinition], standings: Standings, now: datetime, *, respected: bool
     ) -> None:
         self._definitions = definitions
         self._standings = standings
@@ -121,7 +121,7 @@ class Tiers:
         """Return those of the windows that can be read."""
         return [window for name in names if (window := self._definitions[name].window) is not None]
 
-    def _standing(self, names: tuple[str, ...]) -> Standing | None:
+    def _standing(self, names: tuple[str, ...]) -> WindowState | None:
         if not names or not self._respected:
             return None
         return self._standings.of(self._windows(names), self._now)

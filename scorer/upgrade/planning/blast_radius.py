@@ -11,7 +11,7 @@ from scorer.api.upgrade.plan import BlastRadius, ExposedPlacement, StageRadius
 from scorer.api.upgrade.run import MemberStatus, StageStatus
 from scorer.api.values.int_or_percent import LARGEST
 from scorer.upgrade.members.member import Member
-from scorer.upgrade.planning.forecast import Forecast, go_on
+from scorer.upgrade.planning.forecast import UpgradeForecast, go_on
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.versions.images import pools_of
 
@@ -20,7 +20,7 @@ MOST_SHOWN: Final = 5
 
 
 def blast_radius(
-    found: Forecast,
+    found: UpgradeForecast,
     members: Mapping[str, Member],
     placements: Sequence[GuardedPlacement],
     pulse: Callable[[], None] = go_on,

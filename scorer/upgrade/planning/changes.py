@@ -33,20 +33,20 @@ from scorer.api.upgrade.strategy import (
     DEFAULT_STAGE_CONCURRENCY,
     LARGEST_STAGE_CONCURRENCY,
     Group,
-    Stage,
     StrategySpec,
+    StrategyStage,
 )
 from scorer.api.values.duration import parse_wait_time
 from scorer.api.values.int_or_percent import LARGEST, percent
 from scorer.upgrade.evaluation.initialization import sequence_of
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.patches import parts_of
-from scorer.upgrade.planning.forecast import Assumptions
-from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.planning.forecast import ForecastAssumptions
+from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.strategy.limits import concurrency, groups_of
-from scorer.upgrade.strategy.selection import SelectionError, select
+from scorer.upgrade.strategy.selection import MemberSelectionError, select
 from scorer.windows.maintenance import MaintenanceWindow
-from scorer.windows.member_windows import Definition, MemberWindows
+from scorer.windows.member_windows import MemberWindows, WindowDefinition
 
 _ADDED: Final = "(added)"
 """Begins the name of a window that a change adds; no window of the hub can have it."""
@@ -86,8 +86,8 @@ class Planned:
     """What a plan is made from."""
 
     run: ClusterUpgradeRun
-    facts: Facts
-    assumed: Assumptions
+    facts: UpgradeRunFacts
+    assumed: ForecastAssumptions
 
 
 def apply_changes(planned: Planned, changes: Iterable[PlanChange]) -> Planned:
@@ -163,7 +163,7 @@ def _(change: WindowChange, planned: Planned) -> Planned:
     if change.window.target not in targets_of(planned.run.spec.upgrade.type):
         return planned  # it is a window for other upgrades than this one
     name = f"{_ADDED} {len(facts.windows)}"
-    windows = {**facts.windows, name: Definition(name, change.window.target, None, window)}
+    windows = {**facts.windows, name: WindowDefinition(name, change.window.target, None, window)}
     members = dict(facts.members)
     for each in change.members:
         known = members[each]
@@ -174,7 +174,7 @@ def _(change: WindowChange, planned: Planned) -> Planned:
 
 @_apply.register
 def _(change: WaitChange, planned: Planned) -> Planned:
-    def stage(known: Stage) -> Stage:
+    def stage(known: StrategyStage) -> StrategyStage:
         return known.model_copy(update={"after_stage_wait_seconds": change.seconds})
 
     def status(known: StageStatus) -> StageStatus:
@@ -193,7 +193,7 @@ def _(change: ConcurrencyChange, planned: Planned) -> Planned:
     def group(known: Group) -> Group:
         return known.model_copy(update={"max_concurrency": change.value}) if known.name == change.group else known
 
-    def stage(known: Stage) -> Stage:
+    def stage(known: StrategyStage) -> StrategyStage:
         if change.group is None:
             return _fitting(known.model_copy(update={"max_concurrency": change.value}), change)
         if change.group not in {each.name for each in groups_of(known)}:
@@ -225,7 +225,7 @@ def _is_concurrency(value: int | str) -> bool:
     return percent(text) is not None or int(text) <= LARGEST
 
 
-def _fitting(stage: Stage, change: ConcurrencyChange) -> Stage:
+def _fitting(stage: StrategyStage, change: ConcurrencyChange) -> StrategyStage:
     """Return a changed stage, unless admission refuses one like it (4.1).
 
     Raises:
@@ -267,7 +267,7 @@ def _parts(planned: Planned) -> Iterator[tuple[str, str]]:
         yield from (("Group", group.name) for group in groups_of(stage))
     try:
         selected = select(strategy, run.spec.member_selector, facts.members.values())
-    except SelectionError:  # the plan says what is wrong
+    except MemberSelectionError:  # the plan says what is wrong
         yield from (("Member", name) for name in facts.members)
     else:
         yield from (("Member", name) for names in selected.values() for name in names)
@@ -276,7 +276,7 @@ def _parts(planned: Planned) -> Iterator[tuple[str, str]]:
 def _with_stage(
     planned: Planned,
     name: str,
-    change: Callable[[Stage], Stage],
+    change: Callable[[StrategyStage], StrategyStage],
     change_status: Callable[[StageStatus], StageStatus],
 ) -> Planned:
     """Change a stage: in the sequence of the run, and in its record where it has started."""

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from scorer.api.upgrade.plan import Bound, CriticalStep, PlannedMember, StepType
 from scorer.api.upgrade.run import GateReport, GroupStatus, StageStatus
-from scorer.upgrade.planning.forecast import Forecast
+from scorer.upgrade.planning.forecast import UpgradeForecast
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Step:
     end: datetime
 
 
-def critical_path(found: Forecast, members: Iterable[PlannedMember]) -> tuple[CriticalStep, ...]:
+def critical_path(found: UpgradeForecast, members: Iterable[PlannedMember]) -> tuple[CriticalStep, ...]:
     """Return the members, waits and gates that determine when a run is over, the first one first.
 
     Nothing comes before an upgrade that begins as its window opens: the window alone determines when. A run that is
@@ -64,7 +64,7 @@ def _may_hold(step: _Step, group: str) -> bool:
     return step.type is not StepType.GATE or step.group in ("", group) or not group
 
 
-def _steps(found: Forecast) -> Iterator[_Step]:
+def _steps(found: UpgradeForecast) -> Iterator[_Step]:
     for place, stage in enumerate(found.run.status.stages):
         yield from _gates((*stage.before_gates, *stage.after_gates), place, "")
         yield from _wait(stage, place)

@@ -20,14 +20,14 @@ from scorer.api.upgrade.strategy import GateType, StrategySpec
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.windows import Standings
 from scorer.upgrade.planning.durations import in_whole_seconds
-from scorer.upgrade.simulation.back_end import Outcome, SimulatedBackEnd
-from scorer.upgrade.simulation.hub import Approve, Moment, Order, SimulatedHub, Start, gates_of, simulate
-from scorer.upgrade.state.facts import Estimate, Facts
+from scorer.upgrade.simulation.back_end import AttemptOutcome, SimulatedBackEnd
+from scorer.upgrade.simulation.hub import Approve, Order, SimulatedEvaluation, SimulatedHub, Start, gates_of, simulate
+from scorer.upgrade.state.facts import Estimate, UpgradeRunFacts
 from scorer.upgrade.state.operations import operation_of
 from scorer.upgrade.state.record import OVER
 from scorer.upgrade.state.step import StartUpgrade
 from scorer.upgrade.versions.images import ImageTargets
-from scorer.windows.maintenance import MaintenanceWindow, Standing
+from scorer.windows.maintenance import MaintenanceWindow, WindowState
 
 HORIZON: Final = timedelta(days=90)
 """How far ahead a run is followed."""
@@ -41,7 +41,7 @@ Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Assumptions:
+class ForecastAssumptions:
     """What a plan takes for granted.
 
     Args:
@@ -58,7 +58,7 @@ class Assumptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class UpgradeStart:
     """What a member was just before its upgrade began.
 
     Args:
@@ -71,7 +71,7 @@ class Beginning:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class UpgradeForecast:
     """How a run goes.
 
     Args:
@@ -82,7 +82,7 @@ class Forecast:
 
     begin: datetime
     run: ClusterUpgradeRun
-    beginnings: Mapping[str, Beginning]
+    beginnings: Mapping[str, UpgradeStart]
 
     @property
     def eta(self) -> datetime | None:
@@ -116,7 +116,7 @@ class Forecast:
 class _Times:
     """How long upgrades take in a forecast."""
 
-    def __init__(self, durations: Mapping[str, Estimate], assumed: Assumptions, *, long: bool) -> None:
+    def __init__(self, durations: Mapping[str, Estimate], assumed: ForecastAssumptions, *, long: bool) -> None:
         self._durations = durations
         self._assumed = assumed
         self._long = long
@@ -126,12 +126,12 @@ class _Times:
         expected = estimate.p90 if self._long else estimate.p50
         return in_whole_seconds(expected.total_seconds() * self._assumed.duration_factor)
 
-    def outcome(self, member: str, _attempt: int) -> Outcome:
+    def outcome(self, member: str, _attempt: int) -> AttemptOutcome:
         if (after := self._assumed.failures.get(member)) is not None:
-            return Outcome(after, fails=True)
-        return Outcome(self.of(member))
+            return AttemptOutcome(after, fails=True)
+        return AttemptOutcome(self.of(member))
 
-    def remaining(self, member: str, begun: datetime, now: datetime) -> Outcome:
+    def remaining(self, member: str, begun: datetime, now: datetime) -> AttemptOutcome:
         """Return how an upgrade goes on that has begun; one that should be over takes a while longer."""
         found = self.outcome(member, 1)
         assert found.after is not None
@@ -155,7 +155,7 @@ class _Pulsed(Standings):
         self._standings = standings
         self._pulse = pulse
 
-    def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> Standing:
+    def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> WindowState:
         """Return whether one of the windows is open, and until when."""
         self._pulse()
         return self._standings.of(windows, now)
@@ -163,17 +163,17 @@ class _Pulsed(Standings):
 
 def forecast(
     run: ClusterUpgradeRun,
-    facts: Facts,
-    assumed: Assumptions,
+    facts: UpgradeRunFacts,
+    assumed: ForecastAssumptions,
     *,
     long: bool = False,
     pulse: Callable[[], None] = go_on,
-) -> Forecast:
+) -> UpgradeForecast:
     """Follow a run from now on; nothing is written.
 
     Args:
         run: As it is stored.
-        facts: The hub around it; `Facts.durations` has all of its members.
+        facts: The hub around it; `UpgradeRunFacts.durations` has all of its members.
         assumed: What is taken for granted.
         long: Whether every upgrade takes as long as nine of ten do, not as half of them do.
         pulse: Called at every instant of the forecast, and for every set of windows that is looked at then, as there
@@ -189,16 +189,16 @@ def forecast(
         recorder.take(moment)
         if moment.run.status.state in OVER:
             break
-    return Forecast(now, hub.run, recorder.beginnings)
+    return UpgradeForecast(now, hub.run, recorder.beginnings)
 
 
-def _orders(run: ClusterUpgradeRun, assumed: Assumptions, now: datetime) -> list[tuple[datetime, Order]]:
+def _orders(run: ClusterUpgradeRun, assumed: ForecastAssumptions, now: datetime) -> list[tuple[datetime, Order]]:
     if run.status.state not in _NEEDS_START:
         return []
     return [(max(assumed.start_at or now, now), Start())]
 
 
-def _hub(run: ClusterUpgradeRun, facts: Facts, times: _Times, now: datetime) -> SimulatedHub:
+def _hub(run: ClusterUpgradeRun, facts: UpgradeRunFacts, times: _Times, now: datetime) -> SimulatedHub:
     """Return the hub as it is now, with everything in it that is under way."""
     back_end = SimulatedBackEnd(times.outcome)
     at_work = {name for name, member in facts.members.items() if member.inventory and member.inventory.busy}
@@ -244,7 +244,7 @@ class _Approvals:
         self._after = after
         self._given: set[str] = set()
 
-    def __call__(self, moment: Moment) -> Iterator[tuple[datetime, Order]]:
+    def __call__(self, moment: SimulatedEvaluation) -> Iterator[tuple[datetime, Order]]:
         for place, gate in gates_of(moment.run.status):
             if gate.state is not UpgradeState.PENDING or gate.type is not GateType.APPROVAL or gate.gate in self._given:
                 continue
@@ -257,17 +257,17 @@ class _Recorder:
     """Remembers what each member was before its upgrade began."""
 
     def __init__(self, run: ClusterUpgradeRun) -> None:
-        self.beginnings: dict[str, Beginning] = {}
+        self.beginnings: dict[str, UpgradeStart] = {}
         self._before = run
         self._places: dict[str, Place] = {}
         self._layout: StrategySpec | None = None
 
-    def take(self, moment: Moment) -> None:
+    def take(self, moment: SimulatedEvaluation) -> None:
         for action in moment.step.actions:
             if isinstance(action, StartUpgrade):
                 name = action.operation.member
                 entry = self._entry(name) or MemberStatus(name=name, state=UpgradeState.NOT_STARTED)
-                self.beginnings.setdefault(name, Beginning(entry, moment.now))
+                self.beginnings.setdefault(name, UpgradeStart(entry, moment.now))
         self._before = moment.run
 
     def _entry(self, name: str) -> MemberStatus | None:

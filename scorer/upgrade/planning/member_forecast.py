@@ -10,7 +10,7 @@ from typing import Final
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.plan import Bound, PlannedAction, PlannedMember
 from scorer.api.upgrade.run import GateReport, GroupStatus, MemberStatus, StageStatus
-from scorer.upgrade.planning.forecast import Beginning, Forecast
+from scorer.upgrade.planning.forecast import UpgradeForecast, UpgradeStart
 from scorer.upgrade.state.record import FINISHED
 
 _ACTIONS: Final = {
@@ -27,7 +27,7 @@ _BLOCKED_BY: Final = {
 }
 
 
-def planned_members(found: Forecast) -> Iterator[PlannedMember]:
+def planned_members(found: UpgradeForecast) -> Iterator[PlannedMember]:
     """Yield the forecast for every member of a run, in the order of the run."""
     before: StageStatus | None = None
     for stage in found.run.status.stages:
@@ -38,7 +38,7 @@ def planned_members(found: Forecast) -> Iterator[PlannedMember]:
 
 
 def _planned(
-    found: Forecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, entry: MemberStatus
+    found: UpgradeForecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, entry: MemberStatus
 ) -> PlannedMember:
     action = _ACTIONS.get(entry.state, PlannedAction.NOT_REACHED)
     bound = _BLOCKED_BY.get(entry.reason) if entry.state is UpgradeState.PENDING else None
@@ -57,7 +57,7 @@ def _planned(
 
 
 def _bound(
-    found: Forecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, begun: Beginning
+    found: UpgradeForecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, begun: UpgradeStart
 ) -> Bound:
     """Say what has determined when an upgrade began; what ended at that instant."""
     at, entry = begun.at, begun.entry

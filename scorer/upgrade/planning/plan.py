@@ -11,21 +11,21 @@ from scorer.api.upgrade.plan import UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.planning.blast_radius import blast_radius, most_at_once
 from scorer.upgrade.planning.critical_path import critical_path
-from scorer.upgrade.planning.forecast import Assumptions, Forecast, forecast, go_on
+from scorer.upgrade.planning.forecast import ForecastAssumptions, UpgradeForecast, forecast, go_on
 from scorer.upgrade.planning.member_forecast import planned_members
 from scorer.upgrade.planning.warnings import warnings_of, windows_missed
 from scorer.upgrade.simulation.hub import gates_of
-from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 
-AS_IT_IS = Assumptions()
+AS_IT_IS = ForecastAssumptions()
 
 
 def plan_of(
     run: ClusterUpgradeRun,
-    facts: Facts,
+    facts: UpgradeRunFacts,
     placements: Sequence[GuardedPlacement],
-    assumed: Assumptions = AS_IT_IS,
+    assumed: ForecastAssumptions = AS_IT_IS,
     *,
     pulse: Callable[[], None] = go_on,
 ) -> UpgradePlan:
@@ -33,7 +33,7 @@ def plan_of(
 
     Args:
         run: As it is stored.
-        facts: The hub around it; `Facts.durations` has all of its members.
+        facts: The hub around it; `UpgradeRunFacts.durations` has all of its members.
         placements: What is placed on the members.
         assumed: What is taken for granted.
         pulse: Called again and again, about once for every member that is looked at; what it raises ends the plan.
@@ -55,7 +55,7 @@ def plan_of(
     )
 
 
-def exposure(found: Forecast) -> int:
+def exposure(found: UpgradeForecast) -> int:
     """Return how many members have the version before anybody looks.
 
     Their upgrades begin before the first instant at which a gate opens or a wait begins; without one, all count.

@@ -16,8 +16,8 @@ from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.windows import SOON
 from scorer.upgrade.messages import in_words, names_said
 from scorer.upgrade.planning.blast_radius import most_of
-from scorer.upgrade.planning.forecast import HORIZON, Forecast, go_on
-from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.planning.forecast import HORIZON, UpgradeForecast, go_on
+from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.state.record import OVER
 from scorer.upgrade.versions.images import ImageTargets, behind
@@ -30,7 +30,7 @@ _MOST_REASONS: Final = 20
 
 
 def warnings_of(
-    run: ClusterUpgradeRun, found: Forecast, facts: Facts, placements: Sequence[GuardedPlacement]
+    run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRunFacts, placements: Sequence[GuardedPlacement]
 ) -> tuple[str, ...]:
     """Return what people should know before a run goes on."""
     return (
@@ -43,7 +43,7 @@ def warnings_of(
     )
 
 
-def _not_started(run: ClusterUpgradeRun, found: Forecast) -> Iterator[str]:
+def _not_started(run: ClusterUpgradeRun, found: UpgradeForecast) -> Iterator[str]:
     initialized = find_condition(found.run.status.conditions, INITIALIZED)
     if found.run.status.start_time is None:
         if initialized is not None and initialized.status == FALSE:
@@ -60,7 +60,7 @@ def _not_started(run: ClusterUpgradeRun, found: Forecast) -> Iterator[str]:
         yield f"the run does not come to its end within {HORIZON.days} days"
 
 
-def _in_the_way(found: Forecast) -> Iterator[str]:
+def _in_the_way(found: UpgradeForecast) -> Iterator[str]:
     """Yield what keeps members from their upgrade, those with the same reason in one sentence."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for _, _, entry in found.entries():
@@ -71,18 +71,18 @@ def _in_the_way(found: Forecast) -> Iterator[str]:
         yield f"{reason}: {state} in the end: {names_said(names)}"
 
 
-def _last_wait(found: Forecast) -> Iterator[str]:
+def _last_wait(found: UpgradeForecast) -> Iterator[str]:
     last = found.run.status.stages[-1:]
     if last and last[0].after_stage_wait is not None and (seconds := last[0].after_stage_wait.seconds):
         yield f"stage {last[0].name} is the last one, and the run waits for {in_words(seconds, 'second')} after it"
 
 
-def _short_windows(run: ClusterUpgradeRun, facts: Facts) -> Iterator[str]:
+def _short_windows(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[str]:
     if names := list(too_short(run, facts)):
         yield f"no window is as long as an upgrade may take: {names_said(names)}"
 
 
-def _old_images(run: ClusterUpgradeRun, found: Forecast, facts: Facts) -> Iterator[str]:
+def _old_images(run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRunFacts) -> Iterator[str]:
     """Yield the members that would get a node image that is too old by then."""
     images = ImageTargets(run.spec.upgrade, found.run.status.resolved.node_images, facts.catalog)
     old = []
@@ -99,7 +99,7 @@ def _old_images(run: ClusterUpgradeRun, found: Forecast, facts: Facts) -> Iterat
         yield f"node images are more than {IMAGE_AGE.days} days old at the turn of: {names_said(old)}"
 
 
-def _unguarded(run: ClusterUpgradeRun, found: Forecast, placements: Sequence[GuardedPlacement]) -> Iterator[str]:
+def _unguarded(run: ClusterUpgradeRun, found: UpgradeForecast, placements: Sequence[GuardedPlacement]) -> Iterator[str]:
     """Yield the placements that the guard would protect if it did more than warn."""
     if run.spec.placement_guard.mode is not PlacementGuardMode.WARN:
         return
@@ -109,7 +109,9 @@ def _unguarded(run: ClusterUpgradeRun, found: Forecast, placements: Sequence[Gua
         yield f"placements with too many of their clusters in upgrade at once: {names_said(exposed)}"
 
 
-def windows_missed(found: Forecast, facts: Facts, pulse: Callable[[], None] = go_on) -> Iterator[MissedWindow]:
+def windows_missed(
+    found: UpgradeForecast, facts: UpgradeRunFacts, pulse: Callable[[], None] = go_on
+) -> Iterator[MissedWindow]:
     """Yield the members that come less than four hours too late, as a member goes early within four hours (7.1).
 
     Args:
@@ -125,12 +127,12 @@ def windows_missed(found: Forecast, facts: Facts, pulse: Callable[[], None] = go
             yield MissedWindow(name=name, turn=turn, lost_seconds=int((begun.at - turn).total_seconds()))
 
 
-def _has_just_closed(member: Member, facts: Facts, turn: datetime) -> bool:
+def _has_just_closed(member: Member, facts: UpgradeRunFacts, turn: datetime) -> bool:
     before = standing(list(_readable(member, facts)), turn - SOON)
     return before.is_open or (before.until is not None and before.until < turn)
 
 
-def too_short(run: ClusterUpgradeRun, facts: Facts) -> Iterator[str]:
+def too_short(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[str]:
     """Yield the members of a run none of whose windows is as long as their upgrades may take."""
     if run.spec.window_policy.mode is WindowMode.IGNORE:
         return
@@ -145,5 +147,5 @@ def too_short(run: ClusterUpgradeRun, facts: Facts) -> Iterator[str]:
                     yield entry.name
 
 
-def _readable(member: Member, facts: Facts) -> Iterator[MaintenanceWindow]:
+def _readable(member: Member, facts: UpgradeRunFacts) -> Iterator[MaintenanceWindow]:
     return (window for name in member.windows.names if (window := facts.windows[name].window) is not None)

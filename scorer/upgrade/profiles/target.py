@@ -16,9 +16,9 @@ import orjson
 from scorer.api.meta import JsonObject
 from scorer.api.upgrade.fields import LONGEST_NAME, NodeImageSelection, UpgradeType
 from scorer.api.upgrade.profile import Channel, ClusterUpgradeProfile, UpgradeProfileSpec
-from scorer.api.upgrade.run import OnUnsupportedJump, RunState
+from scorer.api.upgrade.run import OnUnsupportedJump, UpgradeRunState
 from scorer.api.upgrade.version_catalog import CatalogVersion, VersionPhase
-from scorer.upgrade.versions.catalog import Catalog, newest_image
+from scorer.upgrade.versions.catalog import ReleaseCatalog, newest_image
 from scorer.upgrade.versions.comparison import is_version, parse_version
 
 SUPPORTED_MINORS: Final = 3
@@ -67,7 +67,7 @@ class ProfileTarget:
     images: Mapping[str, str] = field(default_factory=dict)
 
 
-def target_of(spec: UpgradeProfileSpec, catalog: Catalog) -> ProfileTarget:
+def target_of(spec: UpgradeProfileSpec, catalog: ReleaseCatalog) -> ProfileTarget:
     """Return what a profile would upgrade its members to now.
 
     Raises:
@@ -110,14 +110,14 @@ def _newest_patch(released: Sequence[CatalogVersion], line: Line) -> str:
     return max(patches, key=parse_version).removeprefix("v")
 
 
-def _released(catalog: Catalog) -> Iterator[CatalogVersion]:
+def _released(catalog: ReleaseCatalog) -> Iterator[CatalogVersion]:
     for region in catalog.regions.values():
         for each in region.kubernetes or ():
             if each.phase is VersionPhase.GA and is_version(each.version):
                 yield each
 
 
-def _newest_images(catalog: Catalog) -> dict[str, str]:
+def _newest_images(catalog: ReleaseCatalog) -> dict[str, str]:
     versions: dict[str, list[str]] = {}
     for region in catalog.regions.values():
         for family, known in (region.images or {}).items():
@@ -160,7 +160,7 @@ def run_of(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool
     if target.kubernetes_version:
         upgrade["kubernetesVersion"] = target.kubernetes_version
     wanted: JsonObject = {
-        "state": (RunState.RUN if start else RunState.INITIALIZE).value,
+        "state": (UpgradeRunState.RUN if start else UpgradeRunState.INITIALIZE).value,
         "upgrade": upgrade,
         "versionPolicy": {"onUnsupportedJump": OnUnsupportedJump.SKIP.value},
     }

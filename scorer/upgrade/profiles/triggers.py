@@ -22,7 +22,7 @@ from scorer.api.upgrade.profile import (
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.profiles.target import NoTargetError, ProfileTarget, TargetErrorCode, run_name, run_of, target_of
 from scorer.upgrade.state.operations import with_operation
-from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.catalog import ReleaseCatalog
 
 PROFILE_LABEL: Final = OURS + "upgrade-profile"
 """On a ClusterUpgradeRun: the profile that has made it."""
@@ -35,7 +35,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
+class ProfileDecision:
     """What a profile wants now.
 
     Args:
@@ -52,8 +52,8 @@ class Trigger:
 
 
 def trigger(
-    profile: ClusterUpgradeProfile, catalog: Catalog, runs: Sequence[ClusterUpgradeRun], now: datetime
-) -> Trigger:
+    profile: ClusterUpgradeProfile, catalog: ReleaseCatalog, runs: Sequence[ClusterUpgradeRun], now: datetime
+) -> ProfileDecision:
     """Say what a profile wants now.
 
     Args:
@@ -65,17 +65,17 @@ def trigger(
     status = profile.status.model_copy(update={"observed_generation": profile.metadata.generation})
     old = tuple(each.metadata.name for each in _too_many(profile, runs))
     if profile.spec.disabled:
-        return Trigger(status.model_copy(update={"next_candidate": ""}), delete=old)
+        return ProfileDecision(status.model_copy(update={"next_candidate": ""}), delete=old)
     try:
         target = target_of(profile.spec, catalog)
     except NoTargetError as error:
         found = UpgradeError(code=error.code.value, message=str(error))
-        return Trigger(_failed(status, found, now), delete=old)
+        return ProfileDecision(_failed(status, found, now), delete=old)
     if profile.spec.channel is Channel.NODE_IMAGE and not target.images:
-        return Trigger(status.model_copy(update={"next_candidate": ""}), delete=old)
+        return ProfileDecision(status.model_copy(update={"next_candidate": ""}), delete=old)
     name = run_name(profile.metadata.name, profile.spec.channel, target)
     if name == status.current_run:
-        return Trigger(_without_error(status), delete=old)
+        return ProfileDecision(_without_error(status), delete=old)
     return _begin(profile, target, runs, status, old, now)
 
 
@@ -86,18 +86,18 @@ def _begin(
     status: UpgradeProfileStatus,
     old: tuple[str, ...],
     now: datetime,
-) -> Trigger:
+) -> ProfileDecision:
     """Make the run for a new target, or say what it waits for."""
     name = run_name(profile.metadata.name, profile.spec.channel, target)
     going_on = [each for each in runs if each.status.state in _UNFINISHED and each.metadata.name != name]
     waiting = status.model_copy(update={"next_candidate": name})
     match profile.spec.concurrency_policy:
         case ConcurrencyPolicy.QUEUE if going_on:
-            return Trigger(waiting, delete=old)
+            return ProfileDecision(waiting, delete=old)
         case ConcurrencyPolicy.REPLACE if going_on:
             begun = [each for each in going_on if each.status.start_time is not None]
             never = tuple(each.metadata.name for each in going_on if each.status.start_time is None)
-            return Trigger(waiting, stop=tuple(each.metadata.name for each in begun), delete=(*old, *never))
+            return ProfileDecision(waiting, stop=tuple(each.metadata.name for each in begun), delete=(*old, *never))
     versions = (target.kubernetes_version,) if target.kubernetes_version else tuple(target.images.values())
     triggered = status.model_copy(
         update={
@@ -110,7 +110,7 @@ def _begin(
             "next_candidate": "",
         }
     )
-    return Trigger(triggered, create=generated_run(profile, target, start=profile.spec.auto_start), delete=old)
+    return ProfileDecision(triggered, create=generated_run(profile, target, start=profile.spec.auto_start), delete=old)
 
 
 def generated_run(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool) -> JsonObject:

@@ -18,7 +18,7 @@ UPGRADER: Final = "simulated"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttemptOutcome:
     """How one attempt goes.
 
     Args:
@@ -38,7 +38,7 @@ class Outcome:
     unseen_for: timedelta = timedelta()
 
 
-Outcomes = Callable[[str, int], Outcome]
+Outcomes = Callable[[str, int], AttemptOutcome]
 """Tells how an attempt on a member goes; attempts count from 1."""
 
 
@@ -47,7 +47,7 @@ class _Attempt:
     """An operation that the back end was asked to begin."""
 
     operation: Operation
-    outcome: Outcome
+    outcome: AttemptOutcome
     calls: int = 0
     begun: datetime | None = None
 
@@ -82,7 +82,7 @@ class SimulatedBackEnd:
         self._begin(known, now)
         return None
 
-    def resume(self, operation: Operation, begun: datetime, outcome: Outcome) -> None:
+    def resume(self, operation: Operation, begun: datetime, outcome: AttemptOutcome) -> None:
         """Take up an operation that has begun already."""
         known = self._attempts[operation.id] = _Attempt(operation, outcome)
         self._begin(known, begun)

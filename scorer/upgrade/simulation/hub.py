@@ -16,7 +16,7 @@ from scorer.api.conditions import TRUE, Condition
 from scorer.api.event import Event
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming, UpgradeGateStatus
-from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, RunState, SkipTarget, UpgradeRunStatus
+from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, SkipTarget, UpgradeRunState, UpgradeRunStatus
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.back_ends.interface import Capabilities, Rejected
 from scorer.upgrade.evaluation.engine import advance, take_in
@@ -25,13 +25,13 @@ from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.rosters import Rosters
 from scorer.upgrade.members.windows import Standings
 from scorer.upgrade.simulation.back_end import UPGRADER, SimulatedBackEnd, moved
-from scorer.upgrade.state.facts import Estimate, Facts
+from scorer.upgrade.state.facts import Estimate, UpgradeRunFacts
 from scorer.upgrade.state.operations import to_observe
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.state.record import OVER, STOPPED, status_document
-from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, Step, WriteGate
-from scorer.upgrade.versions.catalog import Catalog
-from scorer.windows.member_windows import Definition
+from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, UpgradeStep, WriteGate
+from scorer.upgrade.versions.catalog import ReleaseCatalog
+from scorer.windows.member_windows import WindowDefinition
 
 POLL: Final = timedelta(seconds=15)
 """When the back end is asked again about an operation that it does not know."""
@@ -70,7 +70,7 @@ class Approve:
 class Publish:
     """Replace what the catalog says."""
 
-    catalog: Catalog
+    catalog: ReleaseCatalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ Order = Start | Stop | Skip | Approve | Publish | AddMember | ChangeMember | Rem
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class SimulatedEvaluation:
     """One evaluated instant.
 
     Args:
@@ -130,7 +130,7 @@ class Moment:
 
     now: datetime
     run: ClusterUpgradeRun
-    step: Step
+    step: UpgradeStep
     events: tuple[Event, ...] = ()
     refused: tuple[Order, ...] = ()
 
@@ -159,8 +159,8 @@ class SimulatedHub:
     back_end: SimulatedBackEnd
     members: dict[str, Member]
     strategy: StrategySpec | None = None
-    windows: dict[str, Definition] = field(default_factory=dict)
-    catalog: Catalog = field(default_factory=Catalog)
+    windows: dict[str, WindowDefinition] = field(default_factory=dict)
+    catalog: ReleaseCatalog = field(default_factory=ReleaseCatalog)
     upgraders: dict[str, Capabilities] = field(default_factory=lambda: {UPGRADER: Capabilities()})
     newest_patches: dict[str, str] = field(default_factory=dict)
     busy_until: dict[str, datetime] = field(default_factory=dict)
@@ -174,11 +174,11 @@ class SimulatedHub:
     _events: list[Event] = field(default_factory=list)
     _crashing: bool = False
 
-    def facts(self, now: datetime) -> Facts:
+    def facts(self, now: datetime) -> UpgradeRunFacts:
         """Return the hub as the engine sees it."""
         observed = {id_: self.back_end.observe(id_, now) for id_ in self._operations()}
         rejections, self._rejections = self._rejections, {}
-        return Facts(
+        return UpgradeRunFacts(
             now=now,
             members=self._seen_members(now),
             strategy=self.strategy,
@@ -211,7 +211,7 @@ class SimulatedHub:
             _look_different(members, name, busy="something else is at work")
         return members
 
-    def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> Moment:
+    def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> SimulatedEvaluation:
         """Let the orders of one instant come in one after the other, and do what the engine wants then."""
         self._move_clusters(now)
         self._events = []
@@ -222,9 +222,9 @@ class SimulatedHub:
             self._crashing = False
         else:
             self._carry_out(step, now)
-        return Moment(now, self.run, step, tuple(self._events), refused)
+        return SimulatedEvaluation(now, self.run, step, tuple(self._events), refused)
 
-    def _store(self, step: Step) -> None:
+    def _store(self, step: UpgradeStep) -> None:
         self._events += step.events
         if step.changed:
             self.run = self.run.model_copy(update={"status": step.status})
@@ -236,7 +236,7 @@ class SimulatedHub:
                 inventory = moved(known.inventory, operation.target)
                 self.members[operation.member] = replace(known, inventory=inventory)
 
-    def _carry_out(self, step: Step, now: datetime) -> None:
+    def _carry_out(self, step: UpgradeStep, now: datetime) -> None:
         for action in step.actions:
             match action:
                 case StartUpgrade(operation):
@@ -303,9 +303,9 @@ class SimulatedHub:
     def _start(self) -> bool:
         state = self.run.status.state
         if state is UpgradeState.NOT_STARTED:
-            self._edit(state=RunState.RUN)
+            self._edit(state=UpgradeRunState.RUN)
         elif state in STOPPED:
-            self._edit(state=RunState.RUN, restart_token=f"restart-{self.run.status.restarts + 1}")
+            self._edit(state=UpgradeRunState.RUN, restart_token=f"restart-{self.run.status.restarts + 1}")
         else:
             return False
         return True
@@ -313,7 +313,7 @@ class SimulatedHub:
     def _stop(self) -> bool:
         if self.run.status.state in _NOT_STOPPABLE:
             return False
-        self._edit(state=RunState.STOP)
+        self._edit(state=UpgradeRunState.STOP)
         return True
 
     def _approve(self, order: Approve, now: datetime) -> bool:
@@ -359,7 +359,7 @@ def gates_of(status: UpgradeRunStatus) -> Iterator[tuple[Approve, GateReport]]:
                 )
 
 
-Reactions = Callable[[Moment], Iterable[tuple[datetime, Order]]]
+Reactions = Callable[[SimulatedEvaluation], Iterable[tuple[datetime, Order]]]
 """What follows from what has been seen, and when: now, or later."""
 
 
@@ -369,7 +369,7 @@ def simulate(
     orders: Sequence[tuple[datetime, Order]],
     until: datetime,
     react: Reactions = lambda _: (),
-) -> Iterator[Moment]:
+) -> Iterator[SimulatedEvaluation]:
     """Yield every instant of a simulation at which the engine is asked, in order.
 
     Args:

@@ -14,8 +14,8 @@ from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.rosters import Rosters
 from scorer.upgrade.members.windows import Standings
 from scorer.upgrade.state.placement_guard import GuardedPlacement
-from scorer.upgrade.versions.catalog import Catalog
-from scorer.windows.member_windows import Definition
+from scorer.upgrade.versions.catalog import ReleaseCatalog
+from scorer.windows.member_windows import WindowDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class UpgradeRunFacts:
     """The hub around a run, at one moment.
 
     Args:
@@ -54,10 +54,10 @@ class Facts:
     now: datetime
     members: Mapping[str, Member] = field(default_factory=dict)
     strategy: StrategySpec | None = None
-    windows: Mapping[str, Definition] = field(default_factory=dict)
+    windows: Mapping[str, WindowDefinition] = field(default_factory=dict)
     standings: Standings = field(default_factory=Standings)
     rosters: Rosters = field(default_factory=Rosters)
-    catalog: Catalog = field(default_factory=Catalog)
+    catalog: ReleaseCatalog = field(default_factory=ReleaseCatalog)
     newest_patches: Mapping[str, str] = field(default_factory=dict)
     upgraders: Mapping[str, Capabilities] = field(default_factory=dict)
     observations: Mapping[str, Observation] = field(default_factory=dict)

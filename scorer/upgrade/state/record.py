@@ -1,7 +1,7 @@
 """The record of a run: the open copy that an evaluation changes, and the status as it is stored.
 
-A status is frozen; a `Record` is an open copy of it, of which only what changes is copied. Of the members of a group,
-which may be many, it has a `Roster`.
+A status is frozen; a `UpgradeRecord` is an open copy of it, of which only what changes is copied. Of the members of a
+group, which may be many, it has a `Roster`.
 
 Source: upgrade-runs.md 3.4 and 8.
 """
@@ -223,7 +223,7 @@ class StageWork:
         return _changed(self.status, changes)
 
 
-class Record:
+class UpgradeRecord:
     """The status of a run that is worked on."""
 
     __slots__ = ("stages", "status")

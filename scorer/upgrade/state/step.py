@@ -53,7 +53,7 @@ Action = StartUpgrade | CancelUpgrade | WriteGate
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UpgradeStep:
     """What an evaluation comes to. The status is stored first, then the actions are carried out, in any order.
 
     So every operation is on record before a back end is asked to begin it: after a crash in between, the back end

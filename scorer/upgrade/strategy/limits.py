@@ -5,45 +5,45 @@ Source: upgrade-runs.md 2.3, 3.2 and 5.
 
 from dataclasses import dataclass
 
-from scorer.api.upgrade.strategy import DEFAULT_GROUP_CONCURRENCY, DEFAULT_STAGE_CONCURRENCY, Group, Stage
+from scorer.api.upgrade.strategy import DEFAULT_GROUP_CONCURRENCY, DEFAULT_STAGE_CONCURRENCY, Group, StrategyStage
 from scorer.api.values.int_or_percent import percent, scaled_down, scaled_up
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConcurrencyLimits:
     """How many members at once, and how many may fail."""
 
     max_concurrency: int
     max_allowed_failures: int
 
 
-def stage_limits(stage: Stage, size: int) -> Limits:
+def stage_limits(stage: StrategyStage, size: int) -> ConcurrencyLimits:
     """Return the limits of a stage of *size* members.
 
     Raises:
         ValueError: A limit can be read neither as a count nor as a percentage.
     """
     at_once = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
-    return Limits(concurrency(at_once, size), _failures(stage.max_allowed_failures or 0, size))
+    return ConcurrencyLimits(concurrency(at_once, size), _failures(stage.max_allowed_failures or 0, size))
 
 
-def group_limits(group: Group, size: int, stage: Limits) -> Limits:
+def group_limits(group: Group, size: int, stage: ConcurrencyLimits) -> ConcurrencyLimits:
     """Return the limits of a group of *size* members: it goes no wider than its stage, or than it is itself.
 
     Raises:
         ValueError: A limit can be read neither as a count nor as a percentage.
     """
     at_once = min(concurrency(group.max_concurrency, size), stage.max_concurrency, max(1, size))
-    return Limits(at_once, _failures(group.max_allowed_failures, size))
+    return ConcurrencyLimits(at_once, _failures(group.max_allowed_failures, size))
 
 
-def is_clamped(group: Group, size: int, limits: Limits) -> bool:
+def is_clamped(group: Group, size: int, limits: ConcurrencyLimits) -> bool:
     """Say whether a group goes less wide than the count that it is configured with."""
     configured = group.max_concurrency
     return percent(configured) is None and limits.max_concurrency < concurrency(configured, size)
 
 
-def groups_of(stage: Stage) -> tuple[Group, ...]:
+def groups_of(stage: StrategyStage) -> tuple[Group, ...]:
     """Return the groups of a stage; one without groups has one that is named like it and takes over its limits."""
     if stage.groups:
         return stage.groups

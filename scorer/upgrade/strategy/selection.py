@@ -6,17 +6,17 @@ Source: upgrade-runs.md 3.2 and 5.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from scorer.api.upgrade.strategy import Stage, StrategySpec
+from scorer.api.upgrade.strategy import StrategySpec, StrategyStage
 from scorer.api.values.label_selector import LabelSelector, LabelSelectorRequirement, holds_for, selector_error
 from scorer.upgrade.members.member import GROUP_LABEL, Member
 from scorer.upgrade.strategy.limits import groups_of
 
 
-class SelectionError(Exception):
+class MemberSelectionError(Exception):
     """The members of a run cannot be told."""
 
 
-class MemberInMultipleGroupsError(SelectionError):
+class MemberInMultipleGroupsError(MemberSelectionError):
     """A member would be in two groups of the run."""
 
 
@@ -31,7 +31,7 @@ class _Selector:
         if selector is None:
             return cls(())
         if error := selector_error(selector):
-            raise SelectionError(f"{where}: {error}")
+            raise MemberSelectionError(f"{where}: {error}")
         return cls(selector.requirements())
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -50,7 +50,7 @@ def select(
 
     Raises:
         MemberInMultipleGroupsError: A member would be in two groups.
-        SelectionError: A selector cannot be evaluated.
+        MemberSelectionError: A selector cannot be evaluated.
     """
     run = _Selector.of(narrowed, "spec.memberSelector")
     taking_part = sorted((each for each in members if run.matches(each.labels)), key=lambda each: each.name)
@@ -69,7 +69,7 @@ def select(
     return found
 
 
-def _select_stage(stage: Stage, members: Iterable[Member]) -> Iterable[tuple[str, list[str]]]:
+def _select_stage(stage: StrategyStage, members: Iterable[Member]) -> Iterable[tuple[str, list[str]]]:
     """Yield the groups of a stage with the names of their members."""
     selector = _Selector.of(stage.member_selector, f"stage {stage.name}: memberSelector")
     inside = [each for each in members if selector.matches(each.labels)]

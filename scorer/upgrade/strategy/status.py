@@ -16,7 +16,7 @@ from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.members.member import GROUP_LABEL, Member
 from scorer.upgrade.messages import in_words, names_said
 from scorer.upgrade.strategy.limits import group_limits, groups_of, stage_limits
-from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, SelectionError, select
+from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
 
 VALID: Final = "Valid"
 WARNINGS: Final = "Warnings"
@@ -68,7 +68,7 @@ def _problem(document: JsonObject) -> str:
                 group_limits(group, 1, limits)
     except pydantic.ValidationError as error:
         return f"spec.{first_mistake(error)}"
-    except (SelectionError, ValueError) as error:
+    except (MemberSelectionError, ValueError) as error:
         return str(error)
     return ""
 

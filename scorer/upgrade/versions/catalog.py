@@ -47,7 +47,7 @@ _UNCHECKED: Final = Region()
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class ReleaseCatalog:
     """What is published, by region."""
 
     regions: Mapping[str, Region] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Catalog:
     """When a version of a family of node images was published, where a catalog says so."""
 
     @classmethod
-    def of(cls, specs: Iterable[VersionCatalogSpec]) -> "Catalog":
+    def of(cls, specs: Iterable[VersionCatalogSpec]) -> "ReleaseCatalog":
         """Merge catalogs by region: what one of them lists is published."""
         regions: dict[str, Region] = {}
         published: dict[tuple[str, str], datetime] = {}

@@ -11,7 +11,7 @@ from scorer.api.upgrade.fields import NodeImageSelection, NodeImageVersion, Upgr
 from scorer.api.upgrade.run import Upgrade
 from scorer.upgrade.back_ends.interface import Inventory, Pool
 from scorer.upgrade.members.member import Member
-from scorer.upgrade.versions.catalog import Catalog, Region, newest_image
+from scorer.upgrade.versions.catalog import Region, ReleaseCatalog, newest_image
 from scorer.upgrade.versions.comparison import image_order
 
 UNLISTED: Final = "any"
@@ -25,7 +25,7 @@ def selection_of(upgrade: Upgrade) -> NodeImageSelection | None:
     return NodeImageSelection.LATEST if upgrade.node_image is None else upgrade.node_image.selection
 
 
-def chosen_images(upgrade: Upgrade, members: Iterable[Member], catalog: Catalog) -> tuple[NodeImageVersion, ...]:
+def chosen_images(upgrade: Upgrade, members: Iterable[Member], catalog: ReleaseCatalog) -> tuple[NodeImageVersion, ...]:
     """Return the images that a run keeps from its start to its end.
 
     Args:
@@ -42,7 +42,7 @@ def chosen_images(upgrade: Upgrade, members: Iterable[Member], catalog: Catalog)
             return ()
 
 
-def _common_images(members: Iterable[Member], catalog: Catalog) -> Iterator[NodeImageVersion]:
+def _common_images(members: Iterable[Member], catalog: ReleaseCatalog) -> Iterator[NodeImageVersion]:
     """Yield the newest version of each family that all regions have; a family without one is left out."""
     regions: dict[str, set[str]] = {}
     for member in members:
@@ -69,7 +69,7 @@ class ImageTargets:
 
     __slots__ = ("_catalog", "_chosen", "_newest", "_selection")
 
-    def __init__(self, upgrade: Upgrade, chosen: Iterable[NodeImageVersion], catalog: Catalog) -> None:
+    def __init__(self, upgrade: Upgrade, chosen: Iterable[NodeImageVersion], catalog: ReleaseCatalog) -> None:
         self._selection = selection_of(upgrade)
         self._chosen = {each.family: each.version for each in chosen}
         self._catalog = catalog

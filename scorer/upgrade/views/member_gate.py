@@ -14,8 +14,8 @@ from scorer.api.upgrade.run import (
     GateReport,
     GroupStatus,
     MemberStatus,
-    RunState,
     StageStatus,
+    UpgradeRunState,
 )
 from scorer.member_gate.answer import ASK_AGAIN, PENDING_REASONS, MemberAnswer, MemberReason
 from scorer.upgrade.members.member import UPGRADE_HOLD
@@ -58,7 +58,7 @@ def upgrade_turn(run: ClusterUpgradeRun, member: str, now: datetime, *, on_hold:
         return MemberAnswer(MemberReason.NOTHING_TO_DO, f"run {name} has {word} member {member}", detail)
     if entry.state is UpgradeState.RUNNING:
         return MemberAnswer(MemberReason.ALLOWED, f"run {name} is upgrading member {member}", detail)
-    if run.status.state in HALTED or run.spec.state is RunState.STOP or entry.state is UpgradeState.STOPPED:
+    if run.status.state in HALTED or run.spec.state is UpgradeRunState.STOP or entry.state is UpgradeState.STOPPED:
         return MemberAnswer(MemberReason.RUN_HALTED, f"run {name} is {_word(run)}", detail)
     if entry.state is UpgradeState.FAILED:
         message = f"run {name} has failed at member {member}: {entry.message or entry.reason}"

@@ -13,7 +13,14 @@ from scorer.api.conditions import FALSE, TRUE, find_condition
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import conditions_of, name_of
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, MemberStatus, RunState, StageStatus, UpgradeRunStatus
+from scorer.api.upgrade.run import (
+    ClusterUpgradeRun,
+    GateReport,
+    MemberStatus,
+    StageStatus,
+    UpgradeRunState,
+    UpgradeRunStatus,
+)
 from scorer.api.upgrade.strategy import GateType
 from scorer.upgrade.evaluation.conditions import INITIALIZED, PROGRESSING, SUCCEEDED
 from scorer.upgrade.evaluation.gates import APPROVED
@@ -31,7 +38,7 @@ _MOST_NAMED: Final = 3
 """How many members are named that wait for the same."""
 
 
-class WaitKind(StrEnum):
+class UpgradeWaitKind(StrEnum):
     """What a run waits for."""
 
     INITIALIZATION = "Initialization"
@@ -57,7 +64,7 @@ class UpgradeWait:
         answered: Of a gate: it is approved, and the run has not taken that in yet.
     """
 
-    kind: WaitKind
+    kind: UpgradeWaitKind
     message: str
     stage: str = ""
     gate: str = ""
@@ -173,7 +180,7 @@ def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collec
         yield from _before_start(run)
         return
     if status.state in STOPPED:
-        yield UpgradeWait(WaitKind.START, f"a start: the run is {status.state.value}", needs_person=True)
+        yield UpgradeWait(UpgradeWaitKind.START, f"a start: the run is {status.state.value}", needs_person=True)
     yield from _gates(run, approved)
     if current is None or status.state in STOPPED or status.state is UpgradeState.STOPPING:
         return
@@ -181,7 +188,7 @@ def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collec
     if wait is not None and wait.state is UpgradeState.RUNNING and wait.start_time is not None:
         until = wait.start_time + timedelta(seconds=wait.seconds)
         message = f"the end of the wait after stage {current.name}"
-        yield UpgradeWait(WaitKind.TIMED_WAIT, message, current.name, since=wait.start_time, until=until)
+        yield UpgradeWait(UpgradeWaitKind.TIMED_WAIT, message, current.name, since=wait.start_time, until=until)
     yield from _members(current)
 
 
@@ -189,9 +196,9 @@ def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
     found = find_condition(run.status.conditions, INITIALIZED)
     if found is not None and found.status == FALSE:
         message = f"its initialisation: {found.reason}: {found.message}"
-        yield UpgradeWait(WaitKind.INITIALIZATION, message, since=found.last_transition_time, needs_person=True)
-    elif run.spec.state is not RunState.RUN:
-        yield UpgradeWait(WaitKind.START, "its start", needs_person=True)
+        yield UpgradeWait(UpgradeWaitKind.INITIALIZATION, message, since=found.last_transition_time, needs_person=True)
+    elif run.spec.state is not UpgradeRunState.RUN:
+        yield UpgradeWait(UpgradeWaitKind.START, "its start", needs_person=True)
 
 
 def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[UpgradeWait]:
@@ -208,7 +215,7 @@ def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[Upgrad
             _, rejected, why = gate.message.partition(_WAS_REJECTED)
             message += f" (rejected before: {why})" if rejected else f" ({gate.message})"
         yield UpgradeWait(
-            WaitKind.GATE,
+            UpgradeWaitKind.GATE,
             message + later,
             place.stage,
             gate.gate,
@@ -241,7 +248,7 @@ def _members(stage: StageStatus) -> Iterator[UpgradeWait]:
         since = [entry.pending_since for entry in entries if entry.pending_since is not None]
         for_good = reason in _BY_PERSONS or (reason == _WINDOW_CLOSED and not opens)
         yield UpgradeWait(
-            WaitKind.MEMBERS,
+            UpgradeWaitKind.MEMBERS,
             _openings(entries) if reason == _WINDOW_CLOSED else _same_reason(reason, entries),
             stage.name,
             members=tuple(entry.name for entry in entries),

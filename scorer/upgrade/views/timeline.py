@@ -11,7 +11,7 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.plan import PlannedAction, PlannedMember
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, GroupStatus, MemberStatus, StageStatus
 from scorer.api.upgrade.strategy import GateType
-from scorer.rollout.views.timeline import Band, Bar, BarState, Mark, MarkKind, Span, Timeline
+from scorer.rollout.views.timeline import Band, Bar, BarState, Mark, MarkKind, Timeline, TimeSpan
 from scorer.upgrade.state.record import OVER
 
 MOST_WINDOWS: Final = 20
@@ -42,7 +42,7 @@ _TROUBLED: Final = frozenset({UpgradeState.FAILED, UpgradeState.PENDING, Upgrade
 """In these states the reason of a member says what it waits for, or what is wrong."""
 
 
-def upgrade_timeline(run: ClusterUpgradeRun, windows: Mapping[str, tuple[Span, ...]]) -> Timeline:
+def upgrade_timeline(run: ClusterUpgradeRun, windows: Mapping[str, tuple[TimeSpan, ...]]) -> Timeline:
     """Return the timeline of a run: a band for each group, or for a stage with a single one.
 
     Args:
@@ -58,7 +58,7 @@ def upgrade_timeline(run: ClusterUpgradeRun, windows: Mapping[str, tuple[Span, .
 
 
 def _bands(
-    stage: StageStatus, planned: Mapping[str, PlannedMember], windows: Mapping[str, tuple[Span, ...]]
+    stage: StageStatus, planned: Mapping[str, PlannedMember], windows: Mapping[str, tuple[TimeSpan, ...]]
 ) -> Iterator[Band]:
     groups = stage.groups
     for place, group in enumerate(groups):
@@ -84,14 +84,14 @@ def _trouble(stage: StageStatus, group: GroupStatus) -> str:
     return (group.message or stage.message) if group.state is UpgradeState.FAILED else ""
 
 
-def _bar(entry: MemberStatus, planned: PlannedMember | None, windows: tuple[Span, ...]) -> Bar:
+def _bar(entry: MemberStatus, planned: PlannedMember | None, windows: tuple[TimeSpan, ...]) -> Bar:
     said = entry.state in _TROUBLED or bool(entry.error)
     words = entry.message or entry.reason if said else ""
     begun = entry.start_time if entry.attempt else None
     to_come = entry.state not in _PASSED and entry.state is not UpgradeState.FAILED
     forecast = None
     if to_come and planned is not None and planned.start is not None and planned.end is not None:
-        forecast = Span(planned.start, planned.end)
+        forecast = TimeSpan(planned.start, planned.end)
     return Bar(
         entry.name,
         _BARS[entry.state],

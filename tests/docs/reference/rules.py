@@ -1,7 +1,7 @@
 """Every rule of admission, from the catalogue that ``harbormaster rules`` prints."""
 
 from tests.docs.reference.markdown import code, lines, plain, table, titled
-from webhook.admission.catalogue import Entry, Layer, catalogue
+from webhook.admission.catalogue import CatalogueEntry, Layer, catalogue
 
 MOST_NAMED = 6
 """Kinds that one row names; more are counted."""
@@ -23,7 +23,7 @@ answers; *webhook* is harbormaster; *live* is harbormaster looking at the rest o
     return lines(titled("Rules of admission", introduction), *table(headers, map(_row, catalogue())))
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: CatalogueEntry) -> tuple[str, ...]:
     rule, enforced = entry.rule, entry.enforced
     kinds = list(dict.fromkeys((each.kind.short_names or (each.kind.plural,))[0] for each in enforced))
     operations = dict.fromkeys(

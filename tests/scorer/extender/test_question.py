@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.extender.pod import PlacementName, Taint, read_pod
+from scorer.extender.pod import ExtenderTaint, PlacementName, read_pod
 from scorer.extender.question import read_args, read_preemption
 from scorer.extender.reading import MalformedArgsError
 from tests.scorer.extender_builders import LABELS, node, pod
@@ -143,4 +143,4 @@ def test_the_placement_that_a_pod_follows(text, name):
 )
 def test_tolerations_of_pods_are_those_of_kubernetes(toleration, tolerated):
     found = read_pod(pod(tolerations=[toleration]), "Pod")
-    assert found.tolerates(Taint("gpu", "a100", "NoSchedule")) is tolerated
+    assert found.tolerates(ExtenderTaint("gpu", "a100", "NoSchedule")) is tolerated

@@ -1,10 +1,12 @@
 """Rejections: the category comes first."""
 
-from scorer.framework.status import Category, Rejection
+from scorer.framework.status import Category, FilterRejection
 
 
 def test_a_rejection_reads_category_first():
-    assert str(Rejection("TaintToleration", Category.TAINT_NOT_TOLERATED, "taint x")) == "TaintNotTolerated: taint x"
+    assert (
+        str(FilterRejection("TaintToleration", Category.TAINT_NOT_TOLERATED, "taint x")) == "TaintNotTolerated: taint x"
+    )
 
 
 def test_categories_are_spelled_as_recorded():

@@ -5,7 +5,16 @@ from itertools import product
 import pytest
 
 from scorer.api.names import HUB_UID, LET_GO
-from scorer.membership.identity import HubMember, Standing, is_let_go, let_go, placed_by, refusal, standing, taken_up
+from scorer.membership.identity import (
+    AppliedWorkOwnership,
+    HubMember,
+    is_let_go,
+    let_go,
+    placed_by,
+    refusal,
+    standing,
+    taken_up,
+)
 
 US = HubMember.named("berlin", "hub-1")
 OTHERS = (HubMember.named("paris", "hub-1"), HubMember.named("berlin", "hub-2"), HubMember.named("paris"))
@@ -24,15 +33,15 @@ def test_how_an_applied_work_stands_to_us(hub, namespace, gone, us_hub):
     """Every combination, against an independent statement of the answer."""
     found = applied_work(HubMember.named(namespace, hub), annotations={LET_GO: "true"} if gone else {})
     if gone:
-        wanted = Standing.LET_GO
+        wanted = AppliedWorkOwnership.LET_GO
     elif namespace != "berlin":
-        wanted = Standing.ANOTHERS
+        wanted = AppliedWorkOwnership.ANOTHERS
     else:
         wanted = {
-            ("", ""): Standing.OURS,
-            ("hub-1", "hub-1"): Standing.OURS,
-            ("", "hub-1"): Standing.UNMARKED,
-        }.get((hub, us_hub), Standing.ANOTHERS)
+            ("", ""): AppliedWorkOwnership.OURS,
+            ("hub-1", "hub-1"): AppliedWorkOwnership.OURS,
+            ("", "hub-1"): AppliedWorkOwnership.UNMARKED,
+        }.get((hub, us_hub), AppliedWorkOwnership.ANOTHERS)
     assert standing(found, HubMember.named("berlin", us_hub)) is wanted
 
 
@@ -42,7 +51,7 @@ def test_what_is_taken_up_is_ours_and_what_was_let_go_of_still_says_whose_it_was
         assert (is_let_go(gone), placed_by(gone)) == (True, other)
         ours = taken_up(gone, US)
         assert (standing(ours, US), ours["metadata"]["annotations"]) == (
-            Standing.OURS,
+            AppliedWorkOwnership.OURS,
             {"note": "kept", HUB_UID: "hub-1"},
         )
         assert ours["spec"]["workName"] == "shop"

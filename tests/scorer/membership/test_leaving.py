@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.conditions import make_condition
-from scorer.membership.leaving import Departure, Stage, departure, released
+from scorer.membership.leaving import Departure, DepartureStage, departure, released
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WAIT = timedelta(minutes=15)
@@ -26,36 +26,53 @@ def internal(state, *agents):
 
 SPACE = {"metadata": {"name": "fleet-member-lion"}}
 TERMINATING = {"metadata": {"name": "fleet-member-lion", "deletionTimestamp": "2026-03-01T12:01:00Z"}}
-CLEARING = Departure(Stage.CLEARING)
+CLEARING = Departure(DepartureStage.CLEARING)
 
 
 @pytest.mark.parametrize(
     ("who", "namespace", "told", "minutes", "wanted"),
     [
-        pytest.param(member(), None, None, 0, Departure(Stage.GONE), id="namespace-gone"),
+        pytest.param(member(), None, None, 0, Departure(DepartureStage.GONE), id="namespace-gone"),
         pytest.param(member(), TERMINATING, internal("Join"), 0, CLEARING, id="namespace-going"),
         pytest.param(member(), SPACE, None, 0, CLEARING, id="nobody-was-ever-told-to-join"),
         pytest.param(
-            member(agent("True")), SPACE, None, 1, Departure(Stage.ASKED, WAIT - timedelta(minutes=1)), id="order-lost"
+            member(agent("True")),
+            SPACE,
+            None,
+            1,
+            Departure(DepartureStage.ASKED, WAIT - timedelta(minutes=1)),
+            id="order-lost",
         ),
         pytest.param(member(agent("False")), SPACE, None, 1, CLEARING, id="left-and-order-gone"),
-        pytest.param(member(), SPACE, internal("Join"), 0, Departure(Stage.ASKED, WAIT), id="not-asked-yet"),
+        pytest.param(member(), SPACE, internal("Join"), 0, Departure(DepartureStage.ASKED, WAIT), id="not-asked-yet"),
         pytest.param(
-            member(), SPACE, internal("Join", agent("False")), 0, Departure(Stage.ASKED, WAIT), id="left-unasked"
+            member(),
+            SPACE,
+            internal("Join", agent("False")),
+            0,
+            Departure(DepartureStage.ASKED, WAIT),
+            id="left-unasked",
         ),
         pytest.param(
             member(),
             SPACE,
             internal("Leave", agent("True")),
             14,
-            Departure(Stage.ASKED, timedelta(minutes=1)),
+            Departure(DepartureStage.ASKED, timedelta(minutes=1)),
             id="still-busy",
         ),
         pytest.param(member(), SPACE, internal("Leave", agent("False")), 0, CLEARING, id="has-left"),
         pytest.param(
-            member(), SPACE, internal("Leave", agent("True")), 15, Departure(Stage.CLEARING, forced=True), id="too-long"
+            member(),
+            SPACE,
+            internal("Leave", agent("True")),
+            15,
+            Departure(DepartureStage.CLEARING, forced=True),
+            id="too-long",
         ),
-        pytest.param(member(), SPACE, internal("Join"), 99, Departure(Stage.CLEARING, forced=True), id="hub-was-down"),
+        pytest.param(
+            member(), SPACE, internal("Join"), 99, Departure(DepartureStage.CLEARING, forced=True), id="hub-was-down"
+        ),
     ],
 )
 def test_departure(who, namespace, told, minutes, wanted):

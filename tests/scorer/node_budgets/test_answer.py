@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime
 
-from scorer.node_budgets.answer import Answer, Verdict
+from scorer.node_budgets.answer import GateVerdict, NodeGateAnswer
 
 WEDNESDAY = datetime(2026, 6, 10, 12, tzinfo=UTC)
 
 
 def test_a_document_may_have_a_reservation_and_the_end_of_the_search():
-    answered = Answer(
-        *(True, ("n1",), 3, 0, 3, 30, (0,), (0,), (), Verdict.ALLOWED, None, 10),
+    answered = NodeGateAnswer(
+        *(True, ("n1",), 3, 0, 3, 30, (0,), (0,), (), GateVerdict.ALLOWED, None, 10),
         searched_until=WEDNESDAY,
         message="",
         reservation=("abc", WEDNESDAY),

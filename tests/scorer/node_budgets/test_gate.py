@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.node_pool import Budget
-from scorer.node_budgets.answer import Verdict
+from scorer.node_budgets.answer import GateVerdict
 from scorer.node_budgets.blockers import Blocker, DisruptionClass
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
 from scorer.node_budgets.gate import answer
 from scorer.node_budgets.nodes import PoolNode, count_nodes
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_budgets.question import InvalidQuestion, Mode, Question
+from scorer.node_budgets.question import InvalidQuestion, Mode, NodeGateQuestion
 from scorer.reservations import DISRUPTION, Reservation
 
 POOL_A = (
@@ -54,7 +54,7 @@ def pool(budgets, total=0, **states):
 
 def ask(view, reason="Drifted", now=WEDNESDAY, **asked):
     graceful = asked.pop("graceful_expiration", False)
-    return answer(Question("p", reason, **asked), view, now, graceful_expiration=graceful)
+    return answer(NodeGateQuestion("p", reason, **asked), view, now, graceful_expiration=graceful)
 
 
 BLOCKED = {"n1": (Blocker("DoNotDisrupt", "pod shop/a has it", source="Pod shop/a"),)}
@@ -76,7 +76,7 @@ class TestVerdicts:
     def test_pool_a_with_nothing_in_flight(self, reason, count, opens):
         found = ask(pool(POOL_A, 47), reason, FRIDAY, count=count)
         assert found.next_open == (None if opens is None else at(opens))
-        assert found.verdict is (Verdict.NEVER if opens is None else Verdict.WINDOW_CLOSED)
+        assert found.verdict is (GateVerdict.NEVER if opens is None else GateVerdict.WINDOW_CLOSED)
         assert (found.allowed, found.granted, found.active, found.binding) == (False, 0, (0, 1, 2), (2,))
 
     @pytest.mark.parametrize(("reason", "opens"), [("Drifted", None), ("Underutilized", "2026-06-15T09:30:00+00:00")])
@@ -86,12 +86,18 @@ class TestVerdicts:
 
     @pytest.mark.parametrize(
         ("count", "verdict", "opens"),
-        [(1, Verdict.WINDOW_CLOSED, "2026-06-10T17:00:00+00:00"), (4, Verdict.NEVER, None), (0, Verdict.ALLOWED, None)],
+        [
+            (1, GateVerdict.WINDOW_CLOSED, "2026-06-10T17:00:00+00:00"),
+            (4, GateVerdict.NEVER, None),
+            (0, GateVerdict.ALLOWED, None),
+        ],
     )
     def test_business_hours(self, count, verdict, opens):
         found = ask(pool(HOURS, 30), count=count)
         assert found.verdict is verdict
-        assert found.next_open == (WEDNESDAY if opens is None and verdict is Verdict.ALLOWED else opens and at(opens))
+        assert found.next_open == (
+            WEDNESDAY if opens is None and verdict is GateVerdict.ALLOWED else opens and at(opens)
+        )
 
     def test_a_chain_of_windows(self):
         budgets = (
@@ -105,14 +111,14 @@ class TestVerdicts:
 
     def test_what_is_in_flight_is_named(self):
         found = ask(pool([Budget(nodes="20%")], 10, deleting=1, not_ready=1), count=1)
-        assert (found.verdict, found.next_open, found.retry_after_seconds) == (Verdict.IN_FLIGHT, None, 10)
+        assert (found.verdict, found.next_open, found.retry_after_seconds) == (GateVerdict.IN_FLIGHT, None, 10)
         assert (found.limit, found.disrupting, found.remaining, found.total) == (2, 2, 0, 10)
         assert 'budgets[0] (nodes "20%")' in found.message
         assert "n0, n1" in found.message
 
     def test_as_many_as_may_go_at_all_wait_for_those_in_flight(self):
         found = ask(pool([Budget(nodes="2")], 10, deleting=1), count=2)
-        assert (found.verdict, found.limit) == (Verdict.IN_FLIGHT, 2)
+        assert (found.verdict, found.limit) == (GateVerdict.IN_FLIGHT, 2)
         assert found.message == (
             'budgets[0] (nodes "2") lets 2 of 10 nodes go for Drifted, 2 are asked for, '
             "and 1 is being disrupted or not ready already (n0); ask again when they are done"
@@ -127,33 +133,33 @@ class TestVerdicts:
         budgets = (Budget(nodes="5"), Budget(nodes="2", schedule="0 9 * * 1-5", duration="8h"))
         found = ask(pool(budgets, 10, deleting=2), count=1)
         assert found.limit >= 1
-        assert (found.verdict, found.next_open) == (Verdict.WINDOW_CLOSED, at("2026-06-10T17:00:00+00:00"))
+        assert (found.verdict, found.next_open) == (GateVerdict.WINDOW_CLOSED, at("2026-06-10T17:00:00+00:00"))
 
     def test_a_closed_window_and_nodes_in_flight_are_not_for_ever(self):
         found = ask(pool(HOURS, 30, deleting=3), count=1)
         assert (found.limit, found.verdict, found.next_open, found.retry_after_seconds) == (
             0,
-            Verdict.IN_FLIGHT,
+            GateVerdict.IN_FLIGHT,
             None,
             10,
         )
         assert "n0, n1, n2" in found.message
         assert "without them it opens 2026-06-10T17:00:00Z" in found.message
-        assert ask(pool(HOURS, 30, deleting=3), count=4).verdict is Verdict.NEVER
+        assert ask(pool(HOURS, 30, deleting=3), count=4).verdict is GateVerdict.NEVER
 
     def test_never_says_which_budget(self):
         found = ask(pool([Budget(nodes="0", reasons=("Drifted",)), Budget(nodes="3")], 10), count=1)
-        assert (found.verdict, found.next_open, found.searched_until) == (Verdict.NEVER, None, None)
+        assert (found.verdict, found.next_open, found.searched_until) == (GateVerdict.NEVER, None, None)
         assert 'budgets[0] (nodes "0", reasons Drifted)' in found.message
 
     def test_a_schedule_that_never_fires_is_never(self):
         found = ask(pool([Budget(nodes="0", schedule="0 0 30 2 *", duration="1h")], 10), count=1)
-        assert found.verdict is Verdict.NEVER
+        assert found.verdict is GateVerdict.NEVER
 
     @pytest.mark.parametrize("reason", ["Drifted", "Empty", "Unhealthy"])
     def test_a_budget_that_cannot_be_used_shuts_everything(self, reason):
         found = ask(pool(UNUSABLE, 30, blocked=BLOCKED), reason, nodes=("n0", "n1"))
-        assert (found.verdict, found.allowed, found.granted) == (Verdict.INVALID_BUDGET, False, ())
+        assert (found.verdict, found.allowed, found.granted) == (GateVerdict.INVALID_BUDGET, False, ())
         assert (found.limit, found.remaining, found.next_open, found.retry_after_seconds) == (0, 0, None, 10)
         assert 'budgets[1] (nodes "1", schedule "every day", duration 8h)' in found.message
 
@@ -162,7 +168,7 @@ class TestVerdicts:
     def test_nothing_may_always_go(self, asked, mode):
         found = ask(pool(UNUSABLE, 0), mode=mode, **asked)
         assert (found.verdict, found.allowed, found.next_open, found.retry_after_seconds) == (
-            Verdict.ALLOWED,
+            GateVerdict.ALLOWED,
             True,
             WEDNESDAY,
             0,
@@ -175,12 +181,12 @@ class TestVerdicts:
 
     def test_a_pool_without_budgets_can_be_used_up_by_what_was_observed(self):
         found = ask(pool([], 1), count=1, observed=NodeCounts(UNLIMITED, UNLIMITED))
-        assert (found.verdict, found.remaining) == (Verdict.IN_FLIGHT, 0)
+        assert (found.verdict, found.remaining) == (GateVerdict.IN_FLIGHT, 0)
         assert found.message.startswith("NodePool p lets")
 
     def test_a_question_may_be_about_another_instant(self):
-        assert ask(pool(HOURS, 30), now=WEDNESDAY, count=3).verdict is Verdict.WINDOW_CLOSED
-        asked = Question("p", "Drifted", count=3, now=at("2026-06-10T19:00:00+02:00"))
+        assert ask(pool(HOURS, 30), now=WEDNESDAY, count=3).verdict is GateVerdict.WINDOW_CLOSED
+        asked = NodeGateQuestion("p", "Drifted", count=3, now=at("2026-06-10T19:00:00+02:00"))
         assert answer(asked, pool(HOURS, 30), WEDNESDAY).allowed
 
 
@@ -189,12 +195,12 @@ class TestNamedNodes:
 
     def test_all_that_are_named_are_granted(self):
         found = ask(pool(HOURS, 30), now=NIGHT, nodes=("n3", "n1"))
-        assert (found.verdict, found.granted, found.next_open) == (Verdict.ALLOWED, ("n3", "n1"), NIGHT)
+        assert (found.verdict, found.granted, found.next_open) == (GateVerdict.ALLOWED, ("n3", "n1"), NIGHT)
         assert [(each.name, each.disruptable) for each in found.nodes] == [("n3", True), ("n1", True)]
 
     def test_one_that_is_held_holds_all(self):
         found = ask(pool(HOURS, 30, blocked=BLOCKED), now=NIGHT, nodes=("n0", "n1"))
-        assert (found.verdict, found.granted, found.next_open) == (Verdict.NODE_BLOCKED, (), None)
+        assert (found.verdict, found.granted, found.next_open) == (GateVerdict.NODE_BLOCKED, (), None)
         assert [each.disruptable for each in found.nodes] == [True, False]
         assert "n1: pod shop/a has it" in found.message
 
@@ -220,19 +226,19 @@ class TestNamedNodes:
 
     def test_budgets_come_before_nodes(self):
         found = ask(pool(HOURS, 30, blocked=BLOCKED), nodes=("n1",))
-        assert found.verdict is Verdict.WINDOW_CLOSED
+        assert found.verdict is GateVerdict.WINDOW_CLOSED
         assert not found.nodes[0].disruptable
 
     def test_a_node_that_is_being_deleted_is_no_answer(self):
         found = ask(pool([Budget(nodes="5")], 10, deleting=1), nodes=("n0",))
-        assert found.verdict is Verdict.NODE_BLOCKED
+        assert found.verdict is GateVerdict.NODE_BLOCKED
         assert found.nodes[0].blockers[0].reason == "Deleting"
 
     def test_the_template_holds_nodes_that_are_there(self):
         found = nodes(3)
         view = PoolView("p", (Budget(nodes="3"),), found, template_do_not_disrupt=True)
         held = ask(view, nodes=("n0",))
-        assert held.verdict is Verdict.NODE_BLOCKED
+        assert held.verdict is GateVerdict.NODE_BLOCKED
         assert held.nodes[0].blockers[0].source == "NodePoolTemplate"
 
     @pytest.mark.parametrize(
@@ -265,7 +271,7 @@ def test_a_budget_that_cannot_be_used_is_said_although_it_is_not_in_force(budget
     """Once it is in force, it is not known what it allows (nodepool-disruption.md 14.2 and 14.3)."""
     broken = Budget(nodes="x", schedule="0 22 * * *", duration="1h")
     found = ask(pool([*(Budget(**budget) for budget in budgets), broken], 10), count=count)
-    assert (found.verdict, found.next_open) == (Verdict.INVALID_BUDGET, None)
+    assert (found.verdict, found.next_open) == (GateVerdict.INVALID_BUDGET, None)
     assert 'budgets[1] (nodes "x"' in found.message
 
 
@@ -279,7 +285,7 @@ class TestUpTo:
 
     def test_the_first_disruptable_nodes_are_granted(self):
         found = ask(pool(HOURS, 30, blocked=BLOCKED), now=NIGHT, nodes=("n1", "n5", "n4", "n3", "n2"), mode=Mode.UP_TO)
-        assert (found.verdict, found.granted) == (Verdict.ALLOWED, ("n5", "n4", "n3"))
+        assert (found.verdict, found.granted) == (GateVerdict.ALLOWED, ("n5", "n4", "n3"))
         assert len(found.nodes) == 5
 
     def test_part_is_granted_now_and_all_later(self):
@@ -307,12 +313,12 @@ class TestUpTo:
 
     def test_refused_when_all_are_held(self):
         found = ask(pool([], 30, blocked=BLOCKED), nodes=("n1",), mode=Mode.UP_TO)
-        assert (found.verdict, found.granted) == (Verdict.NODE_BLOCKED, ())
+        assert (found.verdict, found.granted) == (GateVerdict.NODE_BLOCKED, ())
 
     def test_refused_until_one_may_go(self):
         """At most three can ever go: a wait for five would never end."""
         found = ask(pool(HOURS, 30), count=5, mode=Mode.UP_TO)
-        assert (found.verdict, found.next_open) == (Verdict.WINDOW_CLOSED, at("2026-06-10T17:00:00+00:00"))
+        assert (found.verdict, found.next_open) == (GateVerdict.WINDOW_CLOSED, at("2026-06-10T17:00:00+00:00"))
 
 
 class TestHeld:
@@ -320,7 +326,7 @@ class TestHeld:
 
     def test_held_nodes_use_the_budget_up(self):
         found = ask(pool([Budget(nodes="2")], 10, held={"n7", "n8"}), count=1)
-        assert (found.verdict, found.disrupting) == (Verdict.IN_FLIGHT, 2)
+        assert (found.verdict, found.disrupting) == (GateVerdict.IN_FLIGHT, 2)
         assert "n7, n8" in found.message
 
     def test_a_held_node_counts_once(self):
@@ -329,7 +335,7 @@ class TestHeld:
 
     def test_a_held_node_is_not_given_twice(self):
         found = ask(pool([Budget(nodes="5")], 10, held={"n7"}), nodes=("n7",))
-        assert found.verdict is Verdict.NODE_BLOCKED
+        assert found.verdict is GateVerdict.NODE_BLOCKED
         assert found.nodes[0].blockers[0].reason == "Reserved"
 
     def test_what_is_held_without_names_never_exceeds_the_pool(self):
@@ -361,12 +367,12 @@ class TestReserved:
     def test_what_a_reservation_holds_back_is_in_flight(self, count):
         view = pool([Budget(nodes="2")], 10).with_reservations([reserved(("n7", "n8"), 10)])
         found = ask(view, count=count)
-        assert (found.verdict, found.next_open) == (Verdict.IN_FLIGHT, WEDNESDAY + timedelta(minutes=10))
+        assert (found.verdict, found.next_open) == (GateVerdict.IN_FLIGHT, WEDNESDAY + timedelta(minutes=10))
 
     def test_a_reserved_node_is_free_when_the_reservation_ends(self):
         view = pool([Budget(nodes="5")], 10).with_reservations([reserved(("n7",), 10), reserved(("n8",), 20)])
         found = ask(view, nodes=("n7",))
-        assert (found.verdict, found.next_open) == (Verdict.NODE_BLOCKED, WEDNESDAY + timedelta(minutes=10))
+        assert (found.verdict, found.next_open) == (GateVerdict.NODE_BLOCKED, WEDNESDAY + timedelta(minutes=10))
         assert "reserved for a disruption already, by patcher until 2026-06-10T12:10:00Z" in found.message
         assert found.nodes[0].blockers[0].until == WEDNESDAY + timedelta(minutes=10)
         assert ask(view, nodes=("n8", "n7")).next_open == WEDNESDAY + timedelta(minutes=20)
@@ -394,7 +400,7 @@ class TestReserved:
         budgets = [Budget(nodes="1"), Budget(nodes="0", schedule="0 9 * * *", duration="8h")]
         view = pool(budgets, 10).with_reservations([reserved(1, 50)])
         found = ask(view, count=1)
-        assert (found.verdict, found.next_open) == (Verdict.WINDOW_CLOSED, at("2026-06-10T17:00:00+00:00"))
+        assert (found.verdict, found.next_open) == (GateVerdict.WINDOW_CLOSED, at("2026-06-10T17:00:00+00:00"))
 
     def test_the_first_reservation_that_makes_room_counts(self):
         held = [reserved(1, 30, "c"), reserved(1, 10, "a"), reserved(("n1",), 20, "b")]
@@ -407,12 +413,14 @@ class TestReserved:
     def test_nodes_that_are_on_their_way_do_not_come_back(self):
         view = pool([Budget(nodes="2")], 10, deleting=2).with_reservations([reserved(("n0",), 10)])
         found = ask(view, count=1)
-        assert (found.verdict, found.next_open) == (Verdict.IN_FLIGHT, None)
+        assert (found.verdict, found.next_open) == (GateVerdict.IN_FLIGHT, None)
         assert "patcher" not in found.message
 
     def test_what_will_have_ended_at_the_instant_asked_about_holds_nothing(self):
         view = pool([Budget(nodes="2")], 10).with_reservations([reserved(2, 10)])
-        found = answer(Question("p", "Drifted", count=2, now=WEDNESDAY + timedelta(minutes=10)), view, WEDNESDAY)
+        found = answer(
+            NodeGateQuestion("p", "Drifted", count=2, now=WEDNESDAY + timedelta(minutes=10)), view, WEDNESDAY
+        )
         assert found.allowed
 
     def test_of_many_reservations_the_first_ends_and_the_last_are_tried(self):
@@ -429,7 +437,7 @@ class TestExpired:
     @pytest.mark.parametrize("asked", [{"count": 5}, {"nodes": ("n0", "n1")}])
     def test_nothing_holds_it(self, asked):
         found = ask(pool(UNUSABLE, 10, blocked=BLOCKED), "Expired", **asked)
-        assert (found.verdict, found.allowed, found.limit) == (Verdict.ALLOWED, True, UNLIMITED)
+        assert (found.verdict, found.allowed, found.limit) == (GateVerdict.ALLOWED, True, UNLIMITED)
         assert found.granted == asked.get("nodes", 5)
 
     def test_graceful_expiration_asks_the_budgets_without_reasons(self):
@@ -448,7 +456,7 @@ class TestExpired:
         view = PoolView("p", (), nodes(3), blockers=blockers)
         asked = {"nodes": ("n0",), "class_": DisruptionClass.EVENTUAL}
         found = ask(view, "Expired", graceful_expiration=True, **asked)
-        assert found.verdict is Verdict.NODE_BLOCKED
+        assert found.verdict is GateVerdict.NODE_BLOCKED
         assert asked_as == [("n0", DisruptionClass.GRACEFUL, WEDNESDAY)]
 
 
@@ -505,7 +513,7 @@ def test_answers_hold_together(budgets, total, deleting, not_ready, count, mode,
         count = total
     now = WEDNESDAY + timedelta(minutes=minute)
     found = ask(view, reason, now, count=count, mode=mode)
-    assert found.allowed is (found.verdict is Verdict.ALLOWED)
+    assert found.allowed is (found.verdict is GateVerdict.ALLOWED)
     assert found.granted <= min(count, found.remaining)
     assert found.allowed is (count == 0 or found.granted == count or (mode is Mode.UP_TO and found.granted > 0))
     assert found.remaining == max(0, found.limit - found.disrupting)
@@ -514,5 +522,5 @@ def test_answers_hold_together(budgets, total, deleting, not_ready, count, mode,
     if found.next_open is not None:
         assert found.next_open >= now
         assert ask(view, reason, found.next_open, count=count, mode=mode).allowed
-    if found.verdict is Verdict.WINDOW_CLOSED:
+    if found.verdict is GateVerdict.WINDOW_CLOSED:
         assert found.next_open is not None

@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.placement.binding import BindingState
 from scorer.rollout.bindings import BindingView, is_rolling
-from scorer.rollout.planner import Action, Wanted, plan_rollout
+from scorer.rollout.planner import Action, RequestedClusters, plan_rollout
 from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished, is_under_way, waiting_status
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -22,7 +22,7 @@ def names(bindings):
 
 
 def plan(bindings, held, **strategy):
-    wanted = Wanted.of({"placementType": "PickN", "numberOfClusters": 4})
+    wanted = RequestedClusters.of({"placementType": "PickN", "numberOfClusters": 4})
     return plan_rollout(wanted, {"rollingUpdate": strategy}, bindings, "new", NOW, held=held)
 
 

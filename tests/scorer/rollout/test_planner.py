@@ -15,10 +15,10 @@ from scorer.rollout.bindings import BindingView, Overrides
 from scorer.rollout.planner import (
     Action,
     Invariant,
-    Limits,
+    RequestedClusters,
+    RollingUpdateLimits,
     RolloutError,
     RolloutPlan,
-    Wanted,
     blocked_reason,
     plan_rollout,
 )
@@ -50,7 +50,7 @@ def plan(
     wanted: tuple[str, int | None], bindings: list[BindingView], *, removal_needs_budget: bool = True, **limits: Any
 ) -> RolloutPlan:
     return plan_rollout(
-        Wanted(PlacementType(wanted[0]), wanted[1]),
+        RequestedClusters(PlacementType(wanted[0]), wanted[1]),
         {"rollingUpdate": limits},
         bindings,
         LATEST,
@@ -240,9 +240,9 @@ def test_at_exactly_the_period_a_binding_is_not_ready_but_is_looked_at_again_at_
 def test_an_override_that_is_wanted_elsewhere_makes_nothing_outdated():
     fleet = [make_binding("a", overrides=Overrides(cluster=("big-1",))), make_binding("b")]
     wanted = {"a": Overrides(cluster=("big-1",)), "c": Overrides(cluster=("big-2",))}
-    found = plan_rollout(Wanted(PlacementType.PICK_ALL), None, fleet, LATEST, NOW, overrides=wanted)
+    found = plan_rollout(RequestedClusters(PlacementType.PICK_ALL), None, fleet, LATEST, NOW, overrides=wanted)
     assert found.action is Action.NOTHING_TO_ROLL
-    again = plan_rollout(Wanted(PlacementType.PICK_ALL), None, fleet, LATEST, NOW, overrides={})
+    again = plan_rollout(RequestedClusters(PlacementType.PICK_ALL), None, fleet, LATEST, NOW, overrides={})
     assert clusters(again.update) == ["a"]
 
 
@@ -346,4 +346,9 @@ def test_every_history_ends_with_everything_rolled_out(size, leaving, unavailabl
 
 
 def test_limits_take_their_defaults_where_nothing_is_said():
-    assert Limits.of(None) == Limits.of({}) == Limits.of({"rollingUpdate": {"maxSurge": None}}) == Limits()
+    assert (
+        RollingUpdateLimits.of(None)
+        == RollingUpdateLimits.of({})
+        == RollingUpdateLimits.of({"rollingUpdate": {"maxSurge": None}})
+        == RollingUpdateLimits()
+    )

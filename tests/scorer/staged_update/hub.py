@@ -24,8 +24,8 @@ from scorer.rollout.selection.selector import Selection
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance
-from scorer.staged_update.facts import Facts, Wait
-from scorer.staged_update.outcome import Accept, Action, Ask, Discard, Remove, Step, Update
+from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
+from scorer.staged_update.outcome import Accept, Action, Ask, Discard, Remove, StagedUpdateStep, Update
 from scorer.staged_update.record import condition
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -161,13 +161,13 @@ class Hub:
     content: str = "0"
     requests: Mapping[str, JsonObject] = field(default_factory=dict)
     runs: tuple[JsonObject, ...] = ()
-    waits: Mapping[str, Wait] = field(default_factory=dict)
+    waits: Mapping[str, ClusterWait] = field(default_factory=dict)
     now: datetime = START
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> StagedUpdateFacts:
         """What a pass is decided on."""
-        return Facts(
+        return StagedUpdateFacts(
             now=self.now,
             placement=self.placement,
             policy_snapshots=self.policies,
@@ -182,7 +182,7 @@ class Hub:
         )
 
     @cached_property
-    def step(self) -> Step:
+    def step(self) -> StagedUpdateStep:
         """What the engine wants now."""
         return advance(self.run, self.facts)
 
@@ -292,7 +292,7 @@ def _bumped(document: JsonObject) -> JsonObject:
     return {**document, "metadata": {**document["metadata"], "generation": generation_of(document) + 1}}
 
 
-def writes(step: Step) -> Iterator[Write]:
+def writes(step: StagedUpdateStep) -> Iterator[Write]:
     """Yield the writes of a step, in their order."""
     if step.annotations:
         yield lambda hub: replace(hub, run=with_metadata(hub.run, annotations=step.annotations))

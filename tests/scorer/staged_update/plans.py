@@ -7,7 +7,7 @@ from scorer.api.meta import parse_time
 from scorer.rollout.selection.selector import Selection
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
 from scorer.rollout.writes import applied
-from scorer.staged_update.facts import Facts
+from scorer.staged_update.facts import StagedUpdateFacts
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 API = "placement.kubernetes-fleet.io/v1beta1"
@@ -79,14 +79,14 @@ def facts(*stages, clusters=None, old=(), removed=(), content=None, **more):
         old: The contents of the snapshots that there are; every cluster has the last one.
         removed: The members that are to lose the placement.
         content: What is selected now.
-        more: Other members of `Facts`.
+        more: Other members of `StagedUpdateFacts`.
     """
     labels = clusters or {"t1": {"stage": "test"}, **{name: {"stage": "live"} for name in ("v1", "v2", "v3")}}
     has = f"p-{len(old) - 1}-snapshot" if old else ""
     bindings = [binding(name, has, "Bound" if has else "Scheduled") for name in labels]
     bindings += [binding(name, has, "Unscheduled") for name in removed]
     strategy = {"metadata": {"name": "careful"}, "spec": {"stages": list(stages) or [stage("test"), stage("live")]}}
-    made = Facts(
+    made = StagedUpdateFacts(
         now=NOW,
         placement=placement(),
         policy_snapshots=[policy_snapshot()],

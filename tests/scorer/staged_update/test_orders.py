@@ -4,7 +4,7 @@ import pytest
 
 from scorer.api.placement.staged_update import RunState
 from scorer.staged_update.orders import (
-    OrderRefusedError,
+    RunOrderRefusedError,
     WantedRun,
     approved_already,
     approved_conditions,
@@ -62,7 +62,7 @@ def test_an_order_sets_the_state_or_says_why_not(order, states):
     for state, wanted in states.items():
         run = run_in(state)
         if isinstance(wanted, str) and wanted not in set(RunState):
-            with pytest.raises(OrderRefusedError, match=wanted):
+            with pytest.raises(RunOrderRefusedError, match=wanted):
                 order(run, situation(run))
         else:
             assert order(run, situation(run)) is wanted
@@ -75,7 +75,7 @@ def test_an_order_sets_the_state_or_says_why_not(order, states):
 )
 def test_a_run_that_is_over_takes_no_order(order):
     run = run_in("Run", conditions=OVER)
-    with pytest.raises(OrderRefusedError, match=r"run r is over \(Succeeded\)"):
+    with pytest.raises(RunOrderRefusedError, match=r"run r is over \(Succeeded\)"):
         order(run, situation(run))
 
 
@@ -89,7 +89,7 @@ def test_a_run_that_is_over_takes_no_order(order):
 )
 def test_a_run_that_is_there_is_only_started_if_it_is_the_wanted_one(field, wanted):
     run = run_in("Initialize")
-    with pytest.raises(OrderRefusedError, match=f"its spec.{field} is "):
+    with pytest.raises(RunOrderRefusedError, match=f"its spec.{field} is "):
         order_start(run, situation(run), wanted)
 
 
@@ -128,7 +128,7 @@ def test_the_approval_that_is_open_is_found_by_stage_or_by_request_or_alone():
 
 def test_of_several_approvals_one_has_to_be_named():
     run = waiting("r-after-try", "r-twice")
-    with pytest.raises(OrderRefusedError, match="several approvals: r-after-try, r-twice"):
+    with pytest.raises(RunOrderRefusedError, match="several approvals: r-after-try, r-twice"):
         open_approval(run, situation(run))
     assert open_approval(run, situation(run), request="r-twice").request == "r-twice"
 
@@ -146,7 +146,7 @@ def test_of_several_approvals_one_has_to_be_named():
     ],
 )
 def test_where_no_approval_is_open_the_reason_is_told(run, named, message):
-    with pytest.raises(OrderRefusedError, match=message):
+    with pytest.raises(RunOrderRefusedError, match=message):
         open_approval(run, situation(run), **named)
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.staged_update.phase import RunPhase, WaitKind, situation_of
+from scorer.staged_update.phase import RunPhase, RunWaitKind, situation_of
 from tests.scorer.staged_update.records import (
     BEGAN,
     DONE,
@@ -69,7 +69,7 @@ def test_a_state_that_the_run_has_not_noticed_yet_counts_before_what_it_says(sta
 def test_an_initialised_run_waits_for_a_person_to_start_it():
     run = run_of(stage("try", cluster("a")), state="Initialize", conditions=["Initialized"])
     found = situation_of(run, (), NOW)
-    assert [(wait.kind, wait.since) for wait in found.waits] == [(WaitKind.STATE, BEGAN)]
+    assert [(wait.kind, wait.since) for wait in found.waits] == [(RunWaitKind.STATE, BEGAN)]
     assert found.needs_person
     assert found.stage == "try"
 
@@ -78,7 +78,7 @@ def test_a_stopped_run_waits_for_its_state_alone_even_where_an_approval_is_open(
     after = [approval("r-after-try", said("ApprovalRequestCreated"))]
     stopped = stage("try", cluster("a", STARTED, DONE), conditions=[WAITS], after=after)
     run = run_of(stopped, state="Stop", conditions=["Initialized", "Progressing=False UpdateRunStopped"])
-    assert [wait.kind for wait in waits_of(run)] == [WaitKind.STATE]
+    assert [wait.kind for wait in waits_of(run)] == [RunWaitKind.STATE]
 
 
 def before_all(*conditions):
@@ -88,7 +88,12 @@ def before_all(*conditions):
 
 def test_the_approval_before_a_stage_is_waited_for_once_it_has_been_asked_for():
     (wait,) = waits_of(before_all(said("ApprovalRequestCreated")), request("r-before-all"))
-    assert (wait.kind, wait.stage, wait.request, wait.needs_person) == (WaitKind.APPROVAL, "all", "r-before-all", True)
+    assert (wait.kind, wait.stage, wait.request, wait.needs_person) == (
+        RunWaitKind.APPROVAL,
+        "all",
+        "r-before-all",
+        True,
+    )
     assert waits_of(before_all(), request("r-before-all")) == ()
 
 
@@ -158,7 +163,7 @@ def after_try(*conditions, plan=PLAN):
 
 def test_after_a_stage_its_wait_and_its_approval_are_open_side_by_side():
     timed, asked = waits_of(after_try())
-    assert (timed.kind, timed.since, timed.until) == (WaitKind.TIMED_WAIT, BEGAN, BEGAN + timedelta(minutes=90))
+    assert (timed.kind, timed.since, timed.until) == (RunWaitKind.TIMED_WAIT, BEGAN, BEGAN + timedelta(minutes=90))
     assert not timed.needs_person
     assert asked.request == "r-after-try"
 
@@ -169,7 +174,7 @@ def test_after_a_stage_its_wait_and_its_approval_are_open_side_by_side():
     ids=["recorded", "by the clock"],
 )
 def test_a_wait_that_is_over_is_not_waited_for(conditions, now):
-    assert [wait.kind for wait in waits_of(after_try(*conditions), now=now)] == [WaitKind.APPROVAL]
+    assert [wait.kind for wait in waits_of(after_try(*conditions), now=now)] == [RunWaitKind.APPROVAL]
 
 
 @pytest.mark.parametrize("text", ["soon", "2562047h", ""])
@@ -185,8 +190,8 @@ def test_clusters_in_flight_and_those_that_may_not_be_touched_are_waited_for():
     entries = [cluster("a", STARTED, DONE), cluster("b", working), cluster("c", held), cluster("d")]
     found = situation_of(run_of(stage("try", *entries), stage("all", cluster("e"))), (), NOW)
     assert [(wait.kind, wait.cluster, wait.since) for wait in found.waits] == [
-        (WaitKind.CLUSTER, "b", BEGAN),
-        (WaitKind.HELD, "c", BEGAN),
+        (RunWaitKind.CLUSTER, "b", BEGAN),
+        (RunWaitKind.HELD, "c", BEGAN),
     ]
     assert "quota" in found.waits[0].message
     assert "2026-03-02T01:00:00Z" in found.waits[1].message
@@ -207,7 +212,7 @@ def test_after_the_last_stage_the_removals_are_waited_for():
     run = run_of(stage("try", conditions=[DONE]), removed=[cluster("z", STARTED)])
     found = situation_of(run, (), NOW)
     assert found.stage == "kubernetes-fleet.io/deleteStage"
-    assert [(wait.kind, wait.cluster) for wait in found.waits] == [(WaitKind.CLUSTER, "z")]
+    assert [(wait.kind, wait.cluster) for wait in found.waits] == [(RunWaitKind.CLUSTER, "z")]
 
 
 def test_a_run_that_is_over_waits_for_nothing_and_says_where_it_has_failed():

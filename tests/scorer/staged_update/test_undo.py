@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.staged_update.orders import OrderRefusedError
+from scorer.staged_update.orders import RunOrderRefusedError
 from scorer.staged_update.phase import situation_of
 from scorer.staged_update.undo import undo, undo_index
 from tests.scorer.staged_update.records import DONE, NOW, OVER, STARTED, cluster, run_of, stage
@@ -49,7 +49,7 @@ def test_the_snapshot_before_is_gone_back_to(previous, retained, index):
     ],
 )
 def test_without_a_snapshot_to_go_back_to_nothing_is_undone(previous, retained, message):
-    with pytest.raises(OrderRefusedError, match=message):
+    with pytest.raises(RunOrderRefusedError, match=message):
         undo_index(done(previous=previous), retained)
 
 
@@ -69,19 +69,19 @@ def test_the_run_that_takes_another_back_is_like_it_and_says_so():
 
 def test_a_stopped_run_is_taken_back_and_one_under_way_is_not():
     assert undone({**done(conditions=STOPPED)})["metadata"]["name"] == "r-undo"
-    with pytest.raises(OrderRefusedError, match=r"run r is not over \(Running\): stop it first"):
+    with pytest.raises(RunOrderRefusedError, match=r"run r is not over \(Running\): stop it first"):
         undone(done(conditions=["Initialized", "Progressing=True UpdateRunProgressing"]))
 
 
 def test_a_run_that_has_changed_no_cluster_has_nothing_to_undo():
     untouched = {**done(), "status": {**run_of(stage("try", cluster("a")), conditions=OVER)["status"]}}
-    with pytest.raises(OrderRefusedError, match="has changed no cluster, so there is nothing to undo"):
+    with pytest.raises(RunOrderRefusedError, match="has changed no cluster, so there is nothing to undo"):
         undone(untouched)
 
 
 @pytest.mark.parametrize("conditions", [OVER, ["Initialized"]], ids=["succeeded", "under way"])
 def test_what_is_taken_back_already_is_not_taken_back_twice(conditions):
-    with pytest.raises(OrderRefusedError, match="run r-undo takes back run r already"):
+    with pytest.raises(RunOrderRefusedError, match="run r-undo takes back run r already"):
         undone(done(), [taking_back(done(), conditions)])
 
 
@@ -119,7 +119,7 @@ def began(name, minute, of="", placement="p", conditions=OVER):
     ],
 )
 def test_a_run_after_which_others_have_changed_the_placement_is_undone_only_by_force(others, named):
-    with pytest.raises(OrderRefusedError, match=f"run r is not the newest: .* since by {named}, and that"):
+    with pytest.raises(RunOrderRefusedError, match=f"run r is not the newest: .* since by {named}, and that"):
         undone(began("r", 10), others)
     assert undone(began("r", 10), others, force=True)["metadata"]["name"] == "r-undo"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scorer.api.upgrade.run import RunState, SkipTarget, SkipTargetType
-from scorer.upgrade.patches import OrderRefusedError, order_skip, order_start, order_stop, retry_run
+from scorer.api.upgrade.run import SkipTarget, SkipTargetType, UpgradeRunState
+from scorer.upgrade.patches import UpgradeOrderRefusedError, order_skip, order_start, order_stop, retry_run
 from scorer.upgrade.simulation.hub import Start, Stop
 from tests.scorer.upgrade.scenarios import BEGIN, at, daily, member, play, prepared, stage
 
@@ -41,34 +41,34 @@ def test_a_run_that_is_halted_is_started_again_by_a_token(fails):
 def test_a_stop_that_a_run_has_not_noticed_is_not_taken_back():
     """Admission refuses it, too (C-39); a run that has not started has nothing to stop."""
     run = started(member("a")).run
-    told = run.model_copy(update={"spec": run.spec.model_copy(update={"state": RunState.STOP})})
+    told = run.model_copy(update={"spec": run.spec.model_copy(update={"state": UpgradeRunState.STOP})})
     with pytest.raises(
-        OrderRefusedError, match=r"is told to stop, and is still Running: .* once it is Stopped or Failed"
+        UpgradeOrderRefusedError, match=r"is told to stop, and is still Running: .* once it is Stopped or Failed"
     ):
         order_start(told, "t")
     early = prepared(member("a")).hub.run
-    told = early.model_copy(update={"spec": early.spec.model_copy(update={"state": RunState.STOP})})
+    told = early.model_copy(update={"spec": early.spec.model_copy(update={"state": UpgradeRunState.STOP})})
     assert order_start(told, "t") == {"spec": {"state": "Run"}}
 
 
 def test_what_cannot_be_started_or_stopped_says_why():
     over = play(member("a")).hub.run
-    with pytest.raises(OrderRefusedError, match="run run is Completed: make another one"):
+    with pytest.raises(UpgradeOrderRefusedError, match="run run is Completed: make another one"):
         order_start(over, "t")
-    with pytest.raises(OrderRefusedError, match="run run is Completed"):
+    with pytest.raises(UpgradeOrderRefusedError, match="run run is Completed"):
         order_stop(over)
-    with pytest.raises(OrderRefusedError, match="run run has not started"):
+    with pytest.raises(UpgradeOrderRefusedError, match="run run has not started"):
         order_stop(prepared(member("a")).hub.run)
     hub = started(member("a"))
     hub.evaluate(at("1m"), [Stop()])
-    with pytest.raises(OrderRefusedError, match="is being stopped"):
+    with pytest.raises(UpgradeOrderRefusedError, match="is being stopped"):
         order_start(hub.run, "t")
 
 
 def test_a_run_is_stopped_once():
     run = started(member("a")).run
     assert order_stop(run) == {"spec": {"state": "Stop"}}
-    assert order_stop(wants(run, RunState.STOP)) is None
+    assert order_stop(wants(run, UpgradeRunState.STOP)) is None
 
 
 def targets(*pairs):
@@ -89,7 +89,7 @@ def test_what_is_skipped_is_added_to_what_is_there():
 )
 def test_what_the_run_does_not_have_is_not_skipped(kind, name):
     run = started(member("a"), stages=[stage("s", "g")]).run
-    with pytest.raises(OrderRefusedError, match=f"has no {kind.value} '{name}'"):
+    with pytest.raises(UpgradeOrderRefusedError, match=f"has no {kind.value} '{name}'"):
         order_skip(run, targets((kind, name)))
 
 
@@ -132,9 +132,9 @@ def test_a_retry_of_a_control_plane_has_no_images():
 
 
 def test_only_what_has_ended_is_tried_again():
-    with pytest.raises(OrderRefusedError, match="only what has ended"):
+    with pytest.raises(UpgradeOrderRefusedError, match="only what has ended"):
         retry_run(started(member("a")).run)
-    with pytest.raises(OrderRefusedError, match="only what has ended"):
+    with pytest.raises(UpgradeOrderRefusedError, match="only what has ended"):
         retry_run(prepared(member("a")).hub.run)
 
 

@@ -13,7 +13,7 @@ from scorer.staged_update.views.forecast import as_initialised
 from scorer.what_if.changes import Changed
 from scorer.what_if.document import changes_anything
 from scorer.what_if.runs import planned_runs, run_facts
-from scorer.what_if.state import Changes, HubState, identity_of
+from scorer.what_if.state import HubState, HypotheticalChanges, identity_of
 from tests.scorer.builders import NOW, pick_n
 from tests.scorer.staged_update.plans import APPROVAL, WAIT, run, stage
 from tests.scorer.what_if.settled_hub import RATES, SHOP, binding, cluster, placement, window
@@ -57,7 +57,7 @@ IN_LIVE = {"matchLabels": {"stage": "live"}}
 
 
 def entry(state, changes=None):
-    (found,) = planned_runs(state, changes or Changes())
+    (found,) = planned_runs(state, changes or HypotheticalChanges())
     return found
 
 
@@ -183,7 +183,7 @@ class TestANewRun:
         state = hub(runs=[run("r")])
         opens = NOW.replace(minute=0) + timedelta(hours=5)
         nights = window("nights", opens, memberSelector={})
-        found = entry(state, Changes(objects=[nights]))
+        found = entry(state, HypotheticalChanges(objects=[nights]))
         assert (found["earliestFinish"], found["changed"]) == (format_time(opens), True)
 
     @pytest.mark.parametrize(
@@ -255,22 +255,22 @@ class TestChanges:
     def test_a_change_that_would_abort_it_is_found(self):
         state = self.begun()
         assert entry(state)["phase"] == "UnderWay"
-        found = entry(state, Changes(objects=[placement("p", None)]))
+        found = entry(state, HypotheticalChanges(objects=[placement("p", None)]))
         assert (found["phase"], found["finding"]["cause"]) == ("Aborted", "placement-not-external")
         assert changes_anything({"placements": [], "runs": [found]})
 
     def test_a_change_that_does_not_concern_it_makes_no_difference(self):
-        found = entry(self.begun(), Changes(objects=[placement("q", None)]))
+        found = entry(self.begun(), HypotheticalChanges(objects=[placement("q", None)]))
         assert (found["phase"], found["changed"]) == ("UnderWay", False)
 
     def test_a_lost_member_aborts_it(self):
-        found = entry(self.begun(), Changes(lost=["v2"]))
+        found = entry(self.begun(), HypotheticalChanges(lost=["v2"]))
         assert (found["phase"], found["finding"]["cause"]) == ("Aborted", "stages-changed")
 
     def test_a_run_among_the_changes_is_planned_with_them(self):
         state = hub(runs=[], strategies=[])
         made = strategy(stage("all", labelSelector={}, maxConcurrency="50%"))
-        found = entry(state, Changes(objects=[run("new"), made]))
+        found = entry(state, HypotheticalChanges(objects=[run("new"), made]))
         assert (found["name"], found["changed"]) == ("new", True)
         assert found["stages"][0]["batches"] == [["t1"], ["v1"], ["v2"]]
 

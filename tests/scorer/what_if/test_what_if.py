@@ -16,7 +16,7 @@ from scorer.placement.schedule import schedule
 from scorer.what_if.changes import CORDON
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything, what_if
-from scorer.what_if.state import Changes, HubState, Identity, identity_of
+from scorer.what_if.state import HubState, HypotheticalChanges, ObjectKey, identity_of
 from tests.scorer.builders import (
     NODES,
     NOW,
@@ -52,7 +52,7 @@ def entry_of(plan, name):
 def test_one_entry_in_full():
     state = settled((WEB, ["dover", "genoa"]))
     wanted = {**WEB, "spec": {**WEB["spec"], "policy": pick_n(3, preferred=BY_NODES)}}
-    plan = what_if(state, Changes(objects=[wanted]))
+    plan = what_if(state, HypotheticalChanges(objects=[wanted]))
     assert plan == {
         "placements": [
             {
@@ -118,7 +118,7 @@ def test_a_settled_hub_stays_as_it_is():
 
 
 def test_a_lost_cluster_is_replaced_and_its_binding_is_removed():
-    plan = what_if(settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS))), Changes(lost=["dover"]))
+    plan = what_if(settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS))), HypotheticalChanges(lost=["dover"]))
     web, everywhere = entry_of(plan, "web"), entry_of(plan, "all")
     assert web["moves"] == {"gained": ["faro"], "lost": ["dover"], "stays": ["genoa"]}
     assert web["dropped"] == [{"cluster": "dover", "binding": "web-dover-1"}]
@@ -128,8 +128,8 @@ def test_a_lost_cluster_is_replaced_and_its_binding_is_removed():
 
 
 def test_a_deleted_cluster_leaves():
-    gone = Identity("cluster.kubernetes-fleet.io", "MemberCluster", "dover")
-    plan = what_if(settled((FIXED, ["dover", "faro"])), Changes(deleted=frozenset({gone})))
+    gone = ObjectKey("cluster.kubernetes-fleet.io", "MemberCluster", "dover")
+    plan = what_if(settled((FIXED, ["dover", "faro"])), HypotheticalChanges(deleted=frozenset({gone})))
     entry = entry_of(plan, "fixed")
     assert (entry["moves"]["lost"], entry["satisfied"], plan["fleet"]["lost"]) == (["dover"], False, ["dover"])
     assert entry["filtered"][0]["reason"].startswith("ClusterLeaving")
@@ -137,7 +137,7 @@ def test_a_deleted_cluster_leaves():
 
 def test_a_drained_cluster_is_tainted_and_its_placements_are_evicted():
     state = settled((WEB, ["dover", "genoa"]), (FIXED, ["dover", "faro"]))
-    plan = what_if(state, Changes(drained=["dover"]))
+    plan = what_if(state, HypotheticalChanges(drained=["dover"]))
     web, fixed = entry_of(plan, "web"), entry_of(plan, "fixed")
     assert web["moves"] == {"gained": ["faro"], "lost": ["dover"], "stays": ["genoa"]}
     assert {one["cluster"]: one["plugin"] for one in web["filtered"]} == {"dover": "TaintToleration"}
@@ -158,7 +158,7 @@ def test_a_drained_cluster_is_tainted_and_its_placements_are_evicted():
 
 def test_a_disruption_budget_blocks_and_the_second_eviction_meets_what_the_first_took():
     state = settled((WEB, ["dover", "genoa"]), budgets=[budget("web", maxUnavailable=1)])
-    evictions = entry_of(what_if(state, Changes(drained=["genoa", "dover"])), "web")["rollout"]["evictions"]
+    evictions = entry_of(what_if(state, HypotheticalChanges(drained=["genoa", "dover"])), "web")["rollout"]["evictions"]
     assert [(one["cluster"], one["executed"], one["budget"]) for one in evictions] == [
         ("genoa", True, "web"),
         ("dover", False, "web"),
@@ -168,17 +168,17 @@ def test_a_disruption_budget_blocks_and_the_second_eviction_meets_what_the_first
 
 def test_a_budget_that_is_given_counts_and_one_that_is_deleted_does_not():
     state = settled((WEB, ["dover", "genoa"]), budgets=[budget("web", maxUnavailable=0)])
-    held = entry_of(what_if(state, Changes(drained=["dover"])), "web")
+    held = entry_of(what_if(state, HypotheticalChanges(drained=["dover"])), "web")
     assert held["moves"]["lost"] == []
-    freed = Changes(drained=["dover"], deleted=frozenset({identity_of(budget("web"))}))
+    freed = HypotheticalChanges(drained=["dover"], deleted=frozenset({identity_of(budget("web"))}))
     assert entry_of(what_if(state, freed), "web")["moves"]["lost"] == ["dover"]
-    looser = Changes(drained=["dover"], objects=[budget("web", maxUnavailable=1)])
+    looser = HypotheticalChanges(drained=["dover"], objects=[budget("web", maxUnavailable=1)])
     assert entry_of(what_if(state, looser), "web")["moves"]["lost"] == ["dover"]
 
 
 def test_a_placement_that_tolerates_everything_comes_back():
     subject = placement("web", pick_n(1, preferred=BY_NODES, tolerations=[{"operator": "Exists"}]))
-    entry = entry_of(what_if(settled((subject, ["dover"])), Changes(drained=["dover"])), "web")
+    entry = entry_of(what_if(settled((subject, ["dover"])), HypotheticalChanges(drained=["dover"])), "web")
     assert entry["moves"] == {"gained": [], "lost": [], "stays": ["dover"]}
     assert entry["rollout"]["evictions"][0]["executed"] is True
     assert [step["bind"] for step in entry["rollout"]["steps"]] == [["dover"]]
@@ -190,13 +190,13 @@ def test_a_resource_placement_cannot_be_evicted():
     held = {**held, "kind": "ResourceBinding", "metadata": {**held["metadata"], "namespace": "shop"}}
     fleet = Fleet.of([cluster(name, collects="True", namespaces=["shop"]) for name in NODE_COUNTS])
     state = HubState(fleet, NOW, placements=[subject], bindings=[held])
-    entry = entry_of(what_if(state, Changes(drained=["dover"])), "cart")
+    entry = entry_of(what_if(state, HypotheticalChanges(drained=["dover"])), "cart")
     assert (entry["moves"]["stays"], entry["rollout"]["evictions"][0]["executed"]) == (["dover"], False)
 
 
 def test_a_new_cluster_is_taken_by_who_takes_all():
     state = settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS)))
-    plan = what_if(state, Changes(members=[cluster("zeebrugge")]))
+    plan = what_if(state, HypotheticalChanges(members=[cluster("zeebrugge")]))
     assert entry_of(plan, "all")["moves"]["gained"] == ["zeebrugge"]
     assert entry_of(plan, "web")["changed"] is False
     assert plan["fleet"]["gained"] == ["zeebrugge"]
@@ -205,7 +205,7 @@ def test_a_new_cluster_is_taken_by_who_takes_all():
 def test_a_changed_cluster_is_told_only_when_something_is_different():
     state = settled((WEB, ["dover", "genoa"]))
     same, other = cluster("dover"), cluster("faro", taints=[("dock", "dry")])
-    plan = what_if(state, Changes(members=[same, other]))
+    plan = what_if(state, HypotheticalChanges(members=[same, other]))
     assert plan["fleet"]["changed"] == ["faro"]
     assert not changes_anything(plan)
 
@@ -213,7 +213,7 @@ def test_a_changed_cluster_is_told_only_when_something_is_different():
 def test_a_cluster_that_nobody_gets_changes_no_placement_whatever_the_message_says():
     """The message of a placement that does not get all counts the clusters of the fleet; a text is no change."""
     state = settled((placement("web", pick_n(9)), list(NODE_COUNTS)), (ALL, list(NODE_COUNTS)))
-    plan = what_if(state, Changes(members=[cluster("zeebrugge", taints=[("dock", "dry")])]))
+    plan = what_if(state, HypotheticalChanges(members=[cluster("zeebrugge", taints=[("dock", "dry")])]))
     assert "1 of 5 do not qualify" in entry_of(plan, "web")["message"]
     assert not changes_anything(plan)
 
@@ -221,7 +221,7 @@ def test_a_cluster_that_nobody_gets_changes_no_placement_whatever_the_message_sa
 def test_a_new_placement_and_a_shortage_are_changes_though_nothing_moves():
     state = settled((WEB, ["dover", "genoa"]), fleet=("dover", "genoa"))
     more = {**WEB, "spec": {**WEB["spec"], "policy": pick_n(3, preferred=BY_NODES)}}
-    plan = what_if(state, Changes(objects=[more, placement("none", pick_fixed("atlantis"))]))
+    plan = what_if(state, HypotheticalChanges(objects=[more, placement("none", pick_fixed("atlantis"))]))
     for name in ("web", "none"):
         entry = entry_of(plan, name)
         assert (entry["moves"]["gained"], entry["satisfied"], entry["changed"]) == ([], False, True)
@@ -230,14 +230,14 @@ def test_a_new_placement_and_a_shortage_are_changes_though_nothing_moves():
 def test_a_binding_that_breaks_blocks_its_placement_newly():
     state = settled((WEB, ["dover", "genoa"]))
     broken = {**state.bindings[0], "spec": {**state.bindings[0]["spec"], "state": "Lost"}}
-    entry = entry_of(what_if(state, Changes(objects=[broken])), "web")
+    entry = entry_of(what_if(state, HypotheticalChanges(objects=[broken])), "web")
     assert (entry["rollout"]["blocked"]["reason"], entry["changed"]) == ("BrokenBinding", True)
 
 
 def test_what_is_under_way_anyway_is_no_change():
     state = settled((WEB, ["dover"]), (ALL, list(NODE_COUNTS)))
     assert entry_of(what_if(state), "web")["changed"] is True
-    plan = what_if(state, Changes(members=[cluster("oslo", labels={"a": "b"})]))
+    plan = what_if(state, HypotheticalChanges(members=[cluster("oslo", labels={"a": "b"})]))
     assert entry_of(plan, "web")["rollout"]["steps"]
     assert not changes_anything(plan)
 
@@ -245,7 +245,7 @@ def test_what_is_under_way_anyway_is_no_change():
 def test_another_policy_with_the_same_clusters_moves_nothing():
     state = settled((WEB, ["dover", "genoa"]))
     edited = placement("web", pick_n(2, preferred=[prefer(50, NODES)]))
-    entry = entry_of(what_if(state, Changes(objects=[edited])), "web")
+    entry = entry_of(what_if(state, HypotheticalChanges(objects=[edited])), "web")
     assert entry["moves"] == {"gained": [], "lost": [], "stays": ["dover", "genoa"]}
     assert [pick["new"] for pick in entry["picked"]] == [False, False]
     assert (entry["rollout"]["steps"], entry["changed"]) == ([], False)
@@ -269,7 +269,7 @@ def test_what_a_binding_does_not_record_of_its_score_counts_nothing(decision, sc
 
 
 def test_a_deleted_placement_loses_everything_at_once():
-    plan = what_if(settled((WEB, ["dover", "genoa"])), Changes(deleted=frozenset({identity_of(WEB)})))
+    plan = what_if(settled((WEB, ["dover", "genoa"])), HypotheticalChanges(deleted=frozenset({identity_of(WEB)})))
     entry = entry_of(plan, "web")
     assert (entry["moves"]["lost"], entry["rollout"]["type"], entry["picked"]) == (["dover", "genoa"], "Deletion", [])
     assert entry["changed"] is True
@@ -278,19 +278,23 @@ def test_a_deleted_placement_loses_everything_at_once():
 @pytest.mark.parametrize(
     ("changes", "snapshot"),
     [
-        pytest.param(Changes(objects=[{**RATES, "data": {"a": "2"}}]), "web-1-snapshot", id="other-content"),
-        pytest.param(Changes(objects=[RATES | {"status": {}}]), "web-0-snapshot", id="same-content"),
         pytest.param(
-            Changes(objects=[{**RATES, "metadata": {"name": "new", "namespace": "shop"}}]), "web-1-snapshot", id="more"
+            HypotheticalChanges(objects=[{**RATES, "data": {"a": "2"}}]), "web-1-snapshot", id="other-content"
+        ),
+        pytest.param(HypotheticalChanges(objects=[RATES | {"status": {}}]), "web-0-snapshot", id="same-content"),
+        pytest.param(
+            HypotheticalChanges(objects=[{**RATES, "metadata": {"name": "new", "namespace": "shop"}}]),
+            "web-1-snapshot",
+            id="more",
         ),
         pytest.param(
-            Changes(objects=[{**RATES, "metadata": {"name": "rates", "namespace": "till"}}]),
+            HypotheticalChanges(objects=[{**RATES, "metadata": {"name": "rates", "namespace": "till"}}]),
             "web-0-snapshot",
             id="in-another-namespace",
         ),
-        pytest.param(Changes(deleted=frozenset({identity_of(RATES)})), "web-1-snapshot", id="less"),
+        pytest.param(HypotheticalChanges(deleted=frozenset({identity_of(RATES)})), "web-1-snapshot", id="less"),
         pytest.param(
-            Changes(
+            HypotheticalChanges(
                 objects=[
                     placement(
                         "web",
@@ -317,7 +321,7 @@ def test_a_cluster_whose_windows_are_closed_is_rolled_out_last_and_says_until_wh
     state = settled((WEB, ["dover", "genoa"]))
     named = cluster("dover", annotations={UPGRADE_WINDOWS: "nights"})
     state = replace(state, fleet=state.fleet.updated([named]), windows=[window("nights", opens)])
-    changes = Changes(objects=[{**RATES, "data": {"a": "2"}}])
+    changes = HypotheticalChanges(objects=[{**RATES, "data": {"a": "2"}}])
     rollout = entry_of(what_if(state, changes), "web")["rollout"]
     assert [step["update"] for step in rollout["steps"]] == [["genoa"], ["dover"]]
     message = f"maintenance window nights is closed until {format_time(opens)}"
@@ -342,7 +346,7 @@ def test_a_broken_binding_stops_its_placement_and_no_other():
     ]
     plan = what_if(
         HubState(state.fleet, NOW, state.placements, broken, state.policy_snapshots, state.resource_snapshots),
-        Changes(lost=["oslo"]),
+        HypotheticalChanges(lost=["oslo"]),
     )
     assert entry_of(plan, "web")["rollout"]["blocked"]["reason"] == "BrokenBinding"
     assert "'Lost' is not a valid state of a binding" in entry_of(plan, "web")["message"]
@@ -351,14 +355,14 @@ def test_a_broken_binding_stops_its_placement_and_no_other():
 
 def test_only_some_are_told_about():
     state = settled((WEB, ["dover", "genoa"]), (ALL, list(NODE_COUNTS)))
-    plan = what_if(state, Changes(lost=["dover"]), only=[identity_of(WEB)])
+    plan = what_if(state, HypotheticalChanges(lost=["dover"]), only=[identity_of(WEB)])
     assert [entry["name"] for entry in plan["placements"]] == ["web"]
 
 
 def test_a_drained_cluster_keeps_a_taint_it_has():
     tainted = make_cluster("dover", taints=[("cordon-key", "mine")])
     state = HubState(Fleet.of([tainted]), NOW)
-    assert what_if(state, Changes(drained=["dover"]))["fleet"]["drained"] == ["dover"]
+    assert what_if(state, HypotheticalChanges(drained=["dover"]))["fleet"]["drained"] == ["dover"]
     assert CORDON.key == "cordon-key"
 
 
@@ -399,7 +403,7 @@ def test_with_no_changes_a_settled_hub_stays_as_it_is(data):
     run = schedule(read_request(wanted), Fleet.of(fleet), (), NOW)
     state = settled((placement("web", wanted), [pick.cluster for pick in run.picked]), members_=fleet)
     assert not changes_anything(what_if(state))
-    plan = what_if(state, Changes(members=fleet, objects=list(state.placements)))
+    plan = what_if(state, HypotheticalChanges(members=fleet, objects=list(state.placements)))
     assert not changes_anything(plan)
     assert json.dumps(plan["placements"]) == json.dumps(what_if(state)["placements"])
 
@@ -412,7 +416,7 @@ def test_moves_account_for_every_cluster_held_before_and_then(data):
     held = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
     wanted, then = data.draw(pick_n_policies()), data.draw(pick_n_policies())
     some = st.lists(st.sampled_from(names), unique=True, max_size=3) if names else st.just([])
-    changes = Changes(objects=[placement("web", then)], lost=data.draw(some), drained=[])
+    changes = HypotheticalChanges(objects=[placement("web", then)], lost=data.draw(some), drained=[])
     entry = entry_of(what_if(settled((placement("web", wanted), held), members_=fleet), changes), "web")
     moves, picked = entry["moves"], {pick["cluster"] for pick in entry["picked"]}
     assert sorted([*moves["stays"], *moves["lost"]]) == sorted(held) == [one["cluster"] for one in entry["before"]]

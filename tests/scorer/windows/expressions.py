@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from hypothesis import strategies as st
 
-from scorer.windows.cron import Schedule
+from scorer.windows.cron import CronSchedule
 from scorer.windows.fires import next_fire
 
 
@@ -45,7 +45,7 @@ EXPRESSIONS = FIELDS.map(lambda fields: " ".join(text for text, _, _ in fields))
 INSTANTS = st.datetimes(datetime(1970, 1, 1), datetime(2100, 12, 31)).map(lambda naive: naive.replace(tzinfo=UTC))
 
 
-def fires_after(schedule: Schedule, instant: datetime) -> Iterator[datetime]:
+def fires_after(schedule: CronSchedule, instant: datetime) -> Iterator[datetime]:
     """Yield the fires strictly after *instant*; each search starts at the fire before."""
     fire = next_fire(schedule, instant)
     while fire is not None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scorer.windows.cron import MACROS, Moment, matches_crd_pattern, parse_schedule
+from scorer.windows.cron import MACROS, CronMinute, matches_crd_pattern, parse_schedule
 from scorer.windows.fires import next_fire
 from tests.scorer.windows.expressions import EXPRESSIONS, INSTANTS
 from tests.thoroughness import examples
@@ -200,7 +200,7 @@ def test_an_instant_without_time_zone_is_refused():
 @settings(max_examples=examples(240))
 def test_the_latest_fire_is_as_long_ago_as_the_moment_says(text, instant, most):
     schedule, minute = parse_schedule(text), instant.replace(second=0, microsecond=0)
-    since, fire = schedule.minutes_since_fire(Moment.of(instant), most), schedule.last_at(instant)
+    since, fire = schedule.minutes_since_fire(CronMinute.of(instant), most), schedule.last_at(instant)
     if since is None:
         assert fire is None or minute - fire >= timedelta(minutes=most)
     else:
@@ -208,9 +208,9 @@ def test_the_latest_fire_is_as_long_ago_as_the_moment_says(text, instant, most):
 
 
 def test_a_moment_needs_a_time_zone():
-    assert Moment.of(at("2026-06-12T13:59:59.9+02:00")) == Moment.of(at("2026-06-12T11:59Z"))
+    assert CronMinute.of(at("2026-06-12T13:59:59.9+02:00")) == CronMinute.of(at("2026-06-12T11:59Z"))
     with pytest.raises(ValueError, match="has no time zone"):
-        Moment.of(datetime(2026, 6, 12))
+        CronMinute.of(datetime(2026, 6, 12))
 
 
 @pytest.mark.parametrize(

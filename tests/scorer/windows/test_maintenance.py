@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.maintenance_window import MaintenanceWindowSpec
 from scorer.windows import maintenance
-from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, NextStretches, Standing, standing
+from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, NextStretches, WindowState, standing
 
 DAILY = {"daily": {"intervalDays": 1}}
 MONDAY = datetime(2025, 1, 6, tzinfo=UTC)
@@ -124,11 +124,11 @@ def test_an_opening_is_searched_800_days_ahead():
     first = (MONDAY + timedelta(days=HORIZON_DAYS)).date()
     assert standing([window(startDate=str(first))], MONDAY).until == MONDAY + timedelta(days=HORIZON_DAYS)
     late = window(startDate=str(first + timedelta(days=1)))
-    assert standing([late], MONDAY) == Standing(is_open=False, until=None)
+    assert standing([late], MONDAY) == WindowState(is_open=False, until=None)
 
 
 def test_no_windows_are_never_open():
-    assert standing([], MONDAY) == Standing(is_open=False, until=None)
+    assert standing([], MONDAY) == WindowState(is_open=False, until=None)
 
 
 @pytest.mark.parametrize("now", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])

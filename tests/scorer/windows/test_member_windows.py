@@ -10,8 +10,8 @@ from scorer.windows.maintenance import standing
 from scorer.windows.member_windows import (
     OF_UPDATES,
     ClosedWindow,
-    Definition,
     MemberWindows,
+    WindowDefinition,
     closed_window,
     named_windows,
     windows_of,
@@ -36,7 +36,7 @@ def member(named="", **labels):
 
 
 def known(*documents):
-    return {each.name: each for each in map(Definition.of, documents)}
+    return {each.name: each for each in map(WindowDefinition.of, documents)}
 
 
 def applying(document, *documents):

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from scorer.api.values.duration import parse_budget_duration
 from scorer.windows.cron import parse_schedule
 from scorer.windows.week import blocks
-from scorer.windows.windows import WEEK_MINUTES, WHOLE_WEEK, Window
+from scorer.windows.windows import WEEK_MINUTES, WHOLE_WEEK, BudgetWindow
 
 THURSDAY = datetime(2026, 6, 4, tzinfo=UTC)
 
 
 def minutes(schedule, duration):
-    return Window(parse_schedule(schedule), parse_budget_duration(duration)).week
+    return BudgetWindow(parse_schedule(schedule), parse_budget_duration(duration)).week
 
 
 def joined(found):
@@ -53,7 +53,7 @@ schedules = st.builds(
 
 @given(schedules, st.integers(0, 9000), st.integers(0, WEEK_MINUTES - 1))
 def test_the_minutes_are_those_of_the_window(schedule, length, minute):
-    window = Window(parse_schedule(schedule), timedelta(minutes=length))
+    window = BudgetWindow(parse_schedule(schedule), timedelta(minutes=length))
     assert bool(window.week >> minute & 1) is window.is_open(THURSDAY + timedelta(minutes=minute))
 
 
@@ -79,7 +79,7 @@ def test_the_rest_of_the_week_is_written_as_windows(open_, written):
 
 @given(schedules, st.integers(1, 9000))
 def test_what_is_written_means_what_it_was_written_for(schedule, length):
-    open_ = Window(parse_schedule(schedule), timedelta(minutes=length)).week
+    open_ = BudgetWindow(parse_schedule(schedule), timedelta(minutes=length)).week
     for wanted in (open_, WHOLE_WEEK & ~open_):
         found = blocks(wanted, 10)
         assert found is None or joined(found) == wanted

@@ -9,7 +9,7 @@ from scorer.api.values.duration import parse_budget_duration
 from scorer.node_budgets.budgets import budget_window
 from scorer.windows.cron import parse_schedule
 from scorer.windows.fires import next_fire
-from scorer.windows.windows import Window, epoch_seconds, from_epoch, timeline
+from scorer.windows.windows import BudgetWindow, epoch_seconds, from_epoch, timeline
 from tests.scorer.windows.schedules import AWARE, WINDOWED
 from tests.thoroughness import examples
 
@@ -20,11 +20,11 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def window(schedule: str, duration: str) -> Window:
-    return Window(parse_schedule(schedule), parse_budget_duration(duration))
+def window(schedule: str, duration: str) -> BudgetWindow:
+    return BudgetWindow(parse_schedule(schedule), parse_budget_duration(duration))
 
 
-def found(window: Window, start: str, end: str) -> list[tuple[str, str]]:
+def found(window: BudgetWindow, start: str, end: str) -> list[tuple[str, str]]:
     spans = window.spans(at(start), at(end))
     return [
         tuple(from_epoch(edge).isoformat().removesuffix("+00:00") + "Z" for edge in pair)
@@ -146,7 +146,7 @@ def test_spans(schedule, duration, start, end, spans):
 
 
 def test_without_a_schedule_it_is_always_open():
-    assert found(Window(), "2026-06-12T00:00Z", "2026-06-13T00:00Z") == [
+    assert found(BudgetWindow(), "2026-06-12T00:00Z", "2026-06-13T00:00Z") == [
         ("2026-06-12T00:00:00Z", "2026-06-13T00:00:00Z")
     ]
 
@@ -158,7 +158,7 @@ def test_without_a_duration_it_is_never_open():
 @pytest.mark.parametrize("duration", [timedelta(seconds=90), timedelta(minutes=-1), timedelta(microseconds=1)])
 def test_durations_are_whole_minutes(duration):
     with pytest.raises(ValueError, match="is not a number of whole minutes"):
-        Window(parse_schedule("@daily"), duration)
+        BudgetWindow(parse_schedule("@daily"), duration)
 
 
 @given(windowed=WINDOWED, instant=AWARE)
@@ -224,7 +224,13 @@ def test_an_instant_is_within_a_span_when_the_window_is_open(windowed, start, le
 
 
 def test_a_timeline_shows_several_windows_over_the_same_instants():
-    windows = (Window(), window("0 0 29 2 *", "24h"), window("* * * * *", "1m"), window("@daily", "0m"), Window())
+    windows = (
+        BudgetWindow(),
+        window("0 0 29 2 *", "24h"),
+        window("* * * * *", "1m"),
+        window("@daily", "0m"),
+        BudgetWindow(),
+    )
     cuts, states, stop = timeline(windows, at("2099-01-01T23:58:10Z"), at("2099-01-02T00:00:20.5Z"))
     first = epoch_seconds(at("2099-01-01T23:58:10Z"))
     assert [cut - first for cut in cuts.tolist()] == [0, 50, 109, 110]
@@ -235,4 +241,4 @@ def test_a_timeline_shows_several_windows_over_the_same_instants():
 def test_a_timeline_without_windows_or_without_time_is_empty():
     now = datetime(2026, 6, 12, tzinfo=UTC)
     assert timeline((), now, now + timedelta(minutes=3))[1].shape == (0, 3)
-    assert timeline((Window(),), now, now)[1].shape == (1, 0)
+    assert timeline((BudgetWindow(),), now, now)[1].shape == (1, 0)

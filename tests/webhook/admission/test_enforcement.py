@@ -10,7 +10,7 @@ import pytest
 from scorer.api import kinds
 from scorer.reservations import DISRUPTION, Reservation, lease_name, reservation_id
 from tests.waiting import until
-from webhook.admission.enforcement import DELETION_HELD, RULE, Enforcement
+from webhook.admission.enforcement import DELETION_HELD, RULE, DisruptionEnforcement
 from webhook.admission.judge import Judgement
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.gate.pools import HubNodePools
@@ -88,7 +88,7 @@ class Replica:
     store: EmbeddedStore
     cache: Cache
     reservations: LeaseReservations
-    enforcement: Enforcement
+    enforcement: DisruptionEnforcement
 
     async def judge(self, request) -> Judgement:
         return await self.enforcement.judge(request, asyncio.get_running_loop().time() + 10)
@@ -158,7 +158,9 @@ async def harbour(clock):
             pools = HubNodePools(cache)
             reservations = LeaseReservations(lease_store(store), NAMESPACE, clock)
             tasks += [asyncio.create_task(cache.run()), asyncio.create_task(reservations.run())]
-            made.append(Replica(store, cache, reservations, Enforcement(pools, reservations, store, settings, clock)))
+            made.append(
+                Replica(store, cache, reservations, DisruptionEnforcement(pools, reservations, store, settings, clock))
+            )
             await cache.wait_synced((kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE))
         try:
             yield made[0] if replicas == 1 else made

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scorer.api import kinds
-from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.admission.registry import REGISTRY
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 
@@ -14,7 +14,7 @@ SETTINGS = AdmissionSettings()
 
 def hooks(settings=SETTINGS, endpoint=None):
     """Both lists of entries, by name."""
-    validating, mutating = webhook_configurations(endpoint or Endpoint(), settings)
+    validating, mutating = webhook_configurations(endpoint or WebhookEndpoint(), settings)
     return tuple({hook["name"]: hook for hook in found["webhooks"]} for found in (validating, mutating))
 
 
@@ -30,7 +30,7 @@ def test_every_kind_is_registered_for_what_the_registry_says():
 
 
 def test_names_are_unique_and_entries_narrow():
-    for found in webhook_configurations(Endpoint(), replace(SETTINGS, guard_rail=True, block_workloads=True)):
+    for found in webhook_configurations(WebhookEndpoint(), replace(SETTINGS, guard_rail=True, block_workloads=True)):
         names = [hook["name"] for hook in found["webhooks"]]
         assert len(names) == len(set(names))
         for hook in found["webhooks"]:
@@ -109,7 +109,7 @@ def test_defaulting_fails_open_and_sees_what_others_changed():
 def test_kinds_of_kubernetes_are_asked_about_only_when_a_guard_rail_is_on(switch, plurals):
     switch = {"protect_deletions": False, **switch}
     ours = {entry.kind.plural for entry in REGISTRY.values() if not entry.kind.built_in}
-    found = hooks(replace(SETTINGS, **switch), Endpoint(namespace="fleet-system"))[0].values()
+    found = hooks(replace(SETTINGS, **switch), WebhookEndpoint(namespace="fleet-system"))[0].values()
     foreign = [hook for hook in found if hook["rules"][0]["resources"][0].partition("/")[0] not in ours]
     assert {hook["rules"][0]["resources"][0] for hook in foreign} == plurals
     for hook in foreign:
@@ -141,7 +141,7 @@ def test_deletions_of_namespaces_of_members_and_of_our_definitions_are_asked_abo
 
 @pytest.mark.parametrize("rail", [False, True])
 def test_the_deletion_of_our_own_namespace_is_asked_about_by_its_name(rail):
-    settings, endpoint = replace(SETTINGS, guard_rail=rail), Endpoint(namespace="quay", url="https://hub:9443")
+    settings, endpoint = replace(SETTINGS, guard_rail=rail), WebhookEndpoint(namespace="quay", url="https://hub:9443")
     hook = hooks(settings, endpoint)[0]["namespaces.deletion.validate.harbormaster.dev"]
     assert hook["matchConditions"][1]["expression"].endswith('oldObject.metadata.name == "quay"')
     assert "namespaceSelector" not in hook
@@ -153,7 +153,7 @@ def test_without_the_protection_of_works_nobody_asks_about_them():
 
 
 def test_our_own_writes_and_the_end_of_a_deletion_need_nobody():
-    hook = hooks(endpoint=Endpoint(user="system:serviceaccount:a:b"))[0][
+    hook = hooks(endpoint=WebhookEndpoint(user="system:serviceaccount:a:b"))[0][
         "clusterresourceplacements.validate.harbormaster.dev"
     ]
     first, second = hook["matchConditions"]
@@ -186,7 +186,7 @@ def test_all_served_versions_are_listed():
 def test_a_url_and_its_authority_replace_the_service():
     [hook] = [
         hook
-        for name, hook in hooks(endpoint=Endpoint(url="https://10.0.0.7:9443/", ca_pem=b"pem"))[0].items()
+        for name, hook in hooks(endpoint=WebhookEndpoint(url="https://10.0.0.7:9443/", ca_pem=b"pem"))[0].items()
         if name == f"{kinds.NODE_POOL.plural}.validate.harbormaster.dev"
     ]
     assert hook["clientConfig"] == {"url": "https://10.0.0.7:9443/validate/karpenter.sh/nodepools", "caBundle": "cGVt"}
@@ -227,7 +227,7 @@ def rule(operation, group, resource, scope):
 
 def test_who_is_exempt_and_what_is_no_node_of_a_pool_never_waits():
     settings = replace(SETTINGS, enforce_budgets=True, enforcement_exempt_users=frozenset({"b", 'a "q"'}))
-    found = hooks(settings, Endpoint(user="system:serviceaccount:x:y"))[0]
+    found = hooks(settings, WebhookEndpoint(user="system:serviceaccount:x:y"))[0]
     nodes = found["nodes.disruption.validate.harbormaster.dev"]
     assert [condition["expression"] for condition in nodes["matchConditions"]] == [
         'request.userInfo.username != "system:serviceaccount:x:y"',
@@ -239,5 +239,5 @@ def test_who_is_exempt_and_what_is_no_node_of_a_pool_never_waits():
 
 
 def test_a_loop_of_any_name_is_written_so_that_the_api_server_reads_it():
-    hook = hooks(endpoint=Endpoint(user='hub "a"'))[0]["clusterresourceplacements.validate.harbormaster.dev"]
+    hook = hooks(endpoint=WebhookEndpoint(user='hub "a"'))[0]["clusterresourceplacements.validate.harbormaster.dev"]
     assert hook["matchConditions"][0]["expression"] == 'request.userInfo.username != "hub \\"a\\""'

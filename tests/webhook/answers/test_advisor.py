@@ -28,7 +28,7 @@ from tests.scorer.builders import (
     prefer,
 )
 from webhook.answers.advisor import EPOCH, STEP, HubAdvisor
-from webhook.answers.questions import Question
+from webhook.answers.questions import PlacementQuestion
 from webhook.answers.ranking import affinity_range
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.informer import Cache
@@ -59,7 +59,7 @@ NAMES = st.none() | st.lists(st.sampled_from([f"port-{number}" for number in ran
 @given(clusters=members(10), wanted=POLICIES, data=st.data())
 @modest(150)
 def test_what_is_ranked_is_what_is_explained(advisor, clusters, wanted, data):
-    question = Question(PlacementPolicy.read(wanted), clusters=tuple(clusters))
+    question = PlacementQuestion(PlacementPolicy.read(wanted), clusters=tuple(clusters))
     verdict = advisor.evaluate(question)
     items = advisor.explain(question)["items"]
     eligible = [item for item in items if item["verdict"] in FILTERED]
@@ -85,8 +85,8 @@ def test_a_part_of_the_answer_is_a_part_of_the_whole(advisor, clusters, wanted, 
     known = {cluster.metadata.name for cluster in clusters}
     asked = None if names is None else tuple(name for name in names if name in known)
     placement = PlacementPolicy.read(wanted)
-    whole = advisor.evaluate(Question(placement, clusters=tuple(clusters)))
-    part = advisor.evaluate(Question(placement, names=asked, clusters=tuple(clusters)))
+    whole = advisor.evaluate(PlacementQuestion(placement, clusters=tuple(clusters)))
+    part = advisor.evaluate(PlacementQuestion(placement, names=asked, clusters=tuple(clusters)))
     for ours, all_of_them in ((part.eligible, whole.eligible), (part.rejected, whole.rejected)):
         found = list(ours)
         assert found == [one for one in all_of_them if asked is None or one.cluster in asked]
@@ -105,7 +105,7 @@ def test_a_label_selector_narrows_the_answer_and_keeps_the_ranks(advisor):
     ]
     selector = LabelSelector.read({"matchLabels": {"env": "prod"}})
     wanted = PlacementPolicy.read(pick_n(1, preferred=[prefer(100, NODES)]))
-    question = Question(wanted, selector=selector, clusters=tuple(map(MemberCluster.read, clusters)))
+    question = PlacementQuestion(wanted, selector=selector, clusters=tuple(map(MemberCluster.read, clusters)))
     verdict = advisor.evaluate(question)
     assert [(one.cluster, one.rank, one.selected) for one in verdict.eligible] == [("c", 2, False), ("a", 3, False)]
 
@@ -116,7 +116,9 @@ async def test_a_placement_of_the_hub_is_explained_with_its_name():
     cache.shelf(MEMBER_CLUSTER).put(cluster_document("a") | {"metadata": {"name": "a", "resourceVersion": "1"}})
     placement = {"kind": "x", "metadata": {"name": "payments", "resourceVersion": "1"}, "spec": {"policy": policy()}}
     cache.shelf(PLACEMENT).put(placement)
-    answer = HubAdvisor(cache, lambda: NOW).explain(Question(PlacementRef("ClusterResourcePlacement", "payments")))
+    answer = HubAdvisor(cache, lambda: NOW).explain(
+        PlacementQuestion(PlacementRef("ClusterResourcePlacement", "payments"))
+    )
     assert (answer["placement"], answer["snapshot"], answer["trigger"]) == ("crp/payments", None, None)
     assert [item["verdict"] for item in answer["items"]] == ["Picked"]
     store.close()
@@ -136,7 +138,7 @@ async def test_what_is_ranked_is_explained_in_the_same_terms_though_some_cluster
     spec = {"state": "Bound", "targetCluster": "a", "schedulingPolicySnapshotName": ""}
     cache.shelf(BINDING).put({"kind": "x", "metadata": metadata, "spec": spec})
     advisor = HubAdvisor(cache, lambda: NOW)
-    question = Question(PlacementRef("ClusterResourcePlacement", "payments"))
+    question = PlacementQuestion(PlacementRef("ClusterResourcePlacement", "payments"))
     ranked = [(one.cluster, one.rank, one.selected) for one in advisor.evaluate(question).eligible]
     assert ranked == [("c", 1, False), ("b", 2, False), ("a", 3, True)]
     anew = advisor.explain(replace(question, anew=True))["items"]
@@ -153,7 +155,7 @@ async def test_the_revision_names_the_instant_that_was_judged():
     cache.shelf(MEMBER_CLUSTER).put(cluster_document("a") | {"metadata": {"name": "a", "resourceVersion": "1"}})
     ticks = itertools.count()
     advisor = HubAdvisor(cache, lambda: NOW + next(ticks) * STEP)
-    question = Question(PlacementPolicy.read(policy()))
+    question = PlacementQuestion(PlacementPolicy.read(policy()))
     for _ in range(3):
         verdict = advisor.evaluate(question)
         step = int(verdict.fleet_revision.partition("/")[2])
@@ -189,7 +191,7 @@ async def test_replicas_that_know_the_same_give_the_same_answer_under_the_same_r
     early = replica(NOW - 3 * STEP, stored("a", 1), stored("b", 2), left, stored("a", 9), gone=[left])
     late = replica(NOW, stored("b", 2), stored("a", 9))
     behind = replica(NOW, stored("b", 2), stored("a", 1))
-    question = Question(PlacementPolicy.read(policy()))
+    question = PlacementQuestion(PlacementPolicy.read(policy()))
     answers = [advisor.evaluate(question) for advisor in (early, late, behind)]
     assert answers[0].fleet_revision == answers[1].fleet_revision != answers[2].fleet_revision
     assert answers[0].evaluated_at == answers[1].evaluated_at
@@ -204,7 +206,7 @@ async def test_an_explanation_can_be_made_in_a_thread_while_the_fleet_goes_on():
         document = cluster_document(f"c{number}", properties={NODES: str(number)})
         cache.shelf(MEMBER_CLUSTER).put(document | {"metadata": {"name": f"c{number}", "resourceVersion": "1"}})
     advisor = HubAdvisor(cache, lambda: NOW)
-    question = Question(PlacementPolicy.read(pick_n(1, preferred=[prefer(100, NODES)])))
+    question = PlacementQuestion(PlacementPolicy.read(pick_n(1, preferred=[prefer(100, NODES)])))
     expected = advisor.explain(question)
     make = advisor.explaining(question)
     document = cluster_document("c0", properties={NODES: "1000"})

@@ -14,10 +14,10 @@ from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.controllers.world import held_up, make_member, pick_n, running
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
-from webhook.answers.questions import Question
+from webhook.answers.questions import PlacementQuestion
 from webhook.controllers.placements.deletion import remove_meant
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ConflictError, Key
 from webhook.runtime.clock import utc_now
@@ -201,7 +201,7 @@ async def test_explanations_name_the_snapshot_and_the_trigger(world):
     history = RunHistory(world.cache, utc_now)
     advisor = HubAdvisor(world.cache, utc_now, history)
     await place(world)
-    answer = advisor.explain(Question(PAYMENTS))
+    answer = advisor.explain(PlacementQuestion(PAYMENTS))
     assert (answer["placement"], answer["snapshot"]) == ("crp/payments", "payments-0")
     assert answer["trigger"] == history.runs(PAYMENTS)[0]["trigger"]
     kept = next(item for item in answer["items"] if item["cluster"] == "oslo")["binding"]
@@ -235,9 +235,9 @@ async def test_heartbeats_change_nothing(world):
     stored = world.cache.get(MEMBER_CLUSTER, "oslo")
     before = history._members.counter
     agents = [{**agent, "lastReceivedHeartbeat": "2026-11-20T12:00:00Z"} for agent in stored["status"]["agentStatus"]]
-    history._members.note(Change(stored, {**stored, "status": {**stored["status"], "agentStatus": agents}}))
+    history._members.note(ObjectDelta(stored, {**stored, "status": {**stored["status"], "agentStatus": agents}}))
     assert history._members.counter == before
-    history._members.note(Change(stored, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}))
+    history._members.note(ObjectDelta(stored, {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}))
     assert history._members.since(before, set()) == [("oslo", ["labels"])]
 
 

@@ -5,7 +5,7 @@ import pytest
 from scorer.api.kinds import PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN, STAGED_STRATEGY
 from scorer.api.unstructured.documents import status_of
 from scorer.staged_update.record import cluster_names, stage_name
-from scorer.what_if.state import Identity
+from scorer.what_if.state import ObjectKey
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.staged_world import (
     APPROVAL,
@@ -29,7 +29,7 @@ from webhook.settings.admission import AdmissionSettings
 
 OWNER = UserInfo("owner", frozenset({"system:masters"}))
 DONE = "True UpdateRunSucceeded"
-R = Identity(*STAGED_RUN.group_kind, "r")
+R = ObjectKey(*STAGED_RUN.group_kind, "r")
 
 
 TERM = {"labelSelector": {"matchLabels": {"stage": "test"}}}

@@ -18,7 +18,7 @@ from webhook.access.rights import Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import AuthorRights, UndisputedRights
-from webhook.answers.one_at_a_time import MOST_WAITING, BusyError
+from webhook.answers.one_at_a_time import MOST_WAITING, PlannerBusyError
 from webhook.answers.plans import HubPlanner
 from webhook.answers.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError
 from webhook.kube.ports import Key
@@ -320,7 +320,11 @@ async def test_only_so_many_plans_wait():
         await filled(world)
         asked = [planner.plan(Proposal(), OWNER, EVERYBODY) for _ in range(MOST_WAITING + 3)]
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(answer) for answer in answers] == [*[dict] * (MOST_WAITING + 1), BusyError, BusyError]
+        assert [type(answer) for answer in answers] == [
+            *[dict] * (MOST_WAITING + 1),
+            PlannerBusyError,
+            PlannerBusyError,
+        ]
         assert await planner.plan(Proposal(), OWNER, EVERYBODY)
 
 

@@ -9,7 +9,7 @@ from tests.webhook.controllers.world import make_member
 from tests.webhook.services import Unread
 from webhook.answers import property_history
 from webhook.answers.property_history import STEP, STEPS, PropertyHistory
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -29,7 +29,7 @@ class Watched:
         if usage:
             status["resourceUsage"] = {"available": usage}
         member = {**make_member(name), "status": status}
-        self.history._note(Change(self.last, member))
+        self.history._note(ObjectDelta(self.last, member))
         self.last = member
 
     def values(self, key="nodes", name="oslo"):
@@ -89,7 +89,7 @@ def test_a_member_that_leaves_is_forgotten_and_makes_room(watched, monkeypatch):
     watched.report("3")
     watched.report("4", key="cost")
     assert watched.values("cost") is None
-    watched.history._note(Change(watched.last, None))
+    watched.history._note(ObjectDelta(watched.last, None))
     assert watched.values() is None
     watched.last = None
     watched.report("4", key="cost")

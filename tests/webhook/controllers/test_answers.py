@@ -8,7 +8,7 @@ from scorer.api.unstructured.documents import current_condition
 from scorer.rollout.bindings import ROLLOUT_STARTED
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import DEPLOYMENT, World, make_member, pick_n, running
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.ports import Key
 
 STRATEGY = {
@@ -77,7 +77,7 @@ async def test_while_a_rollout_moves_its_steps_are_not_written_on_all_clusters_t
         await world.until(lambda: world.view("p")["state"] == "available")
         told: list[tuple[str, str]] = []
 
-        def watch(change: Change) -> None:
+        def watch(change: ObjectDelta) -> None:
             before, now = (current_condition(each or {}, ROLLOUT_STARTED) or {} for each in change)
             if before.get("status") == now.get("status") == "False" and before != now:
                 told.append((before["message"], now["message"]))

@@ -26,7 +26,7 @@ from webhook.controllers.placements.resource_watches import Selectables
 from webhook.controllers.placements.work_generator import BindingRef
 from webhook.controllers.staged_updates.analysis import RequestRef
 from webhook.controllers.staged_updates.runs import RunRef
-from webhook.controllers.upgrades.profiles import Definition
+from webhook.controllers.upgrades.profiles import UpgradeDefinitionRef
 from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.hub import Hub
@@ -51,7 +51,7 @@ KEYS = {
     "analysis": RequestRef("run-after-canary"),
     "work": BindingRef(kinds.PLACEMENT.kind, "web-hamburg"),
     "eviction": "off",
-    "upgrade_profile": Definition(kinds.UPGRADE_PROFILE, "spring"),
+    "upgrade_profile": UpgradeDefinitionRef(kinds.UPGRADE_PROFILE, "spring"),
     "cluster_upgrade": "spring-1",
     "upgrade_plan": "spring-1",
     "node_pool": "general",

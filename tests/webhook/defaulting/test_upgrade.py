@@ -6,10 +6,10 @@ import pytest
 
 from tests.webhook.validation.upgrade_objects import DAILY, FULL, IMAGES_ONLY, make_run, make_window
 from webhook.admission.judge import mutate
-from webhook.defaulting.defaulted import Occasion
+from webhook.defaulting.defaulted import DefaultingContext
 
 MONDAY_NOON = datetime(2025, 1, 6, 12, tzinfo=UTC)
-REQUEST = Occasion(MONDAY_NOON, "11111111-2222-3333-4444-555555555555")
+REQUEST = DefaultingContext(MONDAY_NOON, "11111111-2222-3333-4444-555555555555")
 EVERY_OTHER_DAY = {"daily": {"intervalDays": 2}}
 
 
@@ -17,7 +17,7 @@ def filled(document, old=None, occasion=REQUEST):
     """The spec as it would be stored; a second call of the hook must change nothing."""
     operation = "CREATE" if old is None else "UPDATE"
     once = mutate(document, old, operation, occasion).document
-    again = occasion and Occasion(MONDAY_NOON, "another call")
+    again = occasion and DefaultingContext(MONDAY_NOON, "another call")
     assert mutate(once, old, operation, again).document is once
     return once["spec"]
 

@@ -21,7 +21,7 @@ from webhook.description.operations.table import OPERATIONS
 from webhook.endpoints.http.problems import Problem
 from webhook.endpoints.http.request_models import _CODES
 from webhook.processes.up import Up
-from webhook.server.app import Parts, make_app
+from webhook.server.app import AppDependencies, make_app
 from webhook.settings.programs import UpSettings
 
 COMMITTED = Path(__file__).parents[3] / "webhook" / "openapi.json"
@@ -47,7 +47,7 @@ def test_every_schema_is_a_schema():
 async def test_every_route_is_described_and_every_described_path_is_a_route(tmp_path):
     """Paths of the application, parameters and all, are those of the document."""
     async with Up(UpSettings(**LISTENERS), tmp_path) as up:
-        app = make_app(Parts(up.services, up.settings))
+        app = make_app(AppDependencies(up.services, up.settings))
     routes = {resource.canonical for resource in app.router.resources()}
     ours = {route for route in routes if route.startswith(("/v1/", "/extender/"))}
     assert ours == set(document()["paths"])

@@ -1,6 +1,6 @@
 """Deployments and installations of the tests."""
 
-from webhook.doctor.installation import Installation, Wanted, find_installation
+from webhook.doctor.installation import Installation, InstallationOptions, find_installation
 
 
 def deployment(component="serve", *, namespace="quay", release="harbor", environment=(), args=(), **status):
@@ -26,4 +26,4 @@ def deployment(component="serve", *, namespace="quay", release="harbor", environ
 
 def by_hand(environment=None, **wanted) -> Installation:
     """An installation that no chart has made."""
-    return find_installation((), Wanted(**wanted), environment or {})
+    return find_installation((), InstallationOptions(**wanted), environment or {})

@@ -11,13 +11,13 @@ from webhook.doctor.finding import State
 from webhook.doctor.rights import Roles
 from webhook.kube.ports import ForbiddenError, UnavailableError
 from webhook.processes.member_objects import AGENT, deployment
-from webhook.processes.rbac import Selected, agent_roles, default_applied
+from webhook.processes.rbac import SelectedResources, agent_roles, default_applied
 from webhook.processes.rbac_objects import documents, service_account
 
 HOME = "quay"
 USER = f"system:serviceaccount:{HOME}:{AGENT}"
 SUBJECT = service_account(HOME, AGENT)
-EVERYTHING = Selected(everything=True)
+EVERYTHING = SelectedResources(everything=True)
 
 
 def printed(*extra, applied=None, apply_rbac=False):
@@ -41,7 +41,7 @@ def rule(group, resource, *verbs):
     ("how", "said"),
     [
         pytest.param({}, "none beyond; placements may place 44 kinds, Secrets among them", id="default"),
-        pytest.param({"applied": Selected()}, "none beyond; placements may place 0 kinds", id="nothing"),
+        pytest.param({"applied": SelectedResources()}, "none beyond; placements may place 0 kinds", id="nothing"),
         pytest.param({"applied": EVERYTHING}, "placements may place every kind, Secrets among them", id="everything"),
         pytest.param({"apply_rbac": True}, "placements may place roles, and so give it any right, and 44", id="roles"),
     ],

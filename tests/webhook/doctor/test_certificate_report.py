@@ -7,7 +7,7 @@ import pytest
 from certs.authority import Authority
 from certs.lineage import Lineage, pem_of
 from scorer.api.meta import format_time
-from webhook.doctor.certificate_report import Found, configuration_rows, left_behind, rows
+from webhook.doctor.certificate_report import CertificateState, configuration_rows, left_behind, rows
 from webhook.kube.certificates.authority_secret import StoredLineage
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
 
@@ -25,7 +25,7 @@ def registered(trusted, *, kinds=KINDS):
 
 def found(lineage, now=NOW, trusted=None, **how):
     known = registered(lineage.trusted() if trusted is None else trusted, **how)
-    return Found("quay/ca", StoredLineage({}, lineage), "hooks", known, now)
+    return CertificateState("quay/ca", StoredLineage({}, lineage), "hooks", known, now)
 
 
 def test_everything_is_shown():
@@ -71,12 +71,12 @@ def test_entries_that_trust_the_same_are_one_row():
         pytest.param(found(FIRST, trusted=[Authority.new(NOW).certificate]), "does not trust", id="another"),
         pytest.param(found(SECOND, DUE, FIRST.trusted()), "does not trust exactly", id="not-told-yet"),
         pytest.param(
-            Found("quay/ca", StoredLineage(None, None), "hooks", {}, NOW),
+            CertificateState("quay/ca", StoredLineage(None, None), "hooks", {}, NOW),
             "Secret quay/ca: no certificate authority: it is not there",
             id="no-secret",
         ),
         pytest.param(
-            Found("quay/ca", StoredLineage({}, None, "tls.key is missing"), "hooks", {}, NOW),
+            CertificateState("quay/ca", StoredLineage({}, None, "tls.key is missing"), "hooks", {}, NOW),
             "no certificate authority: tls.key is missing",
             id="damaged",
         ),

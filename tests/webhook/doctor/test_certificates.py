@@ -6,7 +6,7 @@ import pytest
 
 from certs.authority import Authority
 from certs.lineage import Lineage, pem_of
-from webhook.doctor.certificate_report import Found
+from webhook.doctor.certificate_report import CertificateState
 from webhook.doctor.certificates import judge_authority, judge_bundles
 from webhook.doctor.finding import State
 from webhook.kube.certificates.authority_secret import StoredLineage
@@ -22,7 +22,7 @@ def registered(*bundles, kinds=KINDS):
 
 
 def authority(trusted, distrust="", lineage=LINEAGE, kinds=KINDS):
-    found = Found("quay/ca", StoredLineage({}, lineage), "hooks", registered(trusted, kinds=kinds), NOW)
+    found = CertificateState("quay/ca", StoredLineage({}, lineage), "hooks", registered(trusted, kinds=kinds), NOW)
     return judge_authority(found, distrust)
 
 

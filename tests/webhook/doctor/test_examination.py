@@ -8,7 +8,7 @@ from tests.webhook.doctor.empty_hub import DATE, EmptyHub
 from webhook.doctor.agent_account import CHECK as MEMBER_RIGHTS
 from webhook.doctor.examination import CHECKS, Examination, document_of
 from webhook.doctor.finding import State
-from webhook.doctor.installation import UnclearInstallationError, Wanted
+from webhook.doctor.installation import InstallationOptions, UnclearInstallationError
 from webhook.kube.ports import ForbiddenError, NotServedError, UnavailableError
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
@@ -16,7 +16,7 @@ NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 
 async def examine(hub, now=NOW, **wanted):
     examination = Examination(hub, "1.2.0", lambda: now)
-    await examination.run(Wanted(**wanted), {})
+    await examination.run(InstallationOptions(**wanted), {})
     assert [each.finding.check for each in examination.results] == list(CHECKS)
     return {each.finding.check: each.finding for each in examination.results}
 
@@ -71,7 +71,7 @@ async def test_what_the_api_server_denies_is_missing():
 
 async def test_a_member_comes_after_all_else_and_only_where_it_is_asked_for():
     examination = Examination(EmptyHub(), "1.2.0", lambda: NOW)
-    await examination.run(Wanted(), {})
+    await examination.run(InstallationOptions(), {})
     await examination.look_at_member(EmptyHub())
     assert [each.finding.check for each in examination.results] == [*CHECKS, MEMBER_RIGHTS]
 
@@ -96,7 +96,7 @@ async def test_a_release_that_is_not_there_is_an_error():
 
 async def test_the_document_says_what_was_examined():
     examination = Examination(EmptyHub(), "1.2.0", lambda: NOW)
-    await examination.run(Wanted(namespace="quay"), {})
+    await examination.run(InstallationOptions(namespace="quay"), {})
     document = document_of(examination, "1.2.0", NOW)
     assert {key: value for key, value in document.items() if key != "checks"} == {
         "version": "1.2.0",

@@ -9,7 +9,7 @@ from tests.webhook.doctor.empty_hub import EmptyHub
 from webhook.doctor.examination import Examination
 from webhook.doctor.extender import CHECK, Scheduling, judge_extender
 from webhook.doctor.finding import State
-from webhook.doctor.installation import Wanted
+from webhook.doctor.installation import InstallationOptions
 from webhook.kube.ports import ForbiddenError
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
@@ -111,7 +111,7 @@ class Hub(EmptyHub):
 
 async def examine(hub):
     examination = Examination(hub, "1.2.0", lambda: NOW)
-    await examination.run(Wanted(), {})
+    await examination.run(InstallationOptions(), {})
     return next(each.finding for each in examination.results if each.finding.check == CHECK)
 
 

@@ -3,7 +3,13 @@
 import pytest
 
 from tests.webhook.doctor.deployments import by_hand, deployment
-from webhook.doctor.installation import UnclearInstallationError, Wanted, described, find_installation, problems_of
+from webhook.doctor.installation import (
+    InstallationOptions,
+    UnclearInstallationError,
+    described,
+    find_installation,
+    problems_of,
+)
 from webhook.settings.environment import SettingsError
 
 BOTH = (deployment(), deployment("reconcile"))
@@ -11,7 +17,7 @@ ACCOUNT = "system:serviceaccount:quay:harbor-harbormaster"
 
 
 def find(*deployments, environment=None, **wanted):
-    return find_installation(deployments, Wanted(**wanted), environment or {})
+    return find_installation(deployments, InstallationOptions(**wanted), environment or {})
 
 
 def test_a_chart_says_itself_how_it_is_set_up():

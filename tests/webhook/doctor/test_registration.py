@@ -5,9 +5,9 @@ from copy import deepcopy
 import pytest
 
 from tests.webhook.doctor.deployments import by_hand, deployment
-from webhook.admission.registration import Endpoint, webhook_configurations
+from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.doctor.finding import State
-from webhook.doctor.installation import Wanted, find_installation
+from webhook.doctor.installation import InstallationOptions, find_installation
 from webhook.doctor.registration import judge_registration
 
 SECRET = "/hooks/" + "c0ffee" * 10
@@ -18,7 +18,7 @@ INSTALLATION = by_hand()
 def registered(installation=INSTALLATION, **endpoint):
     """What an API server has stored of what is printed."""
     place = {"namespace": installation.namespace, "ca_pem": b"x", "user": installation.settings.username_of_loop}
-    made = webhook_configurations(Endpoint(**(place | endpoint)), installation.settings.admission())
+    made = webhook_configurations(WebhookEndpoint(**(place | endpoint)), installation.settings.admission())
     for each in made:
         for hook in each["webhooks"]:
             hook["namespaceSelector"] = hook.get("namespaceSelector", {})
@@ -148,7 +148,7 @@ def test_where_any_client_counts_as_the_api_server_the_chart_is_asked_for_a_secr
     given |= {"WEBHOOK_SECRET_FILE": "/hooks/secrets"} if holds else {}
     given |= {"REQUIRE_CLIENT_CERTIFICATE": "true"} if certificate else {}
     charts = [deployment(environment=given), deployment("reconcile")]
-    installation = find_installation(charts, Wanted(), {})
+    installation = find_installation(charts, InstallationOptions(), {})
     problems = judge(registered(installation, secret_path=called), installation).problems
     assert len(problems) == bool(said)
     assert all(said in each for each in problems)

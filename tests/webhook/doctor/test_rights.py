@@ -13,7 +13,7 @@ from webhook.doctor.rights import (
     partly,
     subject_of,
 )
-from webhook.processes.rbac import Selected, default_selection, reconcile_roles, serve_roles
+from webhook.processes.rbac import SelectedResources, default_selection, reconcile_roles, serve_roles
 from webhook.processes.rbac_objects import documents, service_account
 
 HOME = "quay"
@@ -125,7 +125,7 @@ AUTHENTICATION = role(
     [
         pytest.param(serve_roles(HOME), id="serve"),
         pytest.param(serve_roles(HOME, certificate_secret="ca", networking_agents=True), id="serve-with-authority"),
-        pytest.param(reconcile_roles(Selected(), HOME), id="reconcile"),
+        pytest.param(reconcile_roles(SelectedResources(), HOME), id="reconcile"),
     ],
 )
 def test_what_is_printed_is_exactly_enough(needed):
@@ -148,7 +148,7 @@ def held_by_loop(selected, **how):
     return bound(*(document for document, _ in documents(needed, SERVER))).held_by(SERVER)
 
 
-LOOP = frozenset(Roles().wanted(reconcile_roles(Selected(), HOME)))
+LOOP = frozenset(Roles().wanted(reconcile_roles(SelectedResources(), HOME)))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ LOOP = frozenset(Roles().wanted(reconcile_roles(Selected(), HOME)))
     [
         pytest.param(default_selection(), "47 kinds", id="default"),
         pytest.param(default_selection(secrets=True), "48 kinds, Secrets among them", id="secrets"),
-        pytest.param(Selected(everything=True), "every kind, Secrets among them", id="everything"),
+        pytest.param(SelectedResources(everything=True), "every kind, Secrets among them", id="everything"),
     ],
 )
 def test_what_placements_select_is_the_operators_choice(selected, said):

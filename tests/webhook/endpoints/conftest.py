@@ -15,7 +15,7 @@ import pytest_asyncio
 from scorer.api.family import PlacementRef, UnknownObjectError
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.webhook.services import LISTENERS, OWNER, TOKEN, admit, make_server, make_services
-from webhook.answers.questions import Eligible, InvalidQuestionError, Rejected, Verdict, ViewChange
+from webhook.answers.questions import Eligible, InvalidQuestionError, PlacementVerdict, RejectedCandidate, ViewChange
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
 from webhook.validation.framework.context import Context
@@ -63,12 +63,12 @@ class Harbour:
             if names is None or name in names
         ]
         rejected = [
-            Rejected(name, "ClusterAffinity", "RequirementNotMet", "no node", resolvable=False)
+            RejectedCandidate(name, "ClusterAffinity", "RequirementNotMet", "no node", resolvable=False)
             for name in sorted(self.closed)
             if names is None or name in names
         ]
         turned_away = {"ClusterAffinity": len(self.closed)}
-        return Verdict(self.fleet_revision, "sha256:00", EVALUATED, eligible, rejected, turned_away)
+        return PlacementVerdict(self.fleet_revision, "sha256:00", EVALUATED, eligible, rejected, turned_away)
 
     def explain(self, question):
         names = self._known(question).names

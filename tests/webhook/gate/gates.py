@@ -9,12 +9,12 @@ from typing import Any
 
 from scorer.api import kinds
 from scorer.member_gate.holds import MemberDisruption
-from scorer.node_budgets.answer import Answer
-from scorer.node_budgets.question import Question
+from scorer.node_budgets.answer import NodeGateAnswer
+from scorer.node_budgets.question import NodeGateQuestion
 from scorer.reservations import Reservation
 from tests.waiting import until
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.gate.assembly import Disruption, disruption_of
+from webhook.gate.assembly import DisruptionGate, disruption_of
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache.informer import Cache
@@ -98,7 +98,7 @@ class Clock:
 
 
 @asynccontextmanager
-async def replica(store: Store, clock: Callable[[], datetime]) -> AsyncIterator[Disruption]:
+async def replica(store: Store, clock: Callable[[], datetime]) -> AsyncIterator[DisruptionGate]:
     """Run the gates over a store, with a cache of their own."""
     cache = Cache(store)
     gates = disruption_of(cache, store, DisruptionSettings(namespace=NAMESPACE), clock)
@@ -119,22 +119,22 @@ async def empty_store() -> EmbeddedStore:
     return store
 
 
-def drifted(pool: str, wanted: int | tuple[str, ...], **changes: Any) -> Question:
+def drifted(pool: str, wanted: int | tuple[str, ...], **changes: Any) -> NodeGateQuestion:
     """Ask for so many nodes, or for these, as drifted."""
     if isinstance(wanted, int):
-        return Question(pool, "Drifted", None, wanted, **changes)
-    return Question(pool, "Drifted", wanted, 0, **changes)
+        return NodeGateQuestion(pool, "Drifted", None, wanted, **changes)
+    return NodeGateQuestion(pool, "Drifted", wanted, 0, **changes)
 
 
-async def ask(gates: Disruption, *questions: Question) -> Any:
+async def ask(gates: DisruptionGate, *questions: NodeGateQuestion) -> Any:
     """Ask for nodes, as *PATCHER*; return the answer to one question, the answers to several."""
     answers = await gates.nodes.answer(questions, PATCHER)
     return answers[0] if len(questions) == 1 else answers
 
 
-async def reserve(gates: Disruption, question: Question) -> Answer:
+async def reserve(gates: DisruptionGate, question: NodeGateQuestion) -> NodeGateAnswer:
     """Ask for nodes, and for a minute's reservation of what is granted."""
-    answer: Answer = await ask(gates, replace(question, reserve_seconds=60))
+    answer: NodeGateAnswer = await ask(gates, replace(question, reserve_seconds=60))
     return answer
 
 

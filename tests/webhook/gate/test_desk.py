@@ -13,7 +13,7 @@ from webhook.gate.errors import (
     MistakenQuestionError,
     NoRoomError,
     NotReadyError,
-    RefusedError,
+    ReservationRefusedError,
     UnknownReservationError,
 )
 from webhook.gate.reservations import BusyError
@@ -35,7 +35,7 @@ async def test_what_is_reserved_is_renewed_and_given_back(gates):
 
 
 async def test_what_may_not_be_had_is_refused_with_the_answer(gates, store):
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(ReservationRefusedError) as caught:
         await gates.desk.reserve_nodes(drifted("batch", 3), PATCHER, 60)
     assert (caught.value.answer["verdict"], caught.value.retry_after) == ("NeverWithoutChange", 10)
     assert str(caught.value) == caught.value.answer["message"]

@@ -43,7 +43,7 @@ from scorer.rollout.removal.eviction import EVICTED_BINDING
 from tests.builders.condition import condition
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.description.models.gates import MemberDetail, MemberGateAnswer
-from webhook.gate.errors import MemberHeldError, NotYoursError, RefusedError, UnknownReservationError
+from webhook.gate.errors import MemberHeldError, NotYoursError, ReservationRefusedError, UnknownReservationError
 from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.members import WATCHED, HubMemberGate
 from webhook.gate.reservations import LeaseReservations
@@ -398,7 +398,7 @@ async def test_what_is_reserved_uses_the_budget_until_it_is_given_back(store):
         await finish(store, "a")
         await process.hear()
         for _ in range(2):
-            with pytest.raises(RefusedError) as caught:
+            with pytest.raises(ReservationRefusedError) as caught:
                 await reserve(hub.gate, "b", "another tool")
             refused = described(caught.value.answer)
             assert (refused["reason"], refused["detail"]["ready"]) == ("BudgetUsedUp", 1)
@@ -421,7 +421,7 @@ async def test_a_cluster_that_is_to_be_added_counts_as_added(store):
         answer = told(gate.rollout(WEB, "b"))
         assert answer["detail"]["mayBeAdded"] == 0
         assert answer["message"].endswith("; a reserved by tool until 2026-11-20T12:01:00Z")
-        with pytest.raises(RefusedError):
+        with pytest.raises(ReservationRefusedError):
             await reserve(gate, "b")
 
 
@@ -437,7 +437,7 @@ async def test_a_cluster_that_somebody_has_reserved_is_told_to_be_theirs(store):
         )
         assert answer["detail"]["heldBy"]["until"] == format_time(NOW + timedelta(seconds=60))
         for holder, identity in (("another tool", "ann"), ("tool", "bob")):
-            with pytest.raises(RefusedError):
+            with pytest.raises(ReservationRefusedError):
                 await reserve(gate, "a", holder, identity)
         again = await reserve(gate, "a", seconds=90)
         assert (again.id, again.expires - first.expires) == (first.id, timedelta(seconds=30))
@@ -517,7 +517,7 @@ async def test_what_was_done_and_given_back_is_seen_by_a_replica_whose_watch_is_
         found = await store.get(BINDING, Key("web-b"))
         await store.replace_status(BINDING, {**found, "status": {"conditions": []}})
         await hub.keeper.release(held.id, "ann")
-        with pytest.raises(RefusedError):
+        with pytest.raises(ReservationRefusedError):
             await reserve(Hub(behind).gate, "a")
 
 
@@ -559,7 +559,7 @@ async def test_replicas_at_once_never_exceed_the_limits_of_a_placement(store):
         taken, changed = {}, 0
 
         async def ask(cluster):
-            with suppress(RefusedError):
+            with suppress(ReservationRefusedError):
                 held = await reserve(dice.choice(hubs).gate, cluster, "tool", cluster)
                 taken[cluster] = held.id
 
@@ -726,7 +726,7 @@ async def test_what_is_reserved_of_a_staged_update_uses_the_slots_of_its_stage(s
         hub = Hub(process)
         held = await reserve(hub.gate, "a")
         assert held.purpose == "StagedUpdate"
-        with pytest.raises(RefusedError, match="changes 1 at once, and is busy with a"):
+        with pytest.raises(ReservationRefusedError, match="changes 1 at once, and is busy with a"):
             await reserve(hub.gate, "b")
         await hub.keeper.release(held.id, "ann")
         assert (await reserve(hub.gate, "b")).granted == ("b",)

@@ -9,7 +9,7 @@ import pytest
 
 from scorer.api import kinds
 from scorer.api.family import UnknownObjectError
-from scorer.node_budgets.answer import Verdict
+from scorer.node_budgets.answer import GateVerdict
 from scorer.node_budgets.question import Mode
 from scorer.reservations import DISRUPTION, RESERVATIONS, UnreadableReservationsError, lease_name
 from tests.waiting import until
@@ -33,9 +33,9 @@ def unreadable(gates):
 async def test_what_is_reserved_counts_as_being_disrupted(gates, other):
     answer = await reserve(gates, drifted("batch", ("batch-0", "batch-1")))
     assert (answer.allowed, answer.granted) == (True, ("batch-0", "batch-1"))
-    assert (await ask(gates, drifted("batch", 1))).verdict is Verdict.IN_FLIGHT
+    assert (await ask(gates, drifted("batch", 1))).verdict is GateVerdict.IN_FLIGHT
     await until(lambda: other.nodes.view("batch").counts().deleting == 2)
-    assert (await ask(other, drifted("batch", 1))).verdict is Verdict.IN_FLIGHT
+    assert (await ask(other, drifted("batch", 1))).verdict is GateVerdict.IN_FLIGHT
     refused = await reserve(other, drifted("batch", ("batch-2",)))
     assert (refused.allowed, refused.reservation) == (False, None)
 
@@ -95,7 +95,7 @@ async def test_a_pool_that_does_not_exist(gates):
 
 async def test_a_pool_that_need_not_exist_is_judged_by_what_is_given(gates):
     shut = node_pool("batch", {"nodes": "0"})
-    assert (await ask(gates, drifted("batch", 1, node_pool=shut))).verdict is Verdict.NEVER
+    assert (await ask(gates, drifted("batch", 1, node_pool=shut))).verdict is GateVerdict.NEVER
 
 
 async def test_in_a_batch_each_grant_lowers_what_follows(gates, clock):
@@ -230,7 +230,7 @@ async def test_what_was_done_and_given_back_is_seen_by_a_replica_whose_watch_is_
     await gates.keeper.release(answer.reservation[0], "ops")
     refused = await reserve(deaf, drifted("batch", 2 if not gone else 3))
     assert (refused.verdict, refused.total, refused.disrupting) == (
-        (Verdict.NEVER, 4, 0) if gone else (Verdict.IN_FLIGHT, 6, 2)
+        (GateVerdict.NEVER, 4, 0) if gone else (GateVerdict.IN_FLIGHT, 6, 2)
     )
 
 

@@ -11,11 +11,11 @@ import yaml
 
 from scorer.api import kinds
 from scorer.api.node_pool import Budget
-from scorer.node_budgets.answer import Verdict
+from scorer.node_budgets.answer import GateVerdict
 from scorer.node_budgets.blockers import BlockReason, DisruptionClass
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.gate import answer
-from scorer.node_budgets.question import Question
+from scorer.node_budgets.question import NodeGateQuestion
 from tests.scorer.node_pool_builders import claim, guard, node, pod, pool
 from tests.waiting import PATIENCE_SECONDS, until
 from webhook.answers.extender import HubExtender
@@ -284,8 +284,8 @@ class TestBudgets:
     @pytest.mark.parametrize("reason", ["Drifted", "Empty"])
     async def test_what_cannot_be_read_holds_everything(self, budgets, reason):
         async with hub(pool(budgets=budgets), *nodes("a", "b")) as there:
-            found = answer(Question("general", reason, count=1), there.pools.pool("general"), NOW)
-            assert found.verdict is Verdict.INVALID_BUDGET
+            found = answer(NodeGateQuestion("general", reason, count=1), there.pools.pool("general"), NOW)
+            assert found.verdict is GateVerdict.INVALID_BUDGET
             assert "cannot be read" in found.message
 
     @pytest.mark.parametrize(
@@ -303,8 +303,8 @@ class TestBudgets:
         async with hub(pool(budgets=[{"nodes": "0"}]), *nodes("a", "b")) as there:
             await pods_listed(there)
             asked = there.pools.view_of(pool(budgets=HALF))
-            assert answer(Question("general", "Empty", nodes=("a",)), asked, NOW).allowed
-            assert not answer(Question("general", "Empty", nodes=("a", "b")), asked, NOW).allowed
+            assert answer(NodeGateQuestion("general", "Empty", nodes=("a",)), asked, NOW).allowed
+            assert not answer(NodeGateQuestion("general", "Empty", nodes=("a", "b")), asked, NOW).allowed
             assert there.pools.view_of(pool("other")).nodes == {}
             assert there.pools.view_of({"metadata": "?"}).name == ""
 
@@ -395,7 +395,7 @@ async def test_pods_that_may_not_be_read_hold_named_nodes_and_no_others(refused)
         assert blocker.reason == BlockReason.PODS_UNKNOWN
         assert refused.plural in blocker.message
         assert "not for you" in blocker.message
-        assert answer(Question("general", "Drifted", count=1), view, NOW).allowed
+        assert answer(NodeGateQuestion("general", "Drifted", count=1), view, NOW).allowed
 
 
 async def test_a_hub_without_node_pools_has_none():
@@ -424,19 +424,19 @@ async def examples():
 @pytest.mark.parametrize(
     ("name", "counts", "reason", "now", "verdict"),
     [
-        pytest.param("general", (5, 1, 0), "Drifted", MONDAY, Verdict.IN_FLIGHT, id="one-goes-already"),
-        pytest.param("default", (3, 0, 1), "Drifted", SATURDAY, Verdict.IN_FLIGHT, id="one-is-not-ready"),
-        pytest.param("default", (3, 0, 1), "Unhealthy", SATURDAY, Verdict.ALLOWED, id="which-may-be-repaired"),
-        pytest.param("spot", (3, 0, 0), "Drifted", SATURDAY, Verdict.ALLOWED, id="cordoned-is-not-disrupted"),
-        pytest.param("stepwise", (1, 0, 0), "Empty", SATURDAY, Verdict.ALLOWED, id="by-the-hour"),
-        pytest.param("weekends", (1, 0, 0), "Empty", SATURDAY, Verdict.ALLOWED, id="saturday"),
-        pytest.param("weekends", (1, 0, 0), "Empty", MONDAY, Verdict.WINDOW_CLOSED, id="monday"),
-        pytest.param("pinned", (1, 0, 0), "Empty", SATURDAY, Verdict.ALLOWED, id="no-budget-pins"),
+        pytest.param("general", (5, 1, 0), "Drifted", MONDAY, GateVerdict.IN_FLIGHT, id="one-goes-already"),
+        pytest.param("default", (3, 0, 1), "Drifted", SATURDAY, GateVerdict.IN_FLIGHT, id="one-is-not-ready"),
+        pytest.param("default", (3, 0, 1), "Unhealthy", SATURDAY, GateVerdict.ALLOWED, id="which-may-be-repaired"),
+        pytest.param("spot", (3, 0, 0), "Drifted", SATURDAY, GateVerdict.ALLOWED, id="cordoned-is-not-disrupted"),
+        pytest.param("stepwise", (1, 0, 0), "Empty", SATURDAY, GateVerdict.ALLOWED, id="by-the-hour"),
+        pytest.param("weekends", (1, 0, 0), "Empty", SATURDAY, GateVerdict.ALLOWED, id="saturday"),
+        pytest.param("weekends", (1, 0, 0), "Empty", MONDAY, GateVerdict.WINDOW_CLOSED, id="monday"),
+        pytest.param("pinned", (1, 0, 0), "Empty", SATURDAY, GateVerdict.ALLOWED, id="no-budget-pins"),
     ],
 )
 async def test_the_examples_show_what_their_comments_say(examples, name, counts, reason, now, verdict):
     assert examples.counts(name) == counts
-    assert answer(Question(name, reason, count=1), examples.pools.pool(name), now).verdict is verdict
+    assert answer(NodeGateQuestion(name, reason, count=1), examples.pools.pool(name), now).verdict is verdict
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 from scorer.api.kinds import NAMESPACE
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.history.entry import About, EntryType
+from webhook.history.entry import EntryType, InvolvedObject
 from webhook.history.query import Query, find
-from webhook.history.record import CONFIG_MAP, Retention, Source
+from webhook.history.record import CONFIG_MAP, RecordSource, Retention
 from webhook.history.writer import HistoryWriter
 
 WEEK = Retention(timedelta(days=7), 10**7)
-ABOUT = About("ClusterResourcePlacement", "web")
+ABOUT = InvolvedObject("ClusterResourcePlacement", "web")
 
 
 class Hub:
@@ -23,7 +23,7 @@ class Hub:
 
     def writer(self, instance="pod", retention=WEEK):
         return HistoryWriter(
-            self.store, "ours", Source.SERVER, instance, retention, timedelta(hours=1), lambda: self.now
+            self.store, "ours", RecordSource.SERVER, instance, retention, timedelta(hours=1), lambda: self.now
         )
 
     async def chunks(self):

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.event import Event
-from webhook.history.entry import MESSAGE_BYTES, About, EntryType, entry, of_event, read_entry
+from webhook.history.entry import MESSAGE_BYTES, EntryType, InvolvedObject, entry, of_event, read_entry
 
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
-ABOUT = About("ClusterResourcePlacement", "web")
+ABOUT = InvolvedObject("ClusterResourcePlacement", "web")
 
 
 def made(message="not now", by="jane"):
@@ -22,7 +22,7 @@ def made(message="not now", by="jane"):
     "found",
     [
         pytest.param(made(), id="cluster-scoped"),
-        pytest.param(replace(made(by=""), about=About("Pod", "a", "b")), id="namespaced-by-nobody"),
+        pytest.param(replace(made(by=""), about=InvolvedObject("Pod", "a", "b")), id="namespaced-by-nobody"),
         pytest.param(made().repeated(NOW + timedelta(seconds=5)), id="repeated"),
     ],
 )
@@ -76,4 +76,4 @@ def test_what_is_no_entry_is_not_read(line):
 def test_an_event_has_the_type_of_what_it_tells(kind, reason, told):
     document = {"kind": kind, "metadata": {"name": "web", "namespace": "team"}}
     found = of_event(document, Event(reason, "as it is"), NOW)
-    assert (found.type, found.about, found.message) == (told, About(kind, "web", "team"), "as it is")
+    assert (found.type, found.about, found.message) == (told, InvolvedObject(kind, "web", "team"), "as it is")

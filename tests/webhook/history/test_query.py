@@ -6,13 +6,13 @@ from itertools import count
 
 import pytest
 
-from webhook.history.entry import About, EntryType, entry
+from webhook.history.entry import EntryType, InvolvedObject, entry
 from webhook.history.query import Query, find, parse_place
-from webhook.history.record import Source, chunk_document
+from webhook.history.record import RecordSource, chunk_document
 
 NOW = datetime(2026, 3, 9, 12, tzinfo=UTC)
 NUMBERS = count(1)
-WEB = About("ResourcePlacement", "web", "team")
+WEB = InvolvedObject("ResourcePlacement", "web", "team")
 
 
 def at(minutes, kind=EntryType.REFUSAL, about=WEB, reason="C-02,A-01", by="jane", message="no"):
@@ -22,13 +22,13 @@ def at(minutes, kind=EntryType.REFUSAL, about=WEB, reason="C-02,A-01", by="jane"
 ENTRIES = [
     at(0),
     at(1, by="bob"),
-    at(2, kind=EntryType.GATE, about=About("NodePool", "general"), reason="Budget"),
-    at(3, about=About("ResourcePlacement", "web", "other")),
+    at(2, kind=EntryType.GATE, about=InvolvedObject("NodePool", "general"), reason="Budget"),
+    at(3, about=InvolvedObject("ResourcePlacement", "web", "other")),
 ]
 
 
 def record(*lines):
-    return chunk_document("harbormaster-history-1", "ours", Source.LOOP, "pod", lines, NOW)
+    return chunk_document("harbormaster-history-1", "ours", RecordSource.LOOP, "pod", lines, NOW)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_repeated_before_it_is_known_to_be_written_counts_once():
 
 
 def test_objects_in_namespaces_are_shown_only_of_kinds_that_may_be_seen():
-    others = [at(4, about=About("Pod", "p", "team")), at(5, about=About("Node", "n"))]
+    others = [at(4, about=InvolvedObject("Pod", "p", "team")), at(5, about=InvolvedObject("Node", "n"))]
     found = find([], [*ENTRIES, *others], Query(in_namespaces=frozenset({"ResourcePlacement"})))
     assert [each.about.kind for each in found.entries] == [
         "Node",

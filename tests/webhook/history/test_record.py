@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from webhook.history.record import MOST_CHUNKS, Retention, Source, chunk_document, chunk_name
+from webhook.history.record import MOST_CHUNKS, RecordSource, Retention, chunk_document, chunk_name
 
 NOW = datetime(2026, 3, 9, tzinfo=UTC)
 WEEK = Retention(timedelta(days=7), 1000)
 
 
-def chunk(name="a", *, days=0.0, size=10, source=Source.LOOP):
+def chunk(name="a", *, days=0.0, size=10, source=RecordSource.LOOP):
     return chunk_document(
         f"harbormaster-history-{name}", "ours", source, "pod", ["x" * size], NOW - timedelta(days=days)
     )
@@ -32,7 +32,9 @@ def strange(**changes):
         pytest.param([chunk("b", days=7.1), chunk("a", days=8)], ["a", "b"], id="old-ones-oldest-first"),
         pytest.param([chunk("a", size=600), chunk("b", days=1, size=600)], ["b"], id="too-much"),
         pytest.param(
-            [chunk("a", size=900, source=Source.SERVER), chunk("b", days=1, size=900)], [], id="a-share-for-each-source"
+            [chunk("a", size=900, source=RecordSource.SERVER), chunk("b", days=1, size=900)],
+            [],
+            id="a-share-for-each-source",
         ),
         pytest.param([strange(metadata={"name": "harbormaster-history-a"})], [], id="not-labelled"),
         pytest.param(

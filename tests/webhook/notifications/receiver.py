@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from certs.authority import Authority
 from scorer.api.event import Event
 from tests.waiting import until
-from webhook.notifications.notification import Source
+from webhook.notifications.notification import NotificationSource
 from webhook.notifications.notifier import Notifier
 from webhook.settings.notifications import NotificationOptions
 
@@ -102,7 +102,7 @@ class Teller:
         self.secret_file = folder / "secret"
         self.secret_file.write_text(SECRET + "\n")
         wanted = NotificationOptions(url, self.secret_file, hub="quay", **options)
-        source = Source("quay", "harbormaster-system", "pod-0")
+        source = NotificationSource("quay", "harbormaster-system", "pod-0")
         self.notifier = Notifier(
             wanted, source, self.registry, lambda: self.now, pauses=pauses, post_seconds=post_seconds
         )

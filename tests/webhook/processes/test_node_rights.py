@@ -1,7 +1,7 @@
 """What the disruption of nodes may do: nothing in mode Off, look and tell in Advise, and more only in Act."""
 
 from webhook.processes.node_rights import NodeRights
-from webhook.processes.rbac import Selected, agent_roles, reconcile_roles
+from webhook.processes.rbac import SelectedResources, agent_roles, reconcile_roles
 from webhook.settings.gate import NodeDisruptionMode
 
 OFF, ADVISE, ACT = (NodeRights(mode, "lead") for mode in NodeDisruptionMode)
@@ -40,10 +40,10 @@ def test_act_adds_what_acting_takes():
 
 def test_both_programs_get_them():
     for mode in (OFF, ADVISE, ACT):
-        wide, own = agent_roles(Selected(), nodes=mode)
+        wide, own = agent_roles(SelectedResources(), nodes=mode)
         assert rights(mode.rules()) <= rights(wide.rules)
         assert rights(mode.own_rules("harbormaster-node-disruption")) <= rights(own.rules)
-        assert rights(mode.rules()) <= rights(reconcile_roles(Selected(), "ns", nodes=mode)[0].rules)
+        assert rights(mode.rules()) <= rights(reconcile_roles(SelectedResources(), "ns", nodes=mode)[0].rules)
 
 
 def test_the_lease_of_a_setting_is_named_without_its_namespace():

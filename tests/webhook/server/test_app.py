@@ -3,7 +3,7 @@
 import pytest
 
 from tests.webhook.services import make_services
-from webhook.server.app import Parts, add_disruption, make_answering_api, make_app, make_probe_app
+from webhook.server.app import AppDependencies, add_disruption, make_answering_api, make_app, make_probe_app
 from webhook.settings.programs import ServerSettings
 
 
@@ -30,12 +30,12 @@ def test_node_pools_and_gates_come_together(services):
     add_disruption(api, services.disruption, services.history)
     added = routes(api.app) - before
     assert {path.split("/")[2] for path in added} == {"gate", "budgets"}
-    assert added < routes(make_app(Parts(services)))
+    assert added < routes(make_app(AppDependencies(services)))
 
 
 @pytest.mark.parametrize("page", [True, False])
 def test_the_plain_application_has_the_page_where_the_settings_say_so(services, page):
-    found = routes(make_probe_app(Parts(services, ServerSettings(page_on_http=page))))
+    found = routes(make_probe_app(AppDependencies(services, ServerSettings(page_on_http=page))))
     assert {"/readyz", "/metrics"} <= found
     assert ({"/", "/v1/clusters", "/v1/budgets", "/v1/explain"} <= found) is page
     assert not [path for path in found if path.startswith(("/validate", "/extender", "/v1/score", "/v1/gate"))]

@@ -10,7 +10,7 @@ import pytest
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.services import make_server, make_services
 from webhook.server.listening import Addresses, ListenError, open_sockets, serve
-from webhook.server.place import Place
+from webhook.server.place import WorkerSockets
 from webhook.server.server import Server
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.crew import Seat
@@ -256,7 +256,7 @@ async def test_two_servers_answer_at_one_port_that_they_inherit(port):
     servers = []
     for number, meeting in enumerate(meetings, 1):
         shared = [tuple(each.dup() for each in sockets) for sockets in (https, http)]
-        place = Place(Seat(number, meeting, addresses, 0), *shared)
+        place = WorkerSockets(Seat(number, meeting, addresses, 0), *shared)
         servers.append(make_server(services, ServerSettings(https_port=0, http_port=0), place=place))
     first, second = servers
     try:

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, PLACEMENT, STAGED_RUN
 from webhook.controllers.assembly import CONTROLLERS
-from webhook.controllers.machinery.observer import Outcome
+from webhook.controllers.machinery.observer import ReconcileOutcome
 from webhook.telemetry.loop_metrics import LoopMetrics
 
 
@@ -44,8 +44,8 @@ def test_what_happens_is_counted_over_terms_and_lines_are_read_off_the_present_o
     metrics = counts.term()
     first = Line("work", 3, 1.5)
     metrics.watch(first)
-    metrics.finished("work", Outcome.SUCCESS, 0.02)
-    metrics.finished("work", Outcome.ERROR, 2.0)
+    metrics.finished("work", ReconcileOutcome.SUCCESS, 0.02)
+    metrics.finished("work", ReconcileOutcome.ERROR, 2.0)
     metrics.retried("work")
     assert sample(registry, "reconcile_total", controller="work", result="success") == 1
     assert sample(registry, "reconcile_duration_seconds_sum", controller="work", result="error") == 2.0
@@ -59,7 +59,7 @@ def test_what_happens_is_counted_over_terms_and_lines_are_read_off_the_present_o
     assert sample(registry, "leader") == 0
     metrics = counts.term()
     metrics.watch(Line("work", 7))
-    metrics.finished("work", Outcome.SUCCESS, 0.02)
+    metrics.finished("work", ReconcileOutcome.SUCCESS, 0.02)
     assert sample(registry, "workqueue_depth", controller="work") == 7
     assert sample(registry, "reconcile_total", controller="work", result="success") == 2
     assert sample(registry, "workqueue_retries_total", controller="work") == 1

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.api.values.duration import parse_budget_duration
-from scorer.node_budgets.budgets import Window
+from scorer.node_budgets.budgets import BudgetWindow
 from scorer.windows.cron import parse_schedule
 from tests.scorer.windows.expressions import fires_after
 from tests.thoroughness import examples
@@ -548,7 +548,7 @@ def test_windows_that_never_close(schedule, duration, always):
     budget = {"nodes": "0", "schedule": schedule, "duration": duration}
     found = {warning.rule for warning in warnings(make_node_pool(budgets=[budget]))}
     assert found == ({"K-32"} if always else {"K-31"})
-    window = Window(parse_schedule(schedule), parse_budget_duration(duration))
+    window = BudgetWindow(parse_schedule(schedule), parse_budget_duration(duration))
     fires = islice(fires_after(parse_schedule(schedule), datetime(2026, 6, 7, tzinfo=UTC)), 600)
     stays = all(window.is_open(fire - timedelta(minutes=1)) for fire in fires)
     assert stays is always

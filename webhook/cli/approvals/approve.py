@@ -6,12 +6,12 @@ import click
 
 from scorer.api.unstructured.documents import name_of
 from scorer.api.values.quoting import printable
-from scorer.staged_update.orders import OrderRefusedError, approved_already, open_approval
+from scorer.staged_update.orders import RunOrderRefusedError, approved_already, open_approval
 from webhook.cli.approvals.upgrade_gates import meant_gate
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import Found, Runs, approver, told_to_user
+from webhook.cli.staged_updates.run_client import Runs, RunView, approver, told_to_user
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Approve what a staged update or an upgrade run waits for.
@@ -74,12 +74,12 @@ async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespa
     return 0
 
 
-def _wanted(found: Found, stage: str, request: str) -> str:
+def _wanted(found: RunView, stage: str, request: str) -> str:
     """Return the name of the request to approve; empty: the one that is meant is approved already."""
     with told_to_user():
         try:
             return open_approval(found.run, found.situation, stage=stage, request=request).request
-        except OrderRefusedError:
+        except RunOrderRefusedError:
             if approved_already(found.run, found.requests, stage=stage, request=request):
                 return ""
             raise

@@ -7,7 +7,7 @@ from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport
 from scorer.api.upgrade.strategy import GateType
 from scorer.upgrade.simulation.hub import Approve, gates_of
 from webhook.cli.errors import UserError
-from webhook.cli.hub.client import Client, RefusedError
+from webhook.cli.hub.client import Client, HubRefusedError
 from webhook.cli.staged_updates.run_client import Runs
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
@@ -43,7 +43,7 @@ async def meant_gate(client: Client, name: str, stage: str) -> tuple[str, str] |
 async def _is_staged_update(client: Client, name: str) -> bool:
     try:
         return await Runs(client, "").find(name) is not None
-    except (RefusedError, UserError):  # may not be seen, or there are none on this hub
+    except (HubRefusedError, UserError):  # may not be seen, or there are none on this hub
         return False
 
 

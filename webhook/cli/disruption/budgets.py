@@ -18,7 +18,7 @@ from webhook.cli.disruption.options import CountOptions, count_options
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, load_ours
 from webhook.cli.files.search import Files
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import file_option, grouped, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import read_zone, zone_option
@@ -89,7 +89,7 @@ MARGIN_DAYS = 8
 """With -o ics, this many more days are read on both sides, so that events begin and end at their real times."""
 
 
-class Beginning(click.ParamType[datetime | date]):
+class _InstantOrDay(click.ParamType[datetime | date]):
     """An instant, or a day of the reader's time zone."""
 
     name = "TIME"
@@ -108,7 +108,7 @@ class Beginning(click.ParamType[datetime | date]):
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class _CalendarOptions:
     """Which days are shown, and where.
 
     Args:
@@ -179,10 +179,10 @@ def list_command(
 @file_option
 @grouped(
     "window",
-    Window,
+    _CalendarOptions,
     zone_option,
     click.option("--days", type=click.IntRange(1, LONGEST_DAYS), default=14, show_default=True, help="How many days."),
-    click.option("--from", "beginning", type=Beginning(), help="Begin of the calendar.  [default: now]"),
+    click.option("--from", "beginning", type=_InstantOrDay(), help="Begin of the calendar.  [default: now]"),
 )
 @counts_of_files
 @output_option("table", "json", "ics")
@@ -190,7 +190,7 @@ def list_command(
 def calendar_command(
     pools: Sequence[str],
     files: Files,
-    window: Window,
+    window: _CalendarOptions,
     counts: CountOptions,
     output: str,
     hub: HubOptions,
@@ -343,16 +343,16 @@ def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: 
 
 
 async def _ask(client: "Client", path: str, query: Mapping[str, object]) -> JsonObject:
-    from webhook.cli.hub.client import RefusedError
+    from webhook.cli.hub.client import HubRefusedError
 
     given = {name: value for name, value in query.items() if value != ()}
     try:
         return await client.read_json(f"{path}?{urlencode(given, doseq=True)}" if given else path)
-    except RefusedError as error:
+    except HubRefusedError as error:
         raise UserError(error.message) from error
 
 
-async def _budgets_of_hub(connection: Connection, pools: Sequence[str]) -> JsonObject:
+async def _budgets_of_hub(connection: HubConnection, pools: Sequence[str]) -> JsonObject:
     from webhook.cli.hub.client import Client
 
     async with Client(connection) as client:
@@ -360,7 +360,7 @@ async def _budgets_of_hub(connection: Connection, pools: Sequence[str]) -> JsonO
 
 
 async def _calendar_of_hub(
-    connection: Connection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
+    connection: HubConnection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
     """Ask for the calendar in parts: the server limits pools times days in one answer."""
     from scorer.node_budgets.documents import MOST_POOL_DAYS

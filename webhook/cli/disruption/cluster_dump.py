@@ -24,9 +24,9 @@ from scorer.api.kinds import (
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, namespace_of
 from scorer.api.values.quoting import quote
-from scorer.node_disruption.cluster.snapshot import Pool, read_pool
+from scorer.node_disruption.cluster.snapshot import NodePoolState, read_pool
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import Found, Source, read, resolve
+from webhook.cli.files.documents import DocumentSource, SourceDocument, read, resolve
 from webhook.cli.files.search import Files
 from webhook.cli.offline.admission import admit, context_of
 
@@ -101,7 +101,7 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
             nodes, or no pools though they are needed.
     """
     found = read(files)
-    by_kind: dict[tuple[str, str], list[Found]] = {kind.group_kind: [] for kind in DUMPED}
+    by_kind: dict[tuple[str, str], list[SourceDocument]] = {kind.group_kind: [] for kind in DUMPED}
     others: Counter[str] = Counter()
     problems: list[str] = []
     for each in found:
@@ -128,7 +128,7 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     return Dump(documents, tuple(notes), _made((each.document for each in by_kind[NODE.group_kind]), now))
 
 
-def read_pools(files: Files, now: datetime) -> tuple[Pool, ...]:
+def read_pools(files: Files, now: datetime) -> tuple[NodePoolState, ...]:
     """Read NodePools, and nothing else.
 
     Raises:
@@ -145,7 +145,7 @@ def read_pools(files: Files, now: datetime) -> tuple[Pool, ...]:
     return tuple(read_pool(document) for document in _admitted(found, now))
 
 
-def _admitted(found: Sequence[Found], now: datetime) -> list[JsonObject]:
+def _admitted(found: Sequence[SourceDocument], now: datetime) -> list[JsonObject]:
     """Return NodePools as admission would store them. Raises `UserError`."""
     loaded = resolve(found)
     context = context_of(loaded, now)
@@ -172,7 +172,7 @@ def _is_of(document: JsonObject, kind: Kind) -> bool:
     return all(isinstance(each, str) for each in words) and group_kind(document) == kind.group_kind
 
 
-def _missing(by_kind: dict[tuple[str, str], list[Found]], missing: Mapping[Kind, str]) -> Iterator[str]:
+def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapping[Kind, str]) -> Iterator[str]:
     for kind, what_follows in missing.items():
         if not by_kind[kind.group_kind]:
             yield f"there is no {kind.kind}: {what_follows}"
@@ -189,8 +189,8 @@ def _missing(by_kind: dict[tuple[str, str], list[Found]], missing: Mapping[Kind,
         yield f"there is no {' and no '.join(absent)}: volumes hold no pod to a zone or node"
 
 
-def _duplicates(found: Iterable[Found]) -> Iterator[str]:
-    first: dict[tuple[str, ...], Source] = {}
+def _duplicates(found: Iterable[SourceDocument]) -> Iterator[str]:
+    first: dict[tuple[str, ...], DocumentSource] = {}
     twice: list[str] = []
     for each in found:
         key = (*group_kind(each.document), namespace_of(each.document), name_of(each.document))

@@ -13,16 +13,16 @@ from scorer.api.values.quoting import printable
 from webhook.cli.disruption.gate_drain import command as drain_command
 from webhook.cli.disruption.options import (
     CountOptions,
-    Disruption,
-    Moment,
-    Reservation,
+    _DisruptionOptions,
+    _InstantOptions,
+    _ReservationOptions,
     count_options,
     reservation_options,
 )
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import load_ours
 from webhook.cli.files.search import Files
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
 from webhook.cli.options.base import file_option, grouped, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
@@ -145,7 +145,7 @@ def command() -> None:
 @command.command("disruption", help=DISRUPTION_HELP, short_help="Ask whether nodes of a NodePool may be disrupted.")
 @grouped(
     "wanted",
-    Disruption,
+    _DisruptionOptions,
     click.argument("pool", shell_complete=tab("pools")),
     click.argument("nodes", nargs=-1, metavar="[NODE]..."),
     click.option(
@@ -165,7 +165,7 @@ def command() -> None:
 @reservation_options
 @grouped(
     "moment",
-    Moment,
+    _InstantOptions,
     click.option("--now", type=Instant(), help="Ask about this instant.  [default: now]"),
     zone_option,
 )
@@ -174,9 +174,9 @@ def command() -> None:
 @output_option("text", "json", "yaml")
 @hub_options
 def disruption(
-    wanted: Disruption,
-    reservation: Reservation,
-    moment: Moment,
+    wanted: _DisruptionOptions,
+    reservation: _ReservationOptions,
+    moment: _InstantOptions,
     files: Files,
     counts: CountOptions,
     output: str,
@@ -211,7 +211,7 @@ def disruption(
 @output_option("text", "json", "yaml")
 @hub_options
 def rollout(
-    placement: str, cluster: str, reservation: Reservation, zone: str | None, output: str, hub: HubOptions
+    placement: str, cluster: str, reservation: _ReservationOptions, zone: str | None, output: str, hub: HubOptions
 ) -> int:
     """Ask about a rollout."""
     kind, namespace, name = parse_reference(placement)
@@ -232,7 +232,7 @@ def rollout(
 @output_option("text", "json", "yaml")
 @hub_options
 def cluster_update(
-    cluster: str, run_name: str | None, reservation: Reservation, zone: str | None, output: str, hub: HubOptions
+    cluster: str, run_name: str | None, reservation: _ReservationOptions, zone: str | None, output: str, hub: HubOptions
 ) -> int:
     """Ask about an upgrade."""
     question = {"cluster": cluster} | ({"run": run_name} if run_name else {})
@@ -274,9 +274,11 @@ def release(identity: str, hub: HubOptions) -> int:
 command.add_command(drain_command)
 
 
-async def _of_hub(connection: Connection, gate: str, question: JsonObject, reservation: Reservation) -> JsonObject:
+async def _of_hub(
+    connection: HubConnection, gate: str, question: JsonObject, reservation: _ReservationOptions
+) -> JsonObject:
     """Ask one of the gates; an answer with a reservation has the same form as one without."""
-    from webhook.cli.hub.client import Client, RefusedError
+    from webhook.cli.hub.client import Client, HubRefusedError
 
     async with Client(connection) as client:
         try:
@@ -284,7 +286,7 @@ async def _of_hub(connection: Connection, gate: str, question: JsonObject, reser
                 return await client.ask(f"/v1/gate/{gate}", question)
             who = {"holder": reservation.holder, "ttlSeconds": reservation.seconds}
             taken = await client.ask("/v1/gate/reservations", {"gate": gate, "question": question, **who})
-        except RefusedError as error:
+        except HubRefusedError as error:
             if error.answer is not None:
                 return error.answer
             told = [_mistake(pointer, detail) for pointer, detail in error.mistakes]
@@ -302,13 +304,13 @@ def _mistake(pointer: str, detail: str) -> str:
     return f"{where}: {detail}" if where else detail
 
 
-async def _list(connection: Connection) -> JsonObject:
-    from webhook.cli.hub.client import Client, RefusedError
+async def _list(connection: HubConnection) -> JsonObject:
+    from webhook.cli.hub.client import Client, HubRefusedError
 
     async with Client(connection) as client:
         try:
             return await client.read_json("/v1/gate/reservations")
-        except RefusedError as error:
+        except HubRefusedError as error:
             raise UserError(error.message) from error
 
 
@@ -322,13 +324,13 @@ def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tu
         yield item["gate"], item["of"], item["for"] or "-", what, item["holder"], shown, item.get("id", "-")
 
 
-async def _release(connection: Connection, identity: str) -> None:
-    from webhook.cli.hub.client import Client, RefusedError
+async def _release(connection: HubConnection, identity: str) -> None:
+    from webhook.cli.hub.client import Client, HubRefusedError
 
     async with Client(connection) as client:
         try:
             await client.withdraw(f"/v1/gate/reservations/{quote(identity, safe='')}")
-        except RefusedError as error:
+        except HubRefusedError as error:
             raise UserError(error.message) from error
 
 

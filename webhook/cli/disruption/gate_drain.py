@@ -15,7 +15,7 @@ from scorer.api.values.quoting import printable
 from webhook.cli.disruption.cluster_dump import DAEMON_SET, DUMP_LINE, DUMPED
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.search import Files
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import file_option, output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Instant, in_zone, read_zone, zone_option
@@ -121,17 +121,17 @@ def _of_files(files: Files, now: datetime) -> tuple[Sequence[JsonObject], list[s
     return dump.documents, list(dump.notes), dump.made
 
 
-async def _of_cluster(connection: Connection) -> tuple[Sequence[JsonObject], list[str]]:
+async def _of_cluster(connection: HubConnection) -> tuple[Sequence[JsonObject], list[str]]:
     """Read what a drain depends on. Nodes and pods must be readable; without the rest, less is known."""
-    from webhook.cli.hub.client import Client, Place, RefusedError
+    from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 
     documents: list[JsonObject] = []
     notes: list[str] = []
     async with Client(connection) as client:
         for kind in DUMPED:
             try:
-                listing = await client.list(Place(kind))
-            except RefusedError as error:
+                listing = await client.list(ResourcePath(kind))
+            except HubRefusedError as error:
                 if kind in _NEEDED or error.code not in (_FORBIDDEN, _MISSING):
                     raise UserError(f"{kind.plural}: {error.message}") from error
                 notes += _not_read(kind, error.code)

@@ -24,7 +24,7 @@ _ESCAPES: Final = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CalendarEvent:
     """An event of a calendar.
 
     Args:
@@ -46,7 +46,7 @@ class Entry:
     is_busy: bool
 
 
-def calendar_file(title: str, events: Iterable[Entry], generated: datetime, product: str = PRODUCT) -> str:
+def calendar_file(title: str, events: Iterable[CalendarEvent], generated: datetime, product: str = PRODUCT) -> str:
     """Return events as an iCalendar stream.
 
     Args:
@@ -68,7 +68,7 @@ def calendar_file(title: str, events: Iterable[Entry], generated: datetime, prod
     return "".join(f"{folded}\r\n" for line in lines for folded in _folded(line))
 
 
-def _event_lines(event: Entry, generated: datetime) -> Iterator[str]:
+def _event_lines(event: CalendarEvent, generated: datetime) -> Iterator[str]:
     uid = hashlib.sha256("\n".join(event.identity).encode()).hexdigest()[:32]
     yield "BEGIN:VEVENT"
     yield f"UID:{uid}@harbormaster"
@@ -116,14 +116,14 @@ def _events(reasons: Sequence[JsonObject]) -> Iterator[tuple[list[str], JsonObje
 
 def _event(
     item: Mapping[str, Any], reasons: Sequence[str], span: JsonObject, bounds: tuple[datetime, datetime]
-) -> Entry:
+) -> CalendarEvent:
     pool, limit = item["pool"], span["limit"]
     budgets = ", ".join(f"budgets[{position}]" for position in span["binding"])
     why = f" ({budgets})" if budgets else ""
     amount = f"at most {limit}" if limit else "no"
     every = len(reasons) == len(item["reasons"])
     start, end = parse_time(span["start"]), parse_time(span["end"])
-    return Entry(
+    return CalendarEvent(
         identity=(pool, *reasons, _edge(start, end, bounds)),
         start=start,
         end=end,

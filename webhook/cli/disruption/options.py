@@ -55,7 +55,7 @@ def count_options(total: str, deleting: str, not_ready: str) -> Callable[[_Comma
 
 
 @dataclass(frozen=True, slots=True)
-class Disruption:
+class _DisruptionOptions:
     """Which nodes to disrupt, and why.
 
     Args:
@@ -82,7 +82,7 @@ class Disruption:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class _InstantOptions:
     """Which instant the question is about, and the reader's time zone.
 
     Args:
@@ -95,7 +95,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class _ReservationOptions:
     """Whether to reserve; either both are given or neither.
 
     Args:
@@ -115,10 +115,10 @@ class Reservation:
 
 
 def reservation_options(command: _Command) -> _Command:
-    """Give a command the options of a `Reservation`; it gets them as ``reservation``."""
+    """Give a command the options of a `_ReservationOptions`; it gets them as ``reservation``."""
     return grouped(
         "reservation",
-        Reservation,
+        _ReservationOptions,
         click.option(
             "--reserve",
             "seconds",

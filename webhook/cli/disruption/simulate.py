@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import click
 
 from scorer.api.meta import JsonObject, format_time
-from scorer.node_disruption.cluster.snapshot import Cluster
-from scorer.node_disruption.instance_types.catalog import Catalog, missing
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog, missing
 from webhook.cli.disruption.cluster_dump import DUMP_LINE
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.search import Files
@@ -23,9 +23,9 @@ from webhook.cli.text.yaml import parse_yaml
 from webhook.gate.instance_type_table import InstanceTypeTableError, read_table
 
 if TYPE_CHECKING:
-    from scorer.node_disruption.cluster.snapshot import Cluster
-    from scorer.node_disruption.instance_types.catalog import Catalog
-    from scorer.node_disruption.simulation.timeline import Simulated
+    from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+    from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
+    from scorer.node_disruption.simulation.timeline import SimulationResult
 
 SHORT: Final = "Play what would happen to the nodes of a cluster in the days to come."
 LONGEST_DAYS: Final = 90
@@ -100,7 +100,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class _SimulationOptions:
     """What is played.
 
     Args:
@@ -136,7 +136,7 @@ def command() -> None:
 )
 @grouped(
     "choices",
-    Choices,
+    _SimulationOptions,
     click.option("--pools", multiple=True, metavar="FILE", help="Changed NodePools, to be compared with today's."),
     click.option(
         "--prices",
@@ -150,7 +150,7 @@ def command() -> None:
     click.option("--spot-to-spot", is_flag=True, help="Let spot nodes be replaced by cheaper spot nodes."),
 )
 @output_option("table", "json", "ics")
-def disruption(files: Files, period: Period, choices: Choices, output: str) -> int:
+def disruption(files: Files, period: Period, choices: _SimulationOptions, output: str) -> int:
     """Play the disruption of nodes."""
     from scorer.node_disruption.cluster.reader import read_cluster
     from scorer.node_disruption.cluster.template_hash import with_pools
@@ -190,12 +190,16 @@ def disruption(files: Files, period: Period, choices: Choices, output: str) -> i
 
 
 def _play(
-    cluster: "Cluster", catalog: "Catalog | None", start: datetime, period: Period, choices: Choices
-) -> "Simulated":
-    from scorer.node_disruption.methods.planner import Settings
+    cluster: "ClusterSnapshot",
+    catalog: "InstanceTypeCatalog | None",
+    start: datetime,
+    period: Period,
+    choices: _SimulationOptions,
+) -> "SimulationResult":
+    from scorer.node_disruption.methods.planner import PlannerOptions
     from scorer.node_disruption.simulation.simulator import simulate
 
-    settings = Settings(spot_to_spot=choices.spot_to_spot, graceful_expiration=choices.graceful)
+    settings = PlannerOptions(spot_to_spot=choices.spot_to_spot, graceful_expiration=choices.graceful)
     try:
         return simulate(cluster, catalog, start, timedelta(days=period.days), settings)
     except OverflowError as error:
@@ -203,7 +207,7 @@ def _play(
 
 
 def _show(
-    played: "Sequence[Simulated]", output: str, zone: ZoneInfo, notes: Sequence[str], generated: datetime
+    played: "Sequence[SimulationResult]", output: str, zone: ZoneInfo, notes: Sequence[str], generated: datetime
 ) -> None:
     """Print one simulation, or two side by side."""
     from scorer.node_disruption.simulation.document import comparison_of, document_of
@@ -226,7 +230,7 @@ def _show(
         print_simulation(whole, zone)
 
 
-def read_prices(path: Path) -> Catalog:
+def read_prices(path: Path) -> InstanceTypeCatalog:
     """Read a table of instance types.
 
     Raises:
@@ -241,7 +245,7 @@ def read_prices(path: Path) -> Catalog:
     return found
 
 
-def check_prices(path: Path, catalog: Catalog, cluster: Cluster) -> None:
+def check_prices(path: Path, catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> None:
     """Make sure that a table has what the nodes of pools are: else they would count as no longer offered, and go.
 
     Raises:

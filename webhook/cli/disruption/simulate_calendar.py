@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.meta import format_time
-from scorer.node_disruption.simulation.timeline import Blocked, Happening, Simulated, subject
-from webhook.cli.disruption.icalendar import Entry, calendar_file
+from scorer.node_disruption.simulation.timeline import BlockedPeriod, Happening, SimulationResult, subject
+from webhook.cli.disruption.icalendar import CalendarEvent, calendar_file
 from webhook.cli.disruption.simulate_output import SHORTEST_SHOWN, amount, by_cause, named
 
 PRODUCT: Final = "-//harbormaster//simulated disruption//EN"
@@ -14,13 +14,13 @@ SHORTEST: Final = timedelta(minutes=1)
 """An event lasts this long at least, so that calendar programs show it."""
 
 
-def calendar_of(simulated: Simulated, generated: datetime) -> str:
+def calendar_of(simulated: SimulationResult, generated: datetime) -> str:
     """Return a simulation as an iCalendar stream."""
     events = sorted(_events(simulated), key=lambda each: (each.start, each.summary))
     return calendar_file("simulated disruption", events, generated, PRODUCT)
 
 
-def _events(simulated: Simulated) -> Iterator[Entry]:
+def _events(simulated: SimulationResult) -> Iterator[CalendarEvent]:
     gone = {each.node: each.at for each in simulated.removals}
     for happening in simulated.happenings:
         ends = [gone.get(name, simulated.end) for name in happening.nodes]
@@ -31,7 +31,7 @@ def _events(simulated: Simulated) -> Iterator[Entry]:
             yield _of_blocked(several, max(until, several[0].since + SHORTEST))
 
 
-def _of_happening(happening: Happening, end: datetime) -> Entry:
+def _of_happening(happening: Happening, end: datetime) -> CalendarEvent:
     new = f"new: {', '.join(happening.replaced_by)}"
     what = f"{happening.reason or happening.method}: {named(happening.nodes)}" if happening.nodes else new
     lines = [happening.why, *([f"Nodes: {', '.join(happening.nodes)}"] if happening.nodes else ())]
@@ -39,7 +39,7 @@ def _of_happening(happening: Happening, end: datetime) -> Entry:
         [f"In their place: {', '.join(happening.replaced_by)}"] if happening.nodes and happening.replaced_by else []
     )
     lines += [] if happening.savings is None else [f"Saves {amount(happening.savings)} per hour"]
-    return Entry(
+    return CalendarEvent(
         identity=(
             happening.pool,
             happening.method,
@@ -56,11 +56,11 @@ def _of_happening(happening: Happening, end: datetime) -> Entry:
     )
 
 
-def _of_blocked(several: tuple[Blocked, ...], end: datetime) -> Entry:
+def _of_blocked(several: tuple[BlockedPeriod, ...], end: datetime) -> CalendarEvent:
     first = several[0]
     nodes = tuple(each.node for each in several)
     what = (first.wanted, first.reason, subject(first.message), "draining" if first.draining else "")
-    return Entry(
+    return CalendarEvent(
         identity=(first.pool, *what, *nodes, format_time(first.since)),
         start=first.since,
         end=end,

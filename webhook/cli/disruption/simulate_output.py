@@ -10,7 +10,7 @@ import click
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
-from scorer.node_disruption.simulation.timeline import Blocked, subject
+from scorer.node_disruption.simulation.timeline import BlockedPeriod, subject
 from webhook.cli.options.times import in_zone, is_shown_twice
 from webhook.cli.text.output import print_table
 
@@ -67,12 +67,12 @@ def amount(price: float) -> str:
     return text.removesuffix("00") if float(text) else "0.00"
 
 
-def by_cause(blocked: Iterable[Blocked]) -> list[tuple[Blocked, ...]]:
+def by_cause(blocked: Iterable[BlockedPeriod]) -> list[tuple[BlockedPeriod, ...]]:
     """Return stretches that begin and end together for one cause, together; by beginning.
 
     Budgets that hold what consolidation would only look at are left out: they are the calendar of budgets.
     """
-    found: dict[tuple[Any, ...], list[Blocked]] = {}
+    found: dict[tuple[Any, ...], list[BlockedPeriod]] = {}
     for each in blocked:
         if not _only_looked_at(each.wanted, each.reason):
             key = each.since, each.until, each.pool, each.wanted, each.reason, subject(each.message), each.draining

@@ -15,7 +15,7 @@ from scorer.api.kinds import KINDS, OUR_KINDS, Kind, api_version, group_kind, sp
 from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.quoting import LONGEST_NAME, printable, quote, shortened
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.search import STDIN_NAME, Files, Search, UnreadableError
+from webhook.cli.files.search import STDIN_NAME, Files, Search, UnreadableFileError
 from webhook.cli.text.yaml import DEEPEST, YamlError, parse_yaml
 from webhook.embedded.storage.kinds import DEFINITION, kind_of_definition
 
@@ -26,7 +26,7 @@ Identity = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentSource:
     """Where an object was read: file, number of the document, and its place in a list."""
 
     file: str
@@ -46,7 +46,7 @@ class Loaded:
 
     document: JsonObject
     kind: Kind
-    source: Source
+    source: DocumentSource
 
     @property
     def name(self) -> str:
@@ -80,11 +80,11 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceDocument:
     """One object as it was read; only that it is a JSON object has been checked."""
 
     document: JsonObject
-    source: Source
+    source: DocumentSource
 
 
 def title_of(kind: Kind, name: str) -> str:
@@ -111,18 +111,19 @@ def load_ours(files: Files, *, namespace: str = DEFAULT_NAMESPACE, texts: dict[s
     return resolve(ours, namespace=namespace)
 
 
-def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: bool = False) -> list[Found]:
+def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: bool = False) -> list[SourceDocument]:
     """Read all objects of *files*; what was passed over without being asked for is told on standard error.
 
     Args:
         files: What to read.
-        texts: Filled with the text of each file, by the file name of `Source`, for callers that show positions in it.
+        texts: Filled with the text of each file, by the file name of `DocumentSource`, for callers that show positions
+            in it.
         may_be_empty: Whether files without objects are accepted. Standard input must not be empty.
 
     Raises:
         UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.
     """
-    found: list[Found] = []
+    found: list[SourceDocument] = []
     search = Search(files)
     for name, text in search.texts():
         if texts is not None:
@@ -132,7 +133,7 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
             if name == STDIN_NAME and not objects and not search.problems:  # the left end of a pipe has failed
                 search.problems.append(f"no objects in {STDIN_NAME}")
             found += objects
-        except UnreadableError as error:
+        except UnreadableFileError as error:
             search.problems.append(str(error))
     for note in search.notes():
         complain(f"note: {note}")
@@ -144,19 +145,19 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
     return found
 
 
-def read_text(name: str, text: str) -> list[Found]:
+def read_text(name: str, text: str) -> list[SourceDocument]:
     """Read all objects in a text; as `read`, but *name* says where it comes from. Raises `UserError`."""
     problems: list[str] = []
     try:
         found = objects_in(name, text, problems)
-    except UnreadableError as error:
+    except UnreadableFileError as error:
         raise UserError(str(error)) from error
     if problems or not found:
         raise UserError(problems or f"no objects in {name}")
     return found
 
 
-def objects_in(name: str, text: str, problems: list[str], *, confidential: bool = False) -> list[Found]:
+def objects_in(name: str, text: str, problems: list[str], *, confidential: bool = False) -> list[SourceDocument]:
     """Return the objects in the text of a file.
 
     Args:
@@ -166,17 +167,17 @@ def objects_in(name: str, text: str, problems: list[str], *, confidential: bool 
         confidential: Whether no message may repeat anything of the text.
 
     Raises:
-        UnreadableError: The text is neither YAML nor JSON.
+        UnreadableFileError: The text is neither YAML nor JSON.
     """
-    found: list[Found] = []
+    found: list[SourceDocument] = []
     try:
         values = _values(name, text)
-    except UnreadableError:
+    except UnreadableFileError:
         if confidential:
-            raise UnreadableError(f"{name}: is neither YAML nor JSON") from None
+            raise UnreadableFileError(f"{name}: is neither YAML nor JSON") from None
         raise
     for number, value in enumerate(values, start=1):
-        source = Source(name, number, confidential=confidential)
+        source = DocumentSource(name, number, confidential=confidential)
         if value is None:
             continue
         if not isinstance(value, dict):
@@ -194,11 +195,11 @@ def _values(name: str, text: str) -> list[Any]:
             return _json_values(text)
         except (ValueError, RecursionError) as error:
             if is_json:
-                raise UnreadableError(f"{name}: {_json_trouble(error)}") from error
+                raise UnreadableFileError(f"{name}: {_json_trouble(error)}") from error
     try:
         return [parsed.value for parsed in parse_yaml(text)]
     except YamlError as error:
-        raise UnreadableError(f"{name}: {error}") from error
+        raise UnreadableFileError(f"{name}: {error}") from error
 
 
 def _json_values(text: str) -> list[Any]:
@@ -239,12 +240,12 @@ def _json_trouble(error: Exception) -> str:
     return f"nested deeper than {DEEPEST} levels" if isinstance(error, RecursionError) else f"not JSON: {error}"
 
 
-def _members(document: JsonObject, source: Source, problems: list[str]) -> Iterator[Found]:
+def _members(document: JsonObject, source: DocumentSource, problems: list[str]) -> Iterator[SourceDocument]:
     """Yield the object, or the objects of a ``List``."""
     kind = document.get("kind")
     is_list = isinstance(kind, str) and kind.endswith("List") and "items" in document and "spec" not in document
     if not is_list:
-        yield Found(document, source)
+        yield SourceDocument(document, source)
         return
     items = document["items"]
     if not isinstance(items, list):
@@ -254,7 +255,7 @@ def _members(document: JsonObject, source: Source, problems: list[str]) -> Itera
     for position, item in enumerate(items):
         place = replace(source, item=position)
         if isinstance(item, dict):
-            yield Found({**own_kind, **item}, place)
+            yield SourceDocument({**own_kind, **item}, place)
         else:
             problems.append(f"{place}: is {_type_name(item)}, expected an object")
 
@@ -275,14 +276,17 @@ def _type_name(value: Any) -> str:
             return "an object"
 
 
-def definitions(found: Iterable[Found]) -> dict[tuple[str, str], Kind]:
+def definitions(found: Iterable[SourceDocument]) -> dict[tuple[str, str], Kind]:
     """Return the kinds that CustomResourceDefinitions among *found* make known."""
     kinds = (kind_of_definition(each.document) for each in found if group_kind(each.document) == DEFINITION)
     return {kind.group_kind: kind for kind in kinds if kind is not None}
 
 
 def resolve(
-    found: Sequence[Found], *, custom: Mapping[tuple[str, str], Kind] | None = None, namespace: str = DEFAULT_NAMESPACE
+    found: Sequence[SourceDocument],
+    *,
+    custom: Mapping[tuple[str, str], Kind] | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
 ) -> list[Loaded]:
     """Check that every object is of a known kind, has a name, and is the only one of that name.
 
@@ -297,7 +301,7 @@ def resolve(
     known = {**(custom or {}), **definitions(found), **KINDS}
     loaded: list[Loaded] = []
     problems: list[str] = []
-    places: dict[Identity, Source] = {}
+    places: dict[Identity, DocumentSource] = {}
     for each in found:
         mistakes = list(_mistakes(each.document, known))
         if mistakes and each.source.confidential:
@@ -316,7 +320,7 @@ def resolve(
     return loaded
 
 
-def without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[list[Found], list[str]]:
+def without_foreign(found: Sequence[SourceDocument], named: Collection[str]) -> tuple[list[SourceDocument], list[str]]:
     """Return the objects that can be judged, and a note for each kind of the others.
 
     An object is foreign if its group is neither ours nor Kubernetes', or if it is no Kubernetes object at all. An
@@ -328,8 +332,8 @@ def without_foreign(found: Sequence[Found], named: Collection[str]) -> tuple[lis
     """
     known = {**definitions(found), **KINDS}
     groups, names = {kind.group for kind in OUR_KINDS}, {kind.kind for kind in OUR_KINDS}
-    ours: list[Found] = []
-    skipped: dict[str, list[Found]] = {}
+    ours: list[SourceDocument] = []
+    skipped: dict[str, list[SourceDocument]] = {}
     for each in found:
         version, kind = each.document.get("apiVersion"), each.document.get("kind")
         if each.source.file in named:

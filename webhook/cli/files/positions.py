@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from scorer.api.values.field_path import FieldPath
-from webhook.cli.files.documents import Source
+from webhook.cli.files.documents import DocumentSource
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Place(NamedTuple):
+class TextRange(NamedTuple):
     """Start and end of a text; the end is the place after its last character."""
 
     line: int
@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_BEGINNING: Final = Place(1, 1, 1, 1)
+_BEGINNING: Final = TextRange(1, 1, 1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Value:
         is_json: The whole document is JSON.
     """
 
-    place: Place
+    place: TextRange
     is_flow: bool
     is_json: bool
 
@@ -51,13 +51,13 @@ class Positions:
     """The places of everything in some texts.
 
     Args:
-        texts: By the file of a `Source`.
+        texts: By the file of a `DocumentSource`.
     """
 
     texts: Mapping[str, str]
     _documents: dict[str, list[tuple[Any, bool]]] = field(default_factory=dict)
 
-    def place(self, source: Source, path: FieldPath) -> Place:
+    def place(self, source: DocumentSource, path: FieldPath) -> TextRange:
         """Return the place of the key of *path*, or of the nearest parent that exists."""
         root, _ = self._root(source)
         nearest = root
@@ -68,7 +68,7 @@ class Positions:
             nearest, root = key if key is not None else value, value
         return _BEGINNING if nearest is None else _place(nearest)
 
-    def value(self, source: Source, path: FieldPath) -> Value | None:
+    def value(self, source: DocumentSource, path: FieldPath) -> Value | None:
         """Return what is at *path*; None if nothing is, or if YAML aliases may make it stand for other places too."""
         node, is_json = self._root(source)
         if not is_json and _has_aliases(self.texts.get(source.file, "")):
@@ -77,12 +77,12 @@ class Positions:
             _, node = _member(node, part)
         return None if node is None else Value(_place(node), bool(getattr(node, "flow_style", True)), is_json)
 
-    def path(self, source: Source, text: str) -> FieldPath | None:
+    def path(self, source: DocumentSource, text: str) -> FieldPath | None:
         """Return the path that prints as *text*, None when the object has no such field."""
         node, _ = self._root(source)
         return next((path for path in _paths(node, FieldPath(), text) if str(path) == text), None)
 
-    def _root(self, source: Source) -> tuple[Any, bool]:
+    def _root(self, source: DocumentSource) -> tuple[Any, bool]:
         if source.file not in self._documents:
             self._documents[source.file] = list(_compose(source.file, self.texts.get(source.file, "")))
         documents = self._documents[source.file]
@@ -156,9 +156,9 @@ def _paths(node: Any, at: FieldPath, wanted: str) -> Iterator[FieldPath]:
             yield from _paths(value, path, wanted)
 
 
-def _place(node: Any) -> Place:
+def _place(node: Any) -> TextRange:
     last = node
     while not isinstance(last, yaml.ScalarNode) and not last.flow_style and last.value:
         last = last.value[-1][1] if isinstance(last, yaml.MappingNode) else last.value[-1]
     start, end = node.start_mark, last.end_mark
-    return Place(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
+    return TextRange(start.line + 1, start.column + 1, end.line + 1, end.column + 1)

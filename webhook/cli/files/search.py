@@ -27,7 +27,7 @@ _CHART: Final = "Chart.yaml"
 _TEMPLATES: Final = "templates"
 
 
-class UnreadableError(Exception):
+class UnreadableFileError(Exception):
     """A file or folder cannot be read; the message is a whole line."""
 
 
@@ -84,7 +84,7 @@ class Search:
         for path in self.files.paths:
             try:
                 yield from self._texts(path)
-            except UnreadableError as error:
+            except UnreadableFileError as error:
                 self.problems.append(str(error))
 
     def is_confidential(self, name: str) -> bool:
@@ -119,7 +119,7 @@ class Search:
             yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
             return
         if path.startswith(("http://", "https://")):
-            raise UnreadableError(f"{path}: addresses are not fetched; download it, look at it, and name the file")
+            raise UnreadableFileError(f"{path}: addresses are not fetched; download it, look at it, and name the file")
         if is_ignored(path, "", self.files.ignored):
             self.ignored += 1
             return
@@ -136,16 +136,16 @@ class Search:
             try:
                 _check_within(file, folder)
                 yield str(file), _decode(str(file), _content(file, regular=True))
-            except UnreadableError as error:
+            except UnreadableFileError as error:
                 self.problems.append(str(error))
         if not (count or self.may_be_empty or self.templates or self.ignored > passed_over):
-            raise UnreadableError(f"{folder}: no *.yaml, *.yml or *.json file in this folder")
+            raise UnreadableFileError(f"{folder}: no *.yaml, *.yml or *.json file in this folder")
 
     def _files_in(self, folder: Path) -> Iterator[Path]:
         """Yield the wanted files of a folder and its folders; hidden ones are passed over in silence."""
 
         def fail(error: OSError) -> NoReturn:
-            raise UnreadableError(f"{error.filename}: {_reason(error)}") from error
+            raise UnreadableFileError(f"{error.filename}: {_reason(error)}") from error
 
         for base, folders, names in os.walk(folder, onerror=fail):
             here = Path(base)
@@ -224,20 +224,20 @@ def _fits(name: str, pattern: str) -> bool:
 
 def _check_within(file: Path, folder: Path) -> None:
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise UnreadableError(f"{file}: is a link out of {folder}; to read it, name the file itself")
+        raise UnreadableFileError(f"{file}: is a link out of {folder}; to read it, name the file itself")
 
 
 def _content(file: Path, *, regular: bool = False) -> bytes:
     try:
         mode = file.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise UnreadableError(f"{file}: is a directory, expected a file")
+            raise UnreadableFileError(f"{file}: is a directory, expected a file")
         if regular and not stat.S_ISREG(mode):
-            raise UnreadableError(f"{file}: is not a regular file")
+            raise UnreadableFileError(f"{file}: is not a regular file")
         with file.open("rb") as stream:
             return stream.read(LARGEST_FILE + 1)
     except OSError as error:
-        raise UnreadableError(f"{file}: {_reason(error)}") from error
+        raise UnreadableFileError(f"{file}: {_reason(error)}") from error
 
 
 def _reason(error: OSError) -> str:
@@ -246,11 +246,13 @@ def _reason(error: OSError) -> str:
 
 def _decode(name: str, content: bytes) -> str:
     if len(content) > LARGEST_FILE:
-        raise UnreadableError(f"{name}: is larger than {LARGEST_FILE // 2**20} MiB")
+        raise UnreadableFileError(f"{name}: is larger than {LARGEST_FILE // 2**20} MiB")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"{name}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}") from None
+        raise UnreadableFileError(
+            f"{name}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"
+        ) from None
 
 
 def example_fleet() -> Path:

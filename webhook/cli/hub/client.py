@@ -17,7 +17,15 @@ from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.unstructured.documents import dicts_at, metadata_of
 from scorer.api.unstructured.json_object import JsonObject, dump_json
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.connection import SECONDS, Connection, login_to, no_address, not_let_in, open_server, unreachable
+from webhook.cli.hub.connection import (
+    SECONDS,
+    HubConnection,
+    login_to,
+    no_address,
+    not_let_in,
+    open_server,
+    unreachable,
+)
 from webhook.embedded.storage.kinds import kind_of_definition
 from webhook.kube.client.cli_client import HubHttp, Reply
 from webhook.kube.client.paths import ApiPath, path_of
@@ -45,14 +53,14 @@ _PATCHED: Final = re.compile(r'(\A|: patch: )Invalid value: "(?:[^"\\]|\\.)*": '
 """The object that a patch would make, before the reason why it cannot be read."""
 
 
-class Answer(NamedTuple):
+class HubResponse(NamedTuple):
     """What the hub answered."""
 
     document: JsonObject
     warnings: tuple[str, ...] = ()
 
 
-class RefusedError(Exception):
+class HubRefusedError(Exception):
     """The hub refuses a request.
 
     Of a patch that leads to no readable object, an API server repeats the whole object, which may hold a Secret, before
@@ -96,12 +104,12 @@ async def retry_on_conflict(attempt: Callable[[], Awaitable[_Result]]) -> _Resul
     A conflict means that another client wrote in between, so *attempt* is repeated.
 
     Raises:
-        RefusedError: It is no conflict, or the last attempt failed.
+        HubRefusedError: It is no conflict, or the last attempt failed.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
             return await attempt()
-        except RefusedError as error:
+        except HubRefusedError as error:
             if error.code != _CONFLICT:
                 raise
     return await attempt()
@@ -112,7 +120,7 @@ def _errors(problem: Mapping[str, Any]) -> list[JsonObject]:
     return dicts_at(problem, "errors")
 
 
-class Event(NamedTuple):
+class HubWatchEvent(NamedTuple):
     """One change that a watch reports."""
 
     type: str
@@ -120,7 +128,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResourcePath:
     """Where an object, or a collection, is.
 
     Args:
@@ -147,23 +155,23 @@ class Place:
             raise UserError(f"NotFound: {error}") from error
 
 
-def place_of(document: JsonObject, kind: Kind) -> Place:
+def place_of(document: JsonObject, kind: Kind) -> ResourcePath:
     """Return where *document* is."""
     metadata = document["metadata"]
     version = str(document["apiVersion"]).rpartition("/")[2]
-    return Place(kind, metadata.get("namespace"), metadata["name"], version)
+    return ResourcePath(kind, metadata.get("namespace"), metadata["name"], version)
 
 
 class Client:
     """A client of one hub; an async context manager.
 
-    Every method raises `UserError` when the hub cannot be reached, `RefusedError` when it refuses.
+    Every method raises `UserError` when the hub cannot be reached, `HubRefusedError` when it refuses.
 
     Args:
         connection: The hub.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HubConnection) -> None:
         self._connection = connection
         self._stack = AsyncExitStack()
         self._http: HubHttp | None = None
@@ -186,11 +194,11 @@ class Client:
     ) -> None:
         await self._stack.aclose()
 
-    async def get(self, place: Place) -> JsonObject:
+    async def get(self, place: ResourcePath) -> JsonObject:
         """Return one object."""
         return (await self._request("GET", place.path)).document
 
-    async def list(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
+    async def list(self, place: ResourcePath, selector: str = "", fields: str = "") -> JsonObject:
         """Return a list object, whole; *selector* is a label selector, *fields* a field selector."""
         query = {"limit": str(PAGE)} | _selection(selector, fields)
         items: list[JsonObject] = []
@@ -201,18 +209,20 @@ class Client:
                 return {**page, "items": items}
             query["continue"] = following
 
-    async def few(self, place: Place, most: int) -> JsonObject:
+    async def few(self, place: ResourcePath, most: int) -> JsonObject:
         """Return a list object with the metadata of the first objects of a collection, *most* of them."""
         answer = await self._send("GET", place.path, query={"limit": str(most)}, accept=METADATA)
         return _decoded(self._check(answer, place.path))
 
-    async def table(self, place: Place, selector: str = "", fields: str = "") -> JsonObject:
+    async def table(self, place: ResourcePath, selector: str = "", fields: str = "") -> JsonObject:
         """Return what the hub itself shows of a collection or an object: a ``Table``, with the objects in its rows."""
         query = {"includeObject": "Object"} | _selection(selector, fields)
         answer = await self._send("GET", place.path, query=query, accept=TABLE)
         return _decoded(self._check(answer, place.path))
 
-    async def watch(self, place: Place, since: str, selector: str = "", fields: str = "") -> AsyncIterator[Event]:
+    async def watch(
+        self, place: ResourcePath, since: str, selector: str = "", fields: str = ""
+    ) -> AsyncIterator[HubWatchEvent]:
         """Yield changes after the resource version *since* until the hub ends the watch.
 
         If that version is too old, the only event is ``ERROR``.
@@ -222,7 +232,7 @@ class Client:
         try:
             async with self._http.stream(place.path, query) as answer:
                 if answer.status == _GONE:
-                    yield Event("ERROR", {})
+                    yield HubWatchEvent("ERROR", {})
                     return
                 if answer.status >= 400:
                     self._check(Reply(answer.status, b"".join([part async for part in answer.parts])), place.path)
@@ -232,22 +242,26 @@ class Client:
                     for line in lines:
                         if line.strip():
                             event = _decoded(line)
-                            yield Event(str(event.get("type", "")), event.get("object") or {})
+                            yield HubWatchEvent(str(event.get("type", "")), event.get("object") or {})
         except (UnavailableError, TimeoutError) as error:
             raise unreachable(self._connection, error) from error
 
-    async def create(self, kind: Kind, document: JsonObject, *, dry_run: bool = False, validation: str = "") -> Answer:
+    async def create(
+        self, kind: Kind, document: JsonObject, *, dry_run: bool = False, validation: str = ""
+    ) -> HubResponse:
         """Create an object. *validation* is ``fieldValidation``, how the hub treats unknown fields."""
         at = place_of(document, kind)
-        place = Place(kind, at.namespace, version=at.version)
+        place = ResourcePath(kind, at.namespace, version=at.version)
         return await self._request("POST", place.path, document, query=_of_write(dry_run, validation))
 
-    async def patch(self, place: Place, patch: JsonObject, *, dry_run: bool = False, validation: str = "") -> Answer:
+    async def patch(
+        self, place: ResourcePath, patch: JsonObject, *, dry_run: bool = False, validation: str = ""
+    ) -> HubResponse:
         """Change an object by a merge patch (RFC 7396). *validation* is as for `create`."""
         query = _of_write(dry_run, validation)
         return await self._request("PATCH", place.path, patch, query=query, content_type=MERGE_PATCH)
 
-    async def delete(self, place: Place, *, dry_run: bool = False) -> Answer:
+    async def delete(self, place: ResourcePath, *, dry_run: bool = False) -> HubResponse:
         """Delete an object; with finalizers it stays until they are gone."""
         return await self._request("DELETE", place.path, query=_of_write(dry_run))
 
@@ -265,7 +279,7 @@ class Client:
 
     async def custom_kinds(self) -> dict[tuple[str, str], tuple[Kind, JsonObject]]:
         """Return the kinds that the hub's CustomResourceDefinitions define, with the definitions."""
-        listing = await self.list(Place(CUSTOM_RESOURCE_DEFINITION))
+        listing = await self.list(ResourcePath(CUSTOM_RESOURCE_DEFINITION))
         found = {}
         for definition in listing.get("items") or ():
             kind = kind_of_definition(definition)
@@ -285,9 +299,9 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> HubResponse:
         answer = await self._send(method, path, body, query=query, content_type=content_type)
-        return Answer(_decoded(self._check(answer, path)), _warnings(answer))
+        return HubResponse(_decoded(self._check(answer, path)), _warnings(answer))
 
     async def _send(
         self,
@@ -323,7 +337,7 @@ class Client:
             told = status.get("detail") or not_served or f"HTTP {answer.status}"
             words = {"message": told, "reason": status.get("title") or ("NotFound" if not_served else "")}
             status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
-        raise RefusedError({"code": answer.status, **status}, _warnings(answer))
+        raise HubRefusedError({"code": answer.status, **status}, _warnings(answer))
 
     async def _own_answers(self, path: str) -> "OwnAnswers":
         """Return what answers questions in place of a server that only has objects; made at the first question."""
@@ -353,15 +367,15 @@ class Client:
         return self._answers
 
 
-async def find(client: Client, place: Place) -> JsonObject | None:
+async def find(client: Client, place: ResourcePath) -> JsonObject | None:
     """Return an object, None when there is none.
 
     Raises:
-        RefusedError: Any refusal other than NotFound.
+        HubRefusedError: Any refusal other than NotFound.
     """
     try:
         return await client.get(place)
-    except RefusedError as error:
+    except HubRefusedError as error:
         if error.code == 404:
             return None
         raise

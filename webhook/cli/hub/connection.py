@@ -15,7 +15,7 @@ from webhook.kube.ports import UnavailableError
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class HubConnection:
     """A hub, and how to log in to it.
 
     Args:
@@ -51,7 +51,7 @@ SECONDS: Final = 60.0
 """How long an answer may take."""
 
 
-async def login_to(connection: Connection) -> Login:
+async def login_to(connection: HubConnection) -> Login:
     """Return the login of a hub; nothing is asked of it yet.
 
     Raises:
@@ -71,7 +71,7 @@ async def login_to(connection: Connection) -> Login:
         raise UserError(f"{connection.ca_file}: {reason}; {connection.advice}") from error
 
 
-async def open_server(connection: Connection) -> "ApiServer":
+async def open_server(connection: HubConnection) -> "ApiServer":
     """Return the server of a hub for a command that watches much of it, to be closed by ``async with``.
 
     Raises:
@@ -86,13 +86,13 @@ async def open_server(connection: Connection) -> "ApiServer":
         raise no_address(connection, error) from error
 
 
-def no_address(connection: Connection, error: ValueError) -> UserError:
+def no_address(connection: HubConnection, error: ValueError) -> UserError:
     """Say that the address of a hub is none."""
     where = f"kubeconfig {connection.kubeconfig}" if connection.kubeconfig else f"--server {connection.server!r}"
     return UserError(f"{where}: {error}")
 
 
-def unreachable(connection: Connection, error: Exception) -> UserError:
+def unreachable(connection: HubConnection, error: Exception) -> UserError:
     """Say why no answer came.
 
     Args:
@@ -118,7 +118,7 @@ def unreachable(connection: Connection, error: Exception) -> UserError:
     return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
 
 
-def not_let_in(connection: Connection, content: bytes) -> UserError:
+def not_let_in(connection: HubConnection, content: bytes) -> UserError:
     """Say what may be wrong with the credentials; a server on a real hub tells which audience a token needs.
 
     Args:
@@ -139,7 +139,7 @@ def not_let_in(connection: Connection, content: bytes) -> UserError:
     )
 
 
-def _whom_to_trust(connection: Connection) -> str:
+def _whom_to_trust(connection: HubConnection) -> str:
     file = connection.ca_file
     if file is None:
         return "name the authority that signed it: --ca-file FILE"

@@ -11,12 +11,12 @@ from scorer.api.kinds import Kind, find_kind, split_api_version
 from scorer.api.unstructured.documents import dicts_at, text_at, texts_at
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import Found, Loaded, resolve
-from webhook.cli.hub.client import Client, RefusedError
+from webhook.cli.files.documents import Loaded, SourceDocument, resolve
+from webhook.cli.hub.client import Client, HubRefusedError
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiResource:
     """A kind that a hub serves.
 
     Args:
@@ -43,13 +43,13 @@ class Resource:
         return given in ("", self.kind.group) or versioned
 
 
-async def discover(client: Client) -> list[Resource]:
+async def discover(client: Client) -> list[ApiResource]:
     """Return what the hub serves, by group and name; a group whose own server does not answer is left out."""
     groups = dicts_at(await client.read_discovery("apis"), "groups")
     versions = [version for group in groups for version in _preferred_first(group)]
     places = [("api", "v1"), *(("apis", *version.split("/")) for version in versions)]
     answers = await asyncio.gather(*(_read(client, place) for place in places))
-    found: dict[tuple[str, str], Resource] = {}
+    found: dict[tuple[str, str], ApiResource] = {}
     for answer in answers:
         for each in _resources(answer):  # a kind that only an older version has is served all the same
             found.setdefault((each.kind.group, each.kind.plural), each)
@@ -66,11 +66,11 @@ def _preferred_first(group: JsonObject) -> list[str]:
 async def _read(client: Client, place: tuple[str, ...]) -> JsonObject:
     try:
         return await client.read_discovery(*place)
-    except RefusedError:
+    except HubRefusedError:
         return {}
 
 
-def _resources(answer: JsonObject) -> Iterator[Resource]:
+def _resources(answer: JsonObject) -> Iterator[ApiResource]:
     group, version = split_api_version(text_at(answer, "groupVersion"))
     for entry in dicts_at(answer, "resources"):
         plural, name = text_at(entry, "name"), text_at(entry, "kind")
@@ -81,7 +81,7 @@ def _resources(answer: JsonObject) -> Iterator[Resource]:
         kind = Kind(group, (version,), name, plural, bool(entry.get("namespaced")), shorts)
         if known is not None and known.group_kind == kind.group_kind and version in known.versions:
             kind = known
-        yield Resource(
+        yield ApiResource(
             kind,
             text_at(answer, "groupVersion"),
             shorts,
@@ -95,7 +95,7 @@ async def server_version(client: Client) -> str:
     return text_at(await client.read_discovery("version"), "gitVersion")
 
 
-async def known_objects(client: Client, found: Sequence[Found], namespace: str | None) -> list[Loaded]:
+async def known_objects(client: Client, found: Sequence[SourceDocument], namespace: str | None) -> list[Loaded]:
     """Check what was read; if it has kinds that are not known here, ask the hub for them.
 
     Raises:
@@ -109,7 +109,7 @@ async def known_objects(client: Client, found: Sequence[Found], namespace: str |
 
         try:
             custom = {each.kind.group_kind: each.kind for each in await discover(client)}
-        except RefusedError:
+        except HubRefusedError:
             custom = {}
         if not custom:
             raise

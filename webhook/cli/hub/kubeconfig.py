@@ -16,7 +16,7 @@ from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.kube.login.kubeconfig_fields import parse_kubeconfig
 from webhook.processes.hub_kubeconfig import is_hub_of_up
 from webhook.runtime.files import read_bounded
@@ -28,7 +28,7 @@ def files_of_kubectl(environment: Mapping[str, str]) -> list[Path]:
     return list(CommandVariables.read(environment).kubeconfigs) or [Path.home() / ".kube" / "config"]
 
 
-def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> Connection:
+def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping[str, str]) -> HubConnection:
     """Find out which hub is meant.
 
     Of several files in ``KUBECONFIG``, the first that names a current context decides the context, and the first that
@@ -74,7 +74,7 @@ def context_names(file: Path | None, environment: Mapping[str, str]) -> list[str
     return sorted(set(found))
 
 
-def _connection(path: Path, document: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> Connection:
+def _connection(path: Path, document: Mapping[str, Any], name: str, found: Mapping[str, Any]) -> HubConnection:
     """Return the connection of a context; its parts have to be all in its own file."""
     parts: dict[str, Mapping[str, Any]] = {}
     for section, member in (("clusters", "cluster"), ("users", "user")):
@@ -88,7 +88,7 @@ def _connection(path: Path, document: Mapping[str, Any], name: str, found: Mappi
             )
         parts[member] = entry or {}
     authority = text_at(parts["cluster"], "certificate-authority")
-    return Connection(
+    return HubConnection(
         text_at(parts["cluster"], "server"),
         token=text_at(parts["user"], "token"),
         ca_file=path.parent / authority if authority else None,

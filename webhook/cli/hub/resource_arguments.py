@@ -14,7 +14,7 @@ from scorer.api.kinds import CATEGORIES, KINDS, PLACEMENT, RESOURCE_PLACEMENT, U
 from scorer.api.unstructured.documents import dicts_at, text_at
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError
-from webhook.cli.hub.client import Client, Place, RefusedError
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 
 ALL: Final = "all"
 _CORE_EVENT: Final = KINDS["", "Event"]
@@ -22,7 +22,7 @@ _WORDS_FOR_MANY: Final = {ALL} | {word for words in CATEGORIES.values() for word
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ResourceArgument:
     """A kind, and one name in it or all.
 
     Args:
@@ -38,7 +38,7 @@ class Wanted:
     namespace: str = ""
 
 
-async def parse_wanted(words: Sequence[str], client: Client) -> list[Wanted]:
+async def parse_wanted(words: Sequence[str], client: Client) -> list[ResourceArgument]:
     """Return what *words* name; a kind that is not known here is looked up on the hub.
 
     Raises:
@@ -65,9 +65,9 @@ async def parse_wanted(words: Sequence[str], client: Client) -> list[Wanted]:
     return [each for name in names for each in await _wanted(kinds, name, client)]
 
 
-async def _wanted(word: str, name: str, client: Client) -> list[Wanted]:
+async def _wanted(word: str, name: str, client: Client) -> list[ResourceArgument]:
     if (kind := find_kind(word)) is not None:
-        return [Wanted(EVENT if kind == _CORE_EVENT else kind, name)]
+        return [ResourceArgument(EVENT if kind == _CORE_EVENT else kind, name)]
     several = word.lower() in _WORDS_FOR_MANY
     if several and name:
         raise UserError(f"{word!r} means several kinds; a name needs one kind, as in crp/{name}")
@@ -75,7 +75,7 @@ async def _wanted(word: str, name: str, client: Client) -> list[Wanted]:
         short, _, group = word.lower().partition(".")
         for kind, definition in (await client.custom_kinds()).values():
             if short in (kind.plural, kind.kind.lower(), *kind.short_names) and group in ("", kind.group):
-                return [Wanted(kind, name, definition)]
+                return [ResourceArgument(kind, name, definition)]
         raise unknown_kind(word)
     from webhook.cli.hub.discovery import discover
 
@@ -84,7 +84,7 @@ async def _wanted(word: str, name: str, client: Client) -> list[Wanted]:
     found = found or [each for each in served if word.lower() in each.categories and not name]
     if not found:
         raise unknown_kind(word, (each.kind for each in served))
-    return [Wanted(each.kind, name) for each in found]
+    return [ResourceArgument(each.kind, name) for each in found]
 
 
 def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
@@ -115,17 +115,17 @@ _ALIKE: Final = 0.8
 """How much a name has to be like another one to be meant by it, from 0 to 1."""
 
 
-async def object_names(client: Client, place: Place) -> list[str]:
+async def object_names(client: Client, place: ResourcePath) -> list[str]:
     """Return the names in a collection, `MOST` at most."""
     listing = await client.few(place, MOST)
     return sorted(filter(None, (text_at(each, "metadata", "name") for each in dicts_at(listing, "items"))))
 
 
-async def suggestion(client: Client, place: Place) -> str:
+async def suggestion(client: Client, place: ResourcePath) -> str:
     """Return what to say behind the news that there is no object at *place*; empty: no name is like that one."""
     try:
-        known = await object_names(client, Place(place.kind, place.namespace))
-    except RefusedError:
+        known = await object_names(client, ResourcePath(place.kind, place.namespace))
+    except HubRefusedError:
         return ""
     close = get_close_matches(place.name, known, n=1, cutoff=_ALIKE)
     return f"; did you mean {close[0]}?" if close else ""

@@ -18,10 +18,10 @@ from webhook.admission.catalogue import what_rules_demand
 from webhook.admission.judge import as_warnings
 from webhook.cli.errors import complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, read, resolve, without_foreign
-from webhook.cli.files.positions import Place, Positions
+from webhook.cli.files.positions import Positions, TextRange
 from webhook.cli.files.search import STDIN_NAME, Files
 from webhook.cli.linting.reports import Report, annotations, failures_told, report_option, write
-from webhook.cli.linting.sarif import ADMISSION, Replacement, Result, sarif_log
+from webhook.cli.linting.sarif import ADMISSION, Replacement, SarifResult, sarif_log
 from webhook.cli.offline.admission import admit, context_of, field_warnings
 from webhook.cli.options.base import file_option, namespace_option, output_option
 from webhook.cli.options.field_validation import UNKNOWN, UNKNOWN_FIELD, FieldCheck, Validation, validate_option
@@ -93,7 +93,7 @@ class Remark:
     rule: str
     field: str
     message: str
-    place: Place
+    place: TextRange
     fix: tuple[JsonObject, ...] | None = None
     replacement: Replacement | None = None
 
@@ -260,7 +260,7 @@ def _item(remark: Remark) -> JsonObject:
     }
 
 
-def result_of(remark: Remark) -> Result:
+def result_of(remark: Remark) -> SarifResult:
     """Return a remark as a finding."""
     message = f"{remark.object}: {remark.text}"
-    return Result(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacement)
+    return SarifResult(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacement)

@@ -12,7 +12,7 @@ import click
 
 from scorer.api.values.quoting import LONGEST_NAME, shortened
 from webhook.cli.errors import UserError
-from webhook.cli.linting.sarif import Result, relative_path, sarif_log
+from webhook.cli.linting.sarif import SarifResult, relative_path, sarif_log
 from webhook.cli.text.output import print_document
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -78,7 +78,7 @@ _OF_MESSAGES: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _OF_PROPERTIES: Final = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
 
 
-def annotations(results: Sequence[Result], folder: Path) -> Iterator[str]:
+def annotations(results: Sequence[SarifResult], folder: Path) -> Iterator[str]:
     """Yield one line per finding, with values of bounded length: GitHub drops what is too long.
 
     Args:

@@ -9,7 +9,7 @@ import click
 
 from scorer.api.kinds import Kind, find_kind
 from scorer.api.meta import JsonObject
-from webhook.admission.catalogue import Enforcement, Entry, Layer, catalogue
+from webhook.admission.catalogue import CatalogueEntry, Layer, RuleEnforcement, catalogue
 from webhook.cli.errors import UserError, complain
 from webhook.cli.options.base import output_option
 from webhook.cli.text.output import print_document, print_table
@@ -76,7 +76,7 @@ class _Wanted:
     kinds: frozenset[Kind]
 
     @classmethod
-    def read(cls, words: Sequence[str], entries: Sequence[Entry]) -> "_Wanted":
+    def read(cls, words: Sequence[str], entries: Sequence[CatalogueEntry]) -> "_Wanted":
         """Understand *words*.
 
         Raises:
@@ -97,7 +97,7 @@ class _Wanted:
                 kinds.add(kind)
         return cls(frozenset(names), frozenset(kinds))
 
-    def among(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+    def among(self, entries: Iterable[CatalogueEntry]) -> Iterator[CatalogueEntry]:
         """Yield what of *entries* is wanted, each for the wanted kinds only."""
         for entry in entries:
             if self.names and self.names.isdisjoint((entry.rule.id, entry.rule.group)):
@@ -116,7 +116,7 @@ def _unknown(word: str, known: set[str], kinds: set[Kind]) -> str:
     return f"{word!r} is no rule such as X-14, no group of rules ({groups}) and no kind{hint}"
 
 
-def _row(entry: Entry, *, wide: bool) -> list[str]:
+def _row(entry: CatalogueEntry, *, wide: bool) -> list[str]:
     rule, enforced = entry.rule, entry.enforced
     kinds = dict.fromkeys((each.kind.short_names or (each.kind.plural,))[0] for each in enforced)
     shown = ",".join(kinds)
@@ -129,14 +129,14 @@ def _row(entry: Entry, *, wide: bool) -> list[str]:
     return [*row, ",".join(layer for layer in Layer if layer in layers), rule.what, rule.source]
 
 
-def _operations(enforced: Iterable[Enforcement]) -> str:
+def _operations(enforced: Iterable[RuleEnforcement]) -> str:
     words = dict.fromkeys(
         f"{operation.lower()} {each.subresource}".rstrip() for each in enforced for operation in each.operations
     )
     return ",".join(words)
 
 
-def _item(entry: Entry) -> JsonObject:
+def _item(entry: CatalogueEntry) -> JsonObject:
     return {
         "id": entry.rule.id,
         "severity": [word.value for word in entry.rule.severity],

@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, shortened
 from webhook.cli.files.documents import Loaded
-from webhook.cli.files.positions import Place, Positions
+from webhook.cli.files.positions import Positions, TextRange
 from webhook.runtime.distribution import installed_version
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -30,13 +30,13 @@ class Replacement:
         description: What that does.
     """
 
-    place: Place
+    place: TextRange
     text: str
     description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SarifResult:
     """One finding.
 
     Args:
@@ -52,12 +52,12 @@ class Result:
     level: str
     message: str
     file: str
-    place: Place
+    place: TextRange
     replacement: Replacement | None = None
 
 
 def sarif_log(
-    results: Sequence[Result], rules: Mapping[str, str], folder: Path, *, failures: Sequence[str] = ()
+    results: Sequence[SarifResult], rules: Mapping[str, str], folder: Path, *, failures: Sequence[str] = ()
 ) -> JsonObject:
     """Return the log of one run.
 
@@ -88,7 +88,7 @@ def _rule(rule: str, words: str) -> JsonObject:
     return {"id": rule, "shortDescription": {"text": words}} if words else {"id": rule}
 
 
-def _result(result: Result, index: int, folder: Path) -> JsonObject:
+def _result(result: SarifResult, index: int, folder: Path) -> JsonObject:
     artifact = {"uri": artifact_uri(result.file, folder)}
     place = result.place
     region = {"startLine": place.line, "startColumn": place.column}
@@ -135,7 +135,9 @@ ADMISSION: Final = "admission"
 """Takes the place of a rule id where admission names no rule."""
 
 
-def findings(admission: Sequence[JsonObject], given: Sequence[Loaded], texts: Mapping[str, str]) -> Iterator[Result]:
+def findings(
+    admission: Sequence[JsonObject], given: Sequence[Loaded], texts: Mapping[str, str]
+) -> Iterator[SarifResult]:
     """Yield the errors and warnings of a plan.
 
     Args:
@@ -153,7 +155,7 @@ def findings(admission: Sequence[JsonObject], given: Sequence[Loaded], texts: Ma
         for level, rule, field, message in told:
             place = positions.place(one.source, _nearest(positions, one, field))
             text = printable(f"{field}: {message}" if field else message)
-            yield Result(rule, level, f"{name}: {text}", one.source.file, place)
+            yield SarifResult(rule, level, f"{name}: {text}", one.source.file, place)
 
 
 def _nearest(positions: Positions, one: Loaded, field: str) -> FieldPath:

@@ -15,7 +15,7 @@ from webhook.cli.files.search import Files
 from webhook.cli.linting.lint import remarks_about, result_of
 from webhook.cli.linting.reports import failures_told
 from webhook.cli.linting.sarif import sarif_log
-from webhook.cli.offline.admission import Verdict, admit, context_of
+from webhook.cli.offline.admission import OfflineVerdict, admit, context_of
 from webhook.cli.options.base import file_option, namespace_option, output_option
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.text.output import print_document, print_table
@@ -69,7 +69,7 @@ def command(files: Files, namespace: str | None, validation: Validation, output:
     return 0 if allowed else 1
 
 
-def _rows(verdict: Verdict) -> list[list[str]]:
+def _rows(verdict: OfflineVerdict) -> list[list[str]]:
     """Return one row per object; further mistakes and warnings get rows of their own below it."""
     notes = [str(error) for error in verdict.errors] + ([verdict.refusal] if verdict.refusal else [])
     notes += [f"warning: {warning}" for warning in verdict.warnings]
@@ -80,7 +80,7 @@ def _rows(verdict: Verdict) -> list[list[str]]:
     return [first, *(["", "", "", note] for note in notes[1:])]
 
 
-def _item(verdict: Verdict) -> JsonObject:
+def _item(verdict: OfflineVerdict) -> JsonObject:
     one = verdict.loaded
     return {
         "file": one.source.file,

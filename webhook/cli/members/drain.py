@@ -8,7 +8,7 @@ import click
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import complain
 from webhook.cli.hub.client import Client
-from webhook.cli.members.evictions import Drain, Standing, cordon, read_member
+from webhook.cli.members.evictions import MemberDrain, RemovalPhase, cordon, read_member
 from webhook.cli.options.base import not_empty, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
@@ -35,7 +35,7 @@ Exit codes:
   2  what is left cannot be evicted: somebody has to act
   3  the time is up, and budgets or other disruptions still hold something there
 """
-_WOULD: Final = {Standing.GOING: "would go", Standing.WAITS: "would wait"}
+_WOULD: Final = {RemovalPhase.GOING: "would go", RemovalPhase.WAITS: "would wait"}
 
 
 @click.command("drain", help=HELP, short_help="Take everything that is placed on a member off it.")
@@ -51,10 +51,10 @@ def command(name: str, timeout: timedelta | None, dry_run: bool, hub: HubOptions
 async def _drain(hub: HubOptions, name: str, within: timedelta | None, *, dry_run: bool) -> int:
     async with Client(hub.find()) as client:
         await read_member(client, name)
-        drain = Drain(client, name, lambda line: click.echo(printable(line)))
+        drain = MemberDrain(client, name, lambda line: click.echo(printable(line)))
         if dry_run:
             for removal in await drain.expected():
-                why = "" if removal.standing is Standing.GOING else f": {removal.message}"
+                why = "" if removal.standing is RemovalPhase.GOING else f": {removal.message}"
                 click.echo(printable(f"{removal.placement}: {_WOULD.get(removal.standing, removal.standing)}{why}"))
             return DONE
         await cordon(client, name, wanted=True)
@@ -65,4 +65,4 @@ async def _drain(hub: HubOptions, name: str, within: timedelta | None, *, dry_ru
         return DONE
     for removal in left:
         complain(printable(f"{removal.placement} {removal.standing}: {removal.message}"))
-    return NEEDS_PERSON if all(each.standing is Standing.STAYS for each in left) else TIMED_OUT
+    return NEEDS_PERSON if all(each.standing is RemovalPhase.STAYS for each in left) else TIMED_OUT

@@ -34,7 +34,7 @@ from scorer.rollout.bindings import views
 from scorer.rollout.removal.eviction import EXECUTED, VALID, EvictionReason, is_finished, judge_eviction
 from scorer.what_if.changes import CORDON
 from webhook.cli.errors import UserError
-from webhook.cli.hub.client import Client, Place, RefusedError
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 
 POLL_SECONDS: Final = 0.5
 FIRST_PAUSE: Final = 2.0
@@ -48,7 +48,7 @@ _LONGEST_NAME: Final = 50
 _TAINT: Final = {"key": CORDON.key, "value": CORDON.value, "effect": str(CORDON.effect)}
 
 
-class Standing(StrEnum):
+class RemovalPhase(StrEnum):
     """How far the removal of one placement is."""
 
     WAITS = "waits"
@@ -58,14 +58,14 @@ class Standing(StrEnum):
     ABSENT = "not there"
 
 
-_NOT_LEFT: Final = frozenset({Standing.GONE, Standing.ABSENT})
-_NOT_YET: Final = (Standing.ABSENT, "nothing has been placed there yet")
-_OF_NAMESPACE: Final = (Standing.STAYS, "there are no evictions of what is placed within a namespace")
-_COMES_BACK: Final = (Standing.STAYS, f"it tolerates the taint {CORDON.key}, so it would come back")
+_NOT_LEFT: Final = frozenset({RemovalPhase.GONE, RemovalPhase.ABSENT})
+_NOT_YET: Final = (RemovalPhase.ABSENT, "nothing has been placed there yet")
+_OF_NAMESPACE: Final = (RemovalPhase.STAYS, "there are no evictions of what is placed within a namespace")
+_COMES_BACK: Final = (RemovalPhase.STAYS, f"it tolerates the taint {CORDON.key}, so it would come back")
 
 
 @dataclass(slots=True)
-class Removal:
+class PlacementRemoval:
     """The removal of one placement from the member.
 
     Args:
@@ -78,7 +78,7 @@ class Removal:
     """
 
     placement: str
-    standing: Standing = Standing.WAITS
+    standing: RemovalPhase = RemovalPhase.WAITS
     message: str = ""
     eviction: str = ""
     pause: float = FIRST_PAUSE
@@ -105,7 +105,7 @@ def comes_back(placement: JsonObject) -> bool:
 
 def judged(
     placement: JsonObject | None, member: str, bindings: Sequence[JsonObject], budget: JsonObject | None
-) -> tuple[Standing, str]:
+) -> tuple[RemovalPhase, str]:
     """Return what a drain of a member would come to for one placement.
 
     Args:
@@ -122,14 +122,14 @@ def judged(
     try:
         outcome = judge_eviction(placement, member, views(bindings), budget)
     except ValueError as error:
-        return Standing.WAITS, f"a binding cannot be read: {error}"
+        return RemovalPhase.WAITS, f"a binding cannot be read: {error}"
     match outcome.reason:
         case EvictionReason.INVALID:
-            return Standing.STAYS, outcome.message
+            return RemovalPhase.STAYS, outcome.message
         case EvictionReason.EXECUTED:
-            return Standing.GOING, outcome.message
+            return RemovalPhase.GOING, outcome.message
         case _:
-            return Standing.WAITS, outcome.message
+            return RemovalPhase.WAITS, outcome.message
 
 
 async def cordon(client: Client, member: str, *, wanted: bool) -> bool:
@@ -148,9 +148,9 @@ async def cordon(client: Client, member: str, *, wanted: bool) -> bool:
         spec = {"taints": [*others, _TAINT] if wanted else others}
         try:
             await client.patch(
-                Place(MEMBER_CLUSTER, name=member), {"metadata": {"resourceVersion": version}, "spec": spec}
+                ResourcePath(MEMBER_CLUSTER, name=member), {"metadata": {"resourceVersion": version}, "spec": spec}
             )
-        except RefusedError as error:
+        except HubRefusedError as error:
             if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
                 raise
             continue
@@ -165,14 +165,14 @@ async def read_member(client: Client, member: str) -> JsonObject:
         UserError: There is none of that name.
     """
     try:
-        return await client.get(Place(MEMBER_CLUSTER, name=member))
-    except RefusedError as error:
+        return await client.get(ResourcePath(MEMBER_CLUSTER, name=member))
+    except HubRefusedError as error:
         if error.code != _MISSING:
             raise
         raise UserError(f"there is no {MEMBER_CLUSTER.kind} {member}") from error
 
 
-class Drain:
+class MemberDrain:
     """The removal of all placements from one member.
 
     Args:
@@ -185,24 +185,24 @@ class Drain:
         self._client = client
         self._member = member
         self._tell = tell
-        self._removals: dict[str, Removal] = {}
+        self._removals: dict[str, PlacementRemoval] = {}
 
-    async def expected(self) -> list[Removal]:
+    async def expected(self) -> list[PlacementRemoval]:
         """Return what a drain would come to now, without doing anything; judged as evictions are."""
         found = await self._bindings(CLUSTER.binding)
         expected = []
         for name in sorted(found):
             placement, budget = await self._find(CLUSTER.placement, name), await self._find(DISRUPTION_BUDGET, name)
-            expected.append(Removal(name, *judged(placement, self._member, found[name], budget)))
+            expected.append(PlacementRemoval(name, *judged(placement, self._member, found[name], budget)))
         for name, bindings in sorted((await self._bindings(NAMESPACED.binding)).items()):
             there = any(map(is_there, self._here(bindings)))
-            expected.append(Removal(name, *(_OF_NAMESPACE if there else _NOT_YET)))
+            expected.append(PlacementRemoval(name, *(_OF_NAMESPACE if there else _NOT_YET)))
         return expected
 
     async def _bindings(self, kind: Kind) -> dict[str, list[JsonObject]]:
         """Return all bindings of the placements that have one to the member, by placement."""
         found: dict[str, list[JsonObject]] = {}
-        for binding in dicts_at(await self._client.list(Place(kind)), "items"):
+        for binding in dicts_at(await self._client.list(ResourcePath(kind)), "items"):
             if parent := text_at(binding, "metadata", "labels", PARENT_PLACEMENT):
                 namespace = namespace_of(binding)
                 found.setdefault(f"{namespace}/{parent}" if namespace else parent, []).append(binding)
@@ -214,8 +214,8 @@ class Drain:
     async def _find(self, kind: Kind, name: str) -> JsonObject | None:
         """Return an object; None: there is none of that name."""
         try:
-            return await self._client.get(Place(kind, name=name))
-        except RefusedError as error:
+            return await self._client.get(ResourcePath(kind, name=name))
+        except HubRefusedError as error:
             if error.code != _MISSING:
                 raise
             return None
@@ -224,13 +224,13 @@ class Drain:
         """Say whether it is known of a placement that evicting it leads to nothing."""
         try:
             found = await self._find(CLUSTER.placement, placement)
-        except RefusedError as error:
+        except HubRefusedError as error:
             if error.code != _FORBIDDEN:  # whoever may only evict finds out by that
                 raise
             return False
         return found is not None and comes_back(found)
 
-    async def run(self, seconds: float | None) -> list[Removal]:
+    async def run(self, seconds: float | None) -> list[PlacementRemoval]:
         """Evict everything; return what has not gone: what cannot be evicted, and what waits when the time is up.
 
         Args:
@@ -248,21 +248,23 @@ class Drain:
                 self._set(name, *_NOT_YET)
             for name in sorted(present | {each for each in self._removals if "/" not in each}):
                 await self._step(name, clock(), present=name in present)
-            waiting = [each for each in self._removals.values() if each.standing in (Standing.WAITS, Standing.GOING)]
+            waiting = [
+                each for each in self._removals.values() if each.standing in (RemovalPhase.WAITS, RemovalPhase.GOING)
+            ]
             if not waiting or (end is not None and clock() >= end):
                 return [each for each in self._removals.values() if each.standing not in _NOT_LEFT]
             await asyncio.sleep(POLL_SECONDS)
 
     async def _step(self, name: str, now: float, *, present: bool) -> None:
-        removal = self._removals.setdefault(name, Removal(name))
+        removal = self._removals.setdefault(name, PlacementRemoval(name))
         if not present:
-            if removal.standing is not Standing.ABSENT:
-                self._set(name, Standing.GONE, "")
+            if removal.standing is not RemovalPhase.ABSENT:
+                self._set(name, RemovalPhase.GONE, "")
             return
-        if removal.standing is Standing.STAYS:
+        if removal.standing is RemovalPhase.STAYS:
             return
         if removal.standing in _NOT_LEFT:  # bound since
-            removal.standing, removal.eviction = Standing.WAITS, ""
+            removal.standing, removal.eviction = RemovalPhase.WAITS, ""
         if not removal.eviction:
             if now >= removal.due:
                 if await self._comes_back(name):
@@ -286,11 +288,11 @@ class Drain:
         )
         return name
 
-    async def _look(self, removal: Removal, now: float) -> None:
+    async def _look(self, removal: PlacementRemoval, now: float) -> None:
         """Follow an eviction; one that was refused is asked for again later, and its object is removed."""
         try:
-            eviction = await self._client.get(Place(EVICTION, name=removal.eviction))
-        except RefusedError as error:
+            eviction = await self._client.get(ResourcePath(EVICTION, name=removal.eviction))
+        except HubRefusedError as error:
             if error.code != _MISSING:
                 raise
             removal.eviction = ""
@@ -298,23 +300,23 @@ class Drain:
         answers = {each.get("type"): each for each in conditions_of(eviction)}
         if not is_finished(eviction):
             said = next((text_at(each, "message") for each in answers.values()), "")
-            self._set(removal.placement, Standing.WAITS, said or "its eviction has no answer yet")
+            self._set(removal.placement, RemovalPhase.WAITS, said or "its eviction has no answer yet")
             return
         valid, executed = answers.get(VALID, {}), answers.get(EXECUTED, {})
         if executed.get("status") == "True":
-            self._set(removal.placement, Standing.GOING, "evicted")
+            self._set(removal.placement, RemovalPhase.GOING, "evicted")
             return
         if not is_deleting(eviction):
-            await self._client.delete(Place(EVICTION, name=name_of(eviction)))
+            await self._client.delete(ResourcePath(EVICTION, name=name_of(eviction)))
         removal.eviction, removal.due = "", now + removal.pause
         removal.pause = min(removal.pause * 2, LONGEST_PAUSE)
         if valid.get("status") == "False":
-            self._set(removal.placement, Standing.STAYS, text_at(valid, "message"))
+            self._set(removal.placement, RemovalPhase.STAYS, text_at(valid, "message"))
         else:
-            self._set(removal.placement, Standing.WAITS, text_at(executed, "message"))
+            self._set(removal.placement, RemovalPhase.WAITS, text_at(executed, "message"))
 
-    def _set(self, name: str, standing: Standing, message: str) -> None:
-        removal = self._removals.setdefault(name, Removal(name))
+    def _set(self, name: str, standing: RemovalPhase, message: str) -> None:
+        removal = self._removals.setdefault(name, PlacementRemoval(name))
         if (removal.standing, removal.message) == (standing, message):
             return
         removal.standing, removal.message = standing, message

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.members.options import Sides, connected, read_settings, sides_options
 from webhook.cli.operating.agent import check_cluster
 from webhook.cli.options.base import grouped, run
 
 if TYPE_CHECKING:
-    from webhook.kube.login.connection import Endpoint
+    from webhook.kube.login.connection import ApiServerEndpoint
     from webhook.processes.join import JoinOptions
     from webhook.processes.rbac_objects import Role
 
@@ -116,12 +116,12 @@ def command(name: str, sides: Sides, wish: Wish) -> int:
     roles, wider = (_agent_roles(wish, home, control_plane=wide) for wide in (wish.apply_control_plane, True))
     hub, member = sides.find_hub(), sides.find_member()
     assert member is not None
-    from webhook.kube.login.connection import Endpoint
+    from webhook.kube.login.connection import ApiServerEndpoint
     from webhook.processes.join import JoinOptions
 
     options = JoinOptions(
         member=name,
-        endpoint=Endpoint(""),
+        endpoint=ApiServerEndpoint(""),
         hub_namespace=settings.namespace,
         namespace=home,
         roles=roles,
@@ -153,7 +153,7 @@ def _agent_roles(wish: Wish, namespace: str, *, control_plane: bool) -> "tuple[R
     return agent_roles(applied, namespace, apply_rbac=wish.apply_rbac)
 
 
-async def _join(hub: Connection, member: Connection, options: "JoinOptions", wish: Wish, sides: Sides) -> int:
+async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions", wish: Wish, sides: Sides) -> int:
     from webhook.processes.join import Join, helm_line
     from webhook.processes.sides import JoinError
 
@@ -181,7 +181,7 @@ async def _join(hub: Connection, member: Connection, options: "JoinOptions", wis
     return 0
 
 
-async def _endpoint(hub: Connection, server: str | None) -> "Endpoint":
+async def _endpoint(hub: HubConnection, server: str | None) -> "ApiServerEndpoint":
     from webhook.kube.login.connection import ConfigurationError
     from webhook.kube.login.kubeconfig import read_endpoint
     from webhook.kube.transport.addresses import check_remote

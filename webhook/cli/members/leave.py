@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.members.join import wait_for
 from webhook.cli.members.options import Sides, connected, read_settings, sides_options
 from webhook.cli.operating.agent import check_cluster
@@ -58,7 +58,13 @@ def command(name: str, sides: Sides, dry_run: bool, timeout: float) -> int:
 
 
 async def _connect(
-    name: str, spaces: tuple[str, str], hub: Connection, member: Connection | None, *, dry_run: bool, seconds: float
+    name: str,
+    spaces: tuple[str, str],
+    hub: HubConnection,
+    member: HubConnection | None,
+    *,
+    dry_run: bool,
+    seconds: float,
 ) -> int:
     from webhook.processes.leave import Leave, LeaveOptions
     from webhook.processes.sides import JoinError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from webhook.cli.errors import UserError
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.kubeconfig import find_kubeconfig
 from webhook.cli.options.base import grouped
 
@@ -42,14 +42,14 @@ class Sides:
     hub_namespace: str | None
     namespace: str | None
 
-    def find_hub(self) -> Connection:
+    def find_hub(self) -> HubConnection:
         """Return the hub. Raises `UserError`."""
         found = find_kubeconfig(self.kubeconfig, self.context, os.environ)
         if found.ours:
             raise UserError(f"--context {self.context!r}: is the hub of `harbormaster up`, which simulates its members")
         return found
 
-    def find_member(self) -> Connection | None:
+    def find_member(self) -> HubConnection | None:
         """Return the member; None: it is not named. Raises `UserError`."""
         if self.member_context is None:
             return None
@@ -101,7 +101,7 @@ def read_settings(namespace: str | None) -> "JoinSettings":
 
 
 @asynccontextmanager
-async def connected(name: str, connection: Connection) -> "AsyncIterator[Side]":
+async def connected(name: str, connection: HubConnection) -> "AsyncIterator[Side]":
     """Yield one side, with the user's rights; *name* is ``hub`` or ``member``. Raises `UserError`."""
     from webhook.kube.client.api_server import ApiServer
     from webhook.kube.login.connection import ConfigurationError

@@ -13,10 +13,10 @@ from scorer.api.unstructured.documents import dicts_at, name_of
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.values.duration import format_duration
 from scorer.upgrade.members.windows import targets_of
-from scorer.windows.maintenance import Standing, standing
-from scorer.windows.member_windows import OF_UPDATES, Definition, MemberWindows, windows_of
+from scorer.windows.maintenance import WindowState, standing
+from scorer.windows.member_windows import OF_UPDATES, MemberWindows, WindowDefinition, windows_of
 from webhook.cli.errors import UserError
-from webhook.cli.hub.client import Client, Place
+from webhook.cli.hub.client import Client, ResourcePath
 from webhook.cli.options.base import output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_document, print_table
@@ -81,7 +81,7 @@ class MemberStanding:
     purposes: tuple[str, ...]
     windows: MemberWindows
     unreadable: tuple[str, ...]
-    found: Standing | None
+    found: WindowState | None
 
     @property
     def is_open(self) -> bool:
@@ -112,7 +112,7 @@ def following(members: tuple[str, ...], purpose: str | None, output: str, hub: H
 async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | None, output: str) -> int:
     async with Client(hub.find()) as client:
         documents = {name_of(each): each for each in await _all(client, MEMBER_CLUSTER)}
-        definitions = {name_of(each): Definition.of(each) for each in await _all(client, MAINTENANCE_WINDOW)}
+        definitions = {name_of(each): WindowDefinition.of(each) for each in await _all(client, MAINTENANCE_WINDOW)}
     for name in members:
         if name not in documents:
             raise UserError(f"there is no {MEMBER_CLUSTER.kind} {name}")
@@ -128,11 +128,11 @@ async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | N
 
 
 async def _all(client: Client, kind: Kind) -> list[JsonObject]:
-    return dicts_at(await client.list(Place(kind)), "items")
+    return dicts_at(await client.list(ResourcePath(kind)), "items")
 
 
 def _alike(
-    member: JsonObject, definitions: dict[str, Definition], purposes: Sequence[str], now: datetime
+    member: JsonObject, definitions: dict[str, WindowDefinition], purposes: Sequence[str], now: datetime
 ) -> Iterator[MemberStanding]:
     """Yield how a member stands, once for the purposes of which the same holds."""
     alike: list[MemberStanding] = []
@@ -146,7 +146,9 @@ def _alike(
     yield from alike
 
 
-def _standing(member: JsonObject, definitions: dict[str, Definition], purpose: str, now: datetime) -> MemberStanding:
+def _standing(
+    member: JsonObject, definitions: dict[str, WindowDefinition], purpose: str, now: datetime
+) -> MemberStanding:
     targets = OF_UPDATES if purpose == UPDATES else targets_of(UpgradeType(purpose))
     selecting = [each for each in definitions.values() if each.selector is not None]
     windows = windows_of(member, definitions, targets, selecting)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import click
 
 from webhook.cli.hub.client import Client
-from webhook.cli.hub.connection import Connection
-from webhook.cli.hub.discovery import Resource, discover
+from webhook.cli.hub.connection import HubConnection
+from webhook.cli.hub.discovery import ApiResource, discover
 from webhook.cli.options.base import grouped, output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_document, print_plain, print_table
@@ -27,7 +27,7 @@ Exit codes:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class _ResourceFilter:
     """Which kinds are shown.
 
     Args:
@@ -40,7 +40,7 @@ class Choice:
     namespaced: bool | None
     headers: bool
 
-    def has(self, resource: Resource) -> bool:
+    def has(self, resource: ApiResource) -> bool:
         """Say whether a kind is one of them."""
         kind = resource.kind
         return self.group in (None, kind.group) and self.namespaced in (None, kind.namespaced)
@@ -49,14 +49,14 @@ class Choice:
 @click.command("api-resources", help=HELP, short_help="Show the kinds that a hub serves.")
 @grouped(
     "choice",
-    Choice,
+    _ResourceFilter,
     click.option("--api-group", "group", metavar="GROUP", help="Only of this group."),
     click.option("--namespaced", type=bool, metavar="true|false", help="Only with, or without, a namespace."),
     click.option("--no-headers", "headers", flag_value=False, default=True, help="The table without headers."),
 )
 @output_option("table", "wide", "name", "json", "yaml")
 @hub_options
-def command(choice: Choice, output: str, hub: HubOptions) -> int:
+def command(choice: _ResourceFilter, output: str, hub: HubOptions) -> int:
     """Show the kinds."""
     found = [each for each in run(_discover(hub.find())) if choice.has(each)]
     if output == "name":
@@ -75,18 +75,18 @@ def command(choice: Choice, output: str, hub: HubOptions) -> int:
     return 0
 
 
-async def _discover(connection: Connection) -> list[Resource]:
+async def _discover(connection: HubConnection) -> list[ApiResource]:
     async with Client(connection) as client:
         return await discover(client)
 
 
-def _row(resource: Resource) -> list[str]:
+def _row(resource: ApiResource) -> list[str]:
     kind = resource.kind
     words = [",".join(resource.short_names), resource.version, str(kind.namespaced).lower(), kind.kind]
     return [kind.plural, *words, ",".join(resource.verbs), ",".join(resource.categories)]
 
 
-def _document(resource: Resource) -> dict[str, object]:
+def _document(resource: ApiResource) -> dict[str, object]:
     kind = resource.kind
     return {
         "name": kind.plural,

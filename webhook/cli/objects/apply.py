@@ -3,12 +3,12 @@
 import click
 
 from webhook.cli.errors import complain
-from webhook.cli.files.documents import Found, check_metadata
+from webhook.cli.files.documents import SourceDocument, check_metadata
 from webhook.cli.hub.client import Client
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.discovery import known_objects
 from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
-from webhook.cli.objects.patcher import Outcome, apply_all
+from webhook.cli.objects.patcher import ApplyOutcome, apply_all
 from webhook.cli.options.base import hub_namespace_option, run
 from webhook.cli.options.field_validation import FieldCheck, Validation, unknown_lines, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
@@ -54,7 +54,11 @@ def command(files: ObjectFiles, namespace: str | None, dry_run: DryRun, validati
 
 
 async def _apply(
-    connection: Connection, found: list[Found], namespace: str | None, dry_run: DryRun, validation: Validation
+    connection: HubConnection,
+    found: list[SourceDocument],
+    namespace: str | None,
+    dry_run: DryRun,
+    validation: Validation,
 ) -> int:
     refused = False
     async with Client(connection) as client:
@@ -69,7 +73,7 @@ async def _apply(
     return 1 if refused else 0
 
 
-def tell(outcome: Outcome, fields: FieldCheck, *, dry_run: DryRun = DryRun.NONE) -> None:
+def tell(outcome: ApplyOutcome, fields: FieldCheck, *, dry_run: DryRun = DryRun.NONE) -> None:
     """Print what became of one object: the result to standard output, warnings and refusals to standard error."""
     one = outcome.loaded
     for warning in outcome.warnings:

@@ -9,10 +9,10 @@ import click
 from scorer.api.unstructured.documents import conditions_of, finalizers_of, text_at
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Found, in_order_of_dependence, title_of
-from webhook.cli.hub.client import Client, Place, RefusedError, find
-from webhook.cli.hub.connection import Connection
-from webhook.cli.hub.resource_arguments import Wanted, parse_wanted, suggestion
+from webhook.cli.files.documents import SourceDocument, in_order_of_dependence, title_of
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
+from webhook.cli.hub.connection import HubConnection
+from webhook.cli.hub.resource_arguments import ResourceArgument, parse_wanted, suggestion
 from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
 from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
 from webhook.cli.options.hub import HubOptions, hub_options
@@ -95,7 +95,7 @@ def command(words: Sequence[str], files: ObjectFiles, namespace: str | None, man
 
 
 async def _delete(
-    connection: Connection, words: Sequence[str], found: list[Found], namespace: str | None, manner: Manner
+    connection: HubConnection, words: Sequence[str], found: list[SourceDocument], namespace: str | None, manner: Manner
 ) -> int:
     failed = False
     async with Client(connection) as client:
@@ -105,8 +105,8 @@ async def _delete(
             from webhook.cli.hub.discovery import known_objects
 
             loaded = in_order_of_dependence(await known_objects(client, found, namespace))
-            places = [Place(one.kind, one.namespace or None, one.name) for one in reversed(loaded)]
-        waiting: list[tuple[Place, str]] = []
+            places = [ResourcePath(one.kind, one.namespace or None, one.name) for one in reversed(loaded)]
+        waiting: list[tuple[ResourcePath, str]] = []
         for place in places:
             try:
                 if manner.dry_run is DryRun.CLIENT:
@@ -114,7 +114,7 @@ async def _delete(
                     click.echo(f"{title_of(place.kind, place.name)} deleted{manner.dry_run.note}")
                     continue
                 answer = await client.delete(place, dry_run=bool(manner.dry_run))
-            except RefusedError as error:
+            except HubRefusedError as error:
                 if error.code == _MISSING and manner.ignore_not_found:
                     continue
                 failed = True
@@ -132,13 +132,13 @@ async def _delete(
     return 1 if failed else 0
 
 
-async def _places(client: Client, words: Sequence[str], namespace: str | None, manner: Manner) -> list[Place]:
+async def _places(client: Client, words: Sequence[str], namespace: str | None, manner: Manner) -> list[ResourcePath]:
     """Return where the objects are that the user names or selects."""
     wanted = await parse_wanted(words, client)
     selected = bool(manner.selector) or manner.everything
     if manner.everywhere and not selected:
         raise UserError("--all-namespaces: an object is named by its namespace and its name")
-    places: list[Place] = []
+    places: list[ResourcePath] = []
     for each in wanted:
         space = (namespace or client.namespace) if each.kind.namespaced and not manner.everywhere else None
         if selected and each.name:
@@ -146,7 +146,7 @@ async def _places(client: Client, words: Sequence[str], namespace: str | None, m
         if selected:
             places += await _selected(client, each, space, manner.selector)
         elif each.name:
-            places.append(Place(each.kind, space, each.name))
+            places.append(ResourcePath(each.kind, space, each.name))
         else:
             raise UserError(f"{each.kind.kind}: say which one: {each.kind.kind.lower()}/NAME, -l LABELS or --all")
     if selected and not places:
@@ -154,10 +154,10 @@ async def _places(client: Client, words: Sequence[str], namespace: str | None, m
     return places
 
 
-async def _selected(client: Client, wanted: Wanted, space: str | None, selector: str) -> list[Place]:
-    listing = await client.list(Place(wanted.kind, space), selector)
+async def _selected(client: Client, wanted: ResourceArgument, space: str | None, selector: str) -> list[ResourcePath]:
+    listing = await client.list(ResourcePath(wanted.kind, space), selector)
     found = [item["metadata"] for item in listing.get("items") or ()]
-    return [Place(wanted.kind, metadata.get("namespace"), metadata["name"]) for metadata in found]
+    return [ResourcePath(wanted.kind, metadata.get("namespace"), metadata["name"]) for metadata in found]
 
 
 def _why_held(namespace: JsonObject) -> str:
@@ -166,7 +166,7 @@ def _why_held(namespace: JsonObject) -> str:
     return " ".join(filter(None, said)) or "nothing that it names; a kube-controller-manager empties namespaces"
 
 
-async def _gone(client: Client, waiting: list[tuple[Place, str]], seconds: float) -> bool:
+async def _gone(client: Client, waiting: list[tuple[ResourcePath, str]], seconds: float) -> bool:
     """Wait until all finalizers have been removed; say what is left after *seconds*."""
     end = asyncio.get_running_loop().time() + seconds
     for place, uid in waiting:

@@ -14,9 +14,9 @@ from scorer.api.unstructured.secrets import SECRET, is_shown
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
-from webhook.cli.hub.client import Client, Place, RefusedError
-from webhook.cli.hub.connection import Connection
-from webhook.cli.hub.resource_arguments import EVENT, Wanted, parse_wanted, suggestion
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.hub.connection import HubConnection
+from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_wanted, suggestion
 from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.yaml import format_yaml
@@ -55,7 +55,7 @@ def command(
 
 
 async def _describe(
-    connection: Connection,
+    connection: HubConnection,
     words: Sequence[str],
     namespace: str | None,
     selector: str,
@@ -75,10 +75,12 @@ async def _describe(
             space = None if everywhere else namespace or client.namespace
             try:
                 found = await _read(client, each, space, selector)
-            except RefusedError as error:
+            except HubRefusedError as error:
                 if error.code != 404 or not each.name:
                     raise
-                hint = await suggestion(client, Place(each.kind, space if each.kind.namespaced else None, each.name))
+                hint = await suggestion(
+                    client, ResourcePath(each.kind, space if each.kind.namespaced else None, each.name)
+                )
                 missing += [line + hint for line in error.lines()]
                 continue
             for document in found:
@@ -95,8 +97,8 @@ async def _describe(
         return 1 if missing else 0
 
 
-async def _read(client: Client, wanted: Wanted, space: str | None, selector: str) -> list[JsonObject]:
-    place = Place(wanted.kind, space if wanted.kind.namespaced else None, wanted.name)
+async def _read(client: Client, wanted: ResourceArgument, space: str | None, selector: str) -> list[JsonObject]:
+    place = ResourcePath(wanted.kind, space if wanted.kind.namespaced else None, wanted.name)
     own = {"apiVersion": wanted.kind.api_version, "kind": wanted.kind.kind}
     if wanted.name:
         return [{**own, **await client.get(place)}]
@@ -105,11 +107,11 @@ async def _read(client: Client, wanted: Wanted, space: str | None, selector: str
 
 async def _events(client: Client, document: JsonObject) -> list[JsonObject]:
     """Return the Events about an object, the latest last; none if they may not be read."""
-    place = Place(EVENT, namespace_of(document) or DEFAULT_NAMESPACE)
+    place = ResourcePath(EVENT, namespace_of(document) or DEFAULT_NAMESPACE)
     fields = "" if client.simulated else f"regarding.name={name_of(document)}"
     try:
         found = (await client.list(place, fields=fields)).get("items") or ()
-    except RefusedError as error:
+    except HubRefusedError as error:
         complain(f"note: Events could not be read: {error.message}")
         return []
     kind, name, uid = document.get("kind"), name_of(document), text_at(document, "metadata", "uid")

@@ -16,9 +16,9 @@ from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.unstructured.secrets import hidden
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Found, Loaded, check_metadata, in_order_of_dependence
-from webhook.cli.hub.client import Client, RefusedError
-from webhook.cli.hub.connection import Connection
+from webhook.cli.files.documents import Loaded, SourceDocument, check_metadata, in_order_of_dependence
+from webhook.cli.hub.client import Client, HubRefusedError
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.discovery import known_objects
 from webhook.cli.objects.options import ObjectFiles, file_options
 from webhook.cli.objects.patcher import LAST_APPLIED, merged
@@ -80,7 +80,7 @@ class Pair(tuple[str, str, str]):
 
 
 async def _pairs(
-    connection: Connection, found: Sequence[Found], namespace: str | None, validation: Validation
+    connection: HubConnection, found: Sequence[SourceDocument], namespace: str | None, validation: Validation
 ) -> list[Pair]:
     async with Client(connection) as client:
         loaded = await known_objects(client, found, namespace)
@@ -92,7 +92,7 @@ async def _pairs(
 async def _pair(client: Client, one: Loaded, fields: FieldCheck) -> Pair:
     try:
         live, answer = await merged(client, one, fields.validation)
-    except RefusedError as error:
+    except HubRefusedError as error:
         lines = unknown_lines(error, fields.schema(one)) or error.lines()
         raise UserError(f"{one.source}: {line}" for line in lines) from error
     for warning in answer.warnings:

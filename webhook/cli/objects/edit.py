@@ -14,8 +14,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of
-from webhook.cli.hub.client import Client, Place, RefusedError, place_of
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, place_of
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_wanted
 from webhook.cli.objects.patcher import two_way_patch
 from webhook.cli.options.base import hub_namespace_option, run, tab
@@ -65,15 +65,17 @@ def command(
     return run(_edit(connection, [word, name] if name else [word], namespace, validation))
 
 
-async def _edit(connection: Connection, words: list[str], namespace: str | None, validation: Validation) -> int:
+async def _edit(connection: HubConnection, words: list[str], namespace: str | None, validation: Validation) -> int:
     async with Client(connection) as client:
         wanted = (await parse_wanted(words, client))[0]
         if not wanted.name:
             raise UserError(f"{words[0]!r}: say which object: {wanted.kind.kind.lower()}/NAME")
-        place = Place(wanted.kind, (namespace or client.namespace) if wanted.kind.namespaced else None, wanted.name)
+        place = ResourcePath(
+            wanted.kind, (namespace or client.namespace) if wanted.kind.namespaced else None, wanted.name
+        )
         try:
             stored = await client.get(place)
-        except RefusedError as error:
+        except HubRefusedError as error:
             raise UserError(error.lines()) from error
         with tempfile.TemporaryDirectory(prefix="harbormaster-edit-") as folder:
             file = Path(folder) / f"{wanted.kind.kind.lower()}-{wanted.name}.yaml"
@@ -119,7 +121,7 @@ class _Session:
             try:
                 place = place_of(self._stored, self._kind)
                 answer = await self._client.patch(place, patch, validation=self._validation)
-            except RefusedError as error:
+            except HubRefusedError as error:
                 reasons = unknown_lines(error, object_schema(self._kind)) or error.lines()
                 for reason in reasons:
                     complain(reason)

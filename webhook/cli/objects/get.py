@@ -9,10 +9,10 @@ import click
 from scorer.api.crd.table import has_columns, last_seen
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Found, title_of
-from webhook.cli.hub.client import Client, Place, RefusedError
-from webhook.cli.hub.connection import Connection
-from webhook.cli.hub.resource_arguments import EVENT, Wanted, parse_wanted, suggestion
+from webhook.cli.files.documents import SourceDocument, title_of
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.hub.connection import HubConnection
+from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_wanted, suggestion
 from webhook.cli.objects.options import ObjectFiles, file_options
 from webhook.cli.objects.output_formats import CustomColumns, Format, format_option
 from webhook.cli.objects.table import ObjectTable, Served, Style, sort_objects
@@ -51,7 +51,7 @@ Exit codes:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class _ViewOptions:
     """Which objects of a kind are shown, and for how long.
 
     Args:
@@ -84,7 +84,7 @@ class View:
         everywhere = everywhere or self.everywhere
         return Style(output.name == "wide", everywhere, labels, self.show_labels, not self.no_headers, kind)
 
-    def check(self, wanted: Sequence[Wanted]) -> None:
+    def check(self, wanted: Sequence[ResourceArgument]) -> None:
         """Raise `UserError` when what is asked for does not fit together."""
         if any(each.name for each in wanted):
             for option, given in (("--selector", self.selector), ("--field-selector", self.fields)):
@@ -104,7 +104,7 @@ class View:
 @format_option
 @grouped(
     "view",
-    View,
+    _ViewOptions,
     hub_namespace_option,
     click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="In all namespaces."),
     click.option(
@@ -121,7 +121,7 @@ class View:
     click.option("--show-labels", is_flag=True, help="A column with all labels."),
 )
 @hub_options
-def command(words: Sequence[str], files: ObjectFiles, output: Format, view: View, hub: HubOptions) -> int:
+def command(words: Sequence[str], files: ObjectFiles, output: Format, view: _ViewOptions, hub: HubOptions) -> int:
     """Show objects."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to show: KIND, KIND/NAME or -f FILE")
@@ -130,7 +130,9 @@ def command(words: Sequence[str], files: ObjectFiles, output: Format, view: View
     return run(_get(connection, words, found, output, view))
 
 
-async def _get(connection: Connection, words: Sequence[str], found: Sequence[Found], output: Format, view: View) -> int:
+async def _get(
+    connection: HubConnection, words: Sequence[str], found: Sequence[SourceDocument], output: Format, view: _ViewOptions
+) -> int:
     async with Client(connection) as client:
         wanted = await parse_wanted(words, client) if words else await _of_files(client, found, view.namespace)
         view.check(wanted)
@@ -138,20 +140,20 @@ async def _get(connection: Connection, words: Sequence[str], found: Sequence[Fou
             if view.watch:
                 await _Watch(client, wanted[0], output, view).run()
             return await _show(client, wanted, output, view)
-        except RefusedError as error:
+        except HubRefusedError as error:
             raise UserError(error.lines()) from error
 
 
-async def _of_files(client: Client, found: Sequence[Found], namespace: str | None) -> list[Wanted]:
+async def _of_files(client: Client, found: Sequence[SourceDocument], namespace: str | None) -> list[ResourceArgument]:
     from webhook.cli.hub.discovery import known_objects
 
     loaded = await known_objects(client, found, namespace)
-    return [Wanted(one.kind, one.name, namespace=one.namespace) for one in loaded]
+    return [ResourceArgument(one.kind, one.name, namespace=one.namespace) for one in loaded]
 
 
-def _place(wanted: Wanted, client: Client, view: View) -> Place:
+def _place(wanted: ResourceArgument, client: Client, view: _ViewOptions) -> ResourcePath:
     named = wanted.namespace or (None if view.everywhere else view.namespace or client.namespace)
-    return Place(wanted.kind, named if wanted.kind.namespaced else None, wanted.name)
+    return ResourcePath(wanted.kind, named if wanted.kind.namespaced else None, wanted.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +166,18 @@ class _Group:
         served: The API server's table of them, if that is what is shown.
     """
 
-    wanted: Wanted
+    wanted: ResourceArgument
     items: list[JsonObject]
     served: Served | None = None
 
 
-async def _show(client: Client, wanted: list[Wanted], output: Format, view: View) -> int:
+async def _show(client: Client, wanted: list[ResourceArgument], output: Format, view: _ViewOptions) -> int:
     missing: list[str] = []
     groups: list[_Group] = []
     for each in wanted:
         try:
             group = await _read(client, each, output, view)
-        except RefusedError as error:
+        except HubRefusedError as error:
             if error.code != 404 or not each.name:
                 raise
             if not view.ignore_not_found:
@@ -195,7 +197,7 @@ async def _show(client: Client, wanted: list[Wanted], output: Format, view: View
     return 1 if missing else 0
 
 
-async def _read(client: Client, wanted: Wanted, output: Format, view: View) -> _Group:
+async def _read(client: Client, wanted: ResourceArgument, output: Format, view: _ViewOptions) -> _Group:
     place = _place(wanted, client, view)
     if output.is_table and not client.simulated and not has_columns(wanted.kind):
         served, items = Served.read(await client.table(place, view.selector, view.fields))
@@ -219,7 +221,7 @@ def _sorted(groups: list[_Group], path: str, *, whole: bool) -> list[_Group]:
     return [_Group(group.wanted, sort_objects(group.items, path), group.served) for group in groups]
 
 
-def _print(groups: list[_Group], output: Format, view: View, client: Client, *, single: bool) -> None:
+def _print(groups: list[_Group], output: Format, view: _ViewOptions, client: Client, *, single: bool) -> None:
     items = [item for group in groups for item in group.items]
     if output.is_document:
         if items or not single:
@@ -255,13 +257,13 @@ def _print(groups: list[_Group], output: Format, view: View, client: Client, *, 
 class _Watch:
     """Shows objects and then every change of them."""
 
-    def __init__(self, client: Client, wanted: Wanted, output: Format, view: View) -> None:
+    def __init__(self, client: Client, wanted: ResourceArgument, output: Format, view: _ViewOptions) -> None:
         self._client = client
         self._wanted = wanted
         self._output = output
         self._view = view
         place = _place(wanted, client, view)
-        self._place = Place(place.kind, place.namespace)
+        self._place = ResourcePath(place.kind, place.namespace)
         self._fields = f"metadata.name={wanted.name}" if wanted.name else view.fields
         self._table = ObjectTable(wanted, view.style(output))
         self._columns: CustomColumns | None = output.columns() if output.name == "custom-columns" else None

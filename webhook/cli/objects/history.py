@@ -12,14 +12,14 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import dicts_at
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.client import Client, Place
-from webhook.cli.hub.resource_arguments import Wanted, parse_wanted
+from webhook.cli.hub.client import Client, ResourcePath
+from webhook.cli.hub.resource_arguments import ResourceArgument, parse_wanted
 from webhook.cli.options.base import grouped, hub_namespace_option, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
 from webhook.cli.text.output import print_document, print_table
-from webhook.history.entry import Entry, EntryType
-from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Found, Query, find
+from webhook.history.entry import EntryType, RecordEntry
+from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, HistoryPage, Query, find
 from webhook.history.record import CONFIG_MAP, LABEL, LABELS
 from webhook.runtime.clock import utc_now
 from webhook.settings.installation import NamespaceSettings
@@ -57,7 +57,7 @@ HEADERS: Final = ("LAST", "TYPE", "OBJECT", "REASON", "BY", "MESSAGE")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class _HistoryFilter:
     """Which entries are shown.
 
     Args:
@@ -83,7 +83,7 @@ class Choice:
 @click.argument("words", nargs=-1, metavar="[KIND[/NAME] [NAME]]", shell_complete=tab("objects"))
 @grouped(
     "choice",
-    Choice,
+    _HistoryFilter,
     click.option(
         "--type",
         "types",
@@ -110,17 +110,17 @@ class Choice:
 )
 @output_option("table", "json", "yaml")
 @hub_options
-def command(words: Sequence[str], choice: Choice, output: str, hub: HubOptions) -> int:
+def command(words: Sequence[str], choice: _HistoryFilter, output: str, hub: HubOptions) -> int:
     """Show what has happened."""
     return run(_history(hub, words, choice, output))
 
 
-async def _history(hub: HubOptions, words: Sequence[str], choice: Choice, output: str) -> int:
+async def _history(hub: HubOptions, words: Sequence[str], choice: _HistoryFilter, output: str) -> int:
     own = choice.installed_in or NamespaceSettings.read(os.environ).namespace
     async with Client(hub.find()) as client:
         wanted = await _one(words, client)
         namespace = choice.namespace or (client.namespace if wanted and wanted.name else "")
-        documents = dicts_at(await client.list(Place(CONFIG_MAP, own), f"{LABEL}={LABELS[LABEL]}"), "items")
+        documents = dicts_at(await client.list(ResourcePath(CONFIG_MAP, own), f"{LABEL}={LABELS[LABEL]}"), "items")
     kind: Kind | None = wanted.kind if wanted else None
     query = Query(
         types=frozenset(EntryType(each) for each in choice.types),
@@ -136,7 +136,7 @@ async def _history(hub: HubOptions, words: Sequence[str], choice: Choice, output
     return 0
 
 
-async def _one(words: Sequence[str], client: Client) -> Wanted | None:
+async def _one(words: Sequence[str], client: Client) -> ResourceArgument | None:
     """Return which objects are meant; None: all."""
     if not words:
         return None
@@ -146,7 +146,7 @@ async def _one(words: Sequence[str], client: Client) -> Wanted | None:
     return found[0]
 
 
-def _show(found: Found, output: str, namespace: str, *, is_kept: bool) -> None:
+def _show(found: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> None:
     if output != "table":
         print_document(found.document(), output)
         return
@@ -162,7 +162,7 @@ def _show(found: Found, output: str, namespace: str, *, is_kept: bool) -> None:
         complain(f"{found.unreadable} lines of the record could not be read")
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: RecordEntry) -> tuple[str, ...]:
     about = entry.about
     name = f"{about.namespace}/{about.name}" if about.namespace else about.name
     times = f" ({entry.count} times)" if entry.count > 1 else ""

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import Found, read, read_text
+from webhook.cli.files.documents import SourceDocument, read, read_text
 from webhook.cli.files.search import Files
 from webhook.cli.options.base import grouped, ignore_option
 
@@ -41,7 +41,7 @@ class ObjectFiles:
         """Whether any is named."""
         return bool(self.paths) or self.kustomization is not None
 
-    def read(self) -> list[Found]:
+    def read(self) -> list[SourceDocument]:
         """Return what is in them.
 
         Raises:

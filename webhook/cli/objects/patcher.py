@@ -17,7 +17,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, UPGRADE_RUN
 from scorer.api.meta import JsonObject, dump_json, json_equal
 from scorer.api.unstructured.documents import annotation, annotations_of, metadata_of
 from webhook.cli.files.documents import Loaded, in_order_of_dependence
-from webhook.cli.hub.client import Answer, Client, Place, RefusedError, find, place_of
+from webhook.cli.hub.client import Client, HubRefusedError, HubResponse, ResourcePath, find, place_of
 from webhook.cli.objects.options import DryRun
 from webhook.cli.options.field_validation import Validation
 from webhook.embedded.simulation.annotations import keep_status, parse_behaviour
@@ -35,7 +35,7 @@ _SET_BY_HUB: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApplyOutcome:
     """What became of one object.
 
     Args:
@@ -49,7 +49,7 @@ class Outcome:
     loaded: Loaded
     action: str = ""
     warnings: tuple[str, ...] = ()
-    refusal: RefusedError | None = None
+    refusal: HubRefusedError | None = None
 
 
 def wanted_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
@@ -77,7 +77,7 @@ async def apply_all(
     dry_run: DryRun = DryRun.NONE,
     keep_edits: bool = False,
     validation: Validation = Validation.WARN,
-) -> AsyncIterator[Outcome]:
+) -> AsyncIterator[ApplyOutcome]:
     """Apply objects one after the other, namespaces and definitions first; a refusal does not stop the others.
 
     Args:
@@ -87,7 +87,7 @@ async def apply_all(
         keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
         validation: How the hub treats unknown fields.
     """
-    arriving: list[Place] = []
+    arriving: list[ResourcePath] = []
     for one in in_order_of_dependence(loaded):
         if one.kind == UPGRADE_RUN and not dry_run:
             await _let_join(client, arriving)
@@ -96,11 +96,11 @@ async def apply_all(
             if client.simulated and one.kind == MEMBER_CLUSTER and outcome.action == "created":
                 arriving.append(place_of(one.document, one.kind))
             yield outcome
-        except RefusedError as error:
-            yield Outcome(one, warnings=error.warnings, refusal=error)
+        except HubRefusedError as error:
+            yield ApplyOutcome(one, warnings=error.warnings, refusal=error)
 
 
-async def _let_join(client: Client, arriving: list[Place]) -> None:
+async def _let_join(client: Client, arriving: list[ResourcePath]) -> None:
     """Wait until the simulated members that were just made have joined, or it takes too long.
 
     An upgrade run has the members that are there when it starts. On a real hub, they have long been there.
@@ -123,22 +123,22 @@ async def apply_one(
     dry_run: DryRun = DryRun.NONE,
     keep_edits: bool = False,
     validation: Validation = Validation.WARN,
-) -> Outcome:
+) -> ApplyOutcome:
     """Create the object, or change it to what is wanted.
 
     Raises:
-        RefusedError: The hub refuses it.
+        HubRefusedError: The hub refuses it.
     """
     wanted = wanted_document(one.document, simulated=client.simulated)
     place = place_of(wanted, one.kind)
     current = await find(client, place)
     if current is None:
         if dry_run is DryRun.CLIENT:
-            return Outcome(one, "created")
+            return ApplyOutcome(one, "created")
         try:
             answer = await client.create(one.kind, wanted, dry_run=bool(dry_run), validation=validation.parameter)
-            return Outcome(one, "created", answer.warnings)
-        except RefusedError as error:
+            return ApplyOutcome(one, "created", answer.warnings)
+        except HubRefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
             # Another client created it between our read and our write: go on as for an object that was there before.
@@ -151,24 +151,24 @@ async def apply_one(
         wanted["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
     patch = three_way_patch(last, wanted, current)
     if not patch:
-        return Outcome(one, "unchanged")
+        return ApplyOutcome(one, "unchanged")
     if keep_edits and is_unchanged:
         # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
         tried = await client.patch(place, patch, dry_run=True, validation=validation.parameter)
-        return Outcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
+        return ApplyOutcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
     if dry_run is DryRun.CLIENT:
-        return Outcome(one, "configured")
+        return ApplyOutcome(one, "configured")
     answer = await client.patch(place, patch, dry_run=bool(dry_run), validation=validation.parameter)
-    return Outcome(
+    return ApplyOutcome(
         one, "configured" if _differ(answer, current, dry_run=bool(dry_run)) else "unchanged", answer.warnings
     )
 
 
-async def merged(client: Client, one: Loaded, validation: Validation) -> tuple[JsonObject | None, Answer]:
+async def merged(client: Client, one: Loaded, validation: Validation) -> tuple[JsonObject | None, HubResponse]:
     """Return an object as it is, None: there is none, and the hub's answer to a dry run of applying it.
 
     Raises:
-        RefusedError: The hub refuses it.
+        HubRefusedError: The hub refuses it.
     """
     wanted = wanted_document(one.document, simulated=client.simulated)
     place = place_of(wanted, one.kind)
@@ -177,11 +177,11 @@ async def merged(client: Client, one: Loaded, validation: Validation) -> tuple[J
         return None, await client.create(one.kind, wanted, dry_run=True, validation=validation.parameter)
     patch = three_way_patch(_last_applied(current), wanted, current)
     if not patch:
-        return current, Answer(current)
+        return current, HubResponse(current)
     return current, await client.patch(place, patch, dry_run=True, validation=validation.parameter)
 
 
-def _differ(answer: Answer, current: JsonObject, *, dry_run: bool) -> bool:
+def _differ(answer: HubResponse, current: JsonObject, *, dry_run: bool) -> bool:
     """Say whether a write changed anything: after defaulting, a patch may turn out to change nothing."""
     if dry_run:
         return answer.document != current

@@ -16,7 +16,7 @@ from scorer.api.values.quantity import parse_quantity
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import title_of
-from webhook.cli.hub.resource_arguments import EVENT, Wanted
+from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument
 from webhook.cli.text.jsonpath import JsonPathError, go_text, parse_path
 
 _BREAKS = "\f\n\r"
@@ -89,7 +89,7 @@ class ObjectTable:
         served: The API server's own table, if the kind has no columns here.
     """
 
-    def __init__(self, wanted: Wanted, style: Style, served: Served | None = None) -> None:
+    def __init__(self, wanted: ResourceArgument, style: Style, served: Served | None = None) -> None:
         self._kind = wanted.kind
         self._style = style
         self._spaced = wanted.kind.namespaced and style.everywhere

@@ -18,10 +18,10 @@ from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PARENT_PLACEM
 from scorer.api.values.quoting import printable
 from scorer.rollout.views.tree import Sources, essentials, placement_tree
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.client import Client, Place, RefusedError
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.objects.tree_output import Changes, make_nodes, plain_lines, rich_tree
+from webhook.cli.objects.tree_output import TreeChangeLog, make_nodes, plain_lines, rich_tree
 from webhook.cli.options.base import output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import is_terminal, print_document
@@ -109,7 +109,7 @@ class Branch:
         fields: Field selector.
     """
 
-    place: Place
+    place: ResourcePath
     selector: str = ""
     fields: str = ""
 
@@ -125,7 +125,7 @@ class Branches:
     """
 
     ref: str
-    placement: Place
+    placement: ResourcePath
     parts: tuple[Branch, Branch, Branch, Branch]
 
     @classmethod
@@ -136,16 +136,16 @@ class Branches:
         ours = f"{PARENT_PLACEMENT}={name}"
         home = f"{PARENT_PLACEMENT_NAMESPACE}={namespace}" if namespace else f"!{PARENT_PLACEMENT_NAMESPACE}"
         parts = (
-            Branch(Place(kind, space), fields=f"metadata.name={name}"),
-            Branch(Place(family.binding, space), ours),
-            Branch(Place(WORK), f"{ours},{home}"),
-            Branch(Place(family.resource_snapshot, space), f"{ours},{IS_LATEST_SNAPSHOT}=true"),
+            Branch(ResourcePath(kind, space), fields=f"metadata.name={name}"),
+            Branch(ResourcePath(family.binding, space), ours),
+            Branch(ResourcePath(WORK), f"{ours},{home}"),
+            Branch(ResourcePath(family.resource_snapshot, space), f"{ours},{IS_LATEST_SNAPSHOT}=true"),
         )
-        return cls(ref, Place(kind, space, name), parts)
+        return cls(ref, ResourcePath(kind, space, name), parts)
 
 
 @asynccontextmanager
-async def _open(hub: Connection, branches: Branches) -> AsyncIterator[tuple[Client, JsonObject]]:
+async def _open(hub: HubConnection, branches: Branches) -> AsyncIterator[tuple[Client, JsonObject]]:
     """Open the hub and find the placement there.
 
     Raises:
@@ -154,7 +154,7 @@ async def _open(hub: Connection, branches: Branches) -> AsyncIterator[tuple[Clie
     async with Client(hub) as reader:
         try:
             yield reader, await reader.get(branches.placement)
-        except RefusedError as error:
+        except HubRefusedError as error:
             if error.code != 404:
                 raise UserError(error.lines()) from error
             kind = branches.placement.kind
@@ -163,7 +163,7 @@ async def _open(hub: Connection, branches: Branches) -> AsyncIterator[tuple[Clie
             raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
 
 
-async def _read(hub: Connection, branches: Branches) -> JsonObject:
+async def _read(hub: HubConnection, branches: Branches) -> JsonObject:
     """Return the tree of this moment."""
     async with _open(hub, branches) as (reader, placement):
         lists = await asyncio.gather(*(_items(reader, part) for part in branches.parts[1:]))
@@ -226,7 +226,7 @@ class Follower:
             try:
                 await self._watch(branch)
                 pause = SECONDS_BETWEEN  # a hub that ends every watch at once is not asked without end
-            except (RefusedError, UserError) as error:
+            except (HubRefusedError, UserError) as error:
                 self.trouble, pause = error.message, RETRY_SECONDS
                 self.changed.set()
             await asyncio.sleep(pause)
@@ -253,7 +253,7 @@ def _name(document: JsonObject) -> str:
     return f"{document['metadata'].get('namespace', '')}/{document['metadata']['name']}"
 
 
-async def _follow(hub: Connection, branches: Branches, show: "_Show") -> None:
+async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None:
     """Show every change until the placement is gone."""
     async with _open(hub, branches) as (reader, _):
         follower = Follower(reader, branches)
@@ -336,7 +336,7 @@ class _Show:
 
     def _changes(self) -> Draw:
         """Return what prints the tree once and then a line, with the time, for whatever changes."""
-        changes = Changes()
+        changes = TreeChangeLog()
         first = True
 
         def draw(tree: JsonObject, trouble: str) -> None:

@@ -42,11 +42,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class _TreeNode:
     """One line and what hangs below it."""
 
     parts: tuple[Part, ...]
-    children: "tuple[Node, ...]" = ()
+    children: "tuple[_TreeNode, ...]" = ()
 
     @property
     def text(self) -> str:
@@ -54,7 +54,7 @@ class Node:
         return "".join(part.text for part in self.parts)
 
 
-def make_nodes(tree: JsonObject, *, everything: bool = False) -> Node:
+def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
     """Return the tree as lines.
 
     Args:
@@ -66,7 +66,7 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> Node:
     apart = {id(each) for each in shown}
     placement = tree["placement"]
     told_below = any(placement["why"] == f"{each['cluster']}: {each['detail']}" for each in clusters)
-    return Node(
+    return _TreeNode(
         placement_line({**placement, "why": ""} if told_below else placement),
         (
             *_about(tree["placement"]),
@@ -95,14 +95,14 @@ def _state(state: str, why: str) -> tuple[Part, ...]:
     return (Part(f"{_GAP}{state}", _STYLES.get(state, "")), *((Part(f": {why}"),) if why else ()))
 
 
-def _about(placement: Mapping[str, Any]) -> Iterator[Node]:
+def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
     kind, why = placement["kind"], placement["why"]
     conditions = [
         {**each, "type": each["type"].removeprefix(kind), "message": "" if each["message"] == why else each["message"]}
         for each in placement["conditions"]
     ]
     if conditions:
-        yield Node((Part("conditions"), *_conditions(conditions)))
+        yield _TreeNode((Part("conditions"), *_conditions(conditions)))
     yield from _ending(placement)
 
 
@@ -126,9 +126,9 @@ def _condition(condition: Mapping[str, Any]) -> Iterator[Part]:
         yield Part(f" {condition['reason']}" + (f": {condition['message']}" if condition["message"] else ""))
 
 
-def _ending(document: Mapping[str, Any]) -> Iterator[Node]:
+def _ending(document: Mapping[str, Any]) -> Iterator[_TreeNode]:
     if document["deleting"]:
-        yield Node((Part("is being deleted", _STYLES["deleting"]), Part(_held(document))))
+        yield _TreeNode((Part("is being deleted", _STYLES["deleting"]), Part(_held(document))))
 
 
 def _held(document: Mapping[str, Any]) -> str:
@@ -151,12 +151,12 @@ def _age(cluster: Mapping[str, Any], latest: int | None) -> str:
     return f"resource snapshot {cluster['binding']['resourceIndex']}, the latest is {latest}"
 
 
-def _cluster(cluster: Mapping[str, Any], latest: int | None, *, everything: bool) -> Node:
+def _cluster(cluster: Mapping[str, Any], latest: int | None, *, everything: bool) -> _TreeNode:
     children = [*_binding(cluster), *(_work(work, everything=everything) for work in cluster["works"])]
-    return Node(cluster_line(cluster, latest), tuple(children))
+    return _TreeNode(cluster_line(cluster, latest), tuple(children))
 
 
-def _binding(cluster: Mapping[str, Any]) -> Iterator[Node]:
+def _binding(cluster: Mapping[str, Any]) -> Iterator[_TreeNode]:
     binding = cluster["binding"]
     if binding is None:
         return
@@ -177,11 +177,11 @@ def _binding(cluster: Mapping[str, Any]) -> Iterator[Node]:
         parts.append(Part(f"{_GAP}{rollout['message']}", "dim"))
     condition = binding["condition"]
     below = (
-        (Node(tuple(_flush(_condition(condition)))),)
+        (_TreeNode(tuple(_flush(_condition(condition)))),)
         if condition and condition["status"] != "True" and cluster["detail"] not in condition["message"]
         else ()
     )
-    yield Node(tuple(parts), (*below, *_ending(binding)))
+    yield _TreeNode(tuple(parts), (*below, *_ending(binding)))
 
 
 def _flush(parts: Iterable[Part]) -> list[Part]:
@@ -190,7 +190,7 @@ def _flush(parts: Iterable[Part]) -> list[Part]:
     return [Part(first.text.lstrip(), first.style), *others]
 
 
-def _work(work: Mapping[str, Any], *, everything: bool) -> Node:
+def _work(work: Mapping[str, Any], *, everything: bool) -> _TreeNode:
     parts = [Part("Work ", "dim"), Part(work["name"])]
     if work["envelope"]:
         parts.append(Part(f"{_GAP}from {_envelope(work['envelope'])}", "dim"))
@@ -205,8 +205,8 @@ def _work(work: Mapping[str, Any], *, everything: bool) -> Node:
     shown = objects if everything else [each for each in objects if not _is_quiet(each)]
     below = [_object(each) for each in shown]
     if len(shown) < len(objects):
-        below.append(Node((Part(_quiet_objects([each for each in objects if _is_quiet(each)]), "green"),)))
-    return Node(tuple(parts), (*_ending(work), *below))
+        below.append(_TreeNode((Part(_quiet_objects([each for each in objects if _is_quiet(each)]), "green"),)))
+    return _TreeNode(tuple(parts), (*_ending(work), *below))
 
 
 def _is_quiet(entry: Mapping[str, Any]) -> bool:
@@ -225,7 +225,7 @@ def _envelope(envelope: Mapping[str, Any]) -> str:
     return f"{envelope['type']} {space}{envelope['name']}"
 
 
-def _object(entry: Mapping[str, Any]) -> Node:
+def _object(entry: Mapping[str, Any]) -> _TreeNode:
     state, message, reason = entry["state"], entry["message"], entry["reason"]
     why = f": {message}" if message else ""
     if state == ObjectState.FAILED:
@@ -236,7 +236,7 @@ def _object(entry: Mapping[str, Any]) -> Node:
     for word, key in (("drifted", "drifts"), ("differs", "diffs")):
         if entry[key]:
             parts.append(Part(f"{_GAP}{word}: {_fields(entry[key])}", "yellow"))
-    return Node(tuple(parts))
+    return _TreeNode(tuple(parts))
 
 
 def _fields(details: Sequence[Mapping[str, Any]]) -> str:
@@ -246,17 +246,17 @@ def _fields(details: Sequence[Mapping[str, Any]]) -> str:
     return f"{_count(len(details), 'field')} ({', '.join(paths)}{more})"
 
 
-def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Iterator[Node]:
+def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Iterator[_TreeNode]:
     if not missing:
         return
     shown = missing if everything else missing[:MOST_MISSING]
-    below = [Node((Part(each["message"] or each["reason"]),)) for each in shown]
+    below = [_TreeNode((Part(each["message"] or each["reason"]),)) for each in shown]
     if len(shown) < len(missing):
-        below.append(Node((Part(f"and {len(missing) - len(shown)} more", "dim"),)))
-    yield Node((Part(f"{_count(len(missing), 'cluster')} wanted, not found", "yellow"),), tuple(below))
+        below.append(_TreeNode((Part(f"and {len(missing) - len(shown)} more", "dim"),)))
+    yield _TreeNode((Part(f"{_count(len(missing), 'cluster')} wanted, not found", "yellow"),), tuple(below))
 
 
-def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterator[Node]:
+def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterator[_TreeNode]:
     """Yield a line per state of the clusters that are not shown one by one, with the reason if they have one."""
     names: dict[tuple[str, str, str], list[str]] = {}
     for each in clusters:
@@ -267,7 +267,7 @@ def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterat
         more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
         listed = Part(f" ({', '.join(found[:MOST_NAMES])}{more})", "dim")
         reason = Part(f": {why}" if why else "")
-        yield Node(
+        yield _TreeNode(
             (
                 Part(_count(len(found), "cluster")),
                 Part(f" {state}", _STYLES[state]),
@@ -282,7 +282,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def plain_lines(node: Node, *, ascii_only: bool = False) -> Iterator[str]:
+def plain_lines(node: _TreeNode, *, ascii_only: bool = False) -> Iterator[str]:
     """Yield the tree as text, one line per node.
 
     Args:
@@ -293,14 +293,14 @@ def plain_lines(node: Node, *, ascii_only: bool = False) -> Iterator[str]:
     yield from _plain(node.children, ("|   ", "|-- ", "`-- ") if ascii_only else ("│   ", "├── ", "└── "), "")
 
 
-def _plain(nodes: Sequence[Node], signs: tuple[str, str, str], before: str) -> Iterator[str]:
+def _plain(nodes: Sequence[_TreeNode], signs: tuple[str, str, str], before: str) -> Iterator[str]:
     for position, node in enumerate(nodes):
         last = position == len(nodes) - 1
         yield before + (signs[2] if last else signs[1]) + printable(node.text)
         yield from _plain(node.children, signs, before + ("    " if last else signs[0]))
 
 
-def rich_tree(node: Node) -> "Tree":
+def rich_tree(node: _TreeNode) -> "Tree":
     """Return the tree for a terminal."""
     from rich.tree import Tree
 
@@ -309,18 +309,18 @@ def rich_tree(node: Node) -> "Tree":
     return root
 
 
-def _grow(branch: "Tree", node: Node) -> None:
+def _grow(branch: "Tree", node: _TreeNode) -> None:
     for child in node.children:
         _grow(branch.add(_rich_text(child)), child)
 
 
-def _rich_text(node: Node) -> Any:
+def _rich_text(node: _TreeNode) -> Any:
     from rich.text import Text
 
     return Text.assemble(*((printable(part.text), part.style) for part in node.parts))
 
 
-class Changes:
+class TreeChangeLog:
     """What has changed since the last look, one line each: for a log instead of a terminal."""
 
     def __init__(self) -> None:
@@ -343,14 +343,14 @@ class Changes:
 def _entries(tree: JsonObject, *, everything: bool) -> Iterator[tuple[str, str]]:
     """Yield every line that can change, by what it is about; one cluster may have several bindings, old and new."""
     placement = tree["placement"]
-    yield placement["ref"], Node(placement_line(placement)).text
+    yield placement["ref"], _TreeNode(placement_line(placement)).text
     if missing := tree["missing"]:
         words = "; ".join(each["message"] for each in missing[:MOST_MISSING])
         yield "wanted, not found", f"wanted, not found{_GAP}{words}"
     for cluster in tree["clusters"]:
         name, binding = cluster["cluster"], cluster["binding"]
         key = f"{name}{_GAP}binding {binding['name']}" if binding else f"{name}{_GAP}{cluster['detail']}"
-        yield key, Node(cluster_line(cluster, placement["resourceIndex"])).text
+        yield key, _TreeNode(cluster_line(cluster, placement["resourceIndex"])).text
         for work in cluster["works"] if everything else ():
             above = f"{key}{_GAP}Work {work['name']}"
             yield above, f"{name}{_GAP}{_work({**work, 'objects': []}, everything=True).text}"

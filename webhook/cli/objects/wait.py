@@ -14,9 +14,9 @@ from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.duration import parse_go_duration
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Found, title_of
-from webhook.cli.hub.client import Client, Place, RefusedError, find
-from webhook.cli.hub.connection import Connection
+from webhook.cli.files.documents import SourceDocument, title_of
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_wanted
 from webhook.cli.objects.options import ObjectFiles, file_options
 from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
@@ -189,9 +189,9 @@ def command(
 
 
 async def _wait(
-    connection: Connection,
+    connection: HubConnection,
     words: Sequence[str],
-    found: Sequence[Found],
+    found: Sequence[SourceDocument],
     namespace: str | None,
     goal: Goal,
     seconds: float,
@@ -221,7 +221,7 @@ async def _wait(
         return 1 if late else 0
 
 
-async def _until(client: Client, place: Place, goal: Goal, *, once: bool) -> bool:
+async def _until(client: Client, place: ResourcePath, goal: Goal, *, once: bool) -> bool:
     """Look at an object until the goal is met; *once*: only once."""
     while True:
         found = await find(client, place)
@@ -235,7 +235,7 @@ async def _until(client: Client, place: Place, goal: Goal, *, once: bool) -> boo
         if found is None:
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
-        whole = Place(place.kind, place.namespace)
+        whole = ResourcePath(place.kind, place.namespace)
         async for event in client.watch(whole, since, fields=f"metadata.name={place.name}"):
             if event.type == "DELETED":
                 break
@@ -247,27 +247,27 @@ async def _until(client: Client, place: Place, goal: Goal, *, once: bool) -> boo
 
 
 async def _places(
-    client: Client, words: Sequence[str], found: Sequence[Found], namespace: str | None, which: Which
-) -> list[Place]:
+    client: Client, words: Sequence[str], found: Sequence[SourceDocument], namespace: str | None, which: Which
+) -> list[ResourcePath]:
     if found:
         from webhook.cli.hub.discovery import known_objects
 
         loaded = await known_objects(client, found, namespace)
-        return [Place(one.kind, one.namespace or None, one.name) for one in loaded]
+        return [ResourcePath(one.kind, one.namespace or None, one.name) for one in loaded]
     places = []
     for each in await parse_wanted(words, client):
         space = (namespace or client.namespace) if each.kind.namespaced and not which.everywhere else None
         if each.name:
             if which.everywhere and each.kind.namespaced:
                 raise UserError("--all-namespaces: an object is named by its namespace and its name")
-            places.append(Place(each.kind, space, each.name))
+            places.append(ResourcePath(each.kind, space, each.name))
             continue
         if not which.selector and not which.everything:
             raise UserError(f"{each.kind.kind}: say which one: {each.kind.kind.lower()}/NAME, -l LABELS or --all")
         try:
-            listing = await client.list(Place(each.kind, space), which.selector)
-        except RefusedError as error:
+            listing = await client.list(ResourcePath(each.kind, space), which.selector)
+        except HubRefusedError as error:
             raise UserError(error.lines()) from error
         found_there = [item["metadata"] for item in listing.get("items") or ()]
-        places += [Place(each.kind, metadata.get("namespace"), metadata["name"]) for metadata in found_there]
+        places += [ResourcePath(each.kind, metadata.get("namespace"), metadata["name"]) for metadata in found_there]
     return places

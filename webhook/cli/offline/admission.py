@@ -20,7 +20,7 @@ from webhook.cli.options.field_validation import UNKNOWN, FieldCheck
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldError, FieldWarning, path_order
 from webhook.validation.framework.rule import rules_of
-from webhook.validation.guard_rails.writes import Write
+from webhook.validation.guard_rails.writes import ReviewedWrite
 from webhook.validation.live.check import run_checks
 
 ANY_NAME: Final = "A-01"
@@ -28,7 +28,7 @@ ANY_NAME: Final = "A-01"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OfflineVerdict:
     """What admission would say about one object.
 
     Args:
@@ -67,7 +67,9 @@ def context_of(loaded: Iterable[Loaded], now: datetime) -> Context:
     return Context.of_objects([one.document for one in loaded], now=now, on_failure=log_failure)
 
 
-def admit(loaded: Loaded, context: Context, old: JsonObject | None = None, fields: FieldCheck | None = None) -> Verdict:
+def admit(
+    loaded: Loaded, context: Context, old: JsonObject | None = None, fields: FieldCheck | None = None
+) -> OfflineVerdict:
     """Do to one object what the hub does when it is created, or when it replaces *old*.
 
     Args:
@@ -84,19 +86,19 @@ def admit(loaded: Loaded, context: Context, old: JsonObject | None = None, field
     if fields is not None:
         errors = tuple(sorted((*errors, *fields.errors(loaded)), key=path_order))
         warnings = (*fields.warnings(loaded), *(text for text in warnings if not UNKNOWN.fullmatch(text)))
-    return Verdict(loaded, verdict.document, errors, verdict.refusal, warnings, ruled, operation, old)
+    return OfflineVerdict(loaded, verdict.document, errors, verdict.refusal, warnings, ruled, operation, old)
 
 
-def admit_deletion(stored: Loaded, context: Context) -> Verdict:
+def admit_deletion(stored: Loaded, context: Context) -> OfflineVerdict:
     """Do to one object what the hub does when it is deleted."""
     ruled = has_rules(stored.document)
     judgement = judge("DELETE", None, stored.document, context)
     refusal = "" if judgement.allowed or judgement.errors else judgement.message
     warnings = judgement.warnings if ruled else ()
-    return Verdict(stored, stored.document, judgement.errors, refusal, warnings, ruled, "DELETE")
+    return OfflineVerdict(stored, stored.document, judgement.errors, refusal, warnings, ruled, "DELETE")
 
 
-def field_warnings(verdict: Verdict, context: Context) -> list[FieldWarning]:
+def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarning]:
     """Return the warnings of the rules of a kind; the verdict has only the first few of them, as text."""
     entry = registry.REGISTRY.get(verdict.loaded.kind.group_kind) if verdict.has_rules else None
     if entry is None:
@@ -119,14 +121,14 @@ def field_warnings(verdict: Verdict, context: Context) -> list[FieldWarning]:
     return list(dict.fromkeys(told))
 
 
-def refusing_rules(verdict: Verdict, context: Context) -> tuple[str, ...]:
+def refusing_rules(verdict: OfflineVerdict, context: Context) -> tuple[str, ...]:
     """Return the ids of the rules behind a refusal that concerns no field: a guard rail, or that of a deletion."""
     entry = registry.REGISTRY.get(verdict.loaded.kind.group_kind)
     if entry is None or not verdict.refusal:
         return ()
     is_deletion = verdict.operation == "DELETE"
     document, old = (None, verdict.document) if is_deletion else (verdict.document, verdict.old)
-    write = Write(verdict.operation, document, old, "")
+    write = ReviewedWrite(verdict.operation, document, old, "")
     functions: list[object] = (
         [rail for rail in entry.guards if any(rail(write, context))] if not context.is_ours else []
     )

@@ -25,7 +25,7 @@ from webhook.admission.documents import DocumentSet
 from webhook.answers.proposal import PLANNED_KINDS
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
-from webhook.cli.offline.admission import Verdict, admit, context_of
+from webhook.cli.offline.admission import OfflineVerdict, admit, context_of
 from webhook.embedded.simulation.annotations import figures, keep_status, parse_behaviour, silent_status
 from webhook.member.membership.heartbeat import heartbeat_status
 from webhook.validation.framework.field import shape_errors
@@ -73,7 +73,7 @@ def make_hub(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime)
     for one in loaded:
         if one.kind in _READ:
             problems += _shape_mistakes(one)
-    verdicts: list[Verdict] = []
+    verdicts: list[OfflineVerdict] = []
     if not problems:
         context = context_of(loaded, now or clock)
         verdicts = [admit(one, context) for one in loaded if one.kind in PLACEMENTS]

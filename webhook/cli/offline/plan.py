@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from scorer.api.family import PLACEMENTS
 from scorer.api.meta import JsonObject
-from scorer.what_if.state import Identity
+from scorer.what_if.state import ObjectKey
 from webhook.access.user import UserInfo
 from webhook.admission.failures import log_failure
 from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Given, Proposal, ProposalError, plan
@@ -24,7 +24,7 @@ _ADMINISTRATOR: Final = UserInfo("harbormaster:plan", frozenset({"system:masters
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class MemberOutages:
     """What becomes of member clusters.
 
     Args:
@@ -38,11 +38,11 @@ class Fate:
 
 def plan_files(
     loaded: Sequence[Loaded],
-    fate: Fate,
+    fate: MemberOutages,
     *,
     now: datetime | None,
     clock: datetime,
-    named: Identity | None = None,
+    named: ObjectKey | None = None,
     settings: AdmissionSettings | None = None,
 ) -> tuple[JsonObject, list[Loaded]]:
     """Plan on files that are both the hub and what is planned on it.
@@ -72,11 +72,11 @@ def plan_files(
 def plan_changes(
     base: Sequence[Loaded],
     given: Sequence[Loaded],
-    fate: Fate,
+    fate: MemberOutages,
     *,
     now: datetime | None,
     clock: datetime,
-    named: Identity | None = None,
+    named: ObjectKey | None = None,
     settings: AdmissionSettings | None = None,
 ) -> JsonObject:
     """Return the plan of applying *given* to a hub that holds *base*; the rest is as for `plan_files`."""
@@ -108,8 +108,8 @@ class Places(NamedTuple):
     """Translates the JSON Pointers of a proposal into what the user wrote."""
 
     given: Sequence[Loaded]
-    fate: Fate
-    named: Identity | None
+    fate: MemberOutages
+    named: ObjectKey | None
 
     def told(self, pointer: str, detail: str) -> str:
         """Return a mistake as one about the command line and the files."""

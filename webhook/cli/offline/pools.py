@@ -7,7 +7,7 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import NodeCounts
 from scorer.node_budgets.gate import answer
-from scorer.node_budgets.question import InvalidQuestion, Mode, Question
+from scorer.node_budgets.question import InvalidQuestion, Mode, NodeGateQuestion
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.embedded.storage.store import EmbeddedStore
@@ -33,7 +33,7 @@ def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Jso
     observed = question.get("observed")
     try:
         counts = observed and NodeCounts(observed["total"], observed["deleting"], observed["notReady"])
-        asked = Question(
+        asked = NodeGateQuestion(
             question["pool"],
             question["reason"],
             tuple(question["nodes"]) if "nodes" in question else None,

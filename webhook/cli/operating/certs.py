@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from certs.lineage import Lineage
-    from webhook.doctor.certificate_report import Found
+    from webhook.doctor.certificate_report import CertificateState
     from webhook.kube.certificates.authority_secret import AuthoritySecret
     from webhook.kube.webhook_configurations.ca_bundles import CaBundles
     from webhook.settings.programs import CertsSettings
@@ -81,7 +81,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class _AuthorityOptions:
     """Where the authority is; None: as the settings say.
 
     Args:
@@ -112,10 +112,10 @@ class Place:
 
 
 def place_options(command: _Command) -> _Command:
-    """Give a command the options that say where the authority is; it gets them as one `Place` named ``place``."""
+    """Add the options that locate the authority; the command gets them as one `_AuthorityOptions` named ``place``."""
     return grouped(
         "place",
-        Place,
+        _AuthorityOptions,
         click.option(
             "-n", "--namespace", metavar="NS", help="Where harbormaster is installed.  [default: harbormaster-system]"
         ),
@@ -133,7 +133,7 @@ def command() -> None:
 @place_options
 @output_option("table", "json", "yaml", "pem")
 @hub_options
-def inspect_command(place: Place, output: str, hub: HubOptions) -> int:
+def inspect_command(place: _AuthorityOptions, output: str, hub: HubOptions) -> int:
     """Show everything, then what is wrong with it."""
     found = run(_look(hub, place.settings()))
     if output == "pem":
@@ -154,7 +154,7 @@ def inspect_command(place: Place, output: str, hub: HubOptions) -> int:
 @place_options
 @output_option("table", "json", "yaml")
 @hub_options
-def rotate_command(*, force: bool, distrust: bool, place: Place, output: str, hub: HubOptions) -> int:
+def rotate_command(*, force: bool, distrust: bool, place: _AuthorityOptions, output: str, hub: HubOptions) -> int:
     """Write the next generation into the Secret."""
     if distrust and not force:
         raise click.UsageError("--distrust goes with --force: the authorities so far stop being trusted at once")
@@ -172,12 +172,12 @@ def rotate_command(*, force: bool, distrust: bool, place: Place, output: str, hu
     return 0
 
 
-async def _look(hub: HubOptions, settings: "CertsSettings") -> "Found":
+async def _look(hub: HubOptions, settings: "CertsSettings") -> "CertificateState":
     async with _Hub(hub, settings) as opened:
         return await opened.look()
 
 
-async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, distrust: bool) -> "Found":
+async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, distrust: bool) -> "CertificateState":
     """Write the next generation. Raises `UserError`."""
     from dataclasses import replace
 
@@ -215,7 +215,7 @@ def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":
     return min(lineage.active.not_after - lineage.active.not_before, timedelta(seconds=LONGEST_LIFE_SECONDS))
 
 
-def _check_due(found: "Found", lineage: "Lineage", *, force: bool) -> None:
+def _check_due(found: "CertificateState", lineage: "Lineage", *, force: bool) -> None:
     """Raise `UserError` when nobody has asked for a rollover before its time."""
     from scorer.api.meta import format_time
 
@@ -226,7 +226,7 @@ def _check_due(found: "Found", lineage: "Lineage", *, force: bool) -> None:
         )
 
 
-def _warn(found: "Found", lineage: "Lineage", *, distrust: bool) -> None:
+def _warn(found: "CertificateState", lineage: "Lineage", *, distrust: bool) -> None:
     """Say who is cut off; on a terminal, ask whether to go on. Raises `click.Abort`."""
     from webhook.doctor.certificate_report import left_behind
 
@@ -278,16 +278,16 @@ class _Hub:
         if isinstance(error, StoreError):
             raise UserError(str(error)) from error
 
-    async def look(self) -> "Found":
+    async def look(self) -> "CertificateState":
         """Read everything. Raises `webhook.kube.ports.StoreError`."""
-        from webhook.doctor.certificate_report import Found
+        from webhook.doctor.certificate_report import CertificateState
         from webhook.runtime.clock import utc_now
 
         stored, registered = await self.secret.read(), await self._bundles.read()
-        return Found(self.secret.key, stored, self._bundles.name, registered, utc_now())
+        return CertificateState(self.secret.key, stored, self._bundles.name, registered, utc_now())
 
 
-def _print_pem(found: "Found") -> int:
+def _print_pem(found: "CertificateState") -> int:
     from certs.lineage import pem_of
 
     if found.stored.lineage is None:

@@ -8,7 +8,7 @@ import webbrowser
 import click
 
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import run
 from webhook.cli.options.hub import HubOptions, hub_options
 
@@ -43,7 +43,7 @@ def command(port: int, opens: bool, hub: HubOptions) -> int:
     return run(_show(connection, port, opens=opens))
 
 
-async def _show(connection: Connection, port: int, *, opens: bool) -> int:
+async def _show(connection: HubConnection, port: int, *, opens: bool) -> int:
     from webhook.cli.hub.connection import open_server, unreachable
     from webhook.kube.ports import UnavailableError
     from webhook.processes.dashboard import HOST, dashboard
@@ -87,7 +87,7 @@ def _tell_next(address: str) -> None:
     click.echo(f"Opened. For another tab: {address}")
 
 
-def _tell(connection: Connection, address: str, unread: list[str]) -> None:
+def _tell(connection: HubConnection, address: str, unread: list[str]) -> None:
     if unread:
         complain(f"note: without {', '.join(unread)}, which you may not read or the hub does not have")
     click.echo(f"{connection}\n{address}\nCtrl-C ends it.")

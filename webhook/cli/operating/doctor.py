@@ -11,14 +11,14 @@ import click
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.kubeconfig import find_kubeconfig
 from webhook.cli.options.base import grouped, output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_document
 
 if TYPE_CHECKING:
-    from webhook.doctor.installation import Wanted
+    from webhook.doctor.installation import InstallationOptions
 
 HELP: Final = """Check an installation of harbormaster on a hub, and say what to do about what is wrong.
 
@@ -48,7 +48,7 @@ _INDENT: Final = " " * 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class _InstallationOptions:
     """Which installation is meant; what is None or empty is found.
 
     Args:
@@ -63,15 +63,15 @@ class Place:
     server_user: str
     without_loop: bool
 
-    def wanted(self) -> "Wanted":
+    def wanted(self) -> "InstallationOptions":
         """Return it as the examination takes it."""
-        from webhook.doctor.installation import Wanted
+        from webhook.doctor.installation import InstallationOptions
 
-        return Wanted(self.namespace or "", self.release, self.server_user, not self.without_loop)
+        return InstallationOptions(self.namespace or "", self.release, self.server_user, not self.without_loop)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class _MemberOptions:
     """The member whose agent is looked at, if any.
 
     Args:
@@ -82,7 +82,7 @@ class Member:
     member_context: str | None
     member_kubeconfig: Path | None
 
-    def find(self, hub: HubOptions) -> Connection | None:
+    def find(self, hub: HubOptions) -> HubConnection | None:
         """Return the member; None: none is named. Raises `UserError`."""
         if self.member_context is None and self.member_kubeconfig is None:
             return None
@@ -95,7 +95,7 @@ class Member:
 @click.command("doctor", help=HELP, short_help="Check an installation, and say what to do about what is wrong.")
 @grouped(
     "place",
-    Place,
+    _InstallationOptions,
     click.option(
         "-n",
         "--namespace",
@@ -115,7 +115,7 @@ class Member:
 )
 @grouped(
     "member",
-    Member,
+    _MemberOptions,
     click.option("--member-context", metavar="NAME", help="Context of a member to look at, too."),
     click.option(
         "--member-kubeconfig",
@@ -126,7 +126,7 @@ class Member:
 )
 @output_option("table", "json", "yaml")
 @hub_options
-def command(place: Place, member: Member, output: str, hub: HubOptions) -> int:
+def command(place: _InstallationOptions, member: _MemberOptions, output: str, hub: HubOptions) -> int:
     """Show what was found."""
     document = run(_examine(hub, place, member))
     if output == "table":
@@ -149,7 +149,7 @@ def _lines(check: JsonObject) -> Iterator[str]:
         yield f"{_INDENT}→ {check['advice']}"
 
 
-async def _examine(hub: HubOptions, place: Place, member: Member) -> JsonObject:
+async def _examine(hub: HubOptions, place: _InstallationOptions, member: _MemberOptions) -> JsonObject:
     """Ask the hub everything. Raises `UserError`."""
     from webhook.cli.hub.connection import open_server, unreachable
     from webhook.doctor.examination import Examination, document_of

@@ -19,8 +19,8 @@ from webhook.settings.installation import SERVE_ACCOUNT
 if TYPE_CHECKING:
     from webhook.processes.account_policies import Policy
     from webhook.processes.node_rights import NodeRights
-    from webhook.processes.rbac import Selected
-    from webhook.processes.rbac_objects import Role, Rule
+    from webhook.processes.rbac import SelectedResources
+    from webhook.processes.rbac_objects import PolicyRule, Role
     from webhook.settings.programs import RbacSettings
 
 HELP: Final = """Print ClusterRoles, Roles and their bindings for one of our processes.
@@ -132,7 +132,7 @@ def command() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class _SubjectOptions:
     """Who gets the roles.
 
     Args:
@@ -150,7 +150,7 @@ def subject_options(account: str) -> Callable[[_Command], _Command]:
     """Return the options that say who gets the roles, as ``subject``; *account* is the default ServiceAccount."""
     return grouped(
         "subject",
-        Subject,
+        _SubjectOptions,
         click.option(
             "-n",
             "--namespace",
@@ -219,7 +219,7 @@ def reconcile(
     back_report: bool,
     with_server: bool,
     optional: ServerRights,
-    subject: Subject,
+    subject: _SubjectOptions,
     output: str,
 ) -> int:
     """Print the roles of the loop."""
@@ -229,14 +229,14 @@ def reconcile(
         node_policies,
         reconcile_policies,
     )
-    from webhook.processes.rbac import Selected, default_selection, reconcile_roles
+    from webhook.processes.rbac import SelectedResources, default_selection, reconcile_roles
     from webhook.settings.gate import NodeDisruptionMode
     from webhook.settings.upgraders import CLUSTER_API
 
     if select and select_everything:
         raise click.UsageError("--select and --select-everything exclude each other")
     named = _read("--select", (*select, "secrets") if select and secrets else select)
-    selected = Selected(everything=True) if select_everything else named or default_selection(secrets=secrets)
+    selected = SelectedResources(everything=True) if select_everything else named or default_selection(secrets=secrets)
     settings = _settings(subject.namespace)
     roles = reconcile_roles(
         selected,
@@ -265,7 +265,7 @@ def reconcile(
 @server_options
 @subject_options(SERVE_ACCOUNT)
 @output_option("yaml", "json")
-def serve(networking_agents: bool, optional: ServerRights, subject: Subject, output: str) -> int:
+def serve(networking_agents: bool, optional: ServerRights, subject: _SubjectOptions, output: str) -> int:
     """Print the roles of the server."""
     from webhook.processes.account_policies import certificate_policies, serve_policies
 
@@ -306,7 +306,9 @@ def _serve_roles(
 )
 @subject_options(AGENT_ACCOUNT)
 @output_option("yaml", "json")
-def agent(apply: Sequence[str], apply_rbac: bool, apply_control_plane: bool, subject: Subject, output: str) -> int:
+def agent(
+    apply: Sequence[str], apply_rbac: bool, apply_control_plane: bool, subject: _SubjectOptions, output: str
+) -> int:
     """Print the roles of an agent on its member."""
     from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied
 
@@ -327,7 +329,7 @@ def _node_rights(settings: "RbacSettings") -> "NodeRights":
     return NodeRights.of(settings.node_disruption_mode, settings.node_disruption_karpenter_lease)
 
 
-def _read(option: str, words: Sequence[str]) -> "Selected | None":
+def _read(option: str, words: Sequence[str]) -> "SelectedResources | None":
     from webhook.processes.rbac import UnknownKindError, parse_selection
 
     try:
@@ -346,7 +348,7 @@ def _settings(namespace: str | None) -> "RbacSettings":
         raise UserError(str(error)) from error
 
 
-def _holder(namespace: str, subject: Subject, usual: str) -> JsonObject:
+def _holder(namespace: str, subject: _SubjectOptions, usual: str) -> JsonObject:
     """Return who gets the roles, as a binding names it; *usual* is the account if the user names none."""
     from webhook.processes.rbac_objects import service_account, user
 
@@ -363,7 +365,7 @@ def _holder(namespace: str, subject: Subject, usual: str) -> JsonObject:
     return service_account(namespace, name)
 
 
-def _check_loop(settings: "RbacSettings", subject: Subject) -> None:
+def _check_loop(settings: "RbacSettings", subject: _SubjectOptions) -> None:
     """Check that admission knows the loop by the name that gets its roles: only that name is exempt from some rules.
 
     Raises:
@@ -391,7 +393,7 @@ def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "
     from webhook.processes.account_policies import policy_documents
     from webhook.processes.rbac_objects import documents, username_of
 
-    narrowing: list[tuple[JsonObject, tuple[Rule, ...]]] = [
+    narrowing: list[tuple[JsonObject, tuple[PolicyRule, ...]]] = [
         (document, ()) for document in policy_documents(policies, username_of(holder))
     ]
     made = [*narrowing, *documents(roles, holder)]
@@ -403,7 +405,7 @@ def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "
     return 0
 
 
-def _commented(document: JsonObject, rules: "Sequence[Rule]") -> Iterator[str]:
+def _commented(document: JsonObject, rules: "Sequence[PolicyRule]") -> Iterator[str]:
     """Yield the text of an object, with the reason above each rule of a role; a repeated reason is printed once."""
     from webhook.cli.text.yaml import format_yaml
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scorer.api.upgrade.run import ClusterUpgradeRun
-    from scorer.staged_update.phase import Situation
+    from scorer.staged_update.phase import RunSituation
     from scorer.upgrade.views.situation import UpgradeSituation
     from webhook.processes.up import Up
     from webhook.settings.programs import UpSettings
@@ -228,10 +228,10 @@ class _Session:
         sys.stdout.flush()
         return 0 if settled and not refused else 1
 
-    def _print_runs(self, runs: "Sequence[tuple[JsonObject, Situation]]") -> None:
+    def _print_runs(self, runs: "Sequence[tuple[JsonObject, RunSituation]]") -> None:
         """Print the runs that are not over, what each waits for, and the command that answers."""
         from webhook.cli.staged_updates.output import answer_to
-        from webhook.cli.staged_updates.run_client import Found
+        from webhook.cli.staged_updates.run_client import RunView
 
         if not runs:
             return
@@ -239,7 +239,7 @@ class _Session:
         for run, situation in runs:
             waits = "; ".join(wait.message for wait in situation.waits[:_MOST_WAITS]) or situation.message
             rows.append([name_of(run), str(_placement_of(run)), str(situation.phase), situation.stage, waits])
-            commands = (answer_to(wait, Found(run, [], situation), self._hub()) for wait in situation.waits)
+            commands = (answer_to(wait, RunView(run, [], situation), self._hub()) for wait in situation.waits)
             answers += [command for command in commands if command]
         click.echo()
         print_table(["RUN", "PLACEMENT", "STATE", "STAGE", "WAITS FOR"], rows, colour=self._colour)

@@ -11,8 +11,8 @@ from scorer.api.names import AGENT_VERSION
 from scorer.api.unstructured.documents import label, name_of, namespace_of, text_at
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.client import Client, Place, RefusedError
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.output import print_document
@@ -55,7 +55,7 @@ def command(only_client: bool, output: str, hub: HubOptions) -> int:
     return 0
 
 
-def _hub(hub: HubOptions) -> Connection | None:
+def _hub(hub: HubOptions) -> HubConnection | None:
     """Return the hub that is named, or the one that there is; None: there is none."""
     try:
         return hub.find()
@@ -65,7 +65,7 @@ def _hub(hub: HubOptions) -> Connection | None:
         return None
 
 
-def _told(connection: Connection, *, named: bool) -> dict[str, Any]:
+def _told(connection: HubConnection, *, named: bool) -> dict[str, Any]:
     """Return what the hub says. Raises `UserError` when one that the user has named does not answer."""
     try:
         return run(_ask(connection))
@@ -76,7 +76,7 @@ def _told(connection: Connection, *, named: bool) -> dict[str, Any]:
         return {}
 
 
-async def _ask(connection: Connection) -> dict[str, Any]:
+async def _ask(connection: HubConnection) -> dict[str, Any]:
     from webhook.cli.hub.discovery import server_version
 
     async with Client(connection) as client:
@@ -84,7 +84,7 @@ async def _ask(connection: Connection) -> dict[str, Any]:
         for name, ask in (("server", _servers), ("agents", _agents)):
             try:
                 found[name] = await ask(client)
-            except RefusedError as error:
+            except HubRefusedError as error:
                 complain(f"note: {_WHAT[name]} could not be read: {error.message}")
         return found
 
@@ -93,7 +93,7 @@ async def _servers(client: Client) -> list[dict[str, str]]:
     """Return what is installed on the hub: the Deployments that Helm has labelled."""
     if client.simulated:  # `up` is all of it
         return []
-    listing = await client.list(Place(KINDS["apps", "Deployment"]), "app.kubernetes.io/name=harbormaster")
+    listing = await client.list(ResourcePath(KINDS["apps", "Deployment"]), "app.kubernetes.io/name=harbormaster")
     places = [
         (namespace_of(each), name_of(each), label(each, "app.kubernetes.io/version")) for each in listing["items"]
     ]
@@ -104,7 +104,7 @@ async def _servers(client: Client) -> list[dict[str, str]]:
 
 async def _agents(client: Client) -> list[dict[str, Any]]:
     """Return how many agents of each version there are; ``unknown``: they have not said."""
-    listing = await client.list(Place(MEMBER_CLUSTER))
+    listing = await client.list(ResourcePath(MEMBER_CLUSTER))
     count = Counter(
         text_at(each, "status", "properties", AGENT_VERSION, "value") or "unknown" for each in listing["items"]
     )

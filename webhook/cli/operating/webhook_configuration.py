@@ -57,7 +57,7 @@ def command(
             if ca is None
             else "--ca and --no-ca: give only one of them"
         )
-    from webhook.admission.registration import Endpoint, webhook_configurations
+    from webhook.admission.registration import WebhookEndpoint, webhook_configurations
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import RegistrationSettings
     from webhook.settings.secret_files import read_secrets, secret_path
@@ -78,7 +78,9 @@ def command(
     if mistake := dns_label_error(service):
         raise UserError(f"--service {service[:64]!a}: {mistake}")
     trust = _trust(ca) if ca else b""
-    endpoint = Endpoint(settings.namespace, service, port, url, trust, settings.username_of_loop, secret_path(secrets))
+    endpoint = WebhookEndpoint(
+        settings.namespace, service, port, url, trust, settings.username_of_loop, secret_path(secrets)
+    )
     objects = webhook_configurations(endpoint, settings.admission())
     if output == "json":
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": list(objects)}, "json")

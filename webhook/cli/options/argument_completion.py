@@ -28,7 +28,7 @@ from scorer.api.kinds import (
     find_kind,
 )
 from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of, text_at
-from webhook.cli.hub.client import Client, Place
+from webhook.cli.hub.client import Client, ResourcePath
 from webhook.cli.hub.resource_arguments import ALL, MOST, object_names
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.process import KUBECTL
@@ -90,7 +90,7 @@ def complete_answerable(ctx: click.Context, _param: click.Parameter, incomplete:
     kinds = [family.run, family.approval_request, *(() if space else (UPGRADE_RUN, UPGRADE_GATE))]
 
     async def ask(client: Client) -> list[str]:
-        return [name for kind in kinds for name in await object_names(client, Place(kind, space))]
+        return [name for kind in kinds for name in await object_names(client, ResourcePath(kind, space))]
 
     return _items(_asked(ctx, ask), incomplete)
 
@@ -139,7 +139,7 @@ def _names(ctx: click.Context, kind: Kind | None) -> list[str]:
     async def ask(client: Client) -> list[str]:
         space = ctx.params.get("namespace") or client.namespace
         everywhere = ctx.params.get("everywhere") or not wanted.namespaced
-        return await object_names(client, Place(wanted, None if everywhere else space))
+        return await object_names(client, ResourcePath(wanted, None if everywhere else space))
 
     return _asked(ctx, ask)
 
@@ -147,7 +147,7 @@ def _names(ctx: click.Context, kind: Kind | None) -> list[str]:
 async def _placements(client: Client) -> list[str]:
     found = []
     for kind in PLACEMENTS:
-        for each in dicts_at(await client.few(Place(kind), MOST), "items"):
+        for each in dicts_at(await client.few(ResourcePath(kind), MOST), "items"):
             space = namespace_of(each)
             found.append(f"rp/{space}/{name_of(each)}" if space else f"crp/{name_of(each)}")
     return found

@@ -125,12 +125,12 @@ def run(work: Coroutine[Any, Any, _Result]) -> _Result:
     Raises:
         UserError: The hub refuses a request, and the command has not said so itself.
     """
-    from webhook.cli.hub.client import RefusedError
+    from webhook.cli.hub.client import HubRefusedError
 
     end_in_order()
     try:
         return asyncio.run(work)
-    except RefusedError as error:
+    except HubRefusedError as error:
         raise UserError(error.lines()) from error
 
 

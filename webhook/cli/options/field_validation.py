@@ -27,7 +27,7 @@ from webhook.embedded.storage.kinds import DEFINITION, kind_of_definition
 from webhook.validation.framework.field import Cause, FieldError
 
 if TYPE_CHECKING:
-    from webhook.cli.hub.client import RefusedError
+    from webhook.cli.hub.client import HubRefusedError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -163,7 +163,7 @@ class FieldCheck:
         return [] if self.validation is Validation.IGNORE else [f'unknown field "{path}"' for path in paths]
 
 
-def unknown_lines(error: "RefusedError", schema: JsonObject) -> list[str]:
+def unknown_lines(error: "HubRefusedError", schema: JsonObject) -> list[str]:
     """Return a line for each unknown field that the hub refuses, with the nearest known field.
 
     An API server answers a patch with the whole object in JSON before the reason.

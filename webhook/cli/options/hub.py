@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.kubeconfig import files_of_kubectl, find_kubeconfig
 from webhook.cli.options.base import grouped, tab
 from webhook.cli.process import KUBECTL
@@ -74,7 +74,7 @@ class HubOptions:
             named = ", ".join((*self._of_up, *self._of_kubectl))
             raise click.UsageError(f"{named}: with -f the answer comes from the files, not from a hub")
 
-    def find(self, environment: Mapping[str, str] | None = None, *, plugin: bool | None = None) -> Connection:
+    def find(self, environment: Mapping[str, str] | None = None, *, plugin: bool | None = None) -> HubConnection:
         """Find out which hub is meant and how to reach it.
 
         Args:
@@ -104,7 +104,7 @@ class HubOptions:
             complain(f"asking {connection}, the hub of harbormaster up; for {other}: --context {other.context}")
         return connection
 
-    def _find_of_up(self, environment: Mapping[str, str]) -> Connection:
+    def _find_of_up(self, environment: Mapping[str, str]) -> HubConnection:
         """Find the hub of ``up``: by the options, then by the variables, and the rest from the data folder.
 
         The token in the data folder is only for the hub of that folder. It is sent to another address only if the
@@ -119,7 +119,7 @@ class HubOptions:
         folder = self.data or default_data(environment)
         advice = f"start a hub with: harbormaster up{f' --data {folder}' if self.data else ''}"
         if server and self.token_file:
-            return Connection(_checked(server), _token(self.token_file), self.ca_file, advice=advice)
+            return HubConnection(_checked(server), _token(self.token_file), self.ca_file, advice=advice)
         if server and not self.data and not (folder / FILE).exists():
             raise UserError(
                 f"--server {_checked(server)}: a token is missing; name the file it is in: --token-file FILE"
@@ -147,13 +147,13 @@ def called_by_kubectl() -> bool:
     return context is not None and (context.find_root().info_name or "").startswith(KUBECTL)
 
 
-def _another_of_up(environment: Mapping[str, str], found: Connection) -> bool:
+def _another_of_up(environment: Mapping[str, str], found: HubConnection) -> bool:
     """Say whether another hub than *found* would be found if kubectl had not called us."""
     file = default_data(environment) / FILE
     return bool(CommandVariables.read(environment).server) or (file.exists() and file != found.kubeconfig)
 
 
-def _another_of_kubectl(environment: Mapping[str, str], found: Connection) -> Connection | None:
+def _another_of_kubectl(environment: Mapping[str, str], found: HubConnection) -> HubConnection | None:
     """Return the hub that kubectl would ask, if it is another one; None also if its kubeconfig cannot be used."""
     if not any(file.exists() for file in files_of_kubectl(environment)):
         return None
@@ -164,7 +164,7 @@ def _another_of_kubectl(environment: Mapping[str, str], found: Connection) -> Co
     return other if other.server != found.server else None
 
 
-def _known(file: Path, advice: str) -> Connection:
+def _known(file: Path, advice: str) -> HubConnection:
     """Return what the kubeconfig of a data folder says."""
     try:
         owner = file.stat().st_uid

@@ -11,11 +11,11 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from scorer.placement.plan_document import children_of, decide
 from scorer.placement.policy_hash import policy_in_force
-from scorer.placement.trace import Occasion, explanation
+from scorer.placement.trace import DecisionContext, explanation
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import load_ours
 from webhook.cli.files.search import Files
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
 from webhook.cli.offline.hub import find_placement, make_hub
 from webhook.cli.options.base import file_option, output_option, run, tab
@@ -97,29 +97,31 @@ def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: dateti
     decision = decide(placement, hub.fleet, bindings, snapshots, hub.now)
     if decision.invalid:
         raise UserError(f"{name}: the policy cannot be evaluated: {decision.invalid}")
-    occasion = Occasion(f"rp/{namespace}/{name}" if namespace else f"crp/{name}", policy_in_force(placement, snapshots))
+    occasion = DecisionContext(
+        f"rp/{namespace}/{name}" if namespace else f"crp/{name}", policy_in_force(placement, snapshots)
+    )
     return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision), occasion=occasion)
 
 
-async def _runs_from_hub(connection: Connection, namespace: str, name: str) -> JsonObject:
-    from webhook.cli.hub.client import Client, RefusedError
+async def _runs_from_hub(connection: HubConnection, namespace: str, name: str) -> JsonObject:
+    from webhook.cli.hub.client import Client, HubRefusedError
 
     path = "/".join(quote(part, safe="") for part in (("rp", namespace, name) if namespace else ("crp", name)))
     async with Client(connection) as client:
         try:
             return await client.read_json(f"/v1/placements/{path}/runs")
-        except RefusedError as error:
+        except HubRefusedError as error:
             raise UserError(error.message) from error
 
 
-async def _from_hub(connection: Connection, kind: Kind, namespace: str, name: str) -> JsonObject:
-    from webhook.cli.hub.client import Client, RefusedError
+async def _from_hub(connection: HubConnection, kind: Kind, namespace: str, name: str) -> JsonObject:
+    from webhook.cli.hub.client import Client, HubRefusedError
 
     reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
     async with Client(connection) as client:
         try:
             return await client.ask("/v1/explain", {"placement": {"ref": reference}})
-        except RefusedError as error:
+        except HubRefusedError as error:
             raise UserError(error.message) from error
 
 

@@ -14,16 +14,16 @@ from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
-from scorer.what_if.state import Identity
+from scorer.what_if.state import ObjectKey
 from webhook.admission.catalogue import what_rules_demand
 from webhook.answers.proposal import RUNS
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load, load_ours
 from webhook.cli.files.search import Files
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.linting.reports import failures_told
 from webhook.cli.linting.sarif import findings, sarif_log
-from webhook.cli.offline.plan import Fate, Places, plan_changes, plan_files
+from webhook.cli.offline.plan import MemberOutages, Places, plan_changes, plan_files
 from webhook.cli.options.base import file_option, grouped, output_option, run, run_namespace_option, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
@@ -82,7 +82,7 @@ class _Ground:
         now: The instant to plan for, if the user gives one.
     """
 
-    connection: Connection | None
+    connection: HubConnection | None
     base: Sequence[Loaded] = ()
     now: datetime | None = None
 
@@ -93,12 +93,12 @@ class _Ground:
         lost: Sequence[str] = (),
         drained: Sequence[str] = (),
         only: Sequence[Loaded] | None = None,
-        named: Identity | None = None,
+        named: ObjectKey | None = None,
     ) -> JsonObject:
         """Return the plan of applying *given*, or that of one run after that. Raises `UserError`."""
         if self.connection is not None:
             return run(_ask(self.connection, given, lost, drained, _wanted_part(only, named)))
-        fate = Fate(lost, drained)
+        fate = MemberOutages(lost, drained)
         document = plan_changes(self.base, given, fate, now=self.now, clock=datetime.now(UTC), named=named)
         if only is not None:
             wanted = {(one.namespace, one.name) for one in only}
@@ -108,7 +108,7 @@ class _Ground:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class _PlanOptions:
     """What to plan.
 
     Args:
@@ -134,11 +134,11 @@ class Wanted:
     validation: Validation
 
     @property
-    def run(self) -> Identity | None:
+    def run(self) -> ObjectKey | None:
         """What identifies the run; None: the plan is not about one."""
         if self.named is None:
             return None
-        return Identity(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
+        return ObjectKey(*family_in(self.namespace).run.group_kind, self.named, self.namespace)
 
     def is_of_hub(self, hub: HubOptions, now: datetime | None) -> bool:
         """Return whether to plan on the running hub: if the user asks for it, or gives no files.
@@ -168,7 +168,7 @@ class Wanted:
 @click.command("plan", help=HELP, short_help="Show what would happen to placements and what runs would do.")
 @grouped(
     "wanted",
-    Wanted,
+    _PlanOptions,
     file_option,
     click.option(
         "--on",
@@ -212,13 +212,13 @@ class Wanted:
 @output_option("table", "json", "yaml", "markdown", "sarif")
 @now_option
 @hub_options
-def command(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
+def command(wanted: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
     """Plan."""
     with failures_told(output):
         return _plan(wanted, output, now, hub)
 
 
-def _plan(wanted: Wanted, output: str, now: datetime | None, hub: HubOptions) -> int:
+def _plan(wanted: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
     live = wanted.is_of_hub(hub, now)
     files, bases, lost, drained = wanted.files, wanted.bases, wanted.lost, wanted.drained
     connection, texts = hub.find() if live else None, dict[str, str]()
@@ -261,10 +261,10 @@ def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
         complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
 
 
-def _plan_files(loaded: Sequence[Loaded], wanted: Wanted, report: "_Report", now: datetime | None) -> int:
+def _plan_files(loaded: Sequence[Loaded], wanted: _PlanOptions, report: "_Report", now: datetime | None) -> int:
     """Plan on files that are both the hub and what is planned on it."""
     _point_to_upgrades(loaded)
-    fate = Fate(wanted.lost, wanted.drained)
+    fate = MemberOutages(wanted.lost, wanted.drained)
     fields = FieldCheck.of(wanted.validation, loaded)
     fields.check(one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS))
     document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=wanted.run)
@@ -282,10 +282,10 @@ class _Part(NamedTuple):
     """
 
     members: JsonObject
-    named: Identity | None
+    named: ObjectKey | None
 
 
-def _wanted_part(only: Sequence[Loaded] | None, named: Identity | None) -> _Part:
+def _wanted_part(only: Sequence[Loaded] | None, named: ObjectKey | None) -> _Part:
     if named is not None:
         return _Part({"placements": [], "runs": [{"name": named.name, "namespace": named.namespace}]}, named)
     if only is None:
@@ -295,20 +295,20 @@ def _wanted_part(only: Sequence[Loaded] | None, named: Identity | None) -> _Part
 
 
 async def _ask(
-    connection: Connection,
+    connection: HubConnection,
     given: Sequence[Loaded],
     lost: Sequence[str],
     drained: Sequence[str],
     part: "_Part",
 ) -> JsonObject:
-    from webhook.cli.hub.client import Client, RefusedError
+    from webhook.cli.hub.client import Client, HubRefusedError
 
     changes: JsonObject = {"objects": [one.document for one in given], "lost": list(lost), "drained": list(drained)}
     async with Client(connection) as client:
         try:
             return await client.ask("/v1/plan", changes | part.members)
-        except RefusedError as error:
-            places = Places(given, Fate(lost, drained), part.named)
+        except HubRefusedError as error:
+            places = Places(given, MemberOutages(lost, drained), part.named)
             told = [places.told(pointer, detail) for pointer, detail in error.mistakes]
             raise UserError(told or error.message) from error
 

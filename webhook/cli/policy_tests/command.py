@@ -16,7 +16,7 @@ from webhook.cli.options.base import grouped, ignore_option, output_option
 from webhook.cli.policy_tests.coverage import Coverage
 from webhook.cli.policy_tests.file_format import PlacedCase, PolicyTest, read_tests, shown_name
 from webhook.cli.policy_tests.output import RULES, counts_of, document, findings, junit, print_outcomes, summary
-from webhook.cli.policy_tests.runner import Outcome, Result, Scene
+from webhook.cli.policy_tests.runner import CaseOutcome, CaseResult, Scene
 from webhook.cli.text.output import print_document
 
 HELP: Final = """Run tests of placements, admission, budgets and the gate.
@@ -64,7 +64,7 @@ FORMATS: Final = ("table", "json", "junit", "sarif", "github")
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class _TestOptions:
     """Which cases to run, and what to demand of them.
 
     Args:
@@ -85,7 +85,7 @@ class Choices:
 @ignore_option
 @grouped(
     "choices",
-    Choices,
+    _TestOptions,
     click.option(
         "--filter", "wanted", default="", metavar="TEXT", help="Only the cases with this in `TEST: CASE`, in any case."
     ),
@@ -101,7 +101,7 @@ class Choices:
 @output_option(*FORMATS)
 @report_option(*FORMATS)
 def command(
-    paths: Sequence[str], ignored: Sequence[str], choices: Choices, output: str, reports: Sequence[Report]
+    paths: Sequence[str], ignored: Sequence[str], choices: _TestOptions, output: str, reports: Sequence[Report]
 ) -> int:
     """Run tests."""
     files = Files(paths or (".",), ignored)
@@ -112,14 +112,14 @@ def command(
     write(reports, lambda wanted: _print(outcomes, coverage, choices, wanted))
     _print(outcomes, coverage, choices, output)
     counts = counts_of(outcomes)
-    if counts[Result.ERROR]:
+    if counts[CaseResult.ERROR]:
         return 1
     short = (
         coverage is not None and choices.coverage_minimum is not None and coverage.percent < choices.coverage_minimum
     )
     if short and coverage is not None:
         complain(f"{coverage.summary()}, wanted are {choices.coverage_minimum:g} %")
-    return FAILED if counts[Result.FAILED] or short else 0
+    return FAILED if counts[CaseResult.FAILED] or short else 0
 
 
 def _chosen(tests: Sequence[PolicyTest], wanted: str) -> list[tuple[PolicyTest, list[PlacedCase]]]:
@@ -133,7 +133,7 @@ def _chosen(tests: Sequence[PolicyTest], wanted: str) -> list[tuple[PolicyTest, 
     return [(test, cases) for test, cases in chosen if cases]
 
 
-def _run(chosen: Sequence[tuple[PolicyTest, list[PlacedCase]]], choices: Choices) -> Iterator[Outcome]:
+def _run(chosen: Sequence[tuple[PolicyTest, list[PlacedCase]]], choices: _TestOptions) -> Iterator[CaseOutcome]:
     """Yield what becomes of the cases, in order. Raises `UserError` before the first if files cannot be used."""
     clock, problems, scenes = datetime.now(UTC), list[str](), list[tuple[Scene, list[PlacedCase]]]()
     for test, cases in chosen:
@@ -146,12 +146,12 @@ def _run(chosen: Sequence[tuple[PolicyTest, list[PlacedCase]]], choices: Choices
     stopped = False
     for scene, cases in scenes:
         for placed in cases:
-            outcome = Outcome(scene.test, placed, Result.NOT_RUN) if stopped else scene.run(placed)
-            stopped = stopped or (choices.fail_fast and outcome.result is not Result.PASSED)
+            outcome = CaseOutcome(scene.test, placed, CaseResult.NOT_RUN) if stopped else scene.run(placed)
+            stopped = stopped or (choices.fail_fast and outcome.result is not CaseResult.PASSED)
             yield outcome
 
 
-def _print(outcomes: Sequence[Outcome], coverage: Coverage | None, choices: Choices, output: str) -> None:
+def _print(outcomes: Sequence[CaseOutcome], coverage: Coverage | None, choices: _TestOptions, output: str) -> None:
     match output:
         case "table":
             print_outcomes(outcomes, coverage if choices.coverage else None)

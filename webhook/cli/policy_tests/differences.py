@@ -7,7 +7,7 @@ from typing import Any
 
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.values.quoting import printable, quote
-from webhook.cli.offline.admission import Verdict
+from webhook.cli.offline.admission import OfflineVerdict
 from webhook.cli.planning.output import fate_of
 from webhook.cli.policy_tests.file_format import AdmissionCase, ErrorExpectation, PlacementCase, WarningExpectation
 
@@ -119,7 +119,7 @@ def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
 
 
 def compare_admission(
-    case: AdmissionCase, verdict: Verdict, errors: Sequence[Told], warnings: Sequence[Told]
+    case: AdmissionCase, verdict: OfflineVerdict, errors: Sequence[Told], warnings: Sequence[Told]
 ) -> Iterator[Difference]:
     """Compare what a case expects of admission with its verdict."""
     expect = case.expect

@@ -18,15 +18,15 @@ from pydantic.alias_generators import to_camel
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import LONGEST_NAME, printable, quote, shortened
-from scorer.node_budgets.answer import Verdict
+from scorer.node_budgets.answer import GateVerdict
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.question import QUESTION_REASONS
 from webhook.admission.catalogue import what_rules_demand
 from webhook.cli.disruption.options import LARGEST_COUNT
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import Source, objects_in
-from webhook.cli.files.positions import Place, Positions
-from webhook.cli.files.search import TEST_FILE, Files, Search, UnreadableError
+from webhook.cli.files.documents import DocumentSource, objects_in
+from webhook.cli.files.positions import Positions, TextRange
+from webhook.cli.files.search import TEST_FILE, Files, Search, UnreadableFileError
 from webhook.settings.admission import AdmissionSettings, ReviewSettings
 from webhook.settings.environment import SettingsError
 from webhook.validation.framework.field import Cause, FieldError, invalid, path_of, shape_errors
@@ -165,7 +165,7 @@ class GateExpectation(_Expectation):
 
     allowed: bool | None = None
     granted: Granted = None
-    verdict: Literal[tuple(each.value for each in Verdict)] | None = None  # type: ignore[valid-type]  # as above
+    verdict: Literal[tuple(each.value for each in GateVerdict)] | None = None  # type: ignore[valid-type]  # as above
     next_open: Instant | None = None
     message: Text | None = None
 
@@ -311,7 +311,7 @@ class PlacedCase:
     """A case, and where it is in its file."""
 
     case: Case
-    place: Place
+    place: TextRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +356,7 @@ def read_tests(files: Files) -> list[PolicyTest]:
             documents = objects_in(name, text, problems)
             tests = [_read(each.document, each.source, positions, problems) for each in documents]
             found += (test for test in tests if test is not None)
-        except UnreadableError as error:
+        except UnreadableFileError as error:
             problems.append(str(error))
         if problems and search.is_confidential(name):
             problems = [f"{name}: is no test; the mistakes are not shown, because a link leads to the file"]
@@ -368,7 +368,7 @@ def read_tests(files: Files) -> list[PolicyTest]:
     return found
 
 
-def _read(document: JsonObject, source: Source, positions: Positions, problems: list[str]) -> PolicyTest | None:
+def _read(document: JsonObject, source: DocumentSource, positions: Positions, problems: list[str]) -> PolicyTest | None:
     """Return one test; None where it has mistakes, which are told."""
     mistakes: list[FieldError] = []
     shape, cases = None, []

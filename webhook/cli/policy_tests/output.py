@@ -13,11 +13,11 @@ import click
 
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import LONGEST_NAME, printable, shortened
-from webhook.cli.linting.sarif import Result as Finding
+from webhook.cli.linting.sarif import SarifResult
 from webhook.cli.policy_tests.coverage import Coverage
 from webhook.cli.policy_tests.differences import Difference
 from webhook.cli.policy_tests.file_format import described, shown_name
-from webhook.cli.policy_tests.runner import Outcome, Result
+from webhook.cli.policy_tests.runner import CaseOutcome, CaseResult
 from webhook.cli.text.output import print_table
 
 RULES: Final = {
@@ -28,33 +28,38 @@ RULES: Final = {
 _NOT_IN_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def counts_of(outcomes: Sequence[Outcome]) -> dict[Result, int]:
+def counts_of(outcomes: Sequence[CaseOutcome]) -> dict[CaseResult, int]:
     """Return how many cases there are of each result."""
     counts = Counter(outcome.result for outcome in outcomes)
-    return {result: counts[result] for result in Result}
+    return {result: counts[result] for result in CaseResult}
 
 
-def summary(outcomes: Sequence[Outcome]) -> str:
+def summary(outcomes: Sequence[CaseOutcome]) -> str:
     """Return the counts in one line."""
     counts = counts_of(outcomes)
-    words = {Result.PASSED: "passed", Result.FAILED: "failed", Result.ERROR: "in error", Result.NOT_RUN: "not run"}
+    words = {
+        CaseResult.PASSED: "passed",
+        CaseResult.FAILED: "failed",
+        CaseResult.ERROR: "in error",
+        CaseResult.NOT_RUN: "not run",
+    }
     parts = [f"{count} {words[result]}" for result, count in counts.items() if count or result in _ALWAYS_TOLD]
     return f"{_cases(len(outcomes))}: {', '.join(parts)}"
 
 
-_ALWAYS_TOLD: Final = (Result.PASSED, Result.FAILED)
+_ALWAYS_TOLD: Final = (CaseResult.PASSED, CaseResult.FAILED)
 
 
 def _cases(count: int) -> str:
     return "1 case" if count == 1 else f"{count} cases"
 
 
-def place_of(outcome: Outcome) -> str:
+def place_of(outcome: CaseOutcome) -> str:
     """Return file and line of a case."""
     return f"{outcome.test.file}:{outcome.placed.place.line}"
 
 
-def explained(outcome: Outcome) -> Iterator[str]:
+def explained(outcome: CaseOutcome) -> Iterator[str]:
     """Yield line by line why a case did not pass."""
     yield from map(shortened, map(printable, outcome.mistakes))
     for difference in outcome.differences:
@@ -68,7 +73,7 @@ def _difference(difference: Difference) -> Iterator[str]:
     yield from (f"  {line}" for line in difference.why)
 
 
-def print_outcomes(outcomes: Sequence[Outcome], coverage: Coverage | None) -> None:
+def print_outcomes(outcomes: Sequence[CaseOutcome], coverage: Coverage | None) -> None:
     """Print a table of all cases, and below it why some did not pass."""
     rows = [
         [_shown(outcome.result), *map(_short, (outcome.test.name, outcome.placed.case.name)), place_of(outcome)]
@@ -92,29 +97,29 @@ def _short(name: str) -> str:
     return printable(shortened(name, LONGEST_NAME))
 
 
-def _shown(result: Result) -> str:
-    return str(result) if result in (Result.PASSED, Result.NOT_RUN) else result.upper()
+def _shown(result: CaseResult) -> str:
+    return str(result) if result in (CaseResult.PASSED, CaseResult.NOT_RUN) else result.upper()
 
 
-def _name(outcome: Outcome) -> str:
+def _name(outcome: CaseOutcome) -> str:
     return shown_name(outcome.test, outcome.placed.case)
 
 
-def document(outcomes: Sequence[Outcome], coverage: Coverage | None) -> JsonObject:
+def document(outcomes: Sequence[CaseOutcome], coverage: Coverage | None) -> JsonObject:
     """Return all that there is to say as JSON."""
     counts = counts_of(outcomes)
     return {
         "cases": len(outcomes),
-        "passed": counts[Result.PASSED],
-        "failed": counts[Result.FAILED],
-        "errors": counts[Result.ERROR],
-        "notRun": counts[Result.NOT_RUN],
+        "passed": counts[CaseResult.PASSED],
+        "failed": counts[CaseResult.FAILED],
+        "errors": counts[CaseResult.ERROR],
+        "notRun": counts[CaseResult.NOT_RUN],
         "items": [_item(outcome) for outcome in outcomes],
         **({} if coverage is None else {"coverage": coverage.document()}),
     }
 
 
-def _item(outcome: Outcome) -> JsonObject:
+def _item(outcome: CaseOutcome) -> JsonObject:
     case, place = outcome.placed.case, outcome.placed.place
     return {
         "file": outcome.test.file,
@@ -123,7 +128,7 @@ def _item(outcome: Outcome) -> JsonObject:
         "test": outcome.test.name,
         "case": case.name,
         "asks": described(case),
-        "result": "notRun" if outcome.result is Result.NOT_RUN else outcome.result.value,
+        "result": "notRun" if outcome.result is CaseResult.NOT_RUN else outcome.result.value,
         "differences": [
             {"field": each.what, "expected": each.expected, "actual": each.actual, "why": list(each.why)}
             for each in outcome.differences
@@ -133,10 +138,10 @@ def _item(outcome: Outcome) -> JsonObject:
     }
 
 
-def junit(outcomes: Sequence[Outcome]) -> str:
+def junit(outcomes: Sequence[CaseOutcome]) -> str:
     """Return the outcomes as JUnit XML, one suite per test."""
     root = Element("testsuites", _totals(outcomes, "harbormaster test"))
-    by_test: dict[tuple[str, str], list[Outcome]] = {}
+    by_test: dict[tuple[str, str], list[CaseOutcome]] = {}
     for outcome in outcomes:
         by_test.setdefault((outcome.test.file, outcome.test.name), []).append(outcome)
     for (file, name), several in by_test.items():
@@ -147,28 +152,28 @@ def junit(outcomes: Sequence[Outcome]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
 
-def _totals(outcomes: Sequence[Outcome], name: str) -> dict[str, str]:
+def _totals(outcomes: Sequence[CaseOutcome], name: str) -> dict[str, str]:
     counts = counts_of(outcomes)
     return {
         "name": _xml(shortened(name, LONGEST_NAME)),
         "tests": str(len(outcomes)),
-        "failures": str(counts[Result.FAILED]),
-        "errors": str(counts[Result.ERROR]),
-        "skipped": str(counts[Result.NOT_RUN]),
+        "failures": str(counts[CaseResult.FAILED]),
+        "errors": str(counts[CaseResult.ERROR]),
+        "skipped": str(counts[CaseResult.NOT_RUN]),
     }
 
 
-def _test_case(suite: Element, outcome: Outcome) -> None:
+def _test_case(suite: Element, outcome: CaseOutcome) -> None:
     case = outcome.placed.case
     names = {"name": case.name, "classname": outcome.test.name}
     attributes = {key: shortened(name, LONGEST_NAME) for key, name in names.items()} | {"file": outcome.test.file}
     element = SubElement(suite, "testcase", {name: _xml(value) for name, value in attributes.items()})
     element.set("line", str(outcome.placed.place.line))
     lines = list(explained(outcome))
-    if outcome.result is Result.NOT_RUN:
+    if outcome.result is CaseResult.NOT_RUN:
         SubElement(element, "skipped")
     elif lines:
-        tag = "failure" if outcome.result is Result.FAILED else "error"
+        tag = "failure" if outcome.result is CaseResult.FAILED else "error"
         SubElement(element, tag, {"message": _xml(lines[0]), "type": described(case)}).text = _xml("\n".join(lines))
 
 
@@ -177,16 +182,16 @@ def _xml(text: str) -> str:
     return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def findings(outcomes: Sequence[Outcome]) -> list[Finding]:
+def findings(outcomes: Sequence[CaseOutcome]) -> list[SarifResult]:
     """Return the cases that did not pass, as findings in their files."""
     return [
-        Finding(
-            "case-failed" if outcome.result is Result.FAILED else "case-error",
+        SarifResult(
+            "case-failed" if outcome.result is CaseResult.FAILED else "case-error",
             "error",
             "\n".join([_name(outcome), *explained(outcome)]),
             outcome.test.file,
             outcome.placed.place,
         )
         for outcome in outcomes
-        if outcome.result in (Result.FAILED, Result.ERROR)
+        if outcome.result in (CaseResult.FAILED, CaseResult.ERROR)
     ]

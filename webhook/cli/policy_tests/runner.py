@@ -19,12 +19,12 @@ from webhook.admission.judge import as_warnings
 from webhook.answers.proposal import Given, as_written
 from webhook.cli.disruption.budgets import pools_in_files
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import Found, Loaded, Source, definitions, load, load_ours, resolve
+from webhook.cli.files.documents import DocumentSource, Loaded, SourceDocument, definitions, load, load_ours, resolve
 from webhook.cli.files.search import SUFFIXES, Files
 from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.offline.admission import Verdict, admit, admit_deletion, field_warnings, refusing_rules
+from webhook.cli.offline.admission import OfflineVerdict, admit, admit_deletion, field_warnings, refusing_rules
 from webhook.cli.offline.hub import store
-from webhook.cli.offline.plan import Fate, plan_changes, plan_files
+from webhook.cli.offline.plan import MemberOutages, plan_changes, plan_files
 from webhook.cli.offline.pools import gate_answer, offline_pools
 from webhook.cli.planning.output import reference
 from webhook.cli.policy_tests.differences import (
@@ -54,7 +54,7 @@ _ADMINISTRATOR: Final = UserInfo("harbormaster:test", frozenset({"system:masters
 _UNKNOWN_FIELD: Final = "unknown field"
 
 
-class Result(StrEnum):
+class CaseResult(StrEnum):
     """What became of a case."""
 
     PASSED = "passed"
@@ -73,7 +73,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """What became of a case.
 
     Args:
@@ -87,7 +87,7 @@ class Outcome:
 
     test: PolicyTest
     placed: PlacedCase
-    result: Result
+    result: CaseResult
     differences: tuple[Difference, ...] = ()
     mistakes: tuple[str, ...] = ()
     judged: Judged | None = None
@@ -123,7 +123,7 @@ class Scene:
         )
         return cls(test, clock, fleet, objects)
 
-    def run(self, placed: PlacedCase) -> Outcome:
+    def run(self, placed: PlacedCase) -> CaseOutcome:
         """Ask what a case asks."""
         case, judged = placed.case, None
         try:
@@ -141,9 +141,9 @@ class Scene:
                 case BudgetCase():
                     differences = list(self._budget(case))
         except UserError as error:
-            return Outcome(self.test, placed, Result.ERROR, mistakes=error.lines)
-        result = Result.FAILED if differences else Result.PASSED
-        return Outcome(self.test, placed, result, tuple(differences), judged=judged)
+            return CaseOutcome(self.test, placed, CaseResult.ERROR, mistakes=error.lines)
+        result = CaseResult.FAILED if differences else CaseResult.PASSED
+        return CaseOutcome(self.test, placed, result, tuple(differences), judged=judged)
 
     def _now(self, case: Case) -> datetime | None:
         return case.now or self.test.now
@@ -156,7 +156,7 @@ class Scene:
         return now
 
     def _plan(self, case: PlacementCase) -> JsonObject:
-        now, fate = self._now(case), Fate(tuple(case.lost), tuple(case.drained))
+        now, fate = self._now(case), MemberOutages(tuple(case.lost), tuple(case.drained))
         key = (now, fate)
         if key not in self._plans:
             instants = {"now": now, "clock": self.clock}
@@ -187,7 +187,7 @@ class Scene:
         else:
             yield from compare_placement(case, entry)
 
-    def _verdict(self, case: AdmissionCase) -> tuple[Verdict, Context]:
+    def _verdict(self, case: AdmissionCase) -> tuple[OfflineVerdict, Context]:
         question = case.admission
         user = _ADMINISTRATOR if question.user is None else _user(question.user.name, question.user.groups)
         context = self._context(case).asked_by(user)
@@ -195,7 +195,7 @@ class Scene:
         found = self._object(question.object)
         document = found.document if question.patch is None else merge_patch(found.document, question.patch)
         if question.operation == "create":
-            (written,) = resolve([Found(document, found.source)], custom=self._custom())
+            (written,) = resolve([SourceDocument(document, found.source)], custom=self._custom())
             return admit(written, context), context
         old = stored.get(found.identity)
         if old is None:
@@ -219,12 +219,12 @@ class Scene:
         return replace(context, hub=stored.hub, existing=stored.hub.existing, now=stored.now)
 
     def _custom(self) -> Mapping[tuple[str, str], Kind]:
-        return definitions(Found(one.document, one.source) for one in (*self.fleet, *self.objects))
+        return definitions(SourceDocument(one.document, one.source) for one in (*self.fleet, *self.objects))
 
     def _object(self, given: Any) -> Loaded:
         """Return the object that a case names. Raises `UserError`."""
         if isinstance(given, dict):
-            (found,) = resolve([Found(given, Source(self.test.file))], custom=self._custom())
+            (found,) = resolve([SourceDocument(given, DocumentSource(self.test.file))], custom=self._custom())
             return found
         if given.endswith(SUFFIXES):
             several = load(Files((self.test.path(given),), named_in=self.test.file))
@@ -299,14 +299,14 @@ def _budgets_in_force(item: JsonObject, pool: JsonObject) -> Iterator[str]:
         yield "no budget is in force"
 
 
-def _errors(verdict: Verdict, context: Context) -> Iterator[Told]:
+def _errors(verdict: OfflineVerdict, context: Context) -> Iterator[Told]:
     for error in verdict.errors:
         yield Told((error.rule,) if error.rule else (), str(error.field), error.text())
     if verdict.refusal:
         yield Told(refusing_rules(verdict, context), "", verdict.refusal)
 
 
-def _warnings(verdict: Verdict, context: Context) -> Iterator[Told]:
+def _warnings(verdict: OfflineVerdict, context: Context) -> Iterator[Told]:
     known: set[str] = set()
     for warning in field_warnings(verdict, context):
         known.update(as_warnings([warning]))

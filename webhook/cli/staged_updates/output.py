@@ -15,7 +15,7 @@ from scorer.staged_update.orders import answer_words
 from scorer.staged_update.phase import RunWait
 from scorer.staged_update.views.overview import overview
 from webhook.cli.options.hub import HubOptions
-from webhook.cli.staged_updates.run_client import Found
+from webhook.cli.staged_updates.run_client import RunView
 from webhook.cli.text.output import print_table
 
 HEADERS: Final = ("STAGE", "CLUSTER", "STATE", "SINCE", "FINISHED", "MESSAGE")
@@ -36,7 +36,7 @@ def hub_words(hub: HubOptions) -> list[str]:
     return [word for option, value in named.items() if value is not None for word in (option, str(value))]
 
 
-def answer_to(wait: RunWait, found: Found, hub: HubOptions) -> str:
+def answer_to(wait: RunWait, found: RunView, hub: HubOptions) -> str:
     """Return the command that answers what a run waits for; empty: no command does."""
     words = answer_words(found.run, found.situation, wait)
     if not words:
@@ -46,7 +46,7 @@ def answer_to(wait: RunWait, found: Found, hub: HubOptions) -> str:
     return f"{program} {shlex.join([*words, *hub_words(hub)])}"
 
 
-def run_document(found: Found, hub: HubOptions) -> JsonObject:
+def run_document(found: RunView, hub: HubOptions) -> JsonObject:
     """Return the whole of a run, with the commands that answer what it waits for."""
     document = overview(found.run, found.situation)
     for shown, wait in zip(document["waits"], found.situation.waits, strict=True):

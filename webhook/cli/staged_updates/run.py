@@ -17,17 +17,17 @@ from scorer.staged_update.orders import (
     order_stop,
     state_patch,
 )
-from scorer.staged_update.phase import Situation
+from scorer.staged_update.phase import RunSituation
 from webhook.cli.hub.client import Client
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import grouped, not_empty, output_option, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.output import news, print_run, run_document, wait_lines
-from webhook.cli.staged_updates.run_client import Found, Runs, told_to_user
-from webhook.cli.staged_updates.view import Shown, View
+from webhook.cli.staged_updates.run_client import Runs, RunView, told_to_user
+from webhook.cli.staged_updates.view import RunRenderer, Shown
 from webhook.cli.staged_updates.wait import (
     DONE,
-    Waiting,
+    WaitOptions,
     follow,
     initialised,
     report,
@@ -136,11 +136,11 @@ Exit codes:
 {_WAITING_CODES}"""
 
 
-VIEW: Final = View(run_document, print_run, news)
+VIEW: Final = RunRenderer(run_document, print_run, news)
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class _NewRunOptions:
     """What a new run rolls out.
 
     Args:
@@ -170,7 +170,7 @@ def command() -> None:
 @click.argument("name", callback=not_empty, shell_complete=tab("updates"))
 @grouped(
     "content",
-    Content,
+    _NewRunOptions,
     click.option(
         "--placement",
         metavar="NAME",
@@ -196,13 +196,13 @@ def command() -> None:
 @run_namespace_option
 @waiting_options
 @hub_options
-def start(name: str, content: Content, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+def start(name: str, content: _NewRunOptions, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
     """Start a run."""
     waiting.check()
     return run(_start(hub.find(), content.wanted(name, namespace), waiting, hub))
 
 
-async def _start(connection: Connection, wanted: WantedRun, waiting: Waiting, hub: HubOptions) -> int:
+async def _start(connection: HubConnection, wanted: WantedRun, waiting: WaitOptions, hub: HubOptions) -> int:
     planning = wanted.state is RunState.INITIALIZE
     async with Client(connection) as client:
         runs = Runs(client, wanted.namespace)
@@ -239,7 +239,7 @@ async def _order(runs: Runs, document: JsonObject, state: RunState | None, alrea
 @run_namespace_option
 @stopping_options
 @hub_options
-def stop(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+def stop(name: str, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
     """Stop a run."""
     waiting.check()
     return run(_change(hub, name, namespace, waiting, order_stop, ("stopped already", "told to stop")))
@@ -250,7 +250,7 @@ def stop(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
 @run_namespace_option
 @waiting_options
 @hub_options
-def resume(name: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+def resume(name: str, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
     """Resume a run."""
     waiting.check()
     return run(_change(hub, name, namespace, waiting, order_resume, ("going on already", "resumed")))
@@ -260,8 +260,8 @@ async def _change(
     hub: HubOptions,
     name: str,
     namespace: str,
-    waiting: Waiting,
-    order: Callable[[JsonObject, Situation], RunState | None],
+    waiting: WaitOptions,
+    order: Callable[[JsonObject, RunSituation], RunState | None],
     said: tuple[str, str],
 ) -> int:
     async with Client(hub.find()) as client:
@@ -280,7 +280,7 @@ async def _change(
 @run_namespace_option
 @waiting_options
 @hub_options
-def status(name: str, watch: bool, output: str, namespace: str, waiting: Waiting, hub: HubOptions) -> int:
+def status(name: str, watch: bool, output: str, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
     """Show a run."""
     waiting.check()
     with suppress(KeyboardInterrupt):
@@ -288,7 +288,7 @@ def status(name: str, watch: bool, output: str, namespace: str, waiting: Waiting
     return 0
 
 
-async def _status(name: str, namespace: str, waiting: Waiting, shown: Shown[Found]) -> int:
+async def _status(name: str, namespace: str, waiting: WaitOptions, shown: Shown[RunView]) -> int:
     async with Client(shown.hub.find()) as client:
         runs = Runs(client, namespace)
         if shown.watch:

@@ -13,17 +13,17 @@ from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.api.unstructured.documents import name_of, text_at
 from scorer.rollout.snapshots.resources import snapshot_groups
 from scorer.staged_update.orders import (
-    OrderRefusedError,
+    RunOrderRefusedError,
     WantedRun,
     approved_conditions,
     is_approved,
     parent_run,
 )
-from scorer.staged_update.phase import Situation, situation_of
+from scorer.staged_update.phase import RunSituation, situation_of
 from scorer.upgrade import patches as upgrades
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of
-from webhook.cli.hub.client import Answer, Client, Place, RefusedError, retry_on_conflict
+from webhook.cli.hub.client import Client, HubRefusedError, HubResponse, ResourcePath, retry_on_conflict
 from webhook.cli.hub.resource_arguments import object_names
 from webhook.runtime.clock import utc_now
 
@@ -39,12 +39,12 @@ def told_to_user() -> Iterator[None]:
     """Make an order that is refused the user's mistake."""
     try:
         yield
-    except (OrderRefusedError, upgrades.OrderRefusedError) as error:
+    except (RunOrderRefusedError, upgrades.UpgradeOrderRefusedError) as error:
         raise UserError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunView:
     """A run, and where it stands.
 
     Args:
@@ -55,7 +55,7 @@ class Found:
 
     run: JsonObject
     requests: list[JsonObject]
-    situation: Situation
+    situation: RunSituation
 
 
 class Runs:
@@ -72,12 +72,12 @@ class Runs:
         self.namespace = namespace
         self.family: Family = family_in(namespace)
 
-    async def find(self, name: str) -> Found | None:
+    async def find(self, name: str) -> RunView | None:
         """Return a run; None: there is none of that name."""
         run = await self._get(self.family.run, name)
         return None if run is None else await self._with_requests(run)
 
-    async def get(self, name: str) -> Found:
+    async def get(self, name: str) -> RunView:
         """Return a run.
 
         Raises:
@@ -88,7 +88,7 @@ class Runs:
             raise UserError(f"there is no {self.family.run.kind} {name}{self._other_family()}")
         return found
 
-    async def named(self, name: str, stage: str = "") -> tuple[Found, str]:
+    async def named(self, name: str, stage: str = "") -> tuple[RunView, str]:
         """Return the run that a name means, and the approval request if it is the name of one.
 
         Args:
@@ -112,11 +112,11 @@ class Runs:
 
     async def all(self) -> list[JsonObject]:
         """Return all runs."""
-        return await self._list(Place(self.family.run, self._space))
+        return await self._list(ResourcePath(self.family.run, self._space))
 
     async def retained(self, placement: str) -> set[int]:
         """Return the indexes of the resource snapshots of a placement that can be rolled out."""
-        place = Place(self.family.resource_snapshot, self._space)
+        place = ResourcePath(self.family.resource_snapshot, self._space)
         snapshots = await self._list(place, f"{PARENT_PLACEMENT}={placement},{RESOURCE_INDEX}")
         return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
 
@@ -141,7 +141,7 @@ class Runs:
     async def _is_missing(self, kind: Kind, name: str) -> bool:
         try:
             return await self._get(kind, name) is None
-        except RefusedError as error:
+        except HubRefusedError as error:
             if error.code != _FORBIDDEN:
                 raise
             return False
@@ -149,8 +149,8 @@ class Runs:
     async def _existing(self, kind: Kind) -> str:
         """Return the objects of a kind in words."""
         try:
-            known = await object_names(self._client, Place(kind, self._space))
-        except RefusedError:
+            known = await object_names(self._client, ResourcePath(kind, self._space))
+        except HubRefusedError:
             return f"you may not list {kind.plural}"
         more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
         return f"existing: {', '.join(known[:_MOST_NAMED])}{more}" if known else f"there are no {kind.plural}"
@@ -162,7 +162,7 @@ class Runs:
 
     async def patch(self, run: JsonObject, patch: JsonObject) -> None:
         """Change a run."""
-        tell_warnings(await self._client.patch(Place(self.family.run, self._space, name_of(run)), patch))
+        tell_warnings(await self._client.patch(ResourcePath(self.family.run, self._space, name_of(run)), patch))
 
     async def approve(self, name: str, message: str) -> bool:
         """Approve a request; return whether it was not approved before.
@@ -172,13 +172,13 @@ class Runs:
         kind = self.family.approval_request
 
         async def attempt() -> bool:
-            request = await self._client.get(Place(kind, self._space, name))
+            request = await self._client.get(ResourcePath(kind, self._space, name))
             if is_approved(request):
                 return False
             conditions = approved_conditions(request, message, utc_now())
             version = text_at(request, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            tell_warnings(await self._client.patch(Place(kind, self._space, name, subresource="status"), patch))
+            tell_warnings(await self._client.patch(ResourcePath(kind, self._space, name, subresource="status"), patch))
             return True
 
         return await retry_on_conflict(attempt)
@@ -187,22 +187,22 @@ class Runs:
         """Return how messages name a run."""
         return title_of(self.family.run, name)
 
-    async def _with_requests(self, run: JsonObject) -> Found:
-        place, name = Place(self.family.approval_request, self._space), name_of(run)
+    async def _with_requests(self, run: JsonObject) -> RunView:
+        place, name = ResourcePath(self.family.approval_request, self._space), name_of(run)
         requests = await self._list(place, f"{TARGET_UPDATE_RUN}={name}")
-        return Found(run, requests, situation_of(run, requests, utc_now()))
+        return RunView(run, requests, situation_of(run, requests, utc_now()))
 
     async def _get(self, kind: Kind, name: str) -> JsonObject | None:
         try:
-            return await self._client.get(Place(kind, self._space, name))
-        except RefusedError as error:
+            return await self._client.get(ResourcePath(kind, self._space, name))
+        except HubRefusedError as error:
             if error.code != _MISSING:
                 raise
             if name in error.message:
                 return None
             raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
 
-    async def _list(self, place: Place, selector: str = "") -> list[JsonObject]:
+    async def _list(self, place: ResourcePath, selector: str = "") -> list[JsonObject]:
         listing = await self._client.list(place, selector)
         about = {"apiVersion": place.kind.api_version, "kind": place.kind.kind}
         return [{**about, **item} for item in listing.get("items") or ()]
@@ -214,7 +214,7 @@ class Runs:
         return f" in namespace {self.namespace}" if self.namespace else ""
 
 
-def tell_warnings(answer: Answer) -> None:
+def tell_warnings(answer: HubResponse) -> None:
     """Say on standard error what the hub warns of."""
     for warning in answer.warnings:
         complain(f"Warning: {warning}")

@@ -10,7 +10,7 @@ from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.run_client import Runs, told_to_user
-from webhook.cli.staged_updates.wait import Waiting, wait_for, waiting_options
+from webhook.cli.staged_updates.wait import WaitOptions, wait_for, waiting_options
 
 HELP: Final = """Take back what a staged update has changed.
 
@@ -40,13 +40,13 @@ Exit codes:
 @run_namespace_option
 @waiting_options
 @hub_options
-def command(name: str, namespace: str, waiting: Waiting, hub: HubOptions, *, force: bool) -> int:
+def command(name: str, namespace: str, waiting: WaitOptions, hub: HubOptions, *, force: bool) -> int:
     """Undo a run."""
     waiting.check()
     return run(_undo(hub, name, namespace, waiting, force=force))
 
 
-async def _undo(hub: HubOptions, name: str, namespace: str, waiting: Waiting, *, force: bool) -> int:
+async def _undo(hub: HubOptions, name: str, namespace: str, waiting: WaitOptions, *, force: bool) -> int:
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
         found = await runs.get(name)

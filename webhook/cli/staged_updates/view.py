@@ -16,7 +16,7 @@ from webhook.runtime.clock import utc_now
 
 
 @dataclass(frozen=True, slots=True)
-class View(Generic[F]):
+class RunRenderer(Generic[F]):
     """How runs of one kind are shown.
 
     Args:
@@ -40,7 +40,7 @@ class Shown(Generic[F]):
         watch: Whether it is shown more than once.
     """
 
-    def __init__(self, view: View[F], output: str, hub: HubOptions, *, watch: bool) -> None:
+    def __init__(self, view: RunRenderer[F], output: str, hub: HubOptions, *, watch: bool) -> None:
         self.output = output
         self.hub = hub
         self.watch = watch

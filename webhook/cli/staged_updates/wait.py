@@ -12,14 +12,14 @@ import click
 from scorer.api.meta import JsonObject
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
-from scorer.staged_update.phase import RunPhase, WaitKind
+from scorer.staged_update.phase import RunPhase, RunWaitKind
 from webhook.cli.errors import UserError, complain
-from webhook.cli.hub.client import RefusedError
+from webhook.cli.hub.client import HubRefusedError
 from webhook.cli.options.base import grouped
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.options.times import Duration
 from webhook.cli.staged_updates.output import run_document, wait_lines
-from webhook.cli.staged_updates.run_client import Found, Runs
+from webhook.cli.staged_updates.run_client import Runs, RunView
 from webhook.runtime.clock import utc_now
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -44,7 +44,7 @@ _THROUGH_APPROVALS: Final = click.option(
 )
 
 
-class Wait(Protocol):
+class _WaitMessage(Protocol):
     """Something that a run waits for."""
 
     @property
@@ -53,7 +53,7 @@ class Wait(Protocol):
         ...
 
 
-class Standing(Protocol):
+class RunProgress(Protocol):
     """Where a run of any kind stands."""
 
     @property
@@ -72,7 +72,7 @@ class Standing(Protocol):
         ...
 
     @property
-    def waits(self) -> Sequence[Wait]:
+    def waits(self) -> Sequence[_WaitMessage]:
         """What it waits for."""
         ...
 
@@ -91,7 +91,7 @@ class FoundRun(Protocol):
         ...
 
     @property
-    def situation(self) -> Standing:
+    def situation(self) -> RunProgress:
         """Where it stands."""
         ...
 
@@ -121,7 +121,7 @@ Verdict = Callable[[F], int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitOptions:
     """Whether and how long to wait.
 
     Args:
@@ -140,24 +140,24 @@ class Waiting:
             given = "--timeout" if self.timeout is not None else "--through-approvals"
             raise click.UsageError(f"{given}: only with --wait")
 
-    def finished(self, found: Found) -> int | None:
+    def finished(self, found: RunView) -> int | None:
         """End when the run is over, or when nothing happens until somebody acts."""
         if found.situation.is_over:
             return DONE if found.situation.phase is RunPhase.SUCCEEDED else FAILED
         persons = [wait.kind for wait in found.situation.waits if wait.needs_person]
         if self.through_approvals:
-            persons = [kind for kind in persons if kind is not WaitKind.APPROVAL]
+            persons = [kind for kind in persons if kind is not RunWaitKind.APPROVAL]
         return NEEDS_PERSON if persons else None
 
 
-def stopped(found: Found) -> int | None:
+def stopped(found: RunView) -> int | None:
     """End when the run is stopped, or over."""
     if found.situation.is_over:
         return DONE if found.situation.phase is RunPhase.SUCCEEDED else FAILED
     return DONE if found.situation.phase is RunPhase.STOPPED else None
 
 
-def initialised(found: Found) -> int | None:
+def initialised(found: RunView) -> int | None:
     """End when the run has its plan, or cannot have one."""
     if found.situation.phase is RunPhase.INITIALIZING:
         return None
@@ -165,17 +165,17 @@ def initialised(found: Found) -> int | None:
 
 
 def stopping_options(command: _Command) -> _Command:
-    """Give a command the options of `Waiting` that make sense for the end of what is in flight."""
-    return grouped("waiting", Waiting, *_WAIT)(command)
+    """Give a command the options of `WaitOptions` that make sense for the end of what is in flight."""
+    return grouped("waiting", WaitOptions, *_WAIT)(command)
 
 
 def waiting_options(command: _Command) -> _Command:
-    """Give a command the options of `Waiting`; it gets them as ``waiting``."""
-    return grouped("waiting", Waiting, *_WAIT, _THROUGH_APPROVALS)(command)
+    """Give a command the options of `WaitOptions`; it gets them as ``waiting``."""
+    return grouped("waiting", WaitOptions, *_WAIT, _THROUGH_APPROVALS)(command)
 
 
 async def follow(
-    runs: RunReader[F], name: str, waiting: Waiting, verdict: Verdict[F], seen: Callable[[F], None] | None = None
+    runs: RunReader[F], name: str, waiting: WaitOptions, verdict: Verdict[F], seen: Callable[[F], None] | None = None
 ) -> tuple[int, F]:
     """Wait for a run; return the exit code, and the run as it was last.
 
@@ -211,7 +211,7 @@ async def _again(runs: RunReader[F], name: str) -> F | None:
     """
     try:
         found = await runs.find(name)
-    except RefusedError as error:
+    except HubRefusedError as error:
         if error.code not in _PASSING:
             raise
         complain(f"waiting: {error.message}")
@@ -239,7 +239,7 @@ def tell_waits() -> Callable[[FoundRun], None]:
     return tell
 
 
-def report(code: int, found: FoundRun, waiting: Waiting, lines: Callable[[], Iterable[str]]) -> int:
+def report(code: int, found: FoundRun, waiting: WaitOptions, lines: Callable[[], Iterable[str]]) -> int:
     """Say how a wait has ended; return the exit code.
 
     Args:
@@ -263,7 +263,7 @@ def report(code: int, found: FoundRun, waiting: Waiting, lines: Callable[[], Ite
     return code
 
 
-async def wait_for(runs: Runs, name: str, waiting: Waiting, verdict: Verdict[Found], hub: HubOptions) -> int:
+async def wait_for(runs: Runs, name: str, waiting: WaitOptions, verdict: Verdict[RunView], hub: HubOptions) -> int:
     """Wait for a run if that is wanted; return the exit code."""
     if not waiting.wait:
         return DONE

@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.unstructured.documents import dict_at, dicts_at, status_of
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
-from scorer.upgrade.views.situation import UpgradeWait, WaitKind, overview
+from scorer.upgrade.views.situation import UpgradeWait, UpgradeWaitKind, overview
 from webhook.cli.hub.client import Client
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.staged_updates.output import hub_words
@@ -30,9 +30,9 @@ _NOT_GOING_ON: Final = ("NotStarted", "Stopped", "Failed")
 def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
     """Return the command that answers what the run of that name waits for; empty: no command does."""
     match wait.kind:
-        case WaitKind.GATE if wait.gate and not wait.answered:
+        case UpgradeWaitKind.GATE if wait.gate and not wait.answered:
             words = ["approve", wait.gate]
-        case WaitKind.START:
+        case UpgradeWaitKind.START:
             words = ["upgrade", "start", name]
         case _:
             return ""
@@ -135,7 +135,7 @@ def upgrade_wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
 def _times(wait: JsonObject, now: datetime) -> str:
     if wait["until"]:
         left = parse_time(wait["until"]) - now
-        if wait["kind"] == WaitKind.MEMBERS:  # which opens when stands in the message
+        if wait["kind"] == UpgradeWaitKind.MEMBERS:  # which opens when stands in the message
             first = "the first " if len(wait["members"]) > 1 else ""
             return f" ({first}in {format_duration(max(left, timedelta()))})"
         return f", until {wait['until']} (in {format_duration(max(left, timedelta()))})"

@@ -15,7 +15,7 @@ from scorer.upgrade.back_ends.inventories import OBSERVED
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, load_ours
 from webhook.cli.files.search import Files
-from webhook.cli.hub.client import Client, Place, RefusedError
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.offline.admission import admit, context_of
 from webhook.cli.options.base import file_option, output_option, run, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
@@ -132,8 +132,8 @@ async def _background(client: Client, question: JsonObject) -> Background:
     if not (name := text_at(wanted, "spec", "strategyRef", "name")):
         return Background()
     try:
-        return Background(spec_of(await client.get(Place(UPGRADE_STRATEGY, name=name))))
-    except RefusedError:
+        return Background(spec_of(await client.get(ResourcePath(UPGRADE_STRATEGY, name=name))))
+    except HubRefusedError:
         return Background()
 
 

@@ -15,10 +15,10 @@ from scorer.api.unstructured.documents import dicts_at, name_of, text_at
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.patches import order_answer
-from scorer.upgrade.views.situation import UpgradeSituation, WaitKind, approved_gates, situation_of
+from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWaitKind, approved_gates, situation_of
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of
-from webhook.cli.hub.client import Client, Place, RefusedError, retry_on_conflict
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_on_conflict
 from webhook.cli.staged_updates.run_client import tell_warnings, told_to_user
 from webhook.runtime.clock import utc_now
 
@@ -71,8 +71,8 @@ class UpgradeRuns:
     async def seen(self, name: str) -> FoundUpgrade | None:
         """Return a run; None: there is none of that name, or none that the caller may see."""
         try:
-            return await self._found(await self._client.get(Place(UPGRADE_RUN, name=name)))
-        except RefusedError as error:
+            return await self._found(await self._client.get(ResourcePath(UPGRADE_RUN, name=name)))
+        except HubRefusedError as error:
             if error.code not in (_FORBIDDEN, _MISSING):
                 raise
             return None
@@ -80,7 +80,7 @@ class UpgradeRuns:
     async def all(self) -> list[FoundUpgrade]:
         """Return all runs; what cannot be read is named on standard error."""
         found = []
-        for document in dicts_at(await self._client.list(Place(UPGRADE_RUN)), "items"):
+        for document in dicts_at(await self._client.list(ResourcePath(UPGRADE_RUN)), "items"):
             try:
                 found.append(await self._found(document))
             except UserError as error:
@@ -111,7 +111,7 @@ class UpgradeRuns:
                 return False
             version = text_at(found.run, "metadata", "resourceVersion")
             whole = {**patch, "metadata": {"resourceVersion": version}}
-            tell_warnings(await self._client.patch(Place(UPGRADE_RUN, name=name), whole))
+            tell_warnings(await self._client.patch(ResourcePath(UPGRADE_RUN, name=name), whole))
             return True
 
         return await retry_on_conflict(attempt)
@@ -124,14 +124,14 @@ class UpgradeRuns:
         """
 
         async def attempt() -> bool:
-            document = await self._client.get(Place(UPGRADE_GATE, name=gate))
+            document = await self._client.get(ResourcePath(UPGRADE_GATE, name=gate))
             with told_to_user():
                 conditions = order_answer(document, message, utc_now(), approve=approve)
             if conditions is None:
                 return False
             version = text_at(document, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            tell_warnings(await self._client.patch(Place(UPGRADE_GATE, name=gate, subresource="status"), patch))
+            tell_warnings(await self._client.patch(ResourcePath(UPGRADE_GATE, name=gate, subresource="status"), patch))
             return True
 
         return await retry_on_conflict(attempt)
@@ -139,8 +139,8 @@ class UpgradeRuns:
     async def gate(self, name: str) -> JsonObject | None:
         """Return a gate; None: there is none of that name, or none that the caller may see."""
         try:
-            return await self._client.get(Place(UPGRADE_GATE, name=name))
-        except RefusedError as error:
+            return await self._client.get(ResourcePath(UPGRADE_GATE, name=name))
+        except HubRefusedError as error:
             if error.code not in (_FORBIDDEN, _MISSING):
                 raise
             return None
@@ -151,8 +151,8 @@ class UpgradeRuns:
 
     async def _get(self, kind: Kind, name: str) -> JsonObject | None:
         try:
-            return await self._client.get(Place(kind, name=name))
-        except RefusedError as error:
+            return await self._client.get(ResourcePath(kind, name=name))
+        except HubRefusedError as error:
             if error.code != _MISSING:
                 raise
             if name in error.message:
@@ -166,7 +166,7 @@ class UpgradeRuns:
             raise UserError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
         situation = situation_of(read)
         # The approval is on its gate first. The run shows it only after the loop has taken it in.
-        waiting = [wait.gate for wait in situation.waits if wait.kind is WaitKind.GATE and wait.needs_person]
+        waiting = [wait.gate for wait in situation.waits if wait.kind is UpgradeWaitKind.GATE and wait.needs_person]
         if waiting:
             gates = [gate for name in waiting if (gate := await self.gate(name)) is not None]
             situation = situation_of(read, approved_gates(gates))

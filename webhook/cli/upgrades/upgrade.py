@@ -11,19 +11,19 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import SkipTarget, SkipTargetType
 from scorer.api.values.quoting import printable
 from scorer.upgrade.patches import order_skip, order_start, order_stop, retry_run
-from scorer.upgrade.views.situation import WaitKind
+from scorer.upgrade.views.situation import UpgradeWaitKind
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.run_client import told_to_user
-from webhook.cli.staged_updates.view import Shown, View
+from webhook.cli.staged_updates.view import RunRenderer, Shown
 from webhook.cli.staged_updates.wait import (
     DONE,
     FAILED,
     NEEDS_PERSON,
     Verdict,
-    Waiting,
+    WaitOptions,
     follow,
     report,
     stopping_options,
@@ -154,7 +154,7 @@ States:  NotStarted, Running, Pending (waits), Stopping, Stopped, Failed, Comple
 Exit codes:
   0  shown; with --wait: it is over
 {_WAITING_CODES}"""
-VIEW: Final = View(upgrade_document, print_upgrade, upgrade_news)
+VIEW: Final = RunRenderer(upgrade_document, print_upgrade, upgrade_news)
 
 
 @click.group("upgrade", help=HELP, short_help="Start, stop and watch upgrades of member clusters.")
@@ -162,7 +162,7 @@ def command() -> None:
     """Hold the commands."""
 
 
-def finished(waiting: Waiting) -> Verdict[FoundUpgrade]:
+def finished(waiting: WaitOptions) -> Verdict[FoundUpgrade]:
     """Return what ends a wait when the run is over, or when nothing happens until somebody acts."""
 
     def verdict(found: FoundUpgrade) -> int | None:
@@ -172,7 +172,7 @@ def finished(waiting: Waiting) -> Verdict[FoundUpgrade]:
             return FAILED
         persons = [wait.kind for wait in found.situation.waits if wait.needs_person]
         if waiting.through_approvals:
-            persons = [kind for kind in persons if kind is not WaitKind.GATE]
+            persons = [kind for kind in persons if kind is not UpgradeWaitKind.GATE]
         return NEEDS_PERSON if persons else None
 
     return verdict
@@ -189,13 +189,13 @@ def _stopped(found: FoundUpgrade) -> int | None:
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @waiting_options
 @hub_options
-def start(name: str, waiting: Waiting, hub: HubOptions) -> int:
+def start(name: str, waiting: WaitOptions, hub: HubOptions) -> int:
     """Start a run."""
     waiting.check()
     return run(_start(hub, name, waiting, new_token()))
 
 
-async def _start(hub: HubOptions, name: str, waiting: Waiting, token: str) -> int:
+async def _start(hub: HubOptions, name: str, waiting: WaitOptions, token: str) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
         ordered = await runs.order(name, lambda found: order_start(found.read, token))
@@ -207,7 +207,7 @@ async def _start(hub: HubOptions, name: str, waiting: Waiting, token: str) -> in
         return await _follow(runs, found, waiting, finished(waiting), hub)
 
 
-async def _tell_start(runs: UpgradeRuns, found: FoundUpgrade, waiting: Waiting) -> None:
+async def _tell_start(runs: UpgradeRuns, found: FoundUpgrade, waiting: WaitOptions) -> None:
     """Say what has become of the order to start.
 
     Raises:
@@ -230,13 +230,13 @@ async def _tell_start(runs: UpgradeRuns, found: FoundUpgrade, waiting: Waiting) 
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @stopping_options
 @hub_options
-def stop(name: str, waiting: Waiting, hub: HubOptions) -> int:
+def stop(name: str, waiting: WaitOptions, hub: HubOptions) -> int:
     """Stop a run."""
     waiting.check()
     return run(_stop(hub, name, waiting))
 
 
-async def _stop(hub: HubOptions, name: str, waiting: Waiting) -> int:
+async def _stop(hub: HubOptions, name: str, waiting: WaitOptions) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
         ordered = await runs.order(name, lambda found: order_stop(found.read))
@@ -246,7 +246,7 @@ async def _stop(hub: HubOptions, name: str, waiting: Waiting) -> int:
 
 
 async def _follow(
-    runs: UpgradeRuns, found: FoundUpgrade, waiting: Waiting, verdict: Verdict[FoundUpgrade], hub: HubOptions
+    runs: UpgradeRuns, found: FoundUpgrade, waiting: WaitOptions, verdict: Verdict[FoundUpgrade], hub: HubOptions
 ) -> int:
     """Wait for what an order comes to, if that is wanted; return the exit code."""
     if not waiting.wait:
@@ -359,7 +359,7 @@ def _is_left(found: FoundUpgrade) -> bool:
 @output_option("table", "json", "yaml")
 @waiting_options
 @hub_options
-def status(name: str, watch: bool, output: str, waiting: Waiting, hub: HubOptions) -> int:
+def status(name: str, watch: bool, output: str, waiting: WaitOptions, hub: HubOptions) -> int:
     """Show a run."""
     waiting.check()
     if not name:
@@ -371,7 +371,7 @@ def status(name: str, watch: bool, output: str, waiting: Waiting, hub: HubOption
     return DONE
 
 
-async def _status(name: str, waiting: Waiting, shown: Shown[FoundUpgrade]) -> int:
+async def _status(name: str, waiting: WaitOptions, shown: Shown[FoundUpgrade]) -> int:
     async with Client(shown.hub.find()) as client:
         runs = UpgradeRuns(client)
         verdict = finished(waiting)

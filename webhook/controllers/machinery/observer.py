@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from scorer.api.kinds import Kind
 
 
-class Outcome(StrEnum):
+class ReconcileOutcome(StrEnum):
     """What became of one reconcile."""
 
     SUCCESS = "success"
@@ -51,7 +51,7 @@ class QueueObserver(Protocol):
         """Return what is entered while one key is reconciled."""
         ...
 
-    def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
+    def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
         """One key was reconciled."""
         ...
 
@@ -83,7 +83,7 @@ class _Unobserved:
     def around(self, controller: str, key: object) -> AbstractContextManager[object]:  # noqa: ARG002 - as the others
         return NOTHING
 
-    def finished(self, controller: str, outcome: Outcome, seconds: float) -> None:
+    def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
         pass
 
     def retried(self, controller: str) -> None:

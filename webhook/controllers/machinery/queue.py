@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from datetime import timedelta
 from typing import Generic, Protocol, TypeVar
 
-from webhook.controllers.machinery.observer import UNOBSERVED, Outcome, QueueObserver
+from webhook.controllers.machinery.observer import UNOBSERVED, QueueObserver, ReconcileOutcome
 from webhook.controllers.machinery.result import Result, StuckError, TerminalError, is_cancelled
 from webhook.kube.ports import ConflictError, RetryError, StoreError, UnavailableError
 
@@ -179,7 +179,7 @@ class WorkQueue(Generic[K]):
     async def _one(self, key: K) -> None:
         self.reconciled += 1
         begun = time.monotonic()
-        outcome = Outcome.ERROR
+        outcome = ReconcileOutcome.ERROR
         try:
             with self._observer.around(self.name, key):
                 result = await self._reconcile(key)
@@ -188,7 +188,7 @@ class WorkQueue(Generic[K]):
             self._tell(key, error, TOLD_AFTER)
             log.warning("waits for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except RetryError as error:
-            outcome = Outcome.REQUEUE
+            outcome = ReconcileOutcome.REQUEUE
             self._back_off(key, error.after)
             if isinstance(error, StuckError):
                 self._tell(key, error)
@@ -215,7 +215,7 @@ class WorkQueue(Generic[K]):
             self._broken.pop(key, None)
             if self._teller is not None:
                 self._teller.passed(key)
-            outcome = Outcome.SUCCESS if result.requeue_after is None else Outcome.REQUEUE
+            outcome = ReconcileOutcome.SUCCESS if result.requeue_after is None else ReconcileOutcome.REQUEUE
             self._failures.pop(key, None)
             if result.requeue_after is not None and result.requeue_after <= timedelta():
                 self._set_timer(key, max(_next_backoff(self._at_once, key), AT_ONCE))

@@ -17,7 +17,7 @@ from scorer.api.kinds import Kind
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.queue import WorkQueue
 from webhook.controllers.machinery.result import Result
-from webhook.kube.cache.changes import Change, Subscribe
+from webhook.kube.cache.changes import ObjectDelta, Subscribe
 from webhook.kube.cache.indexer import Trim
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import StoreError
@@ -52,7 +52,7 @@ class Watch(Generic[K]):
     """
 
     kind: Kind
-    keys: Callable[[Change], Iterable[K | Later[K]]]
+    keys: Callable[[ObjectDelta], Iterable[K | Later[K]]]
 
     def start(self, cache: Cache, queue: WorkQueue[K]) -> Callable[[], None]:
         """Wake a queue from now on, also for the objects that are there already; returns what ends that."""

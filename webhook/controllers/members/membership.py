@@ -38,7 +38,7 @@ from scorer.membership.joining import (
     plan_role,
     plan_role_binding,
 )
-from scorer.membership.leaving import FORCE_DELETE_AFTER, Stage, departure, released
+from scorer.membership.leaving import FORCE_DELETE_AFTER, DepartureStage, departure, released
 from scorer.membership.member_status import member_status
 from scorer.membership.silence import is_silent
 from webhook.controllers.machinery.failures import concerned_of
@@ -46,7 +46,7 @@ from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Watch, Wiring, owner_of_member
 from webhook.controllers.members.access import MemberAccess
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -61,20 +61,20 @@ POLL_CLEARING: Final = timedelta(seconds=5)
 """How often to check a namespace that is being deleted, besides its events."""
 
 
-def _of_member(change: Change) -> Iterator[str]:
+def _of_member(change: ObjectDelta) -> Iterator[str]:
     """Yield a member whose MemberCluster has changed, unless only in its status, which we store ourselves."""
     if change.touches(_orders):
         yield change.document["metadata"]["name"]
 
 
-def _of_report(change: Change) -> Iterator[str]:
+def _of_report(change: ObjectDelta) -> Iterator[str]:
     """Yield the member whose InternalMemberCluster has changed: by a heartbeat of its agent, or by a user."""
     metadata = change.document["metadata"]
     if metadata.get("namespace") == member_namespace(metadata["name"]):
         yield metadata["name"]
 
 
-def _of_namespace(change: Change) -> Iterator[str]:
+def _of_namespace(change: ObjectDelta) -> Iterator[str]:
     """Yield the member whose namespace has changed."""
     name = change.document["metadata"]["name"]
     if name.startswith(MEMBER_NAMESPACE_PREFIX) and change.touches(_orders):
@@ -259,10 +259,10 @@ class MemberController:
         internal = self._internal(cluster)
         self._report(member, internal)
         found = departure(member, namespace, internal, self._now(), wait=self._force_delete_after)
-        if found.stage is Stage.ASKED:
+        if found.stage is DepartureStage.ASKED:
             await self._repair(member, plan_internal_member(member, internal, MemberState.LEAVE, self._hub_uid()))
             return Result(found.remaining)
-        if found.stage is Stage.CLEARING and not await self._clear(cluster, namespace):
+        if found.stage is DepartureStage.CLEARING and not await self._clear(cluster, namespace):
             return Result(POLL_CLEARING)
         member = self._hub.cache.get(MEMBER_CLUSTER, cluster) or member  # clearing took a while
         if (free := without_finalizer(member, MEMBER_CLUSTER_FINALIZER)) is not None:

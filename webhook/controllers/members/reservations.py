@@ -40,17 +40,19 @@ LOOK_AGAIN: Final = timedelta(seconds=15)
 _SECRET_BYTES: Final = 16
 
 
-def turns_of(hub: Hub, settings: LoopSettings, now: Callable[[], datetime]) -> Mapping[MemberDisruption, "Turns"]:
+def turns_of(
+    hub: Hub, settings: LoopSettings, now: Callable[[], datetime]
+) -> Mapping[MemberDisruption, "MemberReservations"]:
     """Return the turns of the disruptions that wait for one another, over the same reservations."""
     waiting = settings.gate_members
     if not waiting:
         return {}
     reservations = LeaseReservations(hub.store, settings.namespace, now)
     holds = HubMemberHolds(hub.cache, waiting, reservations.known)
-    return {kind: Turns(kind, holds, reservations, now) for kind in waiting}
+    return {kind: MemberReservations(kind, holds, reservations, now) for kind in waiting}
 
 
-class Turns:
+class MemberReservations:
     """Reservations of members for one kind of disruption.
 
     Args:
@@ -205,7 +207,7 @@ class Reserved(Generic[K]):
         turns: Reserves members; None: nobody waits for anybody, and nothing is reserved.
     """
 
-    def __init__(self, turns: Turns | None) -> None:
+    def __init__(self, turns: MemberReservations | None) -> None:
         self._turns = turns
         self._of: dict[K, set[str]] = {}
 

@@ -19,7 +19,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import metadata_of
 from scorer.node_disruption.cluster.cache_transforms import planned_node, planned_pod
 from webhook.gate.pools import HubNodePools, Trims
-from webhook.kube.cache.changes import Change, Channel
+from webhook.kube.cache.changes import Broadcaster, ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
@@ -55,7 +55,7 @@ class NodeWorld:
         )
         self.changes = 0
         """Grows with every change that could alter a decision."""
-        self._told = Channel[None]()
+        self._told = Broadcaster[None]()
         self.cache.want((*NEEDED, *HELPFUL))
         self.cache.trim(DAEMON_SET, _planned_daemon_set)
         self.cache.trim(VOLUME, _planned_volume)
@@ -115,8 +115,8 @@ class NodeWorld:
         found = (self.cache.get(kinds.POD, name, namespace) for namespace, name in keys)
         return [pod for pod in found if pod is not None]
 
-    def _noting(self, prompt: bool) -> Callable[[Change], None]:
-        def note(change: Change) -> None:
+    def _noting(self, prompt: bool) -> Callable[[ObjectDelta], None]:
+        def note(change: ObjectDelta) -> None:
             if not change.touches(_essence):
                 return
             self.changes += 1

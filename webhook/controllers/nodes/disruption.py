@@ -30,8 +30,8 @@ from scorer.node_disruption.execution.command_annotation import Order, expiratio
 from scorer.node_disruption.execution.replacement_claims import claims_of
 from scorer.node_disruption.execution.reporting import (
     Circumstance,
+    NodePoolCondition,
     Note,
-    Standing,
     StandingReason,
     ToldReason,
     describe,
@@ -39,7 +39,7 @@ from scorer.node_disruption.execution.reporting import (
     standings,
 )
 from scorer.node_disruption.methods.command import Command
-from scorer.node_disruption.methods.validation import Failure
+from scorer.node_disruption.methods.validation import ValidationFailure
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result
 from webhook.controllers.machinery.wiring import NODES, Later, Signal, Watch, Wiring, always
@@ -48,12 +48,12 @@ from webhook.controllers.nodes.drain import POLL, NodeDraining, is_going
 from webhook.controllers.nodes.events import NodeAdvice, counted_by_cause, joined
 from webhook.controllers.nodes.observer import UNOBSERVED_NODES, NodeDisruptionObserver
 from webhook.controllers.nodes.orchestration import NodeOrders, under_way
-from webhook.controllers.nodes.planning import PASS, NodePlanning, Pass
+from webhook.controllers.nodes.planning import PASS, NodePlanning, PlanningPass
 from webhook.controllers.nodes.preconditions import RIVAL_EVERY, SKEW, NodeRivals
 from webhook.controllers.nodes.reservations import NodeTurns
 from webhook.controllers.nodes.writes import NodeCommands
 from webhook.gate.reservations import LeaseReservations
-from webhook.kube.cache.changes import Channel
+from webhook.kube.cache.changes import Broadcaster
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.client.evictions import NodeWork
 from webhook.kube.leader_election.candidate import monotonic
@@ -112,7 +112,7 @@ class NodeDisruptionController:
         self._observer = observer
         self._clock = clock
         self._rivals = NodeRivals(place.work, options, now, clock)
-        self._told = Channel[None]()
+        self._told = Broadcaster[None]()
         self._opened = asyncio.Event()
         self._site: _Site | None = None
         self._set_to: timedelta | None = None
@@ -249,7 +249,7 @@ class NodeDisruptionController:
         site.advice.tell(self._notes(found, acting))
         site.advice.tell_of_annotations()
 
-    def _stand(self, site: "_Site", found: Pass, acting: bool) -> None:
+    def _stand(self, site: "_Site", found: PlanningPass, acting: bool) -> None:
         """Say on every pool how things are; of one that cannot be read, that."""
         going = under_way(site.world)
         trouble = found.problem or site.planning.types.problem
@@ -261,18 +261,18 @@ class NodeDisruptionController:
         unreadable = sorted(set(site.world.pools.names()) - set(told))
         site.advice.stand({**told, **dict.fromkeys(unreadable, _UNREADABLE)})
 
-    def _notes(self, found: Pass, acting: bool) -> Iterable[Note]:
+    def _notes(self, found: PlanningPass, acting: bool) -> Iterable[Note]:
         if self._why_not:
             for name in found.cluster.pools:
                 yield Note("NodePool", name, ToldReason.REFUSED, self._why_not, warning=True)
         yield from joined(notes(found.decision, found.cluster, found.views, acting=acting))
 
-    async def _begin_all(self, site: "_Site", found: Pass) -> None:
+    async def _begin_all(self, site: "_Site", found: PlanningPass) -> None:
         decision = found.decision
         for start in range(0, len(decision.expired), MOST_OF_ONE):
             several = decision.expired[start : start + MOST_OF_ONE]
             await at_once(self._expire_or_repeat(site, name, found.uids.get(name, "")) for name in several)
-        if isinstance(found.checked, Failure) and found.waited is not None:
+        if isinstance(found.checked, ValidationFailure) and found.waited is not None:
             self._fail(site, found.waited, found.checked)
         elif isinstance(found.checked, Command):
             await self._begin(site, found.checked, found)
@@ -287,7 +287,7 @@ class NodeDisruptionController:
                 return
             await self._begin(site, command, found)
 
-    def _fail(self, site: "_Site", command: Command, failure: Failure) -> None:
+    def _fail(self, site: "_Site", command: Command, failure: ValidationFailure) -> None:
         self._observer.failed(command.method, failure.word)
         said = f"{command.reason}: {failure.word}: {failure.message}"
         site.advice.tell(Note("Node", node, ToldReason.REJECTED, said) for node in command.nodes)
@@ -313,7 +313,7 @@ class NodeDisruptionController:
         await site.draining.advance(name, uid, order)
         site.planning.hurry()
 
-    async def _begin(self, site: "_Site", command: Command, found: Pass) -> None:
+    async def _begin(self, site: "_Site", command: Command, found: PlanningPass) -> None:
         """Accept a command: in parts, where its nodes do not depend on each other."""
         if command.replacements:
             await self._accept(site, command, found)
@@ -321,7 +321,7 @@ class NodeDisruptionController:
         for start in range(0, len(command.nodes), MOST_OF_ONE):
             await self._accept(site, replace(command, nodes=command.nodes[start : start + MOST_OF_ONE]), found)
 
-    async def _accept(self, site: "_Site", command: Command, found: Pass) -> None:
+    async def _accept(self, site: "_Site", command: Command, found: PlanningPass) -> None:
         """Reserve the nodes of a command, mark them, and have its replacements made."""
         uids = {name: found.uids.get(name, "") for name in sorted(command.nodes)}
         pools = {each.pool: site.world.cache.get(kinds.NODE_POOL, each.pool) for each in command.replacements}
@@ -441,7 +441,7 @@ class _Site:
 
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-_UNREADABLE: Final = Standing(
+_UNREADABLE: Final = NodePoolCondition(
     UNKNOWN,
     StandingReason.CANNOT_READ,
     "the NodePool is none that Karpenter would take, and so its nodes stay until they reach their age",
@@ -473,7 +473,7 @@ def _of_pool(world: NodeWorld, names: Iterable[str], pool: str) -> list[str]:
     return sorted(name for name in names if (known := world.pools.node(name)) is not None and known[0] == pool)
 
 
-def _with_stuck(standing: Standing, nodes: list[str]) -> Standing:
+def _with_stuck(standing: NodePoolCondition, nodes: list[str]) -> NodePoolCondition:
     """Return what is said of a pool some of whose nodes carry commands that nobody carries out now."""
     if not nodes:
         return standing

@@ -19,7 +19,7 @@ from scorer.api.unstructured.documents import is_deleting, text_at, uid_of
 from scorer.node_budgets.blockers import PodGuard, read_pod_guard
 from scorer.node_disruption.cluster.pod import Pod, read_pod
 from scorer.node_disruption.cluster.snapshot import read_claim
-from scorer.node_disruption.drain.eviction import Hold
+from scorer.node_disruption.drain.eviction import DrainBlocker
 from scorer.node_disruption.drain.step import DrainStep, drain_deadline, drain_step
 from scorer.node_disruption.execution.command_annotation import DELETION, Order, drained_from, read_order
 from scorer.node_disruption.execution.reporting import Note, ToldReason
@@ -201,7 +201,7 @@ def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[No
         yield Note("Node", node, ToldReason.FAILED_DRAINING, "; ".join(said[:_NAMED]) + more, warning=True)
 
 
-def _until(hold: Hold) -> str:
+def _until(hold: DrainBlocker) -> str:
     """Return when a pod is deleted all the same, where its hold does not end by itself before that."""
     if hold.until is None or (at := format_time(hold.until)) in hold.message:
         return ""

@@ -19,7 +19,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.api.unstructured.documents import annotation, conditions_of, generation_of, status_of, text_at
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT
-from scorer.node_disruption.execution.reporting import DISRUPTION, Note, Standing, StandingReason, ToldReason
+from scorer.node_disruption.execution.reporting import DISRUPTION, NodePoolCondition, Note, StandingReason, ToldReason
 from webhook.controllers.nodes.cache import NodeWorld
 
 CONDITION: Final = OURS + DISRUPTION
@@ -57,7 +57,7 @@ class NodeAdvice:
         """Forget when what was told: the clock has been set back."""
         self._told = {}
 
-    def stand(self, standings: Mapping[str, Standing]) -> None:
+    def stand(self, standings: Mapping[str, NodePoolCondition]) -> None:
         """Set the condition of pools by name; writes nothing where it says that already."""
         for name, standing in standings.items():
             document = self._world.cache.get(kinds.NODE_POOL, name)
@@ -66,7 +66,7 @@ class NodeAdvice:
 
     def cannot_read(self, why: str) -> None:
         """Say on all pools that nothing can be decided, and why."""
-        standing = Standing(UNKNOWN, StandingReason.CANNOT_READ, why)
+        standing = NodePoolCondition(UNKNOWN, StandingReason.CANNOT_READ, why)
         names = (document["metadata"]["name"] for document in self._world.cache.list(kinds.NODE_POOL))
         self.stand(dict.fromkeys(names, standing))
 
@@ -136,7 +136,7 @@ def counted_by_cause(held: Iterable[tuple[str, str]]) -> dict[str, int]:
     return dict(sorted(Counter(cause for cause, _ in set(held)).items()))
 
 
-def _status(pool: JsonObject, standing: Standing, now: datetime) -> JsonObject:
+def _status(pool: JsonObject, standing: NodePoolCondition, now: datetime) -> JsonObject:
     """Return the status of a pool with our condition, and everything else as it is."""
     status, generation = status_of(pool), generation_of(pool)
     known = next((each for each in conditions_of(pool) if each.get("type") == CONDITION), None)

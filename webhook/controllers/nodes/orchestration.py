@@ -26,7 +26,7 @@ from scorer.node_disruption.execution.command_annotation import (
     read_order,
     strays,
 )
-from scorer.node_disruption.execution.progress import Next, Step, next_step
+from scorer.node_disruption.execution.progress import CommandStep, Next, next_step
 from scorer.node_disruption.execution.reporting import Note, ToldReason
 from webhook.controllers.nodes.backoff import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from webhook.controllers.nodes.cache import NodeWorld
@@ -218,7 +218,7 @@ class NodeOrders:
         )
         await self._carry_out(order, uids, step)
 
-    async def _carry_out(self, order: Order, uids: Mapping[str, str], step: Step) -> None:
+    async def _carry_out(self, order: Order, uids: Mapping[str, str], step: CommandStep) -> None:
         match step.next:
             case Next.WAIT:
                 until = f", until {format_time(step.until)} at the latest" if step.until is not None else ""

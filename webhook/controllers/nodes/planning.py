@@ -20,12 +20,12 @@ from scorer.api.unstructured.documents import name_of, uid_of
 from scorer.node_budgets.blockers import Blocker, DisruptionClass
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_disruption.cluster.reader import Reading, read_again
-from scorer.node_disruption.cluster.snapshot import Cluster
-from scorer.node_disruption.instance_types.catalog import Catalog, lacking
+from scorer.node_disruption.cluster.reader import ClusterReading, read_again
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog, lacking
 from scorer.node_disruption.methods.command import Command
-from scorer.node_disruption.methods.planner import Decision, Settings, decide, pool_views, validate
-from scorer.node_disruption.methods.validation import Failure
+from scorer.node_disruption.methods.planner import DisruptionDecision, PlannerOptions, decide, pool_views, validate
+from scorer.node_disruption.methods.validation import ValidationFailure
 from scorer.reservations import DISRUPTION, Reservation, UnreadableReservationsError
 from webhook.controllers.nodes.cache import NodeWorld
 from webhook.gate.instance_types import InstanceTypesFile
@@ -43,7 +43,7 @@ SHARE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class PlanningPass:
     """One look at the cluster.
 
     Args:
@@ -56,11 +56,11 @@ class Pass:
         uids: Of the nodes, by name: what has been decided about one is not about another that has taken its name since.
     """
 
-    cluster: Cluster
-    decision: Decision
+    cluster: ClusterSnapshot
+    decision: DisruptionDecision
     views: Mapping[str, PoolView]
     waited: Command | None = None
-    checked: Command | Failure | None = None
+    checked: Command | ValidationFailure | None = None
     problem: str = ""
     uids: Mapping[str, str] = field(default_factory=dict)
 
@@ -86,7 +86,7 @@ class NodePlanning:
         self._reservations = reservations
         self._now = now
         self.types = InstanceTypesFile(options.prices)
-        self._settings = Settings(
+        self._settings = PlannerOptions(
             spot_to_spot=options.spot_to_spot,
             graceful_expiration=options.graceful_expiration,
             template_do_not_disrupt=options.gate.template_do_not_disrupt,
@@ -94,12 +94,12 @@ class NodePlanning:
         self.waiting: tuple[Command, datetime] | None = None
         """A command that has to be validated, and when."""
         self._unseen: frozenset[str] = frozenset()
-        self._reading: Reading | None = None
-        self._decision: Decision | None = None
+        self._reading: ClusterReading | None = None
+        self._decision: DisruptionDecision | None = None
         self._seen = -1
         self._due: datetime | None = None
         self._earliest: datetime | None = None
-        self._catalog: Catalog | None = None
+        self._catalog: InstanceTypeCatalog | None = None
 
     def hurry(self) -> None:
         """Have the next look come at once: something was done."""
@@ -121,7 +121,7 @@ class NodePlanning:
         due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
         return max(now, due, self._earliest or due)
 
-    async def look(self, shunned: Mapping[str, str]) -> Pass:
+    async def look(self, shunned: Mapping[str, str]) -> PlanningPass:
         """Read the cluster, and decide; validate the command that waits if its time has come.
 
         Args:
@@ -146,10 +146,10 @@ class NodePlanning:
         self,
         documents: list[JsonObject],
         left: "_Left",
-        catalog: Catalog | None,
+        catalog: InstanceTypeCatalog | None,
         now: datetime,
         waits: Command | None,
-    ) -> Pass:
+    ) -> PlanningPass:
         self._reading = read_again(documents, now, self._reading)
         cluster = self._reading.cluster
         problem = "" if catalog is None else lacking(catalog, cluster)
@@ -163,7 +163,7 @@ class NodePlanning:
         if waits is not None:
             checked = validate(waits, cluster, catalog, now, settings, views=views, before=found)
         uids = {name_of(each): uid_of(each) for each in documents if each.get("kind") == NODE.kind}
-        return Pass(cluster, found, views, waits, checked, problem, uids)
+        return PlanningPass(cluster, found, views, waits, checked, problem, uids)
 
     def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
         """Return what is reserved of every pool; None of one where that cannot be read."""

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Final
 
 from scorer.api.family import UnknownObjectError
-from scorer.node_budgets.answer import Answer
+from scorer.node_budgets.answer import NodeGateAnswer
 from scorer.node_budgets.blockers import DisruptionClass
-from scorer.node_budgets.question import Question
+from scorer.node_budgets.question import NodeGateQuestion
 from scorer.node_disruption.execution.command_annotation import Order
 from scorer.node_disruption.methods.command import Command, Method
 from scorer.reservations import TooManyReservationsError, UnreadableReservationsError
@@ -75,7 +75,7 @@ class NodeTurns:
         eventual = command is not None and command.method in _DRIFT
         class_ = DisruptionClass.EVENTUAL if eventual else DisruptionClass.GRACEFUL
         questions = [
-            Question(pool, order.reason, tuple(names), class_=class_, reserve_seconds=SECONDS)
+            NodeGateQuestion(pool, order.reason, tuple(names), class_=class_, reserve_seconds=SECONDS)
             for pool, names in pools.items()
         ]
         try:
@@ -97,5 +97,5 @@ class NodeTurns:
             await self._keeper.drop(identifier)
 
 
-def _said(pool: str, answer: Answer) -> str:
+def _said(pool: str, answer: NodeGateAnswer) -> str:
     return f"NodePool {pool}: {answer.verdict}: {answer.message}"

@@ -30,7 +30,7 @@ from webhook.controllers.machinery.result import DONE, Result
 from webhook.controllers.machinery.wiring import Signal, Waker, Watch, Wiring
 from webhook.controllers.placements.listing import all_placements
 from webhook.controllers.placements.resource_watches import Selectables, Touched
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.placements import children
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, RetryError, ServedKinds
@@ -75,11 +75,11 @@ class BackReportController:
         yield Watch(WORK, self._of_work)
         yield Signal(selectables.subscribe, self._of_selected)
 
-    def _of_binding(self, family: Family, change: Change) -> Iterator[PlacementRef]:
+    def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placement of a binding."""
         return self._reporting(family.parent(change.document))
 
-    def _of_work(self, change: Change) -> Iterator[PlacementRef]:
+    def _of_work(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placement of a Work, which carries statuses, and the one that its labels named before."""
         for document in change:
             if document is not None and label(document, PARENT_BINDING):
@@ -167,7 +167,7 @@ class BackReportController:
             self._record(placement, Event(reason, problem, type="Warning"))
 
 
-def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield a placement whose spec or selection has changed, if it has statuses reported back."""
     new = change.new
     if new is not None and _reports(new) and (change.touches(desired) or change.alters(_selected)):

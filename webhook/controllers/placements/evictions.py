@@ -45,9 +45,9 @@ from scorer.rollout.removal.marks import is_meant, unmeant
 from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.result import DONE, Result, StuckError
 from webhook.controllers.machinery.wiring import Signal, Waker, Watch, Wiring
-from webhook.controllers.members.reservations import LOOK_AGAIN, Turns
+from webhook.controllers.members.reservations import LOOK_AGAIN, MemberReservations
 from webhook.controllers.placements.deletion import remove_meant
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.live_reads import list_again
 from webhook.kube.listers.placements import children
@@ -70,7 +70,7 @@ class EvictionController:
         self,
         hub: Hub,
         now: Callable[[], datetime],
-        turns: Turns | None = None,
+        turns: MemberReservations | None = None,
         record: Record = lambda _document, _event: None,
     ) -> None:
         self._hub = hub
@@ -108,7 +108,7 @@ class EvictionController:
         eviction = self._hub.cache.get(EVICTION, name) or self._reserving.get(name)
         return None if eviction is None else str(placement_ref(text_at(eviction, "spec", "placementName")))
 
-    def _of_binding(self, change: Change) -> Iterator[str]:
+    def _of_binding(self, change: ObjectDelta) -> Iterator[str]:
         """Yield the eviction that has deleted a binding, once that is gone: it gives its member back."""
         if change.new is None:
             uid = change.document["metadata"].get("uid")
@@ -252,13 +252,13 @@ def _member(eviction: JsonObject) -> str:
     return text_at(eviction, "spec", "clusterName")
 
 
-def _asked(change: Change) -> Iterator[str]:
+def _asked(change: ObjectDelta) -> Iterator[str]:
     """Yield an eviction that is new, or whose spec or deletion mark has changed."""
     if change.new is not None and change.touches(desired):
         yield name_of(change.new)
 
 
-def _withdrawn(change: Change) -> Iterator[str]:
+def _withdrawn(change: ObjectDelta) -> Iterator[str]:
     """Yield an eviction that is gone: it may have reserved its member."""
     if change.new is None:
         yield name_of(change.document)

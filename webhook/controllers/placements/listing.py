@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scorer.api.family import FAMILIES, Family, PlacementRef
 from scorer.api.meta import JsonObject
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.indexer import TARGET_CLUSTER
 from webhook.kube.cache.informer import Cache, read_member
 
@@ -28,7 +28,7 @@ def all_bindings(cache: Cache) -> Iterator[tuple[Family, JsonObject]]:
             yield family, binding
 
 
-def bindings_on_relabelled(cache: Cache, change: Change) -> Iterator[tuple[Family, JsonObject]]:
+def bindings_on_relabelled(cache: Cache, change: ObjectDelta) -> Iterator[tuple[Family, JsonObject]]:
     """Yield the bindings that may have other overrides now: a member cluster is new, or has other labels.
 
     For a cluster that cannot be read its last good state still counts, so nothing changes.

@@ -21,7 +21,7 @@ from scorer.rollout.snapshots.overrides import plan_override_snapshots
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Watch, Wiring
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.ports import Key
 
@@ -57,13 +57,13 @@ class OverrideRef:
         return f"ro/{self.namespace}/{self.name}" if self.namespace else f"cro/{self.name}"
 
 
-def _of_override(change: Change) -> Iterator[OverrideRef]:
+def _of_override(change: ObjectDelta) -> Iterator[OverrideRef]:
     """Yield an override that is new or gone, or whose spec or deletion mark has changed."""
     if change.touches(desired):
         yield OverrideRef.of(change.document)
 
 
-def _of_snapshot(change: Change) -> Iterator[OverrideRef]:
+def _of_snapshot(change: ObjectDelta) -> Iterator[OverrideRef]:
     """Yield the override of a snapshot that has been changed or deleted."""
     if change.old is not None:
         yield OverrideRef.parent(change.document)

@@ -38,7 +38,7 @@ from scorer.rollout.removal.finalization import (
     until_reported,
 )
 from scorer.rollout.removal.marks import REMOVED, is_meant
-from scorer.rollout.selection.selector import Selection, SelectionError
+from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.policies import latest_policy_snapshots, plan_policy_snapshots
 from scorer.rollout.snapshots.resources import fitting_content, plan_resource_snapshots, plan_strays, snapshot_groups
 from scorer.rollout.status.conditions import is_stalled
@@ -58,7 +58,7 @@ from webhook.controllers.machinery.wiring import Later, Poll, Signal, Waker, Wat
 from webhook.controllers.placements.listing import placement_refs
 from webhook.controllers.placements.resource_selection import Selecting
 from webhook.controllers.placements.resource_watches import Selectables
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.cache.live_reads import goes_with_its_definition
 from webhook.kube.listers.placements import children, count_children, used_snapshots, works_of
@@ -132,7 +132,7 @@ class PlacementController:
         yield Watch(CUSTOM_RESOURCE_DEFINITION, self._of_definition)
         yield Signal(self._selectables.subscribe, lambda touched: (touched.ref,))
 
-    def _of_resource_snapshot(self, family: Family, change: Change) -> Iterator[PlacementRef]:
+    def _of_resource_snapshot(self, family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placement of a resource snapshot that was deleted, or whose records were changed."""
         if change.new is None or change.alters(_left_out):
             yield family.parent(change.document)
@@ -140,13 +140,13 @@ class PlacementController:
             self._strays.setdefault(owner, set()).add(key_of(change.new))
             yield owner
 
-    def _of_binding(self, family: Family, change: Change) -> Iterator[Later[PlacementRef]]:
+    def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[Later[PlacementRef]]:
         """Yield the placement of a binding, after a while."""
         ref = family.parent(change.document)
         count = count_children(self._hub.cache, family.binding, ref)
         yield Later(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
 
-    def _of_definition(self, change: Change) -> Iterator[PlacementRef]:
+    def _of_definition(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield all placements, to select again: the hub serves other kinds now."""
         if change.touches(_served):
             self._selectables.redefined(change)
@@ -170,7 +170,7 @@ class PlacementController:
             return await self._clean_up(family, ref, placement)
         placement = await self._hold(family, placement)
         selection = await self._select(family, ref, placement)
-        if isinstance(selection, SelectionError):
+        if isinstance(selection, InvalidSelection):
             await self._collect_strays(family, ref, placement)
             report = invalid_selection(placement, selection.message, self._now())
             return await self._report(family, placement, report)
@@ -209,10 +209,10 @@ class PlacementController:
             await self._hub.carry_out(kind, plan_strays(placement, strays, groups, used_snapshots(cache, family, ref)))
             self._strays[ref] -= set(keys)
 
-    async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | SelectionError:
+    async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | InvalidSelection:
         copied = not ref.namespace and bool(reported_namespace(placement))
         if copied and (moved := moved_namespace_error(placement, self._copies(ref))):
-            return SelectionError(moved)
+            return InvalidSelection(moved)
         selection = await self._selecting.select(family, ref, placement)
         if isinstance(selection, Selection):
             self._tell_left_out(ref, placement, self._selectables.unreadable(ref))
@@ -368,13 +368,13 @@ class PlacementController:
         return Result(LOOK_AGAIN)
 
 
-def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield a placement that is new or gone, or whose spec or deletion mark has changed."""
     if change.touches(desired):
         yield family.ref(change.document)
 
 
-def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+def _of_policy_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield the placement whose policy snapshot, the record of its scheduling, has changed or is gone."""
     if change.new is None or change.alters(_record):
         yield family.parent(change.document)
@@ -397,13 +397,13 @@ def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) ->
     return label(snapshot, PARENT_PLACEMENT) != ref.name and uid_of(placement) in uids and not is_deleting(snapshot)
 
 
-def _of_deleted_work(change: Change) -> Iterator[PlacementRef]:
+def _of_deleted_work(change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield the placement of a Work that now carries its order, or whose agent reports an obstacle."""
     if change.new is not None and is_deleting(change.new) and change.alters(_seen_of_deleted_work):
         yield placement_of_work(change.new)
 
 
-def _of_copy(change: Change) -> Iterator[PlacementRef]:
+def _of_copy(change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield the placement whose copy of its status has been changed or deleted."""
     if change.old is not None:
         yield placement_ref(change.document["metadata"]["name"])

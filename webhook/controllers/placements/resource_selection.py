@@ -9,7 +9,7 @@ from scorer.api.family import Family, PlacementRef
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import JsonObject
 from scorer.rollout.selection.kinds import SelectionSettings
-from scorer.rollout.selection.selector import Selection, SelectionError, select_resources
+from scorer.rollout.selection.selector import InvalidSelection, Selection, select_resources
 from scorer.rollout.snapshots.resources import latest_group, snapshot_groups
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.kube.cache.hub import Hub
@@ -30,7 +30,7 @@ class Selecting:
         self._selectables = selectables
         self._settings = settings
 
-    async def select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | SelectionError:
+    async def select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | InvalidSelection:
         """Return what a placement selects.
 
         Raises:
@@ -42,7 +42,7 @@ class Selecting:
         kinds = await self._selectables.watch(ref, terms, placed)
         unreadable = self._selectables.unreadable(ref)
         if refused := _needed([*terms, *placed], unreadable):
-            return SelectionError(refused)
+            return InvalidSelection(refused)
         readable = {identity: kind for identity, kind in kinds.items() if identity not in unreadable}
         return select_resources(terms, ref.namespace, self._hub.cache, readable, self._settings)
 

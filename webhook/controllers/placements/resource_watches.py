@@ -25,7 +25,7 @@ from scorer.rollout.selection.kinds import SelectionSettings
 from scorer.rollout.selection.selector import is_concerned
 from scorer.shards import WHOLE, Share
 from webhook.controllers.placements.listing import all_placements, placement_refs
-from webhook.kube.cache.changes import Change, Channel
+from webhook.kube.cache.changes import Broadcaster, ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError, ServedKinds, StoreError
 
@@ -105,7 +105,7 @@ class Selectables:
         self.served = served
         self._cache = cache
         self._settings = settings
-        self._touched = Channel[Touched]()
+        self._touched = Broadcaster[Touched]()
         self._wanted: dict[PlacementRef, frozenset[Identity]] = {}
         self._left_out: dict[PlacementRef, Mapping[Identity, str]] = {}
         self._watched: dict[Identity, _Watched] = {}
@@ -196,7 +196,7 @@ class Selectables:
             return document
         return {name: value for name, value in document.items() if name not in ("data", "binaryData")}
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ObjectDelta) -> None:
         """Tell of the placements that a change of an object concerns; what members keep on the hub is never placed."""
         namespace = change.document["metadata"].get("namespace", "")
         if namespace.startswith(MEMBER_NAMESPACE_PREFIX) or not change.touches(_content):
@@ -248,7 +248,7 @@ class Selectables:
             return kind is not None
         return self._cache.has_answered(kind) and not self._cache.refusal(kind)
 
-    def redefined(self, change: Change) -> None:
+    def redefined(self, change: ObjectDelta) -> None:
         """Take in a change of a definition: if it is gone, its kind counts as gone, without waiting."""
         self.stale()
         if change.new is None:

@@ -55,11 +55,11 @@ from scorer.windows.member_windows import ClosedWindow
 from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.result import DONE, Result, StuckError, soonest
 from webhook.controllers.machinery.wiring import Later, Signal, Waker, Watch, Wiring
-from webhook.controllers.members.reservations import LOOK_AGAIN, RENEWED_BELOW, Turns
+from webhook.controllers.members.reservations import LOOK_AGAIN, RENEWED_BELOW, MemberReservations
 from webhook.controllers.placements.deletion import remove_meant
 from webhook.controllers.placements.listing import bindings_on, bindings_on_relabelled, placement_refs
 from webhook.controllers.placements.overrides import placement_of
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.placements import RolloutState, children, count_children, rollout_state, works_of
@@ -92,7 +92,7 @@ class RolloutController:
         now: Callable[[], datetime],
         settings: LoopSettings,
         windows: MaintenanceWindows,
-        turns: Turns | None = None,
+        turns: MemberReservations | None = None,
     ) -> None:
         self._hub = hub
         self._now = now
@@ -130,7 +130,7 @@ class RolloutController:
             yield Signal(self._turns.subscribe, self._of_member)
             yield Signal(self._turns.subscribe_to_promises, self._of_promise)
 
-    def _of_binding(self, family: Family, change: Change) -> Iterator[Later[PlacementRef]]:
+    def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[Later[PlacementRef]]:
         """Yield the placement of a binding on which the rollout has moved on or failed, after a while."""
         if not change.touches(_seen_of_binding) and not _is_unsaid(change):
             return
@@ -138,7 +138,7 @@ class RolloutController:
         count = count_children(self._hub.cache, family.binding, ref)
         yield Later(ref, min(max(SHORTEST_WAIT, count * BINDING_WAIT), LONGEST_WAIT))
 
-    def _of_relabelled(self, change: Change) -> Iterator[PlacementRef]:
+    def _of_relabelled(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placements on a member to which other overrides may apply now, by its labels."""
         for family, binding in bindings_on_relabelled(self._hub.cache, change):
             yield family.parent(binding)
@@ -395,18 +395,18 @@ def waits_for_member(binding: JsonObject) -> bool:
     return waits_for_window(said) or str(said.get("message") or "").startswith(WAITS_FOR_MEMBER)
 
 
-def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield a placement that is new or gone, or whose spec, deletion mark or choice of overrides has changed."""
     if change.touches(desired) or change.alters(ignores_resource_overrides):
         yield family.ref(change.document)
 
 
-def _of_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+def _of_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield the placement of a snapshot: it may have new content to roll out."""
     yield family.parent(change.document)
 
 
-def _of_override_snapshot(change: Change) -> Iterator[PlacementRef]:
+def _of_override_snapshot(change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield the placement that an override is for, where it names one."""
     if (ref := placement_of(change.document)) is not None:
         yield ref
@@ -425,7 +425,7 @@ def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
     return metadata.get("generation"), metadata.get("deletionTimestamp"), seen
 
 
-def _is_unsaid(change: Change) -> bool:
+def _is_unsaid(change: ObjectDelta) -> bool:
     """Say whether a binding no longer says that its rollout has started; that it does is our own doing."""
     return change.alters(_started) and not _started(change.document)
 

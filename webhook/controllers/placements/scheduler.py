@@ -47,7 +47,7 @@ from scorer.placement.binding_plan import (
 from scorer.placement.holdings import Binding
 from scorer.placement.record import decision_text, snapshot_status
 from scorer.placement.request import read_request
-from scorer.placement.schedule import Schedule, confirm, hold, schedule
+from scorer.placement.schedule import ScheduleResult, confirm, hold, schedule
 from scorer.placement.wake import Sleeper, woken
 from scorer.rollout.removal.deletion import (
     is_to_go,
@@ -70,7 +70,7 @@ from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
 from webhook.controllers.placements.deletion import take_away
 from webhook.controllers.placements.listing import all_placements, placement_refs
 from webhook.history.entry import CLUSTERS_PICKED
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.cache.informer import read_member
 from webhook.kube.cache.live_reads import goes_with_its_definition
@@ -137,7 +137,7 @@ class SchedulerController:
         yield Watch(EVICTION, _of_eviction)
         yield Watch(MEMBER_CLUSTER, self._of_member)
 
-    def _of_member(self, change: Change) -> Iterator[PlacementRef]:
+    def _of_member(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placements that a member leaves, or that could pick it now; see `scorer.placement.wake`."""
         cache = self._hub.cache
         before, after = (None if document is None else read_member(document) for document in change)
@@ -220,7 +220,7 @@ class SchedulerController:
 
     def decide(
         self, ref: PlacementRef, snapshot: JsonObject, documents: list[JsonObject], lost: Iterable[JsonObject] = ()
-    ) -> Schedule:
+    ) -> ScheduleResult:
         """Run the engine for one placement, without writing anything."""
         name = snapshot["metadata"]["name"]
         try:
@@ -377,19 +377,19 @@ def _blank(family: Family) -> JsonObject:
     return {"apiVersion": family.binding.api_version, "kind": family.binding.kind}
 
 
-def _itself(family: Family, change: Change) -> Iterator[PlacementRef]:
+def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield a placement that is being deleted."""
     if change.new is not None and is_deleting(change.new) and change.touches(desired):
         yield family.ref(change.new)
 
 
-def _of_policy_snapshot(family: Family, change: Change) -> Iterator[PlacementRef]:
+def _of_policy_snapshot(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield the placement whose policy snapshot has changed; its status does not count, as we write that ourselves."""
     if change.touches(_labels_and_annotations):
         yield family.parent(change.document)
 
 
-def _of_binding(family: Family, change: Change) -> Iterator[PlacementRef]:
+def _of_binding(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield the placement of a binding that is going, or that another client has changed or taken away from it."""
     new = change.new
     if change.alters(family.parent) and change.old is not None:
@@ -404,7 +404,7 @@ def _of_binding(family: Family, change: Change) -> Iterator[PlacementRef]:
         yield family.parent(change.document)
 
 
-def _of_eviction(change: Change) -> Iterator[PlacementRef]:
+def _of_eviction(change: ObjectDelta) -> Iterator[PlacementRef]:
     """Yield the placement of an eviction that is gone: it may have left its word on a binding."""
     if change.new is None and annotation(change.document, EVICTED_BINDING):
         yield placement_ref(text_at(change.document, "spec", "placementName"))

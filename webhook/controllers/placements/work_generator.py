@@ -41,7 +41,7 @@ from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
 from webhook.controllers.placements.deletion import take_away, whole
 from webhook.controllers.placements.listing import all_bindings, bindings_on, bindings_on_relabelled
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.overrides import override_of
 from webhook.kube.listers.placements import children, works_of
@@ -147,7 +147,7 @@ class WorkGenerator:
         binding = self._hub.cache.get(family.binding, ref.name, ref.namespace)
         return None if binding is None else str(family.parent(binding))
 
-    def _of_placement(self, family: Family, change: Change) -> Iterator[BindingRef]:
+    def _of_placement(self, family: Family, change: ObjectDelta) -> Iterator[BindingRef]:
         """Yield the bindings of a placement that does not wait for them, or that has its statuses reported elsewhere.
 
         The latter stands on each Work.
@@ -156,12 +156,12 @@ class WorkGenerator:
             for binding in children(self._hub.cache, family.binding, family.ref(change.document)):
                 yield BindingRef.of(family, binding)
 
-    def _of_relabelled(self, change: Change) -> Iterator[BindingRef]:
+    def _of_relabelled(self, change: ObjectDelta) -> Iterator[BindingRef]:
         """Yield the bindings on a member that may have other overrides by its labels now."""
         for family, binding in bindings_on_relabelled(self._hub.cache, change):
             yield BindingRef.of(family, binding)
 
-    def _of_unheard(self, change: Change) -> Iterator[BindingRef]:
+    def _of_unheard(self, change: ObjectDelta) -> Iterator[BindingRef]:
         """Yield the bindings on a member whose agent has missed heartbeats, or reports again."""
         if change.alters(_silence):
             for family, binding in bindings_on(self._hub.cache, change.document["metadata"]["name"]):
@@ -340,13 +340,13 @@ def _are_the_same(read: tuple[object, ...], before: tuple[object, ...]) -> bool:
     return len(read) == len(before) and all(map(is_, read, before))
 
 
-def _itself(family: Family, change: Change) -> Iterator[BindingRef]:
+def _itself(family: Family, change: ObjectDelta) -> Iterator[BindingRef]:
     """Yield a binding that asks for other Works."""
     if change.touches(_seen_of_binding):
         yield BindingRef.of(family, change.document)
 
 
-def _of_work(change: Change) -> Iterator[BindingRef]:
+def _of_work(change: ObjectDelta) -> Iterator[BindingRef]:
     """Yield the binding of a Work, and the one that its labels named before."""
     for document in change:
         if document is not None and (binding := label(document, PARENT_BINDING)):

@@ -48,7 +48,7 @@ from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result
 from webhook.controllers.machinery.wiring import Watch, Wiring
 from webhook.controllers.staged_updates.query_endpoints import QueryEndpoints
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError, ServedKinds, StoreError
 from webhook.settings.analysis import AnalysisOptions
@@ -235,7 +235,7 @@ def _word(kind: Kind) -> str:
     return f"{kind.plural}.{kind.group}".removesuffix(".")
 
 
-def _of_request(change: Change) -> Iterator[RequestRef]:
+def _of_request(change: ObjectDelta) -> Iterator[RequestRef]:
     """Yield a request that is new or gone, or that has been answered; what we write ourselves wakes nobody."""
     if change.touches(_seen_of_request):
         yield RequestRef(name_of(change.document), namespace_of(change.document))
@@ -245,7 +245,7 @@ def _seen_of_request(request: JsonObject) -> object:
     return desired(request), _is_true(request, APPROVED)
 
 
-def _of_run(change: Change) -> Iterator[RequestRef]:
+def _of_run(change: ObjectDelta) -> Iterator[RequestRef]:
     """Yield the requests of a run with an analysis that waits for something else than before."""
     run = change.document
     if annotation(run, ANALYSIS) and change.touches(_seen_of_run):

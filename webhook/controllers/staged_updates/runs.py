@@ -42,20 +42,20 @@ from scorer.staged_update.approval.evaluation import ANALYZED, is_looked_at, is_
 from scorer.staged_update.approval.requests import APPROVED, requests_of
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance, is_over
-from scorer.staged_update.facts import Facts, Wait
-from scorer.staged_update.outcome import Accept, Action, Ask, Discard, Remove, Step, Update
-from scorer.staged_update.phase import WaitKind, situation_of
+from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
+from scorer.staged_update.outcome import Accept, Action, Ask, Discard, Remove, StagedUpdateStep, Update
+from scorer.staged_update.phase import RunWaitKind, situation_of
 from scorer.staged_update.plan.initialization import full_name
 from scorer.staged_update.record import INITIALIZED, STARTED, cluster_name, clusters_of, status, tasks_of
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.result import DONE, Result, soonest
 from webhook.controllers.machinery.wiring import Later, Signal, Waker, Watch, Wiring
-from webhook.controllers.members.reservations import LOOK_AGAIN, Reserved, Turns
+from webhook.controllers.members.reservations import LOOK_AGAIN, MemberReservations, Reserved
 from webhook.controllers.placements.deletion import remove_meant
 from webhook.controllers.placements.resource_selection import Selecting
 from webhook.controllers.placements.resource_watches import Selectables
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.cache.live_reads import goes_with_its_definition
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
@@ -112,7 +112,7 @@ class StagedUpdateController:
         selectables: Selectables,
         settings: LoopSettings,
         windows: MaintenanceWindows,
-        turns: Turns | None = None,
+        turns: MemberReservations | None = None,
         observer: LoopObserver = UNOBSERVED,
     ) -> None:
         self._hub = hub
@@ -161,7 +161,7 @@ class StagedUpdateController:
         if self._turns is not None:
             yield Signal(self._turns.subscribe, self._of_free_member)
 
-    def _of_run(self, change: Change) -> Iterator[RunRef]:
+    def _of_run(self, change: ObjectDelta) -> Iterator[RunRef]:
         """Yield a run that is new or gone, or that a user has changed; and keep up which are not over."""
         ref, run = RunRef.of(change.document), change.document
         if change.alters(_placement_of) and change.old is not None:  # past admission, which refuses that
@@ -186,16 +186,16 @@ class StagedUpdateController:
     def _all_open(self) -> Iterator[RunRef]:
         return (ref for refs in list(self._open.values()) for ref in list(refs))
 
-    def _of_placement(self, family: Family, change: Change) -> Iterator[RunRef]:
+    def _of_placement(self, family: Family, change: ObjectDelta) -> Iterator[RunRef]:
         if change.touches(desired):
             yield from self._open.get(family.ref(change.document), ())
 
-    def _of_policy_snapshot(self, family: Family, change: Change) -> Iterator[RunRef]:
+    def _of_policy_snapshot(self, family: Family, change: ObjectDelta) -> Iterator[RunRef]:
         """Yield the runs of a placement that the scheduler has decided about."""
         if change.touches(_seen_of_snapshot):
             yield from self._open.get(family.parent(change.document), ())
 
-    def _of_binding(self, family: Family, change: Change) -> Iterator[RunRef | Later[RunRef]]:
+    def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[RunRef | Later[RunRef]]:
         """Yield the runs of the placement of a binding that has changed hands or got further."""
         if not change.touches(_seen_of_binding):
             return
@@ -204,7 +204,7 @@ class StagedUpdateController:
             count = self._in_flight.get(ref, 0)
             yield ref if count <= FEW else Later(ref, min(count * BINDING_WAIT, LONGEST_WAIT))
 
-    def _of_member(self, change: Change) -> Iterator[RunRef]:
+    def _of_member(self, change: ObjectDelta) -> Iterator[RunRef]:
         """Yield all open runs when a member comes, goes or is relabelled: it may be in another stage."""
         if change.touches(labels_of):
             yield from self._all_open()
@@ -242,13 +242,13 @@ class StagedUpdateController:
         waits = Result(LOOK_AGAIN) if self._waiting.get(ref) else DONE
         return soonest(Result(step.again), waits, await self._follow(ref, run))
 
-    async def _facts(self, ref: RunRef, run: JsonObject) -> Facts:
+    async def _facts(self, ref: RunRef, run: JsonObject) -> StagedUpdateFacts:
         """Gather what a pass is decided on."""
         cache, family, spec = self._hub.cache, ref.family, spec_of(run)
         parent = placement_ref(text_at(spec, "placementName"), ref.namespace)
         placement = cache.get(family.placement, parent.name, parent.namespace)
         bindings = children(cache, family.binding, parent)
-        facts = Facts(
+        facts = StagedUpdateFacts(
             now=self._now(),
             placement=placement,
             policy_snapshots=children(cache, family.policy_snapshot, parent),
@@ -262,7 +262,9 @@ class StagedUpdateController:
             return facts
         return await self._first_facts(ref, run, facts, parent)
 
-    async def _first_facts(self, ref: RunRef, run: JsonObject, facts: Facts, parent: PlacementRef) -> Facts:
+    async def _first_facts(
+        self, ref: RunRef, run: JsonObject, facts: StagedUpdateFacts, parent: PlacementRef
+    ) -> StagedUpdateFacts:
         """Add what only the first pass needs."""
         cache, family, placement = self._hub.cache, ref.family, facts.placement
         if placement is None:
@@ -288,7 +290,7 @@ class StagedUpdateController:
         found = {name: self._hub.cache.get(ref.family.approval_request, name, ref.namespace) for name in names if name}
         return {name: request for name, request in found.items() if request is not None}
 
-    def _waits(self, run: JsonObject) -> dict[str, Wait]:
+    def _waits(self, run: JsonObject) -> dict[str, ClusterWait]:
         """Return the clusters of a run that have not been started and may not be touched now."""
         names = (
             cluster_name(entry)
@@ -300,14 +302,14 @@ class StagedUpdateController:
         found = ((name, self._wait(name, now)) for name in names)
         return {name: wait for name, wait in found if wait is not None}
 
-    def _wait(self, member: str, now: datetime) -> Wait | None:
+    def _wait(self, member: str, now: datetime) -> ClusterWait | None:
         """Say why a member may not be touched now; None: it may."""
         if (closed := self._windows.closed(member, now)) is not None:
-            return Wait(closed.message, closed.opens)
+            return ClusterWait(closed.message, closed.opens)
         hold = None if self._turns is None else self._turns.waits(member)
-        return None if hold is None else Wait(hold.message, hold.until)
+        return None if hold is None else ClusterWait(hold.message, hold.until)
 
-    async def _decide(self, ref: RunRef, run: JsonObject, facts: Facts) -> Step:
+    async def _decide(self, ref: RunRef, run: JsonObject, facts: StagedUpdateFacts) -> StagedUpdateStep:
         """Ask the engine, and reserve the members that it wants to touch; without those that cannot be reserved."""
         step = advance(run, facts)
         while refused := await self._take(ref, run, step):
@@ -316,13 +318,13 @@ class StagedUpdateController:
         self._waiting[ref] = frozenset(facts.waits)
         return step
 
-    async def _take(self, ref: RunRef, run: JsonObject, step: Step) -> dict[str, Wait]:
+    async def _take(self, ref: RunRef, run: JsonObject, step: StagedUpdateStep) -> dict[str, ClusterWait]:
         """Reserve the members that a step touches; return those that something else has."""
         members = filter(None, map(_touched, step.actions))
         refused = await self._reserved.take(ref, staged_update_holder(full_name(run)), members)
-        return {member: Wait(hold.message, hold.until) for member, hold in refused.items()}
+        return {member: ClusterWait(hold.message, hold.until) for member, hold in refused.items()}
 
-    async def _carry_out(self, family: Family, run: JsonObject, step: Step) -> JsonObject:
+    async def _carry_out(self, family: Family, run: JsonObject, step: StagedUpdateStep) -> JsonObject:
         """Do everything that a step asks for, the record of the run last; return the run as it is then."""
         if step.annotations:
             run = await self._hub.amend(family.run, with_metadata(run, annotations=step.annotations))
@@ -348,7 +350,7 @@ class StagedUpdateController:
             case Accept(request=request, status=accepted):
                 await self._hub.store_status(family.approval_request, request, accepted)
 
-    def _tell(self, ref: RunRef, run: JsonObject, step: Step) -> None:
+    def _tell(self, ref: RunRef, run: JsonObject, step: StagedUpdateStep) -> None:
         for event in step.events:
             self._record(run, event)
         if not step.waits_for:
@@ -372,7 +374,7 @@ class StagedUpdateController:
         return {
             wait.request: wait.message
             for wait in situation_of(run, requests.values(), self._now()).waits
-            if wait.kind is WaitKind.APPROVAL
+            if wait.kind is RunWaitKind.APPROVAL
             and wait.needs_person
             and not (self._analyses and is_still_to_be_looked_at(run, requests.get(wait.request, {})))
         }
@@ -403,7 +405,7 @@ def _placement_of(run: JsonObject) -> PlacementRef:
     return placement_ref(text_at(run, "spec", "placementName"), namespace_of(run))
 
 
-def _awaits_scheduler(facts: Facts) -> bool:
+def _awaits_scheduler(facts: StagedUpdateFacts) -> bool:
     """Return whether the scheduler is about to restore a binding that another client has set to Unscheduled.
 
     Its write requeues the run. The bindings of a placement that is being deleted are not restored.
@@ -429,7 +431,7 @@ def _touched(action: Action) -> str:
             return ""
 
 
-def _of_request(change: Change) -> Iterator[RunRef]:
+def _of_request(change: ObjectDelta) -> Iterator[RunRef]:
     """Yield the run of an approval request that is new, gone or answered, or that a person has to answer now."""
     if change.touches(_seen_of_request):
         request = change.document

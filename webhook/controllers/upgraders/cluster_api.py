@@ -38,9 +38,9 @@ from scorer.upgrade.cluster_api.topology import (
     GROUP,
     NEW_VERSION,
     OLD_VERSION,
+    ClusterApiObjects,
+    ClusterApiRef,
     NoClusterError,
-    Parts,
-    Place,
     class_of,
     control_plane_ref,
     image_of,
@@ -62,7 +62,7 @@ class _Looked:
     """What belongs to a Cluster, as it was when it was looked at."""
 
     at: datetime
-    parts: Parts
+    parts: ClusterApiObjects
 
 
 class ClusterApi:
@@ -83,7 +83,7 @@ class ClusterApi:
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return what a cluster runs, by its control plane and its sets of machines; None: it is not there."""
         try:
-            where = Place.of(member.name, member.annotations)
+            where = ClusterApiRef.of(member.name, member.annotations)
             parts = await self._parts(where, member.name)
         except NoClusterError:
             return None
@@ -92,7 +92,7 @@ class ClusterApi:
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
         """Return what Cluster API would refuse, and what has to follow an upgrade of the control plane alone."""
         try:
-            where = Place.of(member.name, member.annotations)
+            where = ClusterApiRef.of(member.name, member.annotations)
             parts = await self._parts(where, member.name)
         except NoClusterError as error:
             return (Issue("NoCluster", str(error)),)
@@ -118,7 +118,7 @@ class ClusterApi:
         """Change the topology, over the version that was read; what Cluster API refuses is rejected."""
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
-            where = Place.of(member.name, member.annotations)
+            where = ClusterApiRef.of(member.name, member.annotations)
             cluster = await self._cluster(kind, where)
         except NoClusterError as error:
             return Rejected("NoCluster", str(error))
@@ -141,7 +141,7 @@ class ClusterApi:
         """Say how far Cluster API is."""
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
-            where = Place.of(member.name, member.annotations)
+            where = ClusterApiRef.of(member.name, member.annotations)
             cluster = await self._cluster(kind, where)
         except NoClusterError:
             return Observation(OperationState.UNKNOWN)
@@ -156,7 +156,7 @@ class ClusterApi:
         """Say that it goes on: a version cannot go down again."""
         return CancelResult.NOT_SUPPORTED
 
-    def _seen(self, member: str, parts: Parts) -> Looks:
+    def _seen(self, member: str, parts: ClusterApiObjects) -> Looks:
         """Remember one more look at the Cluster of a member."""
         looks = self._looks[member] = self._looks.get(member, Looks()).then(parts, self._now())
         return looks
@@ -165,7 +165,7 @@ class ClusterApi:
         found = self._hub.cache.get(MEMBER_CLUSTER, name)
         return MemberRef(name) if found is None else MemberRef.of(found)
 
-    async def _cluster(self, kind: Kind, where: Place) -> JsonObject:
+    async def _cluster(self, kind: Kind, where: ClusterApiRef) -> JsonObject:
         """Return the Cluster of a member. Raises `NoClusterError` when there is none, and as the store does."""
         try:
             return await self._hub.store.get(kind, Key(where.name, where.namespace))
@@ -174,7 +174,7 @@ class ClusterApi:
         except NotFoundError as error:
             raise NoClusterError(f"there is no Cluster {where}") from error
 
-    async def _parts(self, where: Place, member: str) -> Parts:
+    async def _parts(self, where: ClusterApiRef, member: str) -> ClusterApiObjects:
         """Return the Cluster of a member and what belongs to it, which is read anew when the Cluster has changed."""
         cluster = await self._cluster(await self._kind(GROUP, "Cluster"), where)
         known, now = self._looked.get(member), self._now()
@@ -184,7 +184,7 @@ class ClusterApi:
         self._looked[member] = _Looked(now, parts)
         return parts
 
-    async def _all_of(self, cluster: JsonObject) -> Parts:
+    async def _all_of(self, cluster: JsonObject) -> ClusterApiObjects:
         """Read what belongs to a Cluster."""
         namespace, labels = namespace_of(cluster), {CLUSTER_NAME: name_of(cluster)}
         identity, name = control_plane_ref(cluster)
@@ -197,7 +197,7 @@ class ClusterApi:
         cluster_class: JsonObject = {}
         if klass:
             cluster_class = await self._found(await self._kind(GROUP, "ClusterClass"), klass, place)
-        return Parts(cluster, control_plane, deployments, pools, cluster_class)
+        return ClusterApiObjects(cluster, control_plane, deployments, pools, cluster_class)
 
     async def _listed(self, kind: str, namespace: str, labels: Mapping[str, str]) -> Sequence[JsonObject]:
         try:

@@ -13,7 +13,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import metadata_of, text_at
 from scorer.upgrade.back_ends.interface import Rejected, Started, StartResult
 from webhook.access.signature import OPERATION
-from webhook.kube.transport.signed_post import LATER, Answer, NotPostedError, Receiver, post_signed
+from webhook.kube.transport.signed_post import LATER, NotPostedError, PostResponse, Receiver, post_signed
 from webhook.settings.upgraders import HandOffOptions
 
 _ALREADY: Final = 409
@@ -57,7 +57,7 @@ class Delivery:
             raise NotDeliveredError(str(error)) from error
 
 
-def _understood(answer: Answer) -> StartResult:
+def _understood(answer: PostResponse) -> StartResult:
     status, message = answer
     if 200 <= status < 300:
         return Started.ACCEPTED

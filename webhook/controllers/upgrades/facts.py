@@ -14,10 +14,10 @@ from scorer.upgrade.back_ends.interface import Observation, Operation, Target
 from scorer.upgrade.members.member import UPGRADER, Member
 from scorer.upgrade.members.windows import Standings
 from scorer.upgrade.planning.durations import estimates
-from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.operations import operation_of, with_operation
 from scorer.upgrade.state.placement_guard import GuardedPlacement, by_cluster
-from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.catalog import ReleaseCatalog
 from scorer.upgrade.versions.images import ImageTargets
 from webhook.controllers.machinery.result import TerminalError
 from webhook.controllers.upgraders.client import UpgraderDesk
@@ -27,7 +27,7 @@ from webhook.kube.listers.upgrades import HubUpgrades, UnreadableRunError
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class UpgradeRunContext:
     """A run with the hub around it.
 
     Args:
@@ -38,7 +38,7 @@ class Situation:
     """
 
     run: ClusterUpgradeRun
-    facts: Facts
+    facts: UpgradeRunFacts
     remarks: Mapping[str, tuple[str, str]]
     documents: Mapping[str, JsonObject]
 
@@ -71,7 +71,7 @@ class UpgradeFacts:
         except UnreadableRunError as error:
             raise TerminalError(str(error)) from error
 
-    async def of(self, document: JsonObject, *, ask: bool = True) -> Situation:
+    async def of(self, document: JsonObject, *, ask: bool = True) -> UpgradeRunContext:
         """Return a run with the hub around it.
 
         Args:
@@ -93,7 +93,7 @@ class UpgradeFacts:
         catalog = hub.catalog()
         operations = list(_operations(run, members, catalog))
         observations = await self._desk.observe(operations, documents) if ask else self._last_seen(operations)
-        facts = Facts(
+        facts = UpgradeRunFacts(
             now=self._now(),
             members=members,
             strategy=hub.strategy(run),
@@ -109,7 +109,7 @@ class UpgradeFacts:
             issues=issues,
         )
         remarks = {id_: each.remark for id_, each in observations.items() if each.remark is not None}
-        return Situation(run, facts, remarks, documents)
+        return UpgradeRunContext(run, facts, remarks, documents)
 
     def _upgrader(self, document: JsonObject) -> str:
         return annotation(document, UPGRADER) or self._desk.default
@@ -124,7 +124,7 @@ class UpgradeFacts:
         return by_cluster(await self.upgrades.placements(run))
 
 
-def _operations(run: ClusterUpgradeRun, members: Mapping[str, Member], catalog: Catalog) -> Iterator[Operation]:
+def _operations(run: ClusterUpgradeRun, members: Mapping[str, Member], catalog: ReleaseCatalog) -> Iterator[Operation]:
     """Yield the operations that back ends are asked about; of a member that has left, none."""
     images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, catalog)
     for entry in with_operation(run.status):

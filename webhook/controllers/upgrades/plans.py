@@ -31,7 +31,7 @@ from webhook.controllers.machinery.wiring import UPGRADES, Later, Signal, Waker,
 from webhook.controllers.upgrades.facts import UpgradeFacts
 from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
 from webhook.controllers.upgrades.runs import seen_of_member
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.runtime.clock import TakesTooLongError, patience
@@ -94,15 +94,15 @@ class UpgradePlanController:
         yield Watch(MEMBER_CLUSTER, self._of_member)
         yield Signal(self._windows.subscribe, lambda _: self._open())
 
-    def _of_run(self, change: Change) -> Iterator[Later[str]]:
+    def _of_run(self, change: ObjectDelta) -> Iterator[Later[str]]:
         if change.touches(_seen_of_run):
             yield self._later(name_of(change.document))
 
-    def _of_definition(self, change: Change) -> Iterator[Later[str]]:
+    def _of_definition(self, change: ObjectDelta) -> Iterator[Later[str]]:
         if change.touches(spec_of):
             yield from self._open()
 
-    def _of_member(self, change: Change) -> Iterator[Later[str]]:
+    def _of_member(self, change: ObjectDelta) -> Iterator[Later[str]]:
         if change.touches(seen_of_member):
             yield from self._open()
 

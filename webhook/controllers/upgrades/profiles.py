@@ -28,16 +28,16 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.api.upgrade.fields import UpgradeError
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
-from scorer.api.upgrade.run import ClusterUpgradeRun, RunState
+from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunState
 from scorer.upgrade.members.member import Member, read_member
 from scorer.upgrade.profiles.target import TargetErrorCode
-from scorer.upgrade.profiles.triggers import PROFILE_LABEL, Trigger, name_taken, trigger
+from scorer.upgrade.profiles.triggers import PROFILE_LABEL, ProfileDecision, name_taken, trigger
 from scorer.upgrade.strategy.status import strategy_status
 from scorer.windows.member_windows import MemberWindows
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import UPGRADES, Waker, Watch, Wiring, always
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.upgrades import HubUpgrades, has_joined
 from webhook.kube.ports import AlreadyExistsError, Key
@@ -45,7 +45,7 @@ from webhook.kube.ports import AlreadyExistsError, Key
 _OF_PROFILES: Final = (UPGRADE_PROFILE, UPGRADE_STRATEGY)
 
 
-class Definition(NamedTuple):
+class UpgradeDefinitionRef(NamedTuple):
     """A profile or a strategy."""
 
     kind: Kind
@@ -74,7 +74,7 @@ class UpgradeProfileController:
         self._record = record
         self._upgrades = upgrades
 
-    def wiring(self) -> Wiring[Definition]:
+    def wiring(self) -> Wiring[UpgradeDefinitionRef]:
         """Say what wakes it: profiles and their runs, strategies, catalogs, and members."""
         return Wiring(
             name="upgrade_profile",
@@ -85,38 +85,38 @@ class UpgradeProfileController:
             resync=self._all,
         )
 
-    def _watches(self) -> Iterator[Waker[Definition]]:
+    def _watches(self) -> Iterator[Waker[UpgradeDefinitionRef]]:
         for kind in _OF_PROFILES:
             yield Watch(kind, partial(_changed, kind))
         yield Watch(UPGRADE_RUN, self._of_run)
         yield Watch(VERSION_CATALOG, self._of_catalog)
         yield Watch(MEMBER_CLUSTER, self._of_member)
 
-    def _all(self) -> Iterator[Definition]:
+    def _all(self) -> Iterator[UpgradeDefinitionRef]:
         for kind in _OF_PROFILES:
-            yield from (Definition(kind, name_of(each)) for each in self._hub.cache.list(kind))
+            yield from (UpgradeDefinitionRef(kind, name_of(each)) for each in self._hub.cache.list(kind))
 
-    def _of_run(self, change: Change) -> Iterator[Definition]:
+    def _of_run(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
         """Yield the profile of a run that has come, gone or got into another state, and those that want its name."""
         profile = label(change.document, PROFILE_LABEL)
         if profile and change.touches(lambda run: text_at(run, "status", "state")):
-            yield Definition(UPGRADE_PROFILE, profile)
+            yield UpgradeDefinitionRef(UPGRADE_PROFILE, profile)
         if change.new is None:
             yield from (
-                Definition(UPGRADE_PROFILE, name_of(each))
+                UpgradeDefinitionRef(UPGRADE_PROFILE, name_of(each))
                 for each in self._hub.cache.list(UPGRADE_PROFILE)
                 if (error := _error(each)) is not None and error.code == TargetErrorCode.RUN_NAME_TAKEN
             )
 
-    def _of_catalog(self, change: Change) -> Iterator[Definition]:
+    def _of_catalog(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
         if change.touches(spec_of):
             yield from (each for each in self._all() if each.kind is UPGRADE_PROFILE)
 
-    def _of_member(self, change: Change) -> Iterator[Definition]:
+    def _of_member(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
         if change.touches(_seen_of_member):
             yield from (each for each in self._all() if each.kind is UPGRADE_STRATEGY)
 
-    async def reconcile(self, key: Definition) -> Result:
+    async def reconcile(self, key: UpgradeDefinitionRef) -> Result:
         """Look after one profile or strategy."""
         document = self._hub.cache.get(key.kind, key.name)
         if document is None or is_deleting(document):
@@ -151,12 +151,12 @@ class UpgradeProfileController:
         }
         return [run for run in self._upgrades.others("") if run.metadata.name in documents]
 
-    async def _carry_out(self, document: JsonObject, found: Trigger) -> None:
+    async def _carry_out(self, document: JsonObject, found: ProfileDecision) -> None:
         """Write what a profile wants; its status last, so that a run which could not be made is made again."""
         for name in found.stop:
             run = self._hub.cache.get(UPGRADE_RUN, name)
-            if run is not None and text_at(run, "spec", "state") != RunState.STOP:
-                await self._hub.replace(UPGRADE_RUN, with_spec(run, state=RunState.STOP.value))
+            if run is not None and text_at(run, "spec", "state") != UpgradeRunState.STOP:
+                await self._hub.replace(UPGRADE_RUN, with_spec(run, state=UpgradeRunState.STOP.value))
         status = found.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if status != status_of(document):
             await self._hub.store_status(UPGRADE_PROFILE, document, status)
@@ -170,9 +170,9 @@ class UpgradeProfileController:
                 await self._hub.delete(UPGRADE_RUN, run, this_version=True)
 
 
-def _changed(kind: Kind, change: Change) -> Iterator[Definition]:
+def _changed(kind: Kind, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
     if change.touches(spec_of):
-        yield Definition(kind, name_of(change.document))
+        yield UpgradeDefinitionRef(kind, name_of(change.document))
 
 
 def _seen_of_member(member: JsonObject) -> object:

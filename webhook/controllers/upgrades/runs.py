@@ -45,22 +45,22 @@ from scorer.member_gate.holds import upgrade_holder
 from scorer.upgrade.back_ends.interface import Operation, Rejected
 from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.evaluation.gates import APPROVED
-from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.operations import operation_of, with_operation
 from scorer.upgrade.state.record import OVER, status_document
-from scorer.upgrade.state.step import Action, CancelUpgrade, StartUpgrade, Step, WriteGate
+from scorer.upgrade.state.step import Action, CancelUpgrade, StartUpgrade, UpgradeStep, WriteGate
 from scorer.upgrade.versions.images import ImageTargets
 from scorer.upgrade.views.metrics import measures
 from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.result import DONE, Result, soonest
 from webhook.controllers.machinery.wiring import UPGRADES, Signal, Waker, Watch, Wiring, always
-from webhook.controllers.members.reservations import LOOK_AGAIN, Reserved, Turns
+from webhook.controllers.members.reservations import LOOK_AGAIN, MemberReservations, Reserved
 from webhook.controllers.upgraders.client import ASK_AGAIN, UpgraderDesk
 from webhook.controllers.upgraders.inventory_annotations import InventoryNotes
 from webhook.controllers.upgraders.upgrade_requests import RequestBook
-from webhook.controllers.upgrades.facts import Situation, UpgradeFacts
+from webhook.controllers.upgrades.facts import UpgradeFacts, UpgradeRunContext
 from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.ports import AlreadyExistsError
@@ -94,7 +94,7 @@ class ClusterUpgradeController:
         facts: UpgradeFacts,
         desk: UpgraderDesk,
         windows: MaintenanceWindows,
-        turns: Turns | None = None,
+        turns: MemberReservations | None = None,
         observer: UpgradeObserver = UNOBSERVED_UPGRADES,
     ) -> None:
         self._hub = hub
@@ -149,18 +149,18 @@ class ClusterUpgradeController:
             if not _is_over(run):
                 yield name_of(run)
 
-    def _of_run(self, change: Change) -> Iterator[str]:
+    def _of_run(self, change: ObjectDelta) -> Iterator[str]:
         """Yield a run that users have changed; one that lets a member go also wakes those that wait for it."""
         if change.touches(desired):
             yield name_of(change.document)
         if change.came_or_went or change.alters(_seen_of_run):
             yield from (name for name in self._open() if name != name_of(change.document))
 
-    def _of_definition(self, change: Change) -> Iterator[str]:
+    def _of_definition(self, change: ObjectDelta) -> Iterator[str]:
         if change.touches(spec_of):
             yield from self._open()
 
-    def _of_member(self, change: Change) -> Iterator[str]:
+    def _of_member(self, change: ObjectDelta) -> Iterator[str]:
         """Yield the runs that are not over; one that is may have given up an upgrade of a member that comes back."""
         if change.touches(seen_of_member):
             yield from (name_of(run) for run in self._hub.cache.list(UPGRADE_RUN) if not _is_over(run) or _waits(run))
@@ -201,7 +201,7 @@ class ClusterUpgradeController:
             self._rejections[name] = refused
         return soonest(self._again(step, refused), await self._follow(name, step))
 
-    def _again(self, step: Step, refused: Mapping[str, Rejected]) -> Result:
+    def _again(self, step: UpgradeStep, refused: Mapping[str, Rejected]) -> Result:
         if refused:
             return AT_ONCE
         waits = [] if step.again is None else [Result(max(step.again - self._now(), timedelta()))]
@@ -211,7 +211,9 @@ class ClusterUpgradeController:
             waits.append(Result(ASK_AGAIN))
         return soonest(*waits)
 
-    async def _decide(self, name: str, run: ClusterUpgradeRun, facts: Facts) -> tuple[Step, Facts]:
+    async def _decide(
+        self, name: str, run: ClusterUpgradeRun, facts: UpgradeRunFacts
+    ) -> tuple[UpgradeStep, UpgradeRunFacts]:
         """Ask the engine, and reserve the members that it wants to upgrade; without those that cannot be reserved."""
         step = advance(run, facts)
         while refused := await self._reserved.take(name, upgrade_holder(name), _started(step)):
@@ -222,7 +224,7 @@ class ClusterUpgradeController:
         return step, facts
 
     async def _carry_out(
-        self, document: JsonObject, run: ClusterUpgradeRun, facts: Facts, step: Step
+        self, document: JsonObject, run: ClusterUpgradeRun, facts: UpgradeRunFacts, step: UpgradeStep
     ) -> dict[str, Rejected]:
         """Do everything that a step asks for; return the operations that back ends have refused to start."""
         refused: dict[str, Rejected] = {}
@@ -261,7 +263,7 @@ class ClusterUpgradeController:
         if status != status_of(known):
             await self._hub.store_status(UPGRADE_GATE, known, status)
 
-    def _tell(self, name: str, document: JsonObject, step: Step, situation: Situation) -> None:
+    def _tell(self, name: str, document: JsonObject, step: UpgradeStep, situation: UpgradeRunContext) -> None:
         for event in step.events:
             self._record(document, event)
         told = self._told.setdefault(name, set())
@@ -270,7 +272,7 @@ class ClusterUpgradeController:
                 told.add((operation, reason))
                 self._record(document, Event(reason, message, "Warning"))
 
-    async def _follow(self, name: str, step: Step | None) -> Result:
+    async def _follow(self, name: str, step: UpgradeStep | None) -> Result:
         """Keep the members reserved that a run is upgrading, and give the others back."""
         if step is None:
             for kept in (self._waiting, self._rejections, self._told):
@@ -318,17 +320,17 @@ class ClusterUpgradeController:
         return await self._follow(name, None)
 
 
-def _started(step: Step) -> list[str]:
+def _started(step: UpgradeStep) -> list[str]:
     return [action.operation.member for action in step.actions if isinstance(action, StartUpgrade)]
 
 
-def _entries(step: Step, state: UpgradeState) -> Iterator[MemberStatus]:
+def _entries(step: UpgradeStep, state: UpgradeState) -> Iterator[MemberStatus]:
     for stage in step.status.stages:
         for group in stage.groups:
             yield from (entry for entry in group.members if entry.state is state)
 
 
-def _called_off(run: ClusterUpgradeRun, facts: Facts, action: CancelUpgrade) -> Operation:
+def _called_off(run: ClusterUpgradeRun, facts: UpgradeRunFacts, action: CancelUpgrade) -> Operation:
     """Return the operation that is to be called off; its member may have left."""
     entry = next(
         each
@@ -364,7 +366,7 @@ def _waits(run: JsonObject) -> bool:
     )
 
 
-def _of_gate(change: Change) -> Iterator[str]:
+def _of_gate(change: ObjectDelta) -> Iterator[str]:
     """Yield the run of a gate that has gone, or that a person has answered."""
     if change.touches(_seen_of_gate):
         yield text_at(change.document, "spec", "runName")
@@ -375,7 +377,7 @@ def _seen_of_gate(gate: JsonObject) -> object:
     return desired(gate), answered, text_at(gate, "status", "state")
 
 
-def _of_request(change: Change) -> Iterator[str]:
+def _of_request(change: ObjectDelta) -> Iterator[str]:
     """Yield the run of a request whose upgrader has reported something."""
     if change.touches(_seen_of_request):
         yield text_at(change.document, "spec", "runName")

@@ -22,7 +22,7 @@ Verdict = Annotated[str, WithJsonSchema({"type": "string", "enum": [*OWN_VERDICT
 """What became of a cluster."""
 
 
-class Observed(AnswerModel):
+class PropertyObservation(AnswerModel):
     """What is known of a property of a cluster."""
 
     name: str
@@ -65,7 +65,7 @@ class LabelVerdict(AnswerModel):
     expressions: list[LabelComparison] | None = None
 
 
-class PropertyComparison(Observed):
+class PropertyComparison(PropertyObservation):
     """One property expression, and what the cluster reports."""
 
     op: Literal["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]
@@ -176,7 +176,7 @@ class Extreme(AnswerModel):
     """Whether that cluster was a candidate itself."""
 
 
-class SorterPoints(Observed):
+class SorterPoints(PropertyObservation):
     """What a property sorter gives, and from which range."""
 
     order: Literal["Ascending", "Descending"]

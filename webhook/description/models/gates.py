@@ -10,7 +10,7 @@ from scorer.member_gate.holds import MemberDisruption
 from webhook.description.models.base import AnswerModel, Instant
 
 
-class Reservation(AnswerModel):
+class ReservationGrant(AnswerModel):
     """What has been reserved."""
 
     id: str
@@ -19,7 +19,7 @@ class Reservation(AnswerModel):
     """It counts before this instant."""
 
 
-class TakenReservation(Reservation):
+class TakenReservation(ReservationGrant):
     """A permission that has been taken."""
 
     granted: list[str] | int
@@ -106,7 +106,7 @@ class GateAnswer(AnswerModel):
     """Which budget, which nodes, and when, in words."""
     searched_until: Instant | None = None
     """Where the search for an opening has given up."""
-    reservation: Reservation | None = None
+    reservation: ReservationGrant | None = None
     """What was reserved, where that was asked for."""
 
 

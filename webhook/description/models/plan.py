@@ -115,7 +115,7 @@ class PlannedEviction(AnswerModel):
     """Name of the disruption budget that decided, empty when none did."""
 
 
-class RolloutPlan(AnswerModel):
+class PlannedRollout(AnswerModel):
     """How the placement would get there."""
 
     type: Literal["RollingUpdate", "External", "Deletion"]
@@ -156,7 +156,7 @@ class PlannedPlacement(AnswerModel):
     """The message of the Scheduled condition."""
     before: list[HeldBefore]
     moves: Moves
-    rollout: RolloutPlan
+    rollout: PlannedRollout
     changed: bool
     """Whether, because of the changes, it would move, be rolled out, be blocked, or be short of clusters."""
 

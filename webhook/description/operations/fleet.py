@@ -6,11 +6,11 @@ from webhook.description.models.clusters import Cluster, ClusterHistory, Cluster
 from webhook.description.models.history import RunList
 from webhook.description.models.placements import Change, PlacementDetail, PlacementList, PlacementTree
 from webhook.description.models.update_runs import UpdateRunDetail, UpdateRunList
-from webhook.description.operations.operation import Operation
+from webhook.description.operations.operation import OpenApiOperation
 from webhook.endpoints.http.problems import Problem
 
-FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
-    Operation(
+FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
+    OpenApiOperation(
         "listClusters",
         "get",
         "/v1/clusters",
@@ -22,7 +22,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
         query=("clusterNames", "limit", "continue"),
         tagged=True,
     ),
-    Operation(
+    OpenApiOperation(
         "getCluster",
         "get",
         "/v1/clusters/{name}",
@@ -33,7 +33,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
         problems=(Problem.NOT_FOUND,),
         tagged=True,
     ),
-    Operation(
+    OpenApiOperation(
         "listPlacements",
         "get",
         "/v1/placements",
@@ -46,7 +46,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
         query=("placementRefs", "limit", "continue"),
         tagged=True,
     ),
-    Operation(
+    OpenApiOperation(
         "getClusterResourcePlacement",
         "get",
         "/v1/placements/crp/{name}",
@@ -58,7 +58,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
         problems=(Problem.NOT_FOUND,),
         tagged=True,
     ),
-    Operation(
+    OpenApiOperation(
         "getResourcePlacement",
         "get",
         "/v1/placements/rp/{namespace}/{name}",
@@ -71,7 +71,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
         tagged=True,
     ),
     *(
-        Operation(
+        OpenApiOperation(
             f"list{kind}Runs",
             "get",
             f"{path}/runs",
@@ -88,7 +88,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
             ("ResourcePlacement", "/v1/placements/rp/{namespace}/{name}"),
         )
     ),
-    Operation(
+    OpenApiOperation(
         "getClusterHistory",
         "get",
         "/v1/clusters/{name}/history",
@@ -101,7 +101,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
         tagged=True,
     ),
     *(
-        Operation(
+        OpenApiOperation(
             f"get{kind}{what}",
             "get",
             f"{path}{suffix}",
@@ -133,7 +133,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
             ),
         )
     ),
-    Operation(
+    OpenApiOperation(
         "listUpdateRuns",
         "get",
         "/v1/runs",
@@ -144,7 +144,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
         tagged=True,
     ),
     *(
-        Operation(
+        OpenApiOperation(
             f"get{kind}",
             "get",
             path,
@@ -161,7 +161,7 @@ FLEET_OPERATIONS: Final[tuple[Operation, ...]] = (
             ("ClusterUpgradeRun", "/v1/runs/cuprun/{name}"),
         )
     ),
-    Operation(
+    OpenApiOperation(
         "followEvents",
         "get",
         "/v1/events",

@@ -22,7 +22,7 @@ _BODY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OpenApiOperation:
     """One method on one path.
 
     Args:

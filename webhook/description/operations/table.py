@@ -29,7 +29,7 @@ from webhook.description.models.plan import PlanAnswer
 from webhook.description.models.problems import DefaultAnswer, ValidateAnswer
 from webhook.description.models.scoring import FilterAnswer, ScoreAnswer
 from webhook.description.operations.fleet import FLEET_OPERATIONS
-from webhook.description.operations.operation import Operation
+from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.upgrades import UPGRADE_OPERATIONS
 from webhook.endpoints.admission.dry_run import RehearsalModel
 from webhook.endpoints.gate.members import ClusterUpdateModel, RolloutModel
@@ -61,8 +61,10 @@ NAMES: Final[Mapping[str, str]] = {
     "SkipModel": "SkipRequest",
     "RetryModel": "RetryRequest",
     "GateAnswerModel": "GateAnswerRequest",
+    "ReservationGrant": "Reservation",
+    "PlannedRollout": "RolloutPlan",
 }
-"""Names of requests in the document, by the names of their models."""
+"""Names in the document that differ from those of the models, by the names of the models."""
 
 GATE_QUESTIONS: Final = ("DisruptionQuestion", "RolloutQuestion", "ClusterUpdateQuestion")
 """What a reservation may ask, by the names in the document."""
@@ -82,7 +84,7 @@ _MANY_ANSWERS: Final = (
 )
 
 OPERATIONS: Final = (
-    Operation(
+    OpenApiOperation(
         "score",
         "post",
         "/v1/score",
@@ -96,7 +98,7 @@ OPERATIONS: Final = (
         (Problem.NOT_FOUND, Problem.CONTINUE_EXPIRED),
         tagged=True,
     ),
-    Operation(
+    OpenApiOperation(
         "filter",
         "post",
         "/v1/filter",
@@ -108,7 +110,7 @@ OPERATIONS: Final = (
         (Problem.NOT_FOUND,),
         tagged=True,
     ),
-    Operation(
+    OpenApiOperation(
         "explain",
         "post",
         "/v1/explain",
@@ -121,7 +123,7 @@ OPERATIONS: Final = (
         (Problem.NOT_FOUND,),
         tagged=True,
     ),
-    Operation(
+    OpenApiOperation(
         "plan",
         "post",
         "/v1/plan",
@@ -135,7 +137,7 @@ OPERATIONS: Final = (
         PlanModel,
         (Problem.DEADLINE_EXCEEDED,),
     ),
-    Operation(
+    OpenApiOperation(
         "gateDisruption",
         "post",
         "/v1/gate/disruption",
@@ -151,7 +153,7 @@ OPERATIONS: Final = (
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
         batch=(DisruptionBatchModel, GateAnswers),
     ),
-    Operation(
+    OpenApiOperation(
         "gateRollout",
         "post",
         "/v1/gate/rollout",
@@ -163,7 +165,7 @@ OPERATIONS: Final = (
         RolloutModel,
         (Problem.NOT_FOUND,),
     ),
-    Operation(
+    OpenApiOperation(
         "gateClusterUpdate",
         "post",
         "/v1/gate/cluster-update",
@@ -175,7 +177,7 @@ OPERATIONS: Final = (
         ClusterUpdateModel,
         (Problem.NOT_FOUND,),
     ),
-    Operation(
+    OpenApiOperation(
         "listBudgets",
         "get",
         "/v1/budgets",
@@ -188,7 +190,7 @@ OPERATIONS: Final = (
         tagged=True,
         query=("pool", "reason", "at"),
     ),
-    Operation(
+    OpenApiOperation(
         "getBudgets",
         "get",
         "/v1/budgets/{name}",
@@ -200,7 +202,7 @@ OPERATIONS: Final = (
         tagged=True,
         query=("reason", "at"),
     ),
-    Operation(
+    OpenApiOperation(
         "getBudgetCalendar",
         "get",
         "/v1/budgets/calendar",
@@ -213,7 +215,7 @@ OPERATIONS: Final = (
         tagged=True,
         query=("pool", "days", "from", "tz"),
     ),
-    Operation(
+    OpenApiOperation(
         "listHistory",
         "get",
         "/v1/history",
@@ -239,7 +241,7 @@ OPERATIONS: Final = (
             "atMost",
         ),
     ),
-    Operation(
+    OpenApiOperation(
         "listReservations",
         "get",
         "/v1/gate/reservations",
@@ -251,7 +253,7 @@ OPERATIONS: Final = (
         ReservationList,
         tagged=True,
     ),
-    Operation(
+    OpenApiOperation(
         "reserve",
         "post",
         "/v1/gate/reservations",
@@ -266,7 +268,7 @@ OPERATIONS: Final = (
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
         status=201,
     ),
-    Operation(
+    OpenApiOperation(
         "renewReservation",
         "put",
         "/v1/gate/reservations/{id}",
@@ -277,7 +279,7 @@ OPERATIONS: Final = (
         RenewalModel,
         (Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
     ),
-    Operation(
+    OpenApiOperation(
         "releaseReservation",
         "delete",
         "/v1/gate/reservations/{id}",
@@ -289,7 +291,7 @@ OPERATIONS: Final = (
         status=204,
     ),
     *UPGRADE_OPERATIONS,
-    Operation(
+    OpenApiOperation(
         "validate",
         "post",
         "/v1/validate",
@@ -300,7 +302,7 @@ OPERATIONS: Final = (
         ValidateAnswer,
         RehearsalModel,
     ),
-    Operation(
+    OpenApiOperation(
         "default",
         "post",
         "/v1/default",
@@ -312,7 +314,7 @@ OPERATIONS: Final = (
         RehearsalModel,
     ),
     *FLEET_OPERATIONS,
-    Operation(
+    OpenApiOperation(
         "getOpenApi",
         "get",
         "/v1/openapi.json",
@@ -323,7 +325,7 @@ OPERATIONS: Final = (
         tagged=True,
         open_to_all=True,
     ),
-    Operation(
+    OpenApiOperation(
         "extenderFilter",
         "post",
         "/extender/v1/filter",
@@ -334,7 +336,7 @@ OPERATIONS: Final = (
         ExtenderFilterResult,
         ExtenderArgs,
     ),
-    Operation(
+    OpenApiOperation(
         "extenderPrioritize",
         "post",
         "/extender/v1/prioritize",
@@ -345,7 +347,7 @@ OPERATIONS: Final = (
         ExtenderArgs,
         many=True,
     ),
-    Operation(
+    OpenApiOperation(
         "extenderPreempt",
         "post",
         "/extender/v1/preempt",
@@ -355,7 +357,7 @@ OPERATIONS: Final = (
         ExtenderPreemptionResult,
         ExtenderPreemptionArgs,
     ),
-    Operation(
+    OpenApiOperation(
         "extenderBind",
         "post",
         "/extender/v1/bind",

@@ -4,7 +4,7 @@ from typing import Final
 
 from scorer.api.upgrade.plan import UpgradePlan
 from webhook.description.models.upgrades import OrderAnswer, RetryAnswer, UpgradeWhatIfAnswer
-from webhook.description.operations.operation import Operation
+from webhook.description.operations.operation import OpenApiOperation
 from webhook.endpoints.http.problems import Problem
 from webhook.endpoints.upgrades.actions import GateAnswerModel, RetryModel, SkipModel
 from webhook.endpoints.upgrades.plans import UpgradeChangesModel, UpgradePlanModel
@@ -14,7 +14,7 @@ _NOTED: Final = "the caller is noted in its annotation `harbormaster.dev/request
 _ORDERED: Final = (Problem.NOT_FOUND, Problem.CONFLICT)
 
 UPGRADE_OPERATIONS: Final = (
-    Operation(
+    OpenApiOperation(
         "planUpgrade",
         "post",
         "/v1/upgrade/plan",
@@ -28,7 +28,7 @@ UPGRADE_OPERATIONS: Final = (
         UpgradePlanModel,
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
     ),
-    Operation(
+    OpenApiOperation(
         "whatIfUpgrade",
         "post",
         "/v1/upgrade/whatif",
@@ -40,7 +40,7 @@ UPGRADE_OPERATIONS: Final = (
         problems=(Problem.NOT_FOUND, Problem.CONFLICT, Problem.DEADLINE_EXCEEDED),
     ),
     *(
-        Operation(
+        OpenApiOperation(
             f"{verb}UpgradeRun",
             "post",
             f"/v1/upgrade/runs/{{name}}:{verb}",
@@ -62,7 +62,7 @@ UPGRADE_OPERATIONS: Final = (
             ("skip", "Leave out parts of an upgrade run", "409: it is over, or has no such part.", SkipModel),
         )
     ),
-    Operation(
+    OpenApiOperation(
         "retryUpgradeRun",
         "post",
         "/v1/upgrade/runs/{name}:retry",
@@ -76,7 +76,7 @@ UPGRADE_OPERATIONS: Final = (
         problems=_ORDERED,
     ),
     *(
-        Operation(
+        OpenApiOperation(
             f"{verb}UpgradeGate",
             "post",
             f"/v1/upgrade/gates/{{name}}:{verb}",
@@ -90,7 +90,7 @@ UPGRADE_OPERATIONS: Final = (
         )
         for verb in ("approve", "reject")
     ),
-    Operation(
+    OpenApiOperation(
         "generateUpgradeRun",
         "post",
         "/v1/upgrade/profiles/{name}:generate",
@@ -100,7 +100,7 @@ UPGRADE_OPERATIONS: Final = (
         OrderAnswer,
         problems=_ORDERED,
     ),
-    Operation(
+    OpenApiOperation(
         "reportUpgrade",
         "post",
         "/v1/upgrade/operations/{run}/{member}/{attempt}/status",

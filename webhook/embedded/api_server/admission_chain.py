@@ -21,11 +21,11 @@ from scorer.api.values.field_path import FieldPath
 from webhook.admission import registry
 from webhook.admission.judge import Judgement, judge, mutate
 from webhook.admission.review import for_headers, status_of
-from webhook.defaulting.defaulted import Occasion
-from webhook.embedded.api_server.request_info import Target
+from webhook.defaulting.defaulted import DefaultingContext
+from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError
 from webhook.history.desk import HistoryDesk
-from webhook.history.entry import About
+from webhook.history.entry import InvolvedObject
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause
 
@@ -53,7 +53,9 @@ class WriteRules:
     staged_run_default_state: str = RunState.INITIALIZE.value
     history: HistoryDesk | None = None
 
-    def admit(self, target: Target, document: JsonObject, old: JsonObject | None) -> tuple[JsonObject, tuple[str, ...]]:
+    def admit(
+        self, target: RequestInfo, document: JsonObject, old: JsonObject | None
+    ) -> tuple[JsonObject, tuple[str, ...]]:
         """Return *document* as it is to be stored, and warnings.
 
         Args:
@@ -74,7 +76,7 @@ class WriteRules:
         operation = "CREATE" if old is None else "UPDATE"
         if not target.subresource:
             document = self._with_defaults(kind, _as_stored(kind, document, old))
-            mutation = mutate(document, before, operation, Occasion(self.context.now, str(uuid.uuid4())))
+            mutation = mutate(document, before, operation, DefaultingContext(self.context.now, str(uuid.uuid4())))
             document = self._with_defaults(kind, mutation.document)
             warnings.extend(for_headers(mutation.warnings))
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)
@@ -83,7 +85,7 @@ class WriteRules:
         _check(target, judgement, document, tuple(warnings))
         return document, tuple(warnings)
 
-    def admit_deletion(self, target: Target, old: JsonObject) -> tuple[str, ...]:
+    def admit_deletion(self, target: RequestInfo, old: JsonObject) -> tuple[str, ...]:
         """Return the warnings of a deletion. Raises `ApiError` when it is refused."""
         if not _has_rules(target):
             return ()
@@ -94,12 +96,12 @@ class WriteRules:
         return warnings
 
     def _note(
-        self, operation: str, target: Target, document: JsonObject, judgement: Judgement, warnings: tuple[str, ...]
+        self, operation: str, target: RequestInfo, document: JsonObject, judgement: Judgement, warnings: tuple[str, ...]
     ) -> None:
         if self.history is not None:
             self.history.note_review(
                 operation.lower(),
-                About(target.kind.kind, name_of(document), target.namespace or ""),
+                InvolvedObject(target.kind.kind, name_of(document), target.namespace or ""),
                 self.context.user.username,
                 refused="" if judgement.allowed else judgement.message,
                 rules=judgement.rules or judgement.reason,
@@ -109,7 +111,7 @@ class WriteRules:
     def _with_defaults(self, kind: Kind, document: JsonObject) -> JsonObject:
         return apply_schema_defaults(kind, document, staged_run_default_state=self.staged_run_default_state)
 
-    def _unknown_fields(self, target: Target, document: JsonObject, fields: Iterable[FieldPath]) -> Iterator[str]:
+    def _unknown_fields(self, target: RequestInfo, document: JsonObject, fields: Iterable[FieldPath]) -> Iterator[str]:
         """Yield the warnings about unknown fields. Raises `ApiError` when they are refused."""
         words = sorted(f'unknown field "{field}"' for field in fields)
         if words and self.validation == "Strict":
@@ -119,7 +121,7 @@ class WriteRules:
             yield from words
 
 
-def _unknown_in_body(target: Target, why: str) -> ApiError:
+def _unknown_in_body(target: RequestInfo, why: str) -> ApiError:
     """Refuse the object of a request in the words of an API server."""
     kind = target.kind.kind
     return ApiError(400, f'{kind} in version "{target.version}" cannot be handled as a {kind}: {why}')
@@ -150,11 +152,11 @@ def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> Json
     return document
 
 
-def _has_rules(target: Target) -> bool:
+def _has_rules(target: RequestInfo) -> bool:
     return registry.find(target.kind.group, target.version, target.kind.kind) is not None
 
 
-def _check(target: Target, judgement: Judgement, document: JsonObject, warnings: tuple[str, ...]) -> None:
+def _check(target: RequestInfo, judgement: Judgement, document: JsonObject, warnings: tuple[str, ...]) -> None:
     if judgement.allowed:
         return
     request = {"kind": {"group": target.kind.group, "kind": target.kind.kind}, "object": document}

@@ -25,13 +25,13 @@ from webhook.admission.review import BadReviewError, parse_json
 from webhook.embedded.api_server import discovery, openapi
 from webhook.embedded.api_server.admission_chain import FIELD_VALIDATIONS, FieldValidation, WriteRules
 from webhook.embedded.api_server.owner_token import OwnerToken
-from webhook.embedded.api_server.request_info import Target, parse_target
+from webhook.embedded.api_server.request_info import RequestInfo, parse_target
 from webhook.embedded.api_server.selectors import parse_field_selector, parse_label_selector, selected_by_fields
 from webhook.embedded.api_server.status import ApiError, json_response, of_conflicts, of_store, success
 from webhook.embedded.api_server.tables import Tables, tables_for, wants_table
 from webhook.embedded.api_server.watch import WatchOptions, stream
 from webhook.embedded.patches import managed_fields
-from webhook.embedded.patches.field_sets import Shape
+from webhook.embedded.patches.field_sets import FieldShape
 from webhook.embedded.patches.managed_fields import FieldConflictError, Manager
 from webhook.embedded.patches.merge_patches import BadPatchError, merge_patch, strategic_merge
 from webhook.embedded.storage.store import EmbeddedStore
@@ -160,7 +160,7 @@ class _Api:
                 return await self.store.get(CUSTOM_RESOURCE_DEFINITION, Key(kind.resource))
         return None
 
-    async def _tables(self, request: web.Request, target: Target) -> Tables | None:
+    async def _tables(self, request: web.Request, target: RequestInfo) -> Tables | None:
         """Return what writes the answer as a table; None: the client wants the objects."""
         if not wants_table(request.headers.get("Accept", "")):
             return None
@@ -170,7 +170,7 @@ class _Api:
     async def _serve(self, request: web.Request, group: str, version: str, rest: list[str]) -> web.StreamResponse:
         target = parse_target(self.store.kinds, group, version, rest)
         _check_method(request, target.methods)
-        serve: Callable[[web.Request, Target], Awaitable[web.StreamResponse]]
+        serve: Callable[[web.Request, RequestInfo], Awaitable[web.StreamResponse]]
         match request.method:
             case "POST":
                 serve = self._create
@@ -187,12 +187,12 @@ class _Api:
         except StoreError as error:
             raise of_store(error, target.kind, target.name) from error
 
-    async def _get(self, request: web.Request, target: Target) -> web.Response:
+    async def _get(self, request: web.Request, target: RequestInfo) -> web.Response:
         tables = await self._tables(request, target)
         document = await self.store.get(target.kind, target.key)
         return json_response(tables.of_one(document) if tables else target.present(document))
 
-    async def _list(self, request: web.Request, target: Target) -> web.StreamResponse:
+    async def _list(self, request: web.Request, target: RequestInfo) -> web.StreamResponse:
         query = request.query
         try:
             labels = parse_label_selector(query.get("labelSelector", ""))
@@ -229,7 +229,7 @@ class _Api:
         kind = f"{target.kind.kind}List"
         return json_response({"kind": kind, "apiVersion": target.api_version, "metadata": metadata, "items": items})
 
-    async def _create(self, request: web.Request, target: Target) -> web.Response:
+    async def _create(self, request: web.Request, target: RequestInfo) -> web.Response:
         document = _addressed(target, await _body(request))
         document["metadata"].pop("managedFields", None)
         document, warnings = (await self._rules(request, target)).admit(target, document, None)
@@ -239,12 +239,12 @@ class _Api:
             raise of_store(error, target.kind, str(document["metadata"].get("name", ""))) from error
         return json_response(target.present(stored), code=201, warnings=warnings)
 
-    async def _replace(self, request: web.Request, target: Target) -> web.Response:
+    async def _replace(self, request: web.Request, target: RequestInfo) -> web.Response:
         document = _addressed(target, await _body(request))
         old = await self.store.get(target.kind, target.key)
         return await self._update(request, target, document, old)
 
-    async def _patch(self, request: web.Request, target: Target) -> web.Response:
+    async def _patch(self, request: web.Request, target: RequestInfo) -> web.Response:
         if request.content_type == APPLY_PATCH:
             return await self._apply(request, target)
         if request.content_type == JSON_PATCH:
@@ -261,7 +261,7 @@ class _Api:
                     return await self._patch_once(request, target, patch)
             return await self._patch_once(request, target, patch)
 
-    async def _apply(self, request: web.Request, target: Target) -> web.Response:
+    async def _apply(self, request: web.Request, target: RequestInfo) -> web.Response:
         """Answer a server-side apply."""
         if target.subresource:
             raise ApiError(415, f"the status of {target.kind.plural} takes no {APPLY_PATCH} on this hub")
@@ -276,7 +276,7 @@ class _Api:
                     return await self._apply_once(request, target, config)
             return await self._apply_once(request, target, config)
 
-    async def _apply_once(self, request: web.Request, target: Target, config: JsonObject) -> web.Response:
+    async def _apply_once(self, request: web.Request, target: RequestInfo, config: JsonObject) -> web.Response:
         try:
             old = await self.store.get(target.kind, target.key)
         except NotFoundError:
@@ -302,13 +302,13 @@ class _Api:
         stored = await self.store.replace(target.kind, document, dry_run=dry_run)
         return json_response(target.present(stored), warnings=warnings)
 
-    async def _shape(self, target: Target) -> Shape:
+    async def _shape(self, target: RequestInfo) -> FieldShape:
         kind = target.kind
         if kind.built_in:
-            return Shape(kind, None)
-        return Shape(kind, openapi.content_schema(kind, target.version, await self._definition(kind)))
+            return FieldShape(kind, None)
+        return FieldShape(kind, openapi.content_schema(kind, target.version, await self._definition(kind)))
 
-    def _manager(self, request: web.Request, target: Target, operation: str) -> Manager:
+    def _manager(self, request: web.Request, target: RequestInfo, operation: str) -> Manager:
         """Return who asks: the field manager that is named, else the program."""
         name = request.query.get("fieldManager", "")
         if len(name.encode()) > _LONGEST_MANAGER or not name.isprintable():  # cut, two managers could be one
@@ -316,13 +316,13 @@ class _Api:
         program = printable(request.headers.get("User-Agent", "").partition("/")[0])[:_LONGEST_MANAGER]
         return Manager(name or program or "unknown", operation, target.api_version)
 
-    async def _patch_once(self, request: web.Request, target: Target, patch: Any) -> web.Response:
+    async def _patch_once(self, request: web.Request, target: RequestInfo, patch: Any) -> web.Response:
         old = await self.store.get(target.kind, target.key)
         document = _patched(request, target, target.present(old), patch)
         return await self._update(request, target, _addressed(target, document), old)
 
     async def _update(
-        self, request: web.Request, target: Target, document: JsonObject, old: JsonObject
+        self, request: web.Request, target: RequestInfo, document: JsonObject, old: JsonObject
     ) -> web.Response:
         document, warnings = (await self._rules(request, target)).admit(target, document, old)
         if not target.subresource and (managed_fields.is_owned(old) or managed_fields.is_owned(document)):
@@ -333,7 +333,7 @@ class _Api:
         stored = await write(target.kind, document, dry_run=_is_dry_run(request))
         return json_response(target.present(stored), warnings=warnings)
 
-    async def _delete(self, request: web.Request, target: Target) -> web.Response:
+    async def _delete(self, request: web.Request, target: RequestInfo) -> web.Response:
         options = await _body(request) if request.can_read_body else {}
         old = await self.store.get(target.kind, target.key)
         warnings = list((await self._rules(request, target)).admit_deletion(target, old))
@@ -355,7 +355,7 @@ class _Api:
             return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
         return json_response(target.present(left), warnings=warnings)
 
-    async def _rules(self, request: web.Request, target: Target, validation: str = "") -> WriteRules:
+    async def _rules(self, request: web.Request, target: RequestInfo, validation: str = "") -> WriteRules:
         validation = validation or request.query.get("fieldValidation") or "Warn"
         if validation not in FIELD_VALIDATIONS:
             raise ApiError(400, f"fieldValidation {validation[:64]!r} is none of {', '.join(FIELD_VALIDATIONS)}")
@@ -371,7 +371,7 @@ class _Api:
         )
 
 
-def _patched(request: web.Request, target: Target, stored: JsonObject, patch: Any) -> Any:
+def _patched(request: web.Request, target: RequestInfo, stored: JsonObject, patch: Any) -> Any:
     if request.content_type == JSON_PATCH:
         return _json_patched(stored, patch)
     if request.content_type != STRATEGIC_MERGE_PATCH:
@@ -417,7 +417,7 @@ async def _json(request: web.Request, content_type: str) -> Any:
         raise ApiError(400, str(error)) from error
 
 
-def _addressed(target: Target, document: JsonObject) -> JsonObject:
+def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:
     """Return *document* with the namespace of the URL. Raises `ApiError` when it is another object than the URL's."""
     for member, wanted in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
         if document.get(member) != wanted:

@@ -14,7 +14,7 @@ _NOT_SERVED: Final = "the server could not find the requested resource"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestInfo:
     """What a request is about.
 
     Args:
@@ -56,7 +56,7 @@ class Target:
         return document if document.get("apiVersion") == version else document | {"apiVersion": version}
 
 
-def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequence[str]) -> Target:
+def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequence[str]) -> RequestInfo:
     """Read the part of the path after group and version.
 
     Raises:
@@ -77,4 +77,4 @@ def parse_target(kinds: StoredKinds, group: str, version: str, segments: Sequenc
         raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} are in namespaces")
     if subresource and (subresource != "status" or not kind.has_status):
         raise ApiError(404, f"{_NOT_SERVED}: {kind.plural} have no subresource {subresource[:64]!r}")
-    return Target(kind, version, namespace, name, subresource)
+    return RequestInfo(kind, version, namespace, name, subresource)

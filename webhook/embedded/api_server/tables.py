@@ -13,7 +13,7 @@ from typing import Any, Final
 from scorer.api.crd.columns import Column
 from scorer.api.crd.table import EVENT, cells, columns_of, find_path
 from scorer.api.meta import JsonObject
-from webhook.embedded.api_server.request_info import Target
+from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError
 
 _VERSION: Final = "meta.k8s.io/v1"
@@ -40,7 +40,7 @@ class Tables:
         included: One of `INCLUDED`.
     """
 
-    target: Target
+    target: RequestInfo
     columns: Sequence[Column]
     now: Callable[[], datetime]
     included: str
@@ -85,7 +85,9 @@ class Tables:
         return {"kind": "PartialObjectMetadata", "apiVersion": _VERSION, "metadata": document["metadata"]}
 
 
-def tables_for(target: Target, definition: JsonObject | None, now: Callable[[], datetime], included: str) -> Tables:
+def tables_for(
+    target: RequestInfo, definition: JsonObject | None, now: Callable[[], datetime], included: str
+) -> Tables:
     """Return what writes the objects of *target* as tables.
 
     Args:

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from scorer.api.meta import JsonObject
 from scorer.api.values.label_selector import LabelSelector
-from webhook.embedded.api_server.request_info import Target
+from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import of_store
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.embedded.storage.watcher import Watcher
@@ -48,7 +48,7 @@ class WatchOptions:
 async def stream(
     request: web.Request,
     store: EmbeddedStore,
-    target: Target,
+    target: RequestInfo,
     options: WatchOptions,
     started: Callable[[Watcher], None],
 ) -> web.StreamResponse:
@@ -89,7 +89,7 @@ async def stream(
 
 
 async def _lines(
-    request: web.Request, watcher: Watcher, target: Target, options: WatchOptions
+    request: web.Request, watcher: Watcher, target: RequestInfo, options: WatchOptions
 ) -> AsyncGenerator[bytes, None]:
     try:
         async for event in watcher:
@@ -101,7 +101,7 @@ async def _lines(
         yield encode({"type": "ERROR", "object": of_store(error, target.kind, "").body()}) + b"\n"
 
 
-def _seen(event: WatchEvent, target: Target, options: WatchOptions) -> bytes:
+def _seen(event: WatchEvent, target: RequestInfo, options: WatchOptions) -> bytes:
     if event.type is EventType.BOOKMARK:
         return _bookmark(target, event.resource_version) if options.bookmarks else b""
     document = event.document
@@ -113,7 +113,7 @@ def _is_selected(document: JsonObject, options: WatchOptions) -> bool:
     return options.accepts(document) and options.labels.matches(document["metadata"].get("labels", {}))
 
 
-def _bookmark(target: Target, version: str, annotations: JsonObject | None = None) -> bytes:
+def _bookmark(target: RequestInfo, version: str, annotations: JsonObject | None = None) -> bytes:
     metadata: JsonObject = {"resourceVersion": version} | ({"annotations": annotations} if annotations else {})
     document = {"kind": target.kind.kind, "apiVersion": target.api_version, "metadata": metadata}
     return _line(EventType.BOOKMARK, document)

@@ -35,7 +35,7 @@ _ABSENT: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FieldShape:
     """How the values at one place of an object are divided.
 
     Args:
@@ -52,7 +52,7 @@ class Shape:
     path: tuple[str, ...] = ()
     is_named: bool = True
 
-    def below(self, element: str) -> "Shape":
+    def below(self, element: str) -> "FieldShape":
         """Return the shape of a field, or of an item of this list."""
         if not element.startswith("f:"):
             schema = None if self.schema is None else dict_at(self.schema, "items")
@@ -60,12 +60,12 @@ class Shape:
         name = element[2:]
         path = (*self.path, name)
         if self.schema is None or path == ("metadata",):
-            return Shape(self.kind, None, path)
+            return FieldShape(self.kind, None, path)
         known = dict_at(self.schema, "properties")
         if name in known:
-            return Shape(self.kind, dict_at(known, name), path)
+            return FieldShape(self.kind, dict_at(known, name), path)
         more = self.schema.get("additionalProperties")
-        return Shape(self.kind, more if isinstance(more, dict) else {}, path, is_named=False)
+        return FieldShape(self.kind, more if isinstance(more, dict) else {}, path, is_named=False)
 
     def is_whole(self, value: Any) -> bool:
         """Say whether a value has one owner: it is plain, or of a map or list that is not divided."""
@@ -107,7 +107,7 @@ class Shape:
         return "k:" + encode(named, sort=True).decode()
 
 
-def fields_of(shape: Shape, value: Any, at: FieldPath = ()) -> FieldSet:
+def fields_of(shape: FieldShape, value: Any, at: FieldPath = ()) -> FieldSet:
     """Return the fields that whoever applies *value* owns. Raises `BadPatchError`: also when there are too many."""
     found = frozenset(islice(_fields(shape, value, at), MOST_FIELDS + 1))
     _check_number(len(found))
@@ -119,7 +119,7 @@ def _check_number(fields: int) -> None:
         raise BadPatchError(f"an object with more than {MOST_FIELDS} fields cannot be applied on this hub")
 
 
-def _fields(shape: Shape, value: Any, at: FieldPath) -> Iterator[FieldPath]:
+def _fields(shape: FieldShape, value: Any, at: FieldPath) -> Iterator[FieldPath]:
     if shape.is_whole(value):
         yield at
         return
@@ -130,7 +130,7 @@ def _fields(shape: Shape, value: Any, at: FieldPath) -> Iterator[FieldPath]:
             yield deeper
 
 
-def with_named(shape: Shape, fields: Iterable[FieldPath]) -> FieldSet:
+def with_named(shape: FieldShape, fields: Iterable[FieldPath]) -> FieldSet:
     """Return *fields* and the named fields that hold them, which go when the last field in them goes."""
     found = set(fields)
     for path in tuple(found):
@@ -142,7 +142,7 @@ def with_named(shape: Shape, fields: Iterable[FieldPath]) -> FieldSet:
     return frozenset(found)
 
 
-def merged(shape: Shape, live: Any, config: Any) -> Any:
+def merged(shape: FieldShape, live: Any, config: Any) -> Any:
     """Return *live* with what *config* says; the arguments are not changed. Raises `BadPatchError`."""
     if type(live) is not type(config) or shape.is_whole(config):
         return config
@@ -164,7 +164,7 @@ def _in_order(here: list[str], ours: list[str]) -> Iterator[str]:
             yield element
 
 
-def without(shape: Shape, value: Any, gone: FieldSet, at: FieldPath = ()) -> Any:
+def without(shape: FieldShape, value: Any, gone: FieldSet, at: FieldPath = ()) -> Any:
     """Return *value* without the fields in *gone*, and all that is in them."""
     if shape.is_whole(value):
         return value
@@ -176,7 +176,7 @@ def without(shape: Shape, value: Any, gone: FieldSet, at: FieldPath = ()) -> Any
     return {element[2:]: child for element, child in left.items()} if isinstance(value, dict) else list(left.values())
 
 
-class Comparison(NamedTuple):
+class FieldSetComparison(NamedTuple):
     """The fields in which two states of an object differ."""
 
     added: set[FieldPath]
@@ -186,9 +186,9 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Comparing:
-    found: Comparison = field(default_factory=lambda: Comparison(set(), set(), set()))
+    found: FieldSetComparison = field(default_factory=lambda: FieldSetComparison(set(), set(), set()))
 
-    def visit(self, shape: Shape, old: Any, new: Any, at: FieldPath) -> None:
+    def visit(self, shape: FieldShape, old: Any, new: Any, at: FieldPath) -> None:
         sides = [side for side in (old, new) if side is not _ABSENT]
         if len({type(side) for side in sides}) > 1:  # a map or list becomes a plain value, or the other way round
             self.found.changed.add(at)
@@ -212,7 +212,7 @@ class _Comparing:
         _check_number(sum(map(len, found)))
 
 
-def compared(shape: Shape, old: JsonObject, new: JsonObject) -> Comparison:
+def compared(shape: FieldShape, old: JsonObject, new: JsonObject) -> FieldSetComparison:
     """Compare two states of an object. Raises `BadPatchError`: also when they differ in too many fields."""
     comparing = _Comparing()
     comparing.visit(shape, old, new, ())

@@ -16,7 +16,7 @@ from scorer.api.meta import JsonObject, format_time
 from webhook.embedded.patches.field_sets import (
     FieldPath,
     FieldSet,
-    Shape,
+    FieldShape,
     compared,
     fields_of,
     format_fields,
@@ -101,7 +101,7 @@ def is_owned(document: JsonObject) -> bool:
 
 
 def applied(
-    shape: Shape, live: JsonObject | None, config: JsonObject, manager: Manager, now: datetime, *, force: bool
+    shape: FieldShape, live: JsonObject | None, config: JsonObject, manager: Manager, now: datetime, *, force: bool
 ) -> JsonObject:
     """Return the object after *manager* has applied *config*.
 
@@ -133,7 +133,7 @@ def applied(
     return _owned(after, left, manager, wanted, now)
 
 
-def updated(shape: Shape, live: JsonObject, document: JsonObject, manager: Manager, now: datetime) -> JsonObject:
+def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: Manager, now: datetime) -> JsonObject:
     """Return *document*, which *manager* writes in place of *live*, with the owners of its fields.
 
     A ``managedFields`` of its own that names owners counts; ``[{}]`` forgets all of them.
@@ -154,7 +154,7 @@ def updated(shape: Shape, live: JsonObject, document: JsonObject, manager: Manag
 
 
 def _taken(
-    shape: Shape, owners: Owners, before: JsonObject, after: JsonObject, manager: Manager, *, force: bool
+    shape: FieldShape, owners: Owners, before: JsonObject, after: JsonObject, manager: Manager, *, force: bool
 ) -> Owners:
     """Return what all owners keep when *before* becomes *after*. Raises `FieldConflictError` unless *force*."""
     difference = compared(shape, before, after)
@@ -206,7 +206,7 @@ def _owners(document: JsonObject | None) -> Owners:
     return found
 
 
-def _bare(shape: Shape, document: JsonObject) -> JsonObject:
+def _bare(shape: FieldShape, document: JsonObject) -> JsonObject:
     """Return what of an object can be owned: not the owners themselves, and no status that is written apart."""
     metadata = {member: value for member, value in document["metadata"].items() if member != "managedFields"}
     apart = ("status",) if shape.kind.has_status else ()

@@ -30,7 +30,7 @@ from webhook.embedded.simulation.scripts import (
     READY_AFTER,
     SIMULATE,
     Moment,
-    Progress,
+    _WorkloadProgress,
     created_at,
     make_conditions,
     parse_script,
@@ -42,7 +42,7 @@ from webhook.member.objects.owner_references import is_applied_work, owners
 
 def progress(
     document: JsonObject, now: datetime, *, nodes: int = NODES, ready_after: timedelta = READY_AFTER
-) -> Progress:
+) -> _WorkloadProgress:
     """Return the object as the controllers of its cluster would have left it by *now*.
 
     Args:
@@ -53,7 +53,7 @@ def progress(
     """
     simulate = _SIMULATED.get(group_kind(document))
     if simulate is None or is_deleting(document):
-        return Progress(document)
+        return _WorkloadProgress(document)
     script = parse_script(annotation(document, SIMULATE), ready_after)
     return simulate(document, Moment(now, script, nodes))
 
@@ -69,37 +69,41 @@ def _address(document: JsonObject, block: tuple[int, int]) -> str:
     return f"{block[0]}.{block[1]}.{number >> 8 & 255}.{number & 255 or 1}"
 
 
-def _service(document: JsonObject, moment: Moment) -> Progress:
+def _service(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     """Give the Service a cluster IP at once, and a load balancer its address after a while."""
     spec = spec_of(document)
     if spec.get("type") == "ExternalName":
-        return Progress(document)
+        return _WorkloadProgress(document)
     address = spec.get("clusterIP") or _address(document, (10, 96))
     if not spec.get("clusterIPs"):
         document = {**document, "spec": {**spec, "clusterIP": address, "clusterIPs": [address]}}
     if spec.get("type") != "LoadBalancer":
-        return Progress(document)
+        return _WorkloadProgress(document)
     stage, changes_at = moment.stage(created_at(document, moment))
     ingress = [{"ip": _address(document, (198, 18))}] if stage == "ready" else []
-    return Progress({**document, "status": {"loadBalancer": {"ingress": ingress} if ingress else {}}}, changes_at)
+    return _WorkloadProgress(
+        {**document, "status": {"loadBalancer": {"ingress": ingress} if ingress else {}}}, changes_at
+    )
 
 
-def _ingress(document: JsonObject, moment: Moment) -> Progress:
+def _ingress(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     stage, changes_at = moment.stage(created_at(document, moment))
     ingress = [{"ip": _address(document, (198, 18))}] if stage == "ready" else []
-    return Progress({**document, "status": {"loadBalancer": {"ingress": ingress} if ingress else {}}}, changes_at)
+    return _WorkloadProgress(
+        {**document, "status": {"loadBalancer": {"ingress": ingress} if ingress else {}}}, changes_at
+    )
 
 
-def _namespace(document: JsonObject, _: Moment) -> Progress:
-    return Progress({**document, "status": {**status_of(document), "phase": "Active"}})
+def _namespace(document: JsonObject, _: Moment) -> _WorkloadProgress:
+    return _WorkloadProgress({**document, "status": {**status_of(document), "phase": "Active"}})
 
 
-def _volume(document: JsonObject, _: Moment) -> Progress:
+def _volume(document: JsonObject, _: Moment) -> _WorkloadProgress:
     phase = "Bound" if spec_of(document).get("claimRef") else "Available"
-    return Progress({**document, "status": {**status_of(document), "phase": phase}})
+    return _WorkloadProgress({**document, "status": {**status_of(document), "phase": phase}})
 
 
-def _claim(document: JsonObject, moment: Moment) -> Progress:
+def _claim(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     stage, changes_at = moment.stage(created_at(document, moment))
     status: JsonObject = {"phase": "Pending"}
     if stage == "ready":
@@ -108,10 +112,10 @@ def _claim(document: JsonObject, moment: Moment) -> Progress:
         status = {"phase": "Bound", "accessModes": spec.get("accessModes") or [], "capacity": capacity}
     elif stage == "crashed":
         status = {"phase": "Lost"}
-    return Progress({**document, "status": status}, changes_at)
+    return _WorkloadProgress({**document, "status": status}, changes_at)
 
 
-def _disruption_budget(document: JsonObject, moment: Moment) -> Progress:
+def _disruption_budget(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     """Count no Pods, since there are none: the budget allows no disruption, and says so for its generation."""
     no_pods = ("DisruptionAllowed", False, "InsufficientPods", "no Pods are simulated")
     (condition,) = make_conditions(document, moment, no_pods)
@@ -123,10 +127,10 @@ def _disruption_budget(document: JsonObject, moment: Moment) -> Progress:
         "expectedPods": 0,
         "conditions": [condition],
     }
-    return Progress({**document, "status": status})
+    return _WorkloadProgress({**document, "status": status})
 
 
-def _custom_resource_definition(document: JsonObject, moment: Moment) -> Progress:
+def _custom_resource_definition(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     spec = spec_of(document)
     established = moment.script.ready_after is not None
     conditions = make_conditions(
@@ -137,10 +141,10 @@ def _custom_resource_definition(document: JsonObject, moment: Moment) -> Progres
     )
     stored = [version.get("name") for version in dicts_at(spec, "versions") if version.get("storage")]
     status = {"acceptedNames": spec.get("names") or {}, "storedVersions": stored, "conditions": conditions}
-    return Progress({**document, "status": status})
+    return _WorkloadProgress({**document, "status": status})
 
 
-_SIMULATED: Mapping[tuple[str, str], Callable[[JsonObject, Moment], Progress]] = MappingProxyType(
+_SIMULATED: Mapping[tuple[str, str], Callable[[JsonObject, Moment], _WorkloadProgress]] = MappingProxyType(
     {
         **WORKLOADS,
         ("", "Service"): _service,

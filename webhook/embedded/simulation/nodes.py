@@ -19,7 +19,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import annotations_of
 from webhook.embedded.simulation.annotations import SIMULATE_STATUS
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ConflictError, Key, NotFoundError, key_of
 
@@ -55,7 +55,7 @@ class SimulatedNodes:
             tasks.create_task(cache.run())
             tasks.create_task(self._report())
 
-    def _note(self, kind: Kind, change: Change) -> None:
+    def _note(self, kind: Kind, change: ObjectDelta) -> None:
         if change.new is None or wanted_status(change.new) in (None, change.new.get("status")):
             return
         named = kind, key_of(change.new)

@@ -63,7 +63,7 @@ def parse_script(text: str, ready_after: timedelta = READY_AFTER) -> Script:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class _WorkloadProgress:
     """The state that an object has reached.
 
     Args:

@@ -14,7 +14,7 @@ from webhook.embedded.simulation.scripts import (
     NODES,
     SIMULATE,
     Moment,
-    Progress,
+    _WorkloadProgress,
     condition_of,
     count_or,
     created_at,
@@ -69,10 +69,10 @@ def _pods(document: JsonObject, stage: str, wanted: int, fields: tuple[str, str]
 _Counts: TypeAlias = Callable[[JsonObject, str, Moment], JsonObject]
 
 
-def _workload(counts: _Counts) -> Callable[[JsonObject, Moment], Progress]:
+def _workload(counts: _Counts) -> Callable[[JsonObject, Moment], _WorkloadProgress]:
     """Make the simulation of a kind that runs Pods; *counts* fills in the numbers of its status."""
 
-    def simulate(document: JsonObject, moment: Moment) -> Progress:
+    def simulate(document: JsonObject, moment: Moment) -> _WorkloadProgress:
         started = _rollout_start(document, moment)
         stage, changes_at = moment.stage(started)
         words = {
@@ -93,7 +93,7 @@ def _workload(counts: _Counts) -> Callable[[JsonObject, Moment], Progress]:
             **counts(document, stage, moment),
             "conditions": [available, {**progressing, "lastUpdateTime": format_time(started)}],
         }
-        return Progress({**document, "status": status}, changes_at)
+        return _WorkloadProgress({**document, "status": status}, changes_at)
 
     return simulate
 
@@ -151,7 +151,7 @@ def _replica_set(document: JsonObject, stage: str, _: Moment) -> JsonObject:
     }
 
 
-def _job(document: JsonObject, moment: Moment) -> Progress:
+def _job(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     """Run to completion; with ``crash-after`` it fails instead, that long after it would have completed."""
     started = created_at(document, moment)
     stage, changes_at = moment.stage(started)
@@ -170,10 +170,10 @@ def _job(document: JsonObject, moment: Moment) -> Progress:
         message = f"Pods crash, as annotation {SIMULATE} asks for"
         ended = make_conditions(document, moment, ("Failed", True, "BackoffLimitExceeded", message))
         status = {"startTime": start, "failed": completions, "conditions": ended}
-    return Progress({**document, "status": status}, changes_at)
+    return _WorkloadProgress({**document, "status": status}, changes_at)
 
 
-def _pod(document: JsonObject, moment: Moment) -> Progress:
+def _pod(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     started = created_at(document, moment)
     stage, changes_at = moment.stage(started)
     phase = {"starting": "Pending", "ready": "Running", "crashed": "Failed"}[stage]
@@ -181,10 +181,10 @@ def _pod(document: JsonObject, moment: Moment) -> Progress:
     message = moment.script.problem or f"the Pod is {phase}"
     conditions = make_conditions(document, moment, ("Ready", good, "PodReady" if good else "PodNotReady", message))
     status = {"phase": phase, "startTime": format_time(started), "conditions": conditions}
-    return Progress({**document, "status": status}, changes_at)
+    return _WorkloadProgress({**document, "status": status}, changes_at)
 
 
-WORKLOADS: Mapping[tuple[str, str], Callable[[JsonObject, Moment], Progress]] = MappingProxyType(
+WORKLOADS: Mapping[tuple[str, str], Callable[[JsonObject, Moment], _WorkloadProgress]] = MappingProxyType(
     {
         ("apps", "Deployment"): _workload(_deployment),
         ("apps", "StatefulSet"): _workload(_stateful_set),

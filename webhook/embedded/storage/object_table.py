@@ -27,7 +27,7 @@ class _Shelf:
         self.order: list[tuple[str, str]] = []
 
 
-class ObjectTable:
+class ObjectIndex:
     """All objects by kind, namespace and name; also by uid, by owner, and Events by age."""
 
     def __init__(self) -> None:

@@ -27,8 +27,8 @@ from scorer.api.unstructured.documents import labels_of
 from webhook.embedded.storage import lifecycle
 from webhook.embedded.storage.journal import RETAINED, Journal, KindId
 from webhook.embedded.storage.kinds import DEFINITION, StoredKinds
-from webhook.embedded.storage.object_table import ObjectTable
-from webhook.embedded.storage.transaction import Write
+from webhook.embedded.storage.object_table import ObjectIndex
+from webhook.embedded.storage.transaction import WriteTransaction
 from webhook.embedded.storage.watcher import LabelTest, Watcher
 from webhook.kube.ports import (
     AlreadyExistsError,
@@ -74,7 +74,7 @@ class EmbeddedStore(Store):
         self._journal = journal
         self._now = now
         self._most_events = most_events
-        self._table = ObjectTable()
+        self._table = ObjectIndex()
         self._watchers: dict[KindId, weakref.WeakSet[Watcher]] = {}
         self._closed = False
         self.kinds = StoredKinds()
@@ -265,9 +265,9 @@ class EmbeddedStore(Store):
             return write.put(kind.group_kind, document, shared=shared)
 
     @contextmanager
-    def _write(self) -> Iterator[Write]:
+    def _write(self) -> Iterator[WriteTransaction]:
         """Collect a write and its consequences; store all and notify the watchers, or undo all and raise."""
-        write = Write(self._table, self.kinds, self._journal.version, self._now, self._most_events)
+        write = WriteTransaction(self._table, self.kinds, self._journal.version, self._now, self._most_events)
         try:
             yield write
             write.settle()

@@ -16,12 +16,12 @@ from scorer.api.unstructured.documents import labels_of
 from webhook.embedded.storage import lifecycle
 from webhook.embedded.storage.journal import KindId, Row
 from webhook.embedded.storage.kinds import DEFINITION, StoredKinds
-from webhook.embedded.storage.object_table import ObjectTable, Place, owner_references, owner_uids
-from webhook.embedded.storage.watcher import Change
+from webhook.embedded.storage.object_table import ObjectIndex, Place, owner_references, owner_uids
+from webhook.embedded.storage.watcher import StoreEvent
 from webhook.kube.ports import EventType, Key, key_of
 
 
-class Write:
+class WriteTransaction:
     """A write in progress: applied to memory already, not yet in the journal.
 
     Args:
@@ -33,7 +33,7 @@ class Write:
     """
 
     def __init__(
-        self, table: ObjectTable, kinds: StoredKinds, version: int, now: Callable[[], datetime], most_events: int
+        self, table: ObjectIndex, kinds: StoredKinds, version: int, now: Callable[[], datetime], most_events: int
     ) -> None:
         self._table = table
         self._kinds = kinds
@@ -43,7 +43,7 @@ class Write:
         self._before: list[tuple[Place, JsonObject | None]] = []
         self._suspects: deque[Place] = deque()
         self.rows: list[Row] = []
-        self.changes: list[Change] = []
+        self.changes: list[StoreEvent] = []
 
     def put(self, kind: KindId, document: JsonObject, *, shared: bool = False) -> JsonObject:
         """Store the new state of an object and return it; delete an object that was only waiting for its finalizers.
@@ -149,7 +149,7 @@ class Write:
         changed = None if labels == old_labels else dump_json(old_labels)
         replaced = int(old["metadata"]["resourceVersion"]) if old else 0
         self.rows.append(Row(self._version, event, kind, key, body, changed, replaced))
-        self.changes.append(Change(self._version, event, document, old_labels))
+        self.changes.append(StoreEvent(self._version, event, document, old_labels))
         return document
 
     def _affected_by_removal(self, place: Place, document: JsonObject) -> Iterator[Place]:

@@ -23,7 +23,7 @@ _PAGE: Final = 256
 LabelTest = Callable[[Mapping[str, str]], bool]
 
 
-class Change(NamedTuple):
+class StoreEvent(NamedTuple):
     """What happened to one object.
 
     Args:
@@ -39,7 +39,7 @@ class Change(NamedTuple):
     old_labels: Mapping[str, str]
 
     @classmethod
-    def of_row(cls, row: Row) -> "Change":
+    def of_row(cls, row: Row) -> "StoreEvent":
         """Read a change from the journal."""
         document = orjson.loads(row.body)
         old_labels = labels_of(document) if row.old_labels is None else orjson.loads(row.old_labels)
@@ -76,13 +76,13 @@ class Watcher(AsyncIterator[WatchEvent]):
         self._selects = selects
         self._namespace = namespace
         self._silence = bookmark_every.total_seconds() if bookmark_every else None
-        self._backlog: deque[Change] = deque()
+        self._backlog: deque[StoreEvent] = deque()
         self._behind = True
         self._end: str | None = None
         self._wake = asyncio.Event()
         self._catch_up()
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: StoreEvent) -> None:
         """Note the newest change."""
         if self._behind:
             pass  # appended now, it would come before older changes that are still to be read from the journal
@@ -124,17 +124,17 @@ class Watcher(AsyncIterator[WatchEvent]):
 
     def _catch_up(self) -> None:
         rows = self._journal.read(self._kind, self._position, _PAGE)
-        self._backlog.extend(map(Change.of_row, rows))
+        self._backlog.extend(map(StoreEvent.of_row, rows))
         self._behind = len(rows) == _PAGE
 
-    def _event(self, change: Change) -> WatchEvent | None:
+    def _event(self, change: StoreEvent) -> WatchEvent | None:
         if self._namespace is not None and change.document["metadata"].get("namespace") != self._namespace:
             return None
         if not (kind_of_event := self._seen_as(change)):
             return None
         return WatchEvent(kind_of_event, change.document, str(change.version))
 
-    def _seen_as(self, change: Change) -> EventType | None:
+    def _seen_as(self, change: StoreEvent) -> EventType | None:
         if self._selects is None:
             return change.type
         before = change.type is not EventType.ADDED and self._selects(change.old_labels)

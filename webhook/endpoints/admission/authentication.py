@@ -20,7 +20,7 @@ from datetime import datetime
 from hmac import compare_digest
 from typing import Final, Protocol
 
-from certs.context import Subject
+from certs.context import CertificateSubject
 from webhook.settings.access import HookSettings
 
 LEARNING_SECONDS: Final = 0.5
@@ -115,7 +115,7 @@ class Doorkeeper:
         connection = None if transport is None else transport.get_extra_info("ssl_object")
         if connection is None:
             return False
-        subject = Subject.of_client(connection, self._now())
+        subject = CertificateSubject.of_client(connection, self._now())
         return subject is not None and subject.common_name in self._names
 
 

@@ -20,7 +20,7 @@ from scorer.api.values.quoting import printable, quote
 from webhook.access.rights import Reviewed
 from webhook.admission.authorization import is_enforced
 from webhook.admission.limited import Readable, compared_kinds, limited, shown_with
-from webhook.admission.rehearsal import Verdict, WriteOperation, default, rehearse
+from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
 from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
@@ -139,7 +139,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
     return reviewed
 
 
-def _errors(verdict: Verdict) -> Iterator[JsonObject]:
+def _errors(verdict: RehearsalVerdict) -> Iterator[JsonObject]:
     """Write the reasons of a refusal; a reason that concerns no field has an empty path."""
     if verdict.refusal:
         yield {"field": "", "reason": verdict.reason, "message": verdict.refusal}

@@ -17,7 +17,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import text_at
 from scorer.api.values.quoting import printable, quote
 from scorer.member_gate.holds import rollout_holder
-from scorer.node_budgets.question import Question
+from scorer.node_budgets.question import NodeGateQuestion
 from scorer.reservations import ROLLOUT, Reservation, Thing, without_halves
 from webhook.admission.enforcement import HOLDER
 from webhook.endpoints.gate.members import UNNAMED, ClusterUpdateModel, RolloutModel, require_run, told
@@ -36,7 +36,7 @@ from webhook.endpoints.http.request_models import ModelT, read_model
 from webhook.endpoints.http.responses import JSON_NO_STORE, tagged
 from webhook.endpoints.refusals import note_nodes, note_reservation, without_pods
 from webhook.gate.desk import GateDesk
-from webhook.gate.errors import MemberHeldError, RefusedError
+from webhook.gate.errors import MemberHeldError, ReservationRefusedError
 from webhook.gate.keeper import Claimant
 from webhook.history.desk import HistoryDesk
 from webhook.kube.transport.serialization import encode
@@ -89,7 +89,7 @@ def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
             return await reserve_for(request, body, claimant)
         except ProblemError as problem:
             cause = problem.__cause__
-            if isinstance(cause, RefusedError):
+            if isinstance(cause, ReservationRefusedError):
                 note_reservation(history, body.question, cause.answer, claimant.identity)
                 answer = await told_of(request, body, cause.answer)
                 members = {"answer": answer}
@@ -158,7 +158,7 @@ def _one_or_many(body: JsonObject) -> type[DisruptionModel | DisruptionBatchMode
     return DisruptionBatchModel if "questions" in body else DisruptionModel
 
 
-def _questions(body: DisruptionModel | DisruptionBatchModel) -> Sequence[Question]:
+def _questions(body: DisruptionModel | DisruptionBatchModel) -> Sequence[NodeGateQuestion]:
     """Return what is asked. Raises `ProblemError`."""
     if isinstance(body, DisruptionModel):
         return [body.question()]

@@ -21,7 +21,7 @@ from scorer.api.values.field_path import json_pointer
 from scorer.api.values.quoting import quote
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
-from scorer.node_budgets.question import QUESTION_REASONS, Mode, Question
+from scorer.node_budgets.question import QUESTION_REASONS, Mode, NodeGateQuestion
 from scorer.reservations import LONGEST_SECONDS, SHORTEST_SECONDS
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, RequestModel
@@ -33,7 +33,7 @@ from webhook.gate.errors import (
     NoRoomError,
     NotReadyError,
     NotYoursError,
-    RefusedError,
+    ReservationRefusedError,
     UnknownReservationError,
 )
 from webhook.validation.framework.field import shape_errors
@@ -91,7 +91,7 @@ class DisruptionModel(RequestModel):
     reserve_seconds: Seconds = 0
     """Reserve what is granted for this long, 10 to 3600 seconds; 0: do not reserve."""
 
-    def question(self, *at: str | int) -> Question:
+    def question(self, *at: str | int) -> NodeGateQuestion:
         """Return what is asked; *at* is where in the body it stands.
 
         Raises:
@@ -101,7 +101,7 @@ class DisruptionModel(RequestModel):
         if mistakes:
             raise refusal(mistakes)
         observed = self.observed
-        return Question(
+        return NodeGateQuestion(
             pool=self.pool if self.pool is not None else self._inline_name(),
             reason=self.reason,
             nodes=self.nodes,
@@ -218,7 +218,7 @@ def _not_among(words: Sequence[str], given: str, at: Sequence[str | int]) -> Ite
 _PROBLEMS: Final[Mapping[type[GateError], Problem]] = {
     UnknownReservationError: Problem.NOT_FOUND,
     NotYoursError: Problem.FORBIDDEN,
-    RefusedError: Problem.CONFLICT,
+    ReservationRefusedError: Problem.CONFLICT,
     MemberHeldError: Problem.CONFLICT,
     NoRoomError: Problem.CONFLICT,
     ContendedError: Problem.DEADLINE_EXCEEDED,
@@ -249,7 +249,7 @@ def problems(place: Callable[[int], str] = _whole_body) -> Iterator[None]:
             raise ProblemError(Problem.NOT_FOUND, error.detail, mistakes=mistakes) from error
         raise refusal(mistakes) from error
     except GateError as error:
-        members = {"answer": error.answer} if isinstance(error, RefusedError) else {}
+        members = {"answer": error.answer} if isinstance(error, ReservationRefusedError) else {}
         raise ProblemError(
             _PROBLEMS[type(error)], str(error), retry_after=error.retry_after, members=members
         ) from error

@@ -36,7 +36,7 @@ from typing import Final, Literal, TypeAlias
 
 from aiohttp import web
 
-from certs.context import StaleClientError, Subject
+from certs.context import CertificateSubject, StaleClientError
 from scorer.api.family import FAMILIES, PLACEMENTS, PlacementRef, family_in
 from scorer.api.kinds import EVICTION, UPGRADE_RUN, Kind
 from scorer.api.values.quoting import printable
@@ -45,7 +45,7 @@ from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.access.vouching import vouch_for
-from webhook.endpoints.http.limits import TokenBuckets, Turns
+from webhook.endpoints.http.limits import KeyedSemaphore, TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.services import Answers
 from webhook.settings.access import CallerSettings
@@ -114,7 +114,7 @@ class Callers:
         self._failures = TokenBuckets(settings.failed_logins_per_second, failures)
         in_lane = settings.failed_logins_per_second / 4
         self._lanes = TokenBuckets(in_lane, max(1.0, in_lane))
-        self._looking = Turns(int(failures))
+        self._looking = KeyedSemaphore(int(failures))
         self._good: OrderedDict[bytes, None] = OrderedDict()
 
     async def recognize(self, request: web.Request, surface: Surface, *, by_session: bool = False) -> None:
@@ -147,7 +147,7 @@ class Callers:
         if connection is None:
             return None
         try:
-            subject = Subject.of_client(connection, self._now())
+            subject = CertificateSubject.of_client(connection, self._now())
         except StaleClientError as error:
             raise self._stranger(surface, str(error), headers={"Connection": "close"}) from error
         if subject is None or not subject.common_name:  # as in Kubernetes, a certificate without a name counts as none

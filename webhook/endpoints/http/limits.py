@@ -61,7 +61,7 @@ class TokenBuckets:
             self._buckets.popitem(last=False)
 
 
-class Turns:
+class KeyedSemaphore:
     """Lets *at_once* in together, for each key separately; the next one waits until one of them leaves.
 
     Args:

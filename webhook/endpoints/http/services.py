@@ -13,13 +13,13 @@ from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
 from webhook.answers.plans import HubPlanner
 from webhook.answers.property_history import PropertyHistory
-from webhook.answers.questions import Advisor, Changes
+from webhook.answers.questions import Advisor, ChangeFeed
 from webhook.answers.trees import Trees
 from webhook.answers.update_runs import HubRuns
 from webhook.answers.upgrade_orders import UpgradeOrders
 from webhook.answers.upgrade_plans import HubUpgradePlanner
 from webhook.answers.upgrade_reports import UpgradeReports
-from webhook.gate.assembly import Disruption
+from webhook.gate.assembly import DisruptionGate
 from webhook.history.desk import HistoryDesk
 from webhook.sign_in.people import SignIn
 from webhook.validation.framework.context import Context
@@ -61,7 +61,7 @@ class Answers:
     """
 
     advisor: Advisor
-    changes: Changes
+    changes: ChangeFeed
     history: RunHistory
     runs: HubRuns
     planner: HubPlanner
@@ -102,6 +102,6 @@ class Services:
 
     answers: Answers
     extender: HubExtender
-    disruption: Disruption
+    disruption: DisruptionGate
     upgrades: Upgrades
     history: HistoryDesk

@@ -20,7 +20,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from scorer.extender.filtering import NOT_SYNCED, filter_error
 from scorer.extender.preemption import BIND_REFUSED
-from scorer.extender.question import ExtenderArgs, PreemptionArgs
+from scorer.extender.question import ExtenderRequest, PreemptionArgs
 from scorer.extender.reading import MalformedArgsError
 from webhook.admission.review import BadReviewError, parse_object
 from webhook.answers.extender import HubExtender
@@ -191,10 +191,10 @@ class _Desk:
         value = how.decide(args)
         return _Answer(value, await beside_loop(len(body), lambda: encode(value)))
 
-    def _filter(self, args: ExtenderArgs) -> JsonObject:
+    def _filter(self, args: ExtenderRequest) -> JsonObject:
         return self._extender.filter(args) if self._extender.synced else filter_error(NOT_SYNCED)
 
-    def _prioritize(self, args: ExtenderArgs) -> list[JsonObject]:
+    def _prioritize(self, args: ExtenderRequest) -> list[JsonObject]:
         self._check_synced()
         return self._extender.prioritize(args)
 
@@ -221,5 +221,5 @@ def _read(how: _Verb, body: bytes) -> tuple[Any, int]:
     return args, how.count(args)
 
 
-def _candidates(args: ExtenderArgs) -> int:
+def _candidates(args: ExtenderRequest) -> int:
     return len(args.candidates or ())

@@ -14,10 +14,10 @@ from scorer.api.kinds import KINDS, api_version, group_kind, split_api_version
 from scorer.api.meta import JsonObject
 from scorer.api.values.field_path import json_pointer
 from scorer.api.values.quoting import quote
-from scorer.what_if.state import Identity
+from scorer.what_if.state import ObjectKey
 from webhook.access.ports import NotReviewedError
 from webhook.admission.limited import OPEN, compared_kinds, shown_with
-from webhook.answers.one_at_a_time import BusyError
+from webhook.answers.one_at_a_time import PlannerBusyError
 from webhook.answers.proposal import (
     RESOURCE_SNAPSHOTS,
     RUNS,
@@ -34,7 +34,7 @@ from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, RefModel, RequestModel
 from webhook.endpoints.http.responses import JSON_NO_STORE
 from webhook.kube.transport.serialization import encode
-from webhook.validation.framework.context import KnownKinds
+from webhook.validation.framework.context import HubKinds
 
 MOST_OBJECTS: Final = 500
 MOST_CLUSTERS: Final = 1000
@@ -93,7 +93,7 @@ def add_routes(api: Api) -> None:
         except NotReviewedError as error:
             detail = "the hub does not say what you may have placed; without that nothing is planned"
             raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
-        except BusyError as error:
+        except PlannerBusyError as error:
             raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
         return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)
 
@@ -109,19 +109,19 @@ async def _compared(api: Api, request: web.Request, proposal: Proposal, body: Pl
     return frozenset(kind.group_kind for kind in shown_with(await api.readable_kinds(request, asked - {OPEN})))
 
 
-def _only(body: PlanModel) -> list[Identity] | None:
+def _only(body: PlanModel) -> list[ObjectKey] | None:
     if body.placements is None:
         return None
-    return [Identity(*FAMILY_OF[ref.kind].placement.group_kind, ref.name, ref.namespace) for ref in body.placements]
+    return [ObjectKey(*FAMILY_OF[ref.kind].placement.group_kind, ref.name, ref.namespace) for ref in body.placements]
 
 
-def _runs(body: PlanModel) -> list[Identity] | None:
+def _runs(body: PlanModel) -> list[ObjectKey] | None:
     if body.runs is None:
         return None
-    return [Identity(*family_in(ref.namespace).run.group_kind, ref.name, ref.namespace) for ref in body.runs]
+    return [ObjectKey(*family_in(ref.namespace).run.group_kind, ref.name, ref.namespace) for ref in body.runs]
 
 
-def _proposal(body: PlanModel, known: KnownKinds) -> Proposal:
+def _proposal(body: PlanModel, known: HubKinds) -> Proposal:
     """Read the changes from the request body.
 
     Raises:
@@ -146,7 +146,7 @@ def _refusal(mistakes: list[Mistake]) -> ProblemError:
     return ProblemError(Problem.VALIDATION_FAILED, f"{first.pointer}: {first.detail}", mistakes=mistakes)
 
 
-def _mistakes(document: JsonObject, known: KnownKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+def _mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
     for member in ("apiVersion", "kind"):
         value = document.get(member)
         if value is None or value == "":
@@ -169,7 +169,7 @@ def _mistakes(document: JsonObject, known: KnownKinds, at: tuple[str | int, ...]
             yield Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")
 
 
-def _kind_mistakes(document: JsonObject, known: KnownKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+def _kind_mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
     group, version = split_api_version(document["apiVersion"])
     kind = known.find(group, document["kind"])
     if kind is None:

@@ -15,7 +15,7 @@ from scorer.api.placement.placement import PlacementPolicy
 from scorer.api.values.field_path import json_pointer
 from scorer.api.values.label_selector import LabelSelector, selector_error
 from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS, label_requirement_count, too_many_requirements
-from webhook.answers.questions import Question
+from webhook.answers.questions import PlacementQuestion
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, PlacementModel, RequestModel
 from webhook.validation.framework.field import FieldError, shape_errors
@@ -59,7 +59,7 @@ class QuestionModel(RequestModel):
     candidates: CandidatesModel | None = None
     """Absent: the whole fleet."""
 
-    def question(self) -> Question:
+    def question(self) -> PlacementQuestion:
         """Return what is asked.
 
         Raises:
@@ -73,9 +73,9 @@ class QuestionModel(RequestModel):
             assert ref is not None
             placement = PlacementRef(ref.kind, ref.name, ref.namespace)
         if self.candidates is None:
-            return Question(placement)
+            return PlacementQuestion(placement)
         inline = self.candidates.inline
-        return Question(
+        return PlacementQuestion(
             placement,
             names=self.candidates.names,
             selector=self.candidates.label_selector,

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from scorer.api.family import PlacementRef
 from scorer.api.meta import JsonObject, format_time
-from webhook.answers.questions import Eligible, Question, Rejected, Verdict
+from webhook.answers.questions import Eligible, PlacementQuestion, PlacementVerdict, RejectedCandidate
 from webhook.answers.ranking import affinity_range
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.continue_tokens import ContinueExpiredError
@@ -26,13 +26,13 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
     advisor = api.answers.advisor
     continuation = api.continuation
 
-    async def asked(request: web.Request, body: QuestionModel) -> Question:
+    async def asked(request: web.Request, body: QuestionModel) -> PlacementQuestion:
         question = body.question()
         if isinstance(question.placement, PlacementRef):
             await api.require_placement(request, question.placement)
         return question
 
-    def evaluate(question: Question) -> Verdict:
+    def evaluate(question: PlacementQuestion) -> PlacementVerdict:
         started = time.perf_counter()
         verdict = advisor.evaluate(question)
         api.metrics.scored(time.perf_counter() - started, verdict.turned_away)
@@ -104,12 +104,12 @@ def normalized(score: int, low: int, high: int) -> int:
     return (200 * (score - low) + span) // (2 * span) if span else 0
 
 
-def rejection(item: Rejected) -> JsonObject:
+def rejection(item: RejectedCandidate) -> JsonObject:
     """Return why a cluster was turned away, as JSON."""
     return {"plugin": item.plugin, "code": item.code, "message": item.message, "resolvable": item.resolvable}
 
 
-def _head(verdict: Verdict) -> JsonObject:
+def _head(verdict: PlacementVerdict) -> JsonObject:
     return {
         "fleetRevision": verdict.fleet_revision,
         "policyHash": verdict.policy_hash,
@@ -117,7 +117,7 @@ def _head(verdict: Verdict) -> JsonObject:
     }
 
 
-def _page(verdict: Verdict, start: int, limit: int) -> list[JsonObject]:
+def _page(verdict: PlacementVerdict, start: int, limit: int) -> list[JsonObject]:
     eligible, count = verdict.eligible, len(verdict.eligible)
     low, high = affinity_range(eligible)
     items = [_ranked(item, min(0, low), high) for item in eligible[start : start + limit]]

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field
 from scorer.api.meta import JsonObject
 from scorer.api.upgrade.fields import LONGEST_NAME, NAME_PATTERN
 from scorer.api.upgrade.run import MOST_SKIP_TARGETS, SkipTarget
-from scorer.upgrade.patches import OrderRefusedError
+from scorer.upgrade.patches import UpgradeOrderRefusedError
 from webhook.access.ports import NotReviewedError
 from webhook.access.rights import UPGRADE_ORDERS
 from webhook.answers.upgrade_orders import NotAllowedError, Ordered, UnknownOrderError, UpgradeOrders, ordered_document
@@ -109,7 +109,7 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
         raise ProblemError(Problem.FORBIDDEN, str(error)) from error
     except ForbiddenError as error:  # the caller may, the account of the server may not
         raise ProblemError(Problem.FORBIDDEN, f"the hub refuses it: {error}; {UPGRADE_ORDERS.advice}") from error
-    except OrderRefusedError as error:
+    except UpgradeOrderRefusedError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error
     except ConflictError as error:
         detail = "the object is being changed by others again and again"

@@ -23,7 +23,7 @@ from scorer.api.values.quoting import quote
 from scorer.upgrade.planning.changes import UnfitChangeError
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 from webhook.admission.rehearsal import rehearse
-from webhook.answers.one_at_a_time import BusyError
+from webhook.answers.one_at_a_time import PlannerBusyError
 from webhook.answers.upgrade_plans import (
     HubUpgradePlanner,
     UnfitStrategyError,
@@ -131,7 +131,7 @@ async def _answered(ask: Callable[[], Any]) -> web.Response:
         raise ProblemError(Problem.NOT_FOUND, str(error)) from error
     except UnplannableError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error
-    except (BusyError, TakesTooLongError) as error:
+    except (PlannerBusyError, TakesTooLongError) as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
     except StoreError as error:
         raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error

@@ -24,7 +24,7 @@ _PATH: Final = ApiPath("apis", "authorization.k8s.io", "v1", "subjectaccessrevie
 _log = logging.getLogger(__name__)
 
 
-class AccessReviewer:
+class HubAccessReviewer:
     """Knows what users may do.
 
     Args:

@@ -15,7 +15,7 @@ def desired(document: JsonObject) -> object:
     return metadata.get("generation"), metadata.get("deletionTimestamp")
 
 
-class Change(NamedTuple):
+class ObjectDelta(NamedTuple):
     """An object before and after: at least one of both is there.
 
     Args:
@@ -47,7 +47,7 @@ class Change(NamedTuple):
         return self.old is None or self.new is None or view(self.old) != view(self.new)
 
 
-Handler = Callable[[Change], None]
+Handler = Callable[[ObjectDelta], None]
 """Called with a change, on the event loop; has to be quick."""
 
 
@@ -57,7 +57,7 @@ Subscribe = Callable[[Callable[[T], None]], Callable[[], None]]
 """Given a handler, returns what unsubscribes it."""
 
 
-class Channel(Generic[T]):
+class Broadcaster(Generic[T]):
     """Calls all handlers at once, in the order in which they were subscribed."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, UPGRADED_MEMBER
 from scorer.api.unstructured.documents import dict_at
-from webhook.kube.cache.changes import Change, Handler
+from webhook.kube.cache.changes import Handler, ObjectDelta
 from webhook.kube.cache.memory import Sharing, untracked
 from webhook.kube.ports import EventType, Key, WatchEvent, key_of
 
@@ -258,7 +258,7 @@ class Shelf:
         self._revision.number += 1
         if not self.handlers:
             return
-        change = Change(old, new)
+        change = ObjectDelta(old, new)
         for handler in self.handlers:
             try:
                 handler(change)

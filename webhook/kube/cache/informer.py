@@ -21,7 +21,7 @@ from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject
 from scorer.eligibility import EligibilityLimits
 from scorer.fleet import Fleet
-from webhook.kube.cache.changes import Change, Handler
+from webhook.kube.cache.changes import Handler, ObjectDelta
 from webhook.kube.cache.indexer import Known, Revision, Shelf, Trim
 from webhook.kube.cache.memory import Sharing, untracked
 from webhook.kube.ports import (
@@ -257,13 +257,13 @@ class Cache:
         if changes_only:
             told = handler
 
-            def handler(change: Change) -> None:
+            def handler(change: ObjectDelta) -> None:
                 if shelf.synced.is_set():
                     told(change)
 
         else:
             for document in list(shelf.objects.values()):
-                handler(Change(None, document))
+                handler(ObjectDelta(None, document))
         shelf.handlers.append(handler)
 
         def end() -> None:
@@ -312,7 +312,7 @@ class Cache:
             self._fleet = self._fleet.updated((member for member in changes.values() if member is not None), gone)
         return self._fleet
 
-    def _note_member(self, change: Change) -> None:
+    def _note_member(self, change: ObjectDelta) -> None:
         """Read a member as soon as it changes, so that the next reader of the fleet finds little left to do."""
         if change.new is None:
             self._changed_members[change.document["metadata"]["name"]] = None

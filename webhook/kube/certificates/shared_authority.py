@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class CertificateProfile:
     """What the certificates of an installation are like.
 
     Args:
@@ -87,7 +87,7 @@ class KeptAuthority:
         self,
         secret: AuthoritySecret,
         bundles: CaBundles,
-        profile: Profile,
+        profile: CertificateProfile,
         now: Callable[[], datetime],
         check_seconds: float = 10.0,
         counted: Callable[[str], object] = lambda _: None,

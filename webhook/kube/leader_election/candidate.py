@@ -117,7 +117,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class LeaderElectionConfig:
     """What a candidate needs besides its Lease.
 
     Args:
@@ -133,10 +133,10 @@ class Surroundings:
     end: Callable[[str], object] = end_process
 
 
-USUAL: Final = Surroundings()
+USUAL: Final = LeaderElectionConfig()
 
 
-class Candidate:
+class LeaseClient:
     """Reads and writes one Lease, each call within its time, and says why that fails.
 
     Args:
@@ -146,7 +146,7 @@ class Candidate:
         around: Times, clocks, and what ends the process.
     """
 
-    def __init__(self, store: Store, lease: Key, identity: str, around: Surroundings = USUAL) -> None:
+    def __init__(self, store: Store, lease: Key, identity: str, around: LeaderElectionConfig = USUAL) -> None:
         self._store = store
         self._lease = lease
         self.identity = identity

@@ -7,9 +7,9 @@ from scorer.api.unstructured.documents import spec_of
 from webhook.kube.leader_election.candidate import (
     USUAL,
     Body,
-    Candidate,
+    LeaderElectionConfig,
+    LeaseClient,
     NotLeaderError,
-    Surroundings,
     Term,
     expired,
     log,
@@ -31,10 +31,10 @@ from webhook.kube.ports import (
 )
 
 
-class Leader(Candidate):
-    """A candidate for the Lease, and the leader while it holds it. Arguments as of `Candidate`."""
+class Leader(LeaseClient):
+    """A candidate for the Lease, and the leader while it holds it. Arguments as of `LeaseClient`."""
 
-    def __init__(self, store: Store, lease: Key, identity: str, around: Surroundings = USUAL) -> None:
+    def __init__(self, store: Store, lease: Key, identity: str, around: LeaderElectionConfig = USUAL) -> None:
         super().__init__(store, lease, identity, around)
         self._record: JsonObject | None = None
         self._is_fresh = False  # whether the record may be written over without reading it again

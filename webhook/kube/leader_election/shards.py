@@ -32,7 +32,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.api.unstructured.documents import annotations_of, spec_of
 from scorer.shards import fair_shares
-from webhook.kube.leader_election.candidate import USUAL, Candidate, Surroundings, Term, expired, stop_work
+from webhook.kube.leader_election.candidate import USUAL, LeaderElectionConfig, LeaseClient, Term, expired, stop_work
 from webhook.kube.leader_election.lease import PARTS, believed_duration, excess_of, holder_of, is_released, parted_into
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, Store, StoreError
 
@@ -58,7 +58,7 @@ class Move(StrEnum):
     """The Lease could not be renewed in time, or somebody else has written over it."""
 
 
-class Entry(NamedTuple):
+class _ReplicaEntry(NamedTuple):
     """What the Lease says of one replica."""
 
     beat: int
@@ -90,7 +90,7 @@ class _Holding:
     task: asyncio.Task[None]
 
 
-class Shards(Candidate):
+class Shards(LeaseClient):
     """One of several replicas, with its fair share of the shards.
 
     Args:
@@ -101,7 +101,9 @@ class Shards(Candidate):
         around: Times, clocks, and what ends the process.
     """
 
-    def __init__(self, store: Store, lease: Key, identity: str, count: int, around: Surroundings = USUAL) -> None:
+    def __init__(
+        self, store: Store, lease: Key, identity: str, count: int, around: LeaderElectionConfig = USUAL
+    ) -> None:
         super().__init__(store, lease, identity, around)
         self.count = count
         self.clash = 0
@@ -197,7 +199,7 @@ class Shards(Candidate):
         taken = share - elsewhere - self._holdings.keys() if may_take else frozenset[int]()
         self._beat += 1
         # What others have written into their entries is theirs, though work of ours may not have stopped yet.
-        entry = Entry(self._beat, (frozenset(self._holdings) - elsewhere) | taken)
+        entry = _ReplicaEntry(self._beat, (frozenset(self._holdings) - elsewhere) | taken)
         sent = self._clock()  # before the request: others count from when they see it stored, never earlier
         self._is_mere_beat = entry.shards == self._shown
         renewed = tuple(self._holdings.values())
@@ -241,10 +243,10 @@ class Shards(Candidate):
             "or all have the same number"
         )
 
-    def _others(self, record: JsonObject | None) -> dict[str, Entry]:
+    def _others(self, record: JsonObject | None) -> dict[str, _ReplicaEntry]:
         """Return the entries of the other replicas that are alive, and keep up when each was heard of last."""
         now = self._clock()
-        roll: Mapping[str, Entry] = {}
+        roll: Mapping[str, _ReplicaEntry] = {}
         if record is not None and holder_of(record) == self._holder:
             try:
                 roll = read_roll(annotations_of(record).get(REPLICAS))
@@ -328,7 +330,7 @@ class Shards(Candidate):
                 log.warning("lease not released", extra={"lease": str(self._lease), "reason": self._describe(error)})
             return
 
-    async def _store_roll(self, record: JsonObject | None, roll: Mapping[str, Entry]) -> None:
+    async def _store_roll(self, record: JsonObject | None, roll: Mapping[str, _ReplicaEntry]) -> None:
         """Write the entries over the version of the Lease that was read; without any, it is free."""
         if record is None:
             await self._create(self._held_by(self._holder), {REPLICAS: write_roll(roll)})
@@ -340,7 +342,7 @@ class Shards(Candidate):
         await self._replace({**record, "metadata": {**record["metadata"], "annotations": annotations}, "spec": spec})
 
 
-def read_roll(text: object) -> dict[str, Entry]:
+def read_roll(text: object) -> dict[str, _ReplicaEntry]:
     """Return the entries of the replicas, by their identities.
 
     Raises:
@@ -349,12 +351,15 @@ def read_roll(text: object) -> dict[str, Entry]:
     try:
         found: Mapping[str, Any] = orjson.loads(text if isinstance(text, str) else "")
         entries = _undisturbed(found["replicas"], found["digest"])
-        return {name: Entry(_whole(beat), frozenset(map(_whole, shards))) for name, (beat, shards) in entries.items()}
+        return {
+            name: _ReplicaEntry(_whole(beat), frozenset(map(_whole, shards)))
+            for name, (beat, shards) in entries.items()
+        }
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"annotation {REPLICAS}: {str(text)[:200]!r}") from error
 
 
-def write_roll(roll: Mapping[str, Entry]) -> str:
+def write_roll(roll: Mapping[str, _ReplicaEntry]) -> str:
     """Return the entries as text, the same for equal ones."""
     entries = {name: [entry.beat, sorted(entry.shards)] for name, entry in roll.items()}
     return orjson.dumps({"digest": digest_of(entries), "replicas": entries}, option=orjson.OPT_SORT_KEYS).decode()

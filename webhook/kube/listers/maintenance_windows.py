@@ -15,17 +15,17 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.unstructured.documents import annotation, labels_of, name_of, spec_of
 from scorer.api.upgrade.maintenance_window import WindowTarget
-from scorer.windows.maintenance import Standing, standing
+from scorer.windows.maintenance import WindowState, standing
 from scorer.windows.member_windows import (
     OF_UPDATES,
     ClosedWindow,
-    Definition,
     MemberWindows,
+    WindowDefinition,
     closed_window,
     named_windows,
     windows_of,
 )
-from webhook.kube.cache.changes import Change, Channel
+from webhook.kube.cache.changes import Broadcaster, ObjectDelta
 from webhook.kube.cache.informer import Cache
 
 _LOOKED_AGAIN: Final = timedelta(hours=1)
@@ -41,14 +41,14 @@ class MaintenanceWindows:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._definitions: dict[str, Definition] = {}
-        self._selecting: list[Definition] = []
+        self._definitions: dict[str, WindowDefinition] = {}
+        self._selecting: list[WindowDefinition] = []
         self._of: dict[str, tuple[JsonObject, MemberWindows]] = {}
         """The windows of the members that may have some, as long as neither member nor windows change."""
         self._of_upgrades: dict[tuple[str, frozenset[WindowTarget]], tuple[JsonObject, MemberWindows]] = {}
-        self._standings: dict[tuple[str, ...], tuple[datetime, Standing]] = {}
+        self._standings: dict[tuple[str, ...], tuple[datetime, WindowState]] = {}
         """By names of windows: whether one of them is open, and since when that is known."""
-        self._changed = Channel[frozenset[str]]()
+        self._changed = Broadcaster[frozenset[str]]()
         self._ends = (
             cache.subscribe(MAINTENANCE_WINDOW, self._take),
             cache.subscribe(MEMBER_CLUSTER, self._take_member, changes_only=True),
@@ -72,7 +72,7 @@ class MaintenanceWindows:
         return closed_window(windows, self._definitions, self._standing(windows.names, now))
 
     @property
-    def definitions(self) -> Mapping[str, Definition]:
+    def definitions(self) -> Mapping[str, WindowDefinition]:
         """All windows, by name; another mapping as soon as one of them changes."""
         return self._definitions
 
@@ -90,7 +90,7 @@ class MaintenanceWindows:
             known = self._of_upgrades[key] = member, found
         return known[1]
 
-    def of_upgrade(self, member: JsonObject, targets: frozenset[WindowTarget], now: datetime) -> Standing | None:
+    def of_upgrade(self, member: JsonObject, targets: frozenset[WindowTarget], now: datetime) -> WindowState | None:
         """Say whether a MemberCluster may be upgraded at *now* by its windows; None: it has none that apply.
 
         Args:
@@ -108,21 +108,21 @@ class MaintenanceWindows:
             known = self._of[name_of(member)] = member, found
         return known[1]
 
-    def _standing(self, names: tuple[str, ...], now: datetime) -> Standing:
+    def _standing(self, names: tuple[str, ...], now: datetime) -> WindowState:
         known = self._standings.get(names)
         if known is None or not known[0] <= now < (known[1].until or known[0] + _LOOKED_AGAIN):
             readable = [window for name in names if (window := self._definitions[name].window) is not None]
             known = self._standings[names] = now, standing(readable, now)
         return known[1]
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ObjectDelta) -> None:
         """Take in a window that is new or gone, or has another spec."""
         if not change.touches(spec_of):
             return
         name = name_of(change.document)
         definitions = dict(self._definitions)  # who works with the ones before goes on to see those
         before = definitions.pop(name, None)
-        after = None if change.new is None else Definition.of(change.new)
+        after = None if change.new is None else WindowDefinition.of(change.new)
         if after is not None:
             definitions[name] = after
         self._definitions = definitions
@@ -132,14 +132,14 @@ class MaintenanceWindows:
         self._standings.clear()
         self._changed.tell(frozenset(self._concerned(name, before, after)))
 
-    def _concerned(self, name: str, *states: Definition | None) -> Iterator[str]:
+    def _concerned(self, name: str, *states: WindowDefinition | None) -> Iterator[str]:
         """Yield the members that name a window or that it selects, in any of its states."""
         for member in self._cache.shelf(MEMBER_CLUSTER).objects.values():
             labels = labels_of(member)
             if name in named_windows(member) or any(each is not None and each.selects(labels) for each in states):
                 yield name_of(member)
 
-    def _take_member(self, change: Change) -> None:
+    def _take_member(self, change: ObjectDelta) -> None:
         """Tell of a member that names other windows, or that others may select."""
         name = name_of(change.document)
         if change.new is None:

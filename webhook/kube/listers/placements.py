@@ -17,7 +17,7 @@ from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_S
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import annotation, label, spec_of, text_at
 from scorer.rollout.bindings import BindingView, Overrides, views
-from scorer.rollout.planner import RolloutPlan, Wanted, plan_rollout
+from scorer.rollout.planner import RequestedClusters, RolloutPlan, plan_rollout
 from scorer.rollout.snapshots.resources import latest_group, snapshot_groups
 from scorer.rollout.views.preview import with_promises
 from webhook.kube.cache.informer import Cache
@@ -79,7 +79,7 @@ class RolloutState:
         overrides: The override lists wanted, by cluster; a cluster not named has none.
     """
 
-    wanted: Wanted
+    wanted: RequestedClusters
     strategy: Mapping[str, Any] | None
     bindings: Sequence[BindingView]
     snapshot: str | None
@@ -132,7 +132,7 @@ def rollout_state(
         ValueError: ``placementType``, or the state of a binding, has an unknown value.
     """
     spec = spec_of(placement)
-    wanted = Wanted.of(spec.get("policy"))
+    wanted = RequestedClusters.of(spec.get("policy"))
     snapshots = children(cache, family.resource_snapshot, family.ref(placement))
     groups = snapshot_groups(snapshots)
     latest = latest_group(groups)

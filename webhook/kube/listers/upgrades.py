@@ -28,7 +28,7 @@ from scorer.upgrade.planning.durations import Sample, samples_of
 from scorer.upgrade.simulation.hub import gates_of
 from scorer.upgrade.state.operations import occupied
 from scorer.upgrade.state.placement_guard import GuardedPlacement, allowed_in_upgrade
-from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.catalog import ReleaseCatalog
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.ports import Store
@@ -67,7 +67,7 @@ class HubUpgrades:
         self._default_upgrader = default_upgrader
         self._runs = _Runs()
         self._members: dict[tuple[str, UpgradeType], tuple[tuple[object, ...], Member]] = {}
-        self._catalog: tuple[tuple[JsonObject, ...], Catalog] = ((), Catalog())
+        self._catalog: tuple[tuple[JsonObject, ...], ReleaseCatalog] = ((), ReleaseCatalog())
 
     @property
     def default_upgrader(self) -> str:
@@ -122,12 +122,12 @@ class HubUpgrades:
             del self._members[gone]
         return found
 
-    def catalog(self) -> Catalog:
+    def catalog(self) -> ReleaseCatalog:
         """Return what is published; a catalog that cannot be read publishes nothing."""
         documents = tuple(self._cache.list(kinds.VERSION_CATALOG))
         known = self._catalog
         if len(known[0]) != len(documents) or any(a is not b for a, b in zip(known[0], documents, strict=True)):
-            known = self._catalog = documents, Catalog.of(catalogs_of(documents))
+            known = self._catalog = documents, ReleaseCatalog.of(catalogs_of(documents))
         return known[1]
 
     def strategy(self, run: ClusterUpgradeRun) -> StrategySpec | None:

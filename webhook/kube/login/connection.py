@@ -64,7 +64,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ApiServerEndpoint:
     """An API server as another client can be told of it: all of a login but the credentials.
 
     Args:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from webhook.kube.login.connection import ConfigurationError, Endpoint, Login, environment_proxy
+from webhook.kube.login.connection import ApiServerEndpoint, ConfigurationError, Login, environment_proxy
 from webhook.kube.login.kubeconfig_fields import check_kubeconfig, parse_kubeconfig
 from webhook.kube.login.static_context import read_plain
 from webhook.runtime.files import read_bounded
@@ -41,7 +41,7 @@ async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
         raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
 
 
-async def read_endpoint(kubeconfig: Path, context: str | None) -> Endpoint:
+async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpoint:
     """Return the API server of a kubeconfig as another client can be told of it, without credentials.
 
     Raises:
@@ -60,7 +60,7 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> Endpoint:
         except OSError as error:
             raise ConfigurationError(f"kubeconfig {kubeconfig}: {error.filename}: {error.strerror}") from error
         authorities = content.decode("ascii", errors="replace")
-    return Endpoint(
+    return ApiServerEndpoint(
         str(configuration.host), authorities, configuration.tls_server_name or "", str(configuration.proxy or "")
     )
 

@@ -40,7 +40,7 @@ class NotPostedError(Exception):
         self.is_there = is_there
 
 
-class Answer(NamedTuple):
+class PostResponse(NamedTuple):
     """What came back: the status, and the beginning of the body, fit for a log."""
 
     status: int
@@ -75,7 +75,7 @@ class Receiver:
         return trust_in(self.ca, f"{self.setting}_CA"), secret
 
 
-async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str]) -> Answer:
+async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str]) -> PostResponse:
     """Post JSON with its signature.
 
     Args:
@@ -97,4 +97,4 @@ async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str
     except (SettingsError, OSError, aiohttp.ClientError, ValueError) as error:
         is_there = isinstance(error, aiohttp.ClientError) and not isinstance(error, aiohttp.ClientConnectorError)
         raise NotPostedError(f"{type(error).__name__}: {error}", is_there=is_there) from error
-    return Answer(response.status, printable(said.decode("utf-8", "replace")[:_LONGEST_MESSAGE]).strip())
+    return PostResponse(response.status, printable(said.decode("utf-8", "replace")[:_LONGEST_MESSAGE]).strip())

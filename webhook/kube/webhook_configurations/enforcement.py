@@ -27,7 +27,7 @@ _MOST_NAMED: Final = 3
 ADVICE: Final = "run `helm upgrade`, or `harbormaster webhook-configuration | kubectl apply --server-side -f -`"
 
 
-class Enforcement:
+class EnforcementMonitor:
     """Reports a configuration that enforces nothing, and its return.
 
     Args:

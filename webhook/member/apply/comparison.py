@@ -45,7 +45,7 @@ _SYSTEM_KEYS = ("kubernetes.io/", "k8s.io/", "kubernetes-fleet.io/")
 _ABSENT = object()
 
 
-class Comparison(NamedTuple):
+class DriftComparison(NamedTuple):
     """The outcome: ``{path, valueInMember, valueInHub}`` per field; *degraded*: partial comparison was not possible."""
 
     details: tuple[JsonObject, ...]
@@ -56,7 +56,7 @@ class NotComparableError(StoreError):
     """The two objects cannot be compared."""
 
 
-async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full: bool) -> Comparison:
+async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full: bool) -> DriftComparison:
     """Compare a manifest with the object on the member.
 
     Raises:
@@ -64,12 +64,12 @@ async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full
         NotComparableError: One of the two is nested too deeply.
     """
     if full:
-        return Comparison(differences(item.kind, item.document, live))
+        return DriftComparison(differences(item.kind, item.document, live))
     try:
         wanted = await member.apply(item.kind, without_nulls(item.document), manager=MANAGER, force=True, dry_run=True)
     except InvalidObjectError:
-        return Comparison(differences(item.kind, item.document, live), degraded=True)
-    return Comparison(differences(item.kind, wanted, live))
+        return DriftComparison(differences(item.kind, item.document, live), degraded=True)
+    return DriftComparison(differences(item.kind, wanted, live))
 
 
 def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonObject, ...]:

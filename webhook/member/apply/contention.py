@@ -20,7 +20,7 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from webhook.member.apply.field_managers import other_managers
 from webhook.member.apply.fingerprints import Fingerprints, mark
-from webhook.member.objects.manifests import Identity, Manifest, manifest_hash
+from webhook.member.objects.manifests import Manifest, ManifestIdentity, manifest_hash
 
 MOST: Final = 1000
 """Objects remembered. The one that was changed least recently is forgotten first."""
@@ -74,7 +74,7 @@ class Rivals:
     """Remembers which objects of a member other clients keep changing."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Identity, _Rivalry] = OrderedDict()
+        self._known: OrderedDict[ManifestIdentity, _Rivalry] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._known)

@@ -25,7 +25,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, status_of
-from scorer.membership.identity import HubMember, Standing, standing
+from scorer.membership.identity import AppliedWorkOwnership, HubMember, standing
 from scorer.rollout.works.availability import availability
 from scorer.rollout.works.status import ManifestReason, ManifestResult
 from webhook.access.rights import CONTROL_PLANE, CONTROL_PLANE_GROUPS
@@ -39,13 +39,13 @@ from webhook.kube.ports import (
     StoreError,
     UnavailableError,
 )
-from webhook.member.apply.comparison import Comparison, compare, missing_object
+from webhook.member.apply.comparison import DriftComparison, compare, missing_object
 from webhook.member.apply.contention import Rivals
 from webhook.member.apply.field_managers import is_field_conflict
 from webhook.member.apply.fingerprints import content
 from webhook.member.apply.writer import Writer
 from webhook.member.objects.ledger import ATTEMPTS, still_answers
-from webhook.member.objects.manifests import KnownKinds, Manifest, manifest_hash, manifest_result
+from webhook.member.objects.manifests import Manifest, ManifestKinds, manifest_hash, manifest_result
 from webhook.member.objects.owner_references import (
     is_applied_work,
     is_freed,
@@ -110,7 +110,7 @@ class Steps:
                     await still_answers(self.member, self.applied_work)
                 if isinstance(failure.error, NotFoundError) and not await self._is_served(item):
                     kind = item.kind
-                    message = KnownKinds(self.member.served.kinds).what_is_wrong(*kind.group_kind, item.version)
+                    message = ManifestKinds(self.member.served.kinds).what_is_wrong(*kind.group_kind, item.version)
                     return manifest_result(item, ManifestReason.DECODING_ERRED, message), None
                 if isinstance(failure.error, ConflictError) and not _is_final(failure.error) and failure.live:
                     self.rivals.changed(item, failure.live, None, self.now)
@@ -130,7 +130,7 @@ class Steps:
     async def _is_served(self, item: Manifest) -> bool:
         """Say whether the member still serves the kind; its definition may have gone since discovery."""
         await self.member.served.refresh()
-        return KnownKinds(self.member.served.kinds).serves(item.kind)
+        return ManifestKinds(self.member.served.kinds).serves(item.kind)
 
     @property
     def _owner(self) -> JsonObject:
@@ -234,9 +234,9 @@ class Steps:
             found = await self.member.get(APPLIED_WORK, Key(owner["name"]))
             if found["metadata"]["uid"] == owner["uid"]:
                 match standing(found, self.us):
-                    case Standing.LET_GO:
+                    case AppliedWorkOwnership.LET_GO:
                         return True
-                    case Standing.ANOTHERS:
+                    case AppliedWorkOwnership.ANOTHERS:
                         return False
         try:
             await self.hub.get(WORK, Key(owner["name"], self.us.namespace))
@@ -270,7 +270,7 @@ class Steps:
         return manifest_result(item, reason, message, live, drifts=found.details)
 
     async def _applied(self, item: Manifest, live: JsonObject) -> ManifestResult:
-        reason, message, found = ManifestReason.APPLIED, "applied", Comparison(())
+        reason, message, found = ManifestReason.APPLIED, "applied", DriftComparison(())
         if self._compares_fully:
             try:
                 found = await compare(item, live, self.member, full=True)

@@ -25,7 +25,7 @@ from scorer.api.unstructured.documents import (
 from scorer.rollout.removal.marks import REMOVED
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store
 from webhook.member.objects.ledger import served_kinds, written_down
-from webhook.member.objects.manifests import MESSAGE_LIMIT, Identity
+from webhook.member.objects.manifests import MESSAGE_LIMIT, ManifestIdentity
 from webhook.member.objects.owner_references import without_owner
 from webhook.member.store.ports import MemberStore
 
@@ -108,6 +108,6 @@ def _obstacle(kind: Kind, live: JsonObject) -> str:
     return "; ".join(reasons)
 
 
-def _name(identity: Identity) -> str:
+def _name(identity: ManifestIdentity) -> str:
     space = f"{identity.namespace}/" if identity.namespace else ""
     return f"{identity.kind} {space}{identity.name}"

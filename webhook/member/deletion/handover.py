@@ -23,7 +23,7 @@ from scorer.api.unstructured.documents import annotation, is_deleting, label, ma
 from scorer.membership.identity import HubMember, is_ours
 from webhook.kube.ports import Key, NotFoundError, Store
 from webhook.member.objects.ledger import on_latest, with_resource, written_down
-from webhook.member.objects.manifests import Identity, KnownKinds, decode
+from webhook.member.objects.manifests import ManifestIdentity, ManifestKinds, decode
 from webhook.member.objects.owner_references import owner_reference
 from webhook.member.store.ports import MemberStore
 
@@ -37,7 +37,7 @@ class Heirs:
         unsettled: Some are of another snapshot, so it is not known yet which objects they will hold.
     """
 
-    holders: Mapping[Identity, str] = field(default_factory=dict)
+    holders: Mapping[ManifestIdentity, str] = field(default_factory=dict)
     unsettled: bool = False
 
 
@@ -53,8 +53,8 @@ async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Heirs:
     labels = {name: label(work, name) for name in (PARENT_BINDING, PARENT_PLACEMENT)}
     if not all(labels.values()):  # not written by the loop
         return NO_HEIRS
-    holders: dict[Identity, str] = {}
-    unsettled, kinds = False, KnownKinds(member.served.kinds)
+    holders: dict[ManifestIdentity, str] = {}
+    unsettled, kinds = False, ManifestKinds(member.served.kinds)
     for other in (await hub.list(WORK, namespace_of(work), labels)).items:
         if name_of(other) == name_of(work) or is_deleting(other):
             continue
@@ -77,7 +77,7 @@ async def owner_by(heir: str, member: MemberStore, us: HubMember) -> JsonObject 
     return None if is_deleting(found) or not is_ours(found, us) else owner_reference(found)
 
 
-async def written_at(owner: JsonObject, identity: Identity, member: MemberStore) -> bool:
+async def written_at(owner: JsonObject, identity: ManifestIdentity, member: MemberStore) -> bool:
     """Enter an object in the books of the AppliedWork that is to own it; False: that is being deleted, or was replaced.
 
     An object that is missing from the books would be deleted with its owner, even if it is marked to stay.

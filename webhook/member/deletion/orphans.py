@@ -18,11 +18,11 @@ from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.api.unstructured.documents import finalizers_of, without_finalizer
-from scorer.membership.identity import HubMember, Standing, standing
+from scorer.membership.identity import AppliedWorkOwnership, HubMember, standing
 from webhook.kube.ports import ForbiddenError, Key, Store, StoreError
 from webhook.member.objects.applied_works import GoingError, applied_work
 from webhook.member.objects.ledger import on_latest, recorded, remember, served_kinds, written_down
-from webhook.member.objects.manifests import Identity
+from webhook.member.objects.manifests import ManifestIdentity
 from webhook.member.objects.owner_references import (
     freed,
     is_applied_work,
@@ -101,11 +101,11 @@ async def take_back(
 def is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
     """Return whether an AppliedWork is not another member's, and has our finalizer."""
     held = APPLIED_WORK_CLEANUP in finalizers_of(found)
-    return held and standing(found, us) is not Standing.ANOTHERS
+    return held and standing(found, us) is not AppliedWorkOwnership.ANOTHERS
 
 
 async def free(
-    found: JsonObject, identities: Iterable[Identity], member: MemberStore, us: HubMember | None = None
+    found: JsonObject, identities: Iterable[ManifestIdentity], member: MemberStore, us: HubMember | None = None
 ) -> None:
     """Remove an AppliedWork from the owners of its objects, then remove our finalizer from it.
 

@@ -19,14 +19,14 @@ from scorer.api.unstructured.documents import annotation, is_deleting, with_meta
 from scorer.membership.identity import HubMember, is_ours
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.object_size import parse_left_out
-from scorer.rollout.removal.marks import Content, Fate, fate, is_marked, is_signed
+from scorer.rollout.removal.marks import RemovalAction, RemovalFacts, fate, is_marked, is_signed
 from scorer.rollout.selection.kinds import MemberLimits
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.deletion.crds import Definitions, is_definition
 from webhook.member.deletion.handover import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
 from webhook.member.deletion.orphans import take_back
 from webhook.member.objects.ledger import on_latest, recorded, served_kinds, still_answers, unanswered, written_down
-from webhook.member.objects.manifests import DEFAULT_LIMITS, Identity, Manifest, Rejected, limits_of
+from webhook.member.objects.manifests import DEFAULT_LIMITS, Manifest, ManifestIdentity, RejectedManifest, limits_of
 from webhook.member.objects.owner_references import (
     is_applied_work,
     owners,
@@ -46,13 +46,13 @@ _log = logging.getLogger(__name__)
 async def remove_left_overs(
     work: JsonObject,
     owner: JsonObject,
-    decoded: Sequence[Manifest | Rejected],
+    decoded: Sequence[Manifest | RejectedManifest],
     hub: Store,
     member: MemberStore,
     us: HubMember,
     now: datetime,
     limits: MemberLimits = DEFAULT_LIMITS,
-) -> list[Identity]:
+) -> list[ManifestIdentity]:
     """Remove what earlier passes applied and the Work no longer holds; objects that others own, too, are released.
 
     An object that another Work of the same binding holds now is handed over to that Work. An object that an earlier
@@ -70,8 +70,8 @@ async def remove_left_overs(
     known = recorded(work, owner)
     await _let_go_of_untouchable(known, owner, member, us, limits)
     left = [identity for identity in known if identity not in wanted]
-    content = Content(signed=is_signed(work))
-    if left and fate(content) is Fate.KEPT:
+    content = RemovalFacts(signed=is_signed(work))
+    if left and fate(content) is RemovalAction.KEPT:
         fields = {"work": owner["metadata"]["name"], "objects": len(left)}
         _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
         return left
@@ -100,10 +100,10 @@ async def remove_left_overs(
 
 
 async def _let_go_of_untouchable(
-    known: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
+    known: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
 ) -> None:
     """Release the objects that the agent leaves alone; no others are read."""
-    keeping = _Keeping(owner, Content(listed=True), limits, us)
+    keeping = _Keeping(owner, RemovalFacts(listed=True), limits, us)
     for identity, kind in await served_kinds(known, member):
         about = (identity.group, kind.versions, identity.kind, identity.name, identity.namespace)
         if limits.refusal(*about, cluster_scoped=not kind.namespaced):
@@ -111,8 +111,8 @@ async def _let_go_of_untouchable(
 
 
 async def release_compared(
-    dropped: Sequence[Identity], owner: JsonObject, member: MemberStore, us: HubMember
-) -> list[Identity]:
+    dropped: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore, us: HubMember
+) -> list[ManifestIdentity]:
     """Release the objects that an earlier agent took over to compare them, and that their Work dropped since.
 
     `webhook.member.apply.steps` releases those that the Work still holds.
@@ -123,7 +123,7 @@ async def release_compared(
     Raises:
         StoreError: The member does not answer. The Work's status lists these objects until its next pass.
     """
-    refused, keeping = [], _Keeping(owner, Content(listed=True, compared=True), DEFAULT_LIMITS, us)
+    refused, keeping = [], _Keeping(owner, RemovalFacts(listed=True, compared=True), DEFAULT_LIMITS, us)
     for identity, kind in await served_kinds(dropped, member):
         try:
             with suppress(ForbiddenError):  # what the agent may not read, it has not taken over
@@ -137,7 +137,7 @@ async def release_compared(
 
 async def remove_content(
     work: JsonObject,
-    content: Content,
+    content: RemovalFacts,
     hub: Store,
     member: MemberStore,
     now: datetime,
@@ -163,12 +163,12 @@ async def remove_content(
         StoreError: The hub or the member did not answer: try again later.
     """
     found = fate(content)
-    if found is Fate.KEPT:
+    if found is RemovalAction.KEPT:
         return True
     key, owner = Key(work["metadata"]["name"]), None
     with suppress(NotFoundError):
         owner = await member.get(APPLIED_WORK, key)
-    if owner is not None and fate(replace(content, ours=is_ours(owner, us))) is Fate.KEPT:
+    if owner is not None and fate(replace(content, ours=is_ours(owner, us))) is RemovalAction.KEPT:
         return True
     if owner is None or is_deleting(owner) or not written_down(owner):
         owner = await take_back(work, owner, member, us)
@@ -220,7 +220,7 @@ class _Keeping:
     def __init__(
         self,
         owner: JsonObject,
-        content: Content,
+        content: RemovalFacts,
         limits: MemberLimits,
         us: HubMember,
         heirs: Heirs = NO_HEIRS,
@@ -238,7 +238,7 @@ class _Keeping:
         """Note namespaces that have to stay."""
         self._spaces.update(spaces)
 
-    def ask(self, kind: Kind, live: JsonObject) -> tuple[Content, JsonObject]:
+    def ask(self, kind: Kind, live: JsonObject) -> tuple[RemovalFacts, JsonObject]:
         """Return what is known of an object, and the object without our AppliedWork among its owners."""
         about = live["metadata"]
         released = without_owner(live, self._name)
@@ -247,7 +247,7 @@ class _Keeping:
         names = (kind.group, kind.versions, kind.kind, about["name"], space)
         untouchable = bool(self._limits.refusal(*names, cluster_scoped=not kind.namespaced))
         compared = self._content.compared and was_compared(live, self._name)
-        inherited = Identity(*kind.group_kind, space, about["name"]) in self._heirs.holders
+        inherited = ManifestIdentity(*kind.group_kind, space, about["name"]) in self._heirs.holders
         if (marked or untouchable or compared or inherited) and space:
             self._spaces.add(space)
         known = replace(
@@ -271,7 +271,7 @@ class _Keeping:
         next pass looks again.
         """
         about = live["metadata"]
-        identity = Identity(*kind.group_kind, about.get("namespace") or "", about["name"])
+        identity = ManifestIdentity(*kind.group_kind, about.get("namespace") or "", about["name"])
         reference = await owner_by(self._heirs.holders[identity], member, self._us)
         if reference is None:
             return False
@@ -284,7 +284,7 @@ class _Keeping:
         return True
 
 
-async def _spaces_of_marked(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> set[str]:
+async def _spaces_of_marked(identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore) -> set[str]:
     """Return those of the namespaces among *identities* in which another AppliedWork owns an object marked to stay."""
     spaces = {identity.name for identity in identities if (identity.group, identity.kind) == NAMESPACE.group_kind}
     found: set[str] = set()
@@ -299,7 +299,7 @@ async def _spaces_of_marked(identities: Sequence[Identity], owner: JsonObject, m
     return found
 
 
-async def _mark_space(content: Content, live: JsonObject, member: MemberStore) -> None:
+async def _mark_space(content: RemovalFacts, live: JsonObject, member: MemberStore) -> None:
     """Mark the namespace of an object that is marked to stay, if a Work placed it: that Work may go after this one."""
     space = live["metadata"].get("namespace") or ""
     if not (space and content.marked):
@@ -312,7 +312,7 @@ async def _mark_space(content: Content, live: JsonObject, member: MemberStore) -
     await on_latest(NAMESPACE, Key(space), member, change)
 
 
-def _inside_first(identities: Sequence[Identity]) -> list[Identity]:
+def _inside_first(identities: Sequence[ManifestIdentity]) -> list[ManifestIdentity]:
     """Return objects in namespaces before the namespaces, and definitions last: their objects are deleted with them."""
     definition = CUSTOM_RESOURCE_DEFINITION.group_kind
     return sorted(identities, key=lambda each: (not each.namespace, (each.group, each.kind) == definition))
@@ -337,20 +337,20 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
         nonlocal settled
         content, released = keeping.ask(kind, live)
         why = ""
-        if keeping.definitions and content.occupied and fate(replace(content, occupied=False)) is Fate.REMOVED:
+        if keeping.definitions and content.occupied and fate(replace(content, occupied=False)) is RemovalAction.REMOVED:
             if is_deleting(live):  # its objects are being deleted already
                 return
             why = await keeping.definitions.reason_to_stay(live)
             content = replace(content, occupied=bool(why))
         match fate(content):
-            case Fate.REMOVED if is_definition(kind):
+            case RemovalAction.REMOVED if is_definition(kind):
                 # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
                 seen = live["metadata"]
                 await member.delete(kind, key, uid=seen["uid"], resource_version=seen["resourceVersion"])
-            case Fate.REMOVED if not collected:
+            case RemovalAction.REMOVED if not collected:
                 # The uid: an object of this name that was created since is not the one that was judged.
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
-            case Fate.RELEASED if not collected or content.outlives_owner:
+            case RemovalAction.RELEASED if not collected or content.outlives_owner:
                 # The namespace first: once released, the object is not ours, and no later pass would get to this.
                 await _mark_space(content, live, member)
                 try:
@@ -359,9 +359,9 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
                     raise NotReleasedError(str(error)) from error
                 if why and keeping.definitions:
                     await keeping.definitions.report(live, why)
-            case Fate.HANDED_OVER:
+            case RemovalAction.HANDED_OVER:
                 settled = await keeping.hand_over(kind, live, member)
-            case Fate.KEPT:
+            case RemovalAction.KEPT:
                 settled = not content.unsettled or not content.ours
 
     await on_latest(kind, key, member, change)
@@ -389,7 +389,7 @@ async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
     return False
 
 
-async def _unblock(identities: Sequence[Identity], owner: JsonObject, member: MemberStore) -> None:
+async def _unblock(identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore) -> None:
     """Let an AppliedWork whose deletion is stuck go before the objects that others own, too.
 
     Source: rollout.md 20.

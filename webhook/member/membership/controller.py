@@ -159,7 +159,7 @@ class Membership:
         return await ask(self._hub, self._key.name, self._rhythm.now())
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """See `webhook.member.store.reflector.Listener`."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`."""
         if not self._known:
             self._known = True
             self._news.set()
@@ -167,12 +167,12 @@ class Membership:
         self._set(next((item for item in items if key_of(item).name == self._key.name), None))
 
     def changed(self, event: WatchEvent) -> None:
-        """See `webhook.member.store.reflector.Listener`."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`."""
         if key_of(event.document).name == self._key.name:
             self._set(None if event.type is EventType.DELETED else event.document)
 
     def failed(self, error: StoreError) -> None:
-        """See `webhook.member.store.reflector.Listener`: a member stays one while the hub cannot be read."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`: a member stays one while the hub is unreadable."""
         self.problem = str(error)
 
     def _set(self, document: JsonObject | None) -> None:

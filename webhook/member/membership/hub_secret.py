@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dict_at
-from webhook.kube.login.connection import Endpoint
+from webhook.kube.login.connection import ApiServerEndpoint
 
 SECRET: Final = KINDS["", "Secret"]
 HUB_SECRET: Final = "harbormaster-hub"  # noqa: S105 - its name
@@ -46,7 +46,7 @@ class HubAccess:
         namespace: Of the ServiceAccount on the hub.
         account: Its name.
         token: A token of it.
-        server, authorities, server_name, proxy: As `Endpoint`.
+        server, authorities, server_name, proxy: As `ApiServerEndpoint`.
     """
 
     member: str
@@ -70,9 +70,9 @@ class HubAccess:
         return cls(**{field: _text(data, key, required=field not in _OPTIONAL) for field, key in _KEYS.items()})
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ApiServerEndpoint:
         """The hub, without the credentials."""
-        return Endpoint(self.server, self.authorities, self.server_name, self.proxy)
+        return ApiServerEndpoint(self.server, self.authorities, self.server_name, self.proxy)
 
     @property
     def username(self) -> str:

@@ -17,8 +17,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.api.unstructured.documents import dict_at, is_deleting, with_finalizer, without_finalizer
 from scorer.membership.identity import (
+    AppliedWorkOwnership,
     HubMember,
-    Standing,
     is_let_go,
     is_ours,
     let_go,
@@ -178,7 +178,7 @@ class Registration:
         if is_let_go(applied_work):
             if us.may_be(placed_by(applied_work)):
                 await self._change(applied_work, lambda found: _held(found, us))
-        elif self._take_over and standing(applied_work, us) is Standing.ANOTHERS:
+        elif self._take_over and standing(applied_work, us) is AppliedWorkOwnership.ANOTHERS:
             await self._change(applied_work, _freed)
 
     async def _change(self, applied_work: JsonObject, change: Callable[[JsonObject], JsonObject]) -> None:

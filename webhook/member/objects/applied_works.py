@@ -18,12 +18,12 @@ from scorer.api.unstructured.documents import (
     with_finalizer,
     with_metadata,
 )
-from scorer.membership.identity import HubMember, Standing, placed_by, standing, taken_up
+from scorer.membership.identity import AppliedWorkOwnership, HubMember, placed_by, standing, taken_up
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.works.status import ManifestReason, work_status
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.member.objects.ledger import on_latest, served_kinds, written_down
-from webhook.member.objects.manifests import KnownKinds, decode, manifest_result
+from webhook.member.objects.manifests import ManifestKinds, decode, manifest_result
 from webhook.member.objects.owner_references import without_owner
 from webhook.member.store.ports import MemberStore
 
@@ -61,12 +61,12 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
     if is_deleting(found):
         raise GoingError(found)
     match standing(found, us):
-        case Standing.OURS:
+        case AppliedWorkOwnership.OURS:
             held = with_finalizer(found, APPLIED_WORK_CLEANUP)
             return found if held is None else await member.replace(APPLIED_WORK, held)
-        case Standing.UNMARKED:
+        case AppliedWorkOwnership.UNMARKED:
             return await member.replace(APPLIED_WORK, taken_up(found, us)) if us.hub else found
-        case Standing.ANOTHERS:
+        case AppliedWorkOwnership.ANOTHERS:
             raise AnothersError(f"AppliedWork {key.name} on this cluster belongs to {placed_by(found)}, not to {us}")
     if placed_by(found) == us:
         # On joining, `Registration.claim` took up all that we had let go; so another agent did this while we run.
@@ -119,7 +119,7 @@ def forbidden_status(work: JsonObject, why: str, now: datetime) -> JsonObject:
     return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [found])}
 
 
-def refused_status(work: JsonObject, why: str, kinds: KnownKinds, now: datetime) -> JsonObject:
+def refused_status(work: JsonObject, why: str, kinds: ManifestKinds, now: datetime) -> JsonObject:
     """Return the status of a Work that is not applied, because its AppliedWork is another's."""
     manifests = list_at(work, "spec", "workload", "manifests")
     results = [manifest_result(item, ManifestReason.NOT_OURS, why) for item in decode(manifests, kinds)]

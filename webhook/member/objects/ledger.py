@@ -17,10 +17,10 @@ from scorer.api.unstructured.documents import list_at, status_of
 from scorer.rollout.works.status import ManifestReason
 from webhook.kube.ports import ConflictError, Key, NotFoundError, Store
 from webhook.member.objects.manifests import (
-    Identity,
-    KnownKinds,
     Manifest,
-    Rejected,
+    ManifestIdentity,
+    ManifestKinds,
+    RejectedManifest,
     kinds_of,
     manifest_result,
 )
@@ -30,7 +30,7 @@ ATTEMPTS: Final = 4
 """How often a read and write is attempted when other clients write the same object between the two."""
 
 
-async def known_kinds(member: MemberStore, manifests: Sequence[object], *, applies: bool) -> KnownKinds:
+async def known_kinds(member: MemberStore, manifests: Sequence[object], *, applies: bool) -> ManifestKinds:
     """Return the kinds that *manifests* may be of; discovery runs once more when it does not know one of them.
 
     Args:
@@ -44,25 +44,25 @@ async def known_kinds(member: MemberStore, manifests: Sequence[object], *, appli
         if isinstance(manifest, Mapping) and group_kind(manifest) == CUSTOM_RESOURCE_DEFINITION.group_kind
     ]
     coming = kinds_of(definitions) if applies else {}
-    served = KnownKinds(member.served.kinds)
+    served = ManifestKinds(member.served.kinds)
     for manifest in manifests:
         if isinstance(manifest, Mapping) and served.find(*group_kind(manifest), _version(manifest)) is None:
             await member.served.refresh()
             break
-    return KnownKinds(member.served.kinds, coming)
+    return ManifestKinds(member.served.kinds, coming)
 
 
 def _version(manifest: Mapping[str, Any]) -> str:
     return split_api_version(str(manifest.get("apiVersion", "")))[1]
 
 
-def _identity(identifier: Mapping[str, Any]) -> Identity | None:
+def _identity(identifier: Mapping[str, Any]) -> ManifestIdentity | None:
     """Return the object that a status entry is about, None where it could not be read from the manifest."""
-    group, kind, namespace, name = (str(identifier.get(field) or "") for field in Identity._fields)
-    return Identity(group, kind, namespace, name) if kind and name else None
+    group, kind, namespace, name = (str(identifier.get(field) or "") for field in ManifestIdentity._fields)
+    return ManifestIdentity(group, kind, namespace, name) if kind and name else None
 
 
-def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = False) -> list[Identity]:
+def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = False) -> list[ManifestIdentity]:
     """Return what earlier passes may have put on the member, according to the Work and the AppliedWork.
 
     Objects that could not be applied count, too: the failure may have come after the write. Only its owner references
@@ -85,19 +85,19 @@ def recorded(work: JsonObject, owner: JsonObject | None, *, compared: bool = Fal
     return sorted({identity for identifier in identifiers if (identity := _identity(identifier))})
 
 
-def written_down(owner: JsonObject) -> list[Identity]:
+def written_down(owner: JsonObject) -> list[ManifestIdentity]:
     """Return the objects that an AppliedWork lists as its own."""
     entries = list_at(owner, "status", "appliedResources")
     return sorted({identity for entry in entries if (identity := _identity(entry))})
 
 
-def with_resource(owner: JsonObject, identity: Identity) -> JsonObject:
+def with_resource(owner: JsonObject, identity: ManifestIdentity) -> JsonObject:
     """Return an AppliedWork that lists one more object as its own."""
     entries = list_at(owner, "status", "appliedResources")
     return {**owner, "status": {"appliedResources": [*entries, _resource(identity, len(entries))]}}
 
 
-def _resource(identity: Identity, ordinal: int) -> JsonObject:
+def _resource(identity: ManifestIdentity, ordinal: int) -> JsonObject:
     return {"ordinal": ordinal, **{name: text for name, text in identity._asdict().items() if text}}
 
 
@@ -115,7 +115,9 @@ async def still_answers(member: MemberStore, owner: JsonObject) -> None:
     await member.get(APPLIED_WORK, Key(owner["metadata"]["name"]))
 
 
-async def served_kinds(identities: Sequence[Identity], member: MemberStore) -> list[tuple[Identity, Kind]]:
+async def served_kinds(
+    identities: Sequence[ManifestIdentity], member: MemberStore
+) -> list[tuple[ManifestIdentity, Kind]]:
     """Return the objects whose kinds the member serves; the others went with their definitions."""
     if any((identity.group, identity.kind) not in member.served.kinds for identity in identities):
         await member.served.refresh()
@@ -127,7 +129,7 @@ async def served_kinds(identities: Sequence[Identity], member: MemberStore) -> l
     ]
 
 
-def unanswered(owner: JsonObject, member: MemberStore) -> list[Identity]:
+def unanswered(owner: JsonObject, member: MemberStore) -> list[ManifestIdentity]:
     """Return the objects of an AppliedWork whose kind is unknown because its group did not answer discovery.
 
     Call it after `served_kinds`. An agent that was started while the server of a group is down knows none of its kinds.
@@ -154,7 +156,7 @@ async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonO
 
 
 async def write_ahead(
-    work: JsonObject, decoded: Sequence[Manifest | Rejected], hub: Store, now: datetime
+    work: JsonObject, decoded: Sequence[Manifest | RejectedManifest], hub: Store, now: datetime
 ) -> JsonObject:
     """Record in the Work's status which objects are about to be applied for the first time, before any of them is.
 
@@ -191,9 +193,9 @@ async def _announced(work: JsonObject, identifiers: Iterable[JsonObject], hub: S
 
 async def record(
     owner: JsonObject,
-    decoded: Sequence[Manifest | Rejected],
-    live: Mapping[Identity, JsonObject],
-    refused: Iterable[Identity],
+    decoded: Sequence[Manifest | RejectedManifest],
+    live: Mapping[ManifestIdentity, JsonObject],
+    refused: Iterable[ManifestIdentity],
     member: MemberStore,
 ) -> None:
     """Write into the AppliedWork which objects it owns; an object that failed this time keeps its entry.
@@ -225,8 +227,8 @@ async def record(
         await member.replace_status(APPLIED_WORK, {**owner, "status": status})
 
 
-def _listed(item: Manifest | Rejected, decoded: Sequence[Manifest | Rejected]) -> bool:
+def _listed(item: Manifest | RejectedManifest, decoded: Sequence[Manifest | RejectedManifest]) -> bool:
     """Say whether *item* repeats another manifest."""
-    return isinstance(item, Rejected) and any(
+    return isinstance(item, RejectedManifest) and any(
         isinstance(other, Manifest) and other.identity == item.identity for other in decoded
     )

@@ -1,7 +1,7 @@
 """Decoding of a Work's manifests into objects that can be applied, or rejections with a reason.
 
 Every manifest becomes either a `Manifest`, with its kind resolved and without the fields that only the member sets, or
-a `Rejected`, with the reason that the Work's status will show.
+a `RejectedManifest`, with the reason that the Work's status will show.
 
 Source: rollout.md 2.6 and 11.2.
 """
@@ -45,7 +45,7 @@ _OUR_ANNOTATIONS = frozenset({LAST_APPLIED, SPEC_HASH, "kubectl.kubernetes.io/la
 
 
 @dataclass(frozen=True, slots=True)
-class KnownKinds:
+class ManifestKinds:
     """The kinds that manifests may be of, by group and kind.
 
     Args:
@@ -86,7 +86,7 @@ def in_version(kind: Kind, version: str) -> Kind:
     return replace(kind, versions=(version, *(other for other in kind.versions if other != version)))
 
 
-class Identity(NamedTuple):
+class ManifestIdentity(NamedTuple):
     """Identifies an object. Without the version, because one object may be served in several."""
 
     group: str
@@ -117,17 +117,17 @@ class Manifest:
         return self.kind.versions[0]
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ManifestIdentity:
         """What identifies the object."""
-        return Identity(self.kind.group, self.kind.kind, self.key.namespace, self.key.name)
+        return ManifestIdentity(self.kind.group, self.kind.kind, self.key.namespace, self.key.name)
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedManifest:
     """A manifest that cannot be applied as it is; fields that could not be read are empty."""
 
     ordinal: int
-    identity: Identity
+    identity: ManifestIdentity
     version: str
     resource: str
     reason: ManifestReason
@@ -140,14 +140,14 @@ def limits_of(work: JsonObject, limits: MemberLimits) -> MemberLimits:
 
 
 def decode(
-    manifests: Sequence[object], kinds: KnownKinds, limits: MemberLimits = DEFAULT_LIMITS
-) -> list[Manifest | Rejected]:
+    manifests: Sequence[object], kinds: ManifestKinds, limits: MemberLimits = DEFAULT_LIMITS
+) -> list[Manifest | RejectedManifest]:
     """Read the manifests of a Work, in order.
 
     When an object occurs twice (in whatever version), the second is rejected. So is an object that *limits* excludes.
     """
-    decoded: list[Manifest | Rejected] = []
-    seen: dict[Identity, int] = {}
+    decoded: list[Manifest | RejectedManifest] = []
+    seen: dict[ManifestIdentity, int] = {}
     for ordinal, document in enumerate(manifests):
         item = _decode(ordinal, document, kinds, limits)
         if isinstance(item, Manifest):
@@ -159,20 +159,22 @@ def decode(
     return decoded
 
 
-def _rejected(item: Manifest, reason: ManifestReason, message: str) -> Rejected:
-    return Rejected(item.ordinal, item.identity, item.version, item.kind.plural, reason, message)
+def _rejected(item: Manifest, reason: ManifestReason, message: str) -> RejectedManifest:
+    return RejectedManifest(item.ordinal, item.identity, item.version, item.kind.plural, reason, message)
 
 
-def _decode(ordinal: int, document: object, kinds: KnownKinds, limits: MemberLimits) -> Manifest | Rejected:
+def _decode(ordinal: int, document: object, kinds: ManifestKinds, limits: MemberLimits) -> Manifest | RejectedManifest:
     if not isinstance(document, Mapping):
-        return Rejected(ordinal, Identity("", "", "", ""), "", "", ManifestReason.DECODING_ERRED, "not an object")
+        return RejectedManifest(
+            ordinal, ManifestIdentity("", "", "", ""), "", "", ManifestReason.DECODING_ERRED, "not an object"
+        )
     metadata = metadata_of(document)
     group, version = split_api_version(text_at(document, "apiVersion"))
-    identity = Identity(group, text_at(document, "kind"), namespace_of(document), name_of(document))
+    identity = ManifestIdentity(group, text_at(document, "kind"), namespace_of(document), name_of(document))
     kind = kinds.find(identity.group, identity.kind, version)
 
-    def reject(reason: ManifestReason, message: str) -> Rejected:
-        return Rejected(ordinal, identity, version, kind.plural if kind else "", reason, message)
+    def reject(reason: ManifestReason, message: str) -> RejectedManifest:
+        return RejectedManifest(ordinal, identity, version, kind.plural if kind else "", reason, message)
 
     for member in ("apiVersion", "kind"):
         if not text_at(document, member):
@@ -216,7 +218,7 @@ def applicable(document: Mapping[str, Any], kind: Kind) -> JsonObject:
 
 
 def manifest_result(
-    item: Manifest | Rejected,
+    item: Manifest | RejectedManifest,
     reason: ManifestReason,
     message: str,
     live: JsonObject | None = None,

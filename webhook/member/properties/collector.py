@@ -22,7 +22,7 @@ from webhook.member.objects.owner_references import is_applied_work, owners
 from webhook.member.properties.prices import PriceFile, PriceList
 from webhook.member.properties.provider import CollectionError, Provided, ProviderCommand
 from webhook.member.properties.usage import UNDEFINED_SKU, Usage
-from webhook.member.store.reflector import Listener
+from webhook.member.store.reflector import ResourceEventHandler
 
 NODE_COUNT: Final = FLEET + "node-count"
 VERSION: Final = "k8s.io/k8s-version"
@@ -60,26 +60,26 @@ class _Feed:
         self._answered = answered
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """See `Listener.listed`."""
+        """See `ResourceEventHandler.listed`."""
         self._replace_all(items)
         self.synced, self.problem = True, ""
         self._answered()
 
     def changed(self, event: WatchEvent) -> None:
-        """See `Listener.changed`."""
+        """See `ResourceEventHandler.changed`."""
         if event.type is EventType.DELETED:
             self._drop(event.document)
         else:
             self._put(event.document)
 
     def failed(self, error: StoreError) -> None:
-        """See `Listener.failed`."""
+        """See `ResourceEventHandler.failed`."""
         self.problem = str(error)
         self.refused = True
         self._answered()
 
 
-class Observed:
+class MemberCache:
     """The member as the watches show it; keeps only what counts of every object."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Observed:
             self.answered.set()
 
     @property
-    def listeners(self) -> list[tuple[Kind, Listener]]:
+    def listeners(self) -> list[tuple[Kind, ResourceEventHandler]]:
         """The kinds to watch on the member, each with its listener."""
         return [(feed.kind, feed) for feed in (self._nodes, self._pods, self._spaces)]
 
@@ -146,7 +146,7 @@ class Collector:
 
     def __init__(
         self,
-        observed: Observed,
+        observed: MemberCache,
         now: Callable[[], datetime],
         *,
         version: Callable[[], Awaitable[str]],

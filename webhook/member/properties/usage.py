@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import labels_of, spec_of, status_of
 from scorer.api.values.quantity import Quantity, format_binary_quantity, format_quantity, parse_quantity
-from scorer.cost import Node as PricedNode
+from scorer.cost import PricedNode
 from webhook.kube.ports import Key, key_of
 
 SKU_LABEL = "beta.kubernetes.io/instance-type"
@@ -39,7 +39,7 @@ class Amounts(NamedTuple):
         return {"cpu": format_quantity(self.cpu), "memory": format_binary_quantity(self.memory)}
 
 
-class Node(NamedTuple):
+class _NodeCapacity(NamedTuple):
     """What counts of a node; *sku* and *region* are empty where it has no such label."""
 
     capacity: Amounts
@@ -52,7 +52,7 @@ class Usage:
     """The sums over all nodes and pods of one cluster."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, _NodeCapacity] = {}
         self._pods: dict[Key, Amounts] = {}
         self._capacity = self._allocatable = self._requested = Amounts()
         self._skus: Counter[str] = Counter()
@@ -87,7 +87,7 @@ class Usage:
         for key in [*(key for key in self._pods if key not in listed), *listed]:
             self._set_pod(key, listed.get(key))
 
-    def _set_node(self, name: str, new: Node | None) -> None:
+    def _set_node(self, name: str, new: _NodeCapacity | None) -> None:
         old = self._nodes.pop(name, None)
         if new is not None:
             self._nodes[name] = new
@@ -146,11 +146,11 @@ class Usage:
             yield PricedNode(node.sku, _quantity(node.capacity.cpu), _quantity(node.capacity.memory))
 
 
-def read_node(document: Mapping[str, Any]) -> Node:
+def read_node(document: Mapping[str, Any]) -> _NodeCapacity:
     """Return what counts of a node."""
     status = status_of(document)
     labels = labels_of(document)
-    return Node(
+    return _NodeCapacity(
         _amounts(status.get("capacity")),
         _amounts(status.get("allocatable")),
         str(labels.get(SKU_LABEL) or ""),

@@ -38,7 +38,7 @@ Sleep = Callable[[float], Awaitable[None]]
 _log = logging.getLogger(__name__)
 
 
-class Listener(Protocol):
+class ResourceEventHandler(Protocol):
     """Receives the objects of a kind; calls come on the event loop and must not block."""
 
     def listed(self, items: Sequence[JsonObject]) -> None:
@@ -57,7 +57,7 @@ class Listener(Protocol):
 async def follow(
     store: Store,
     kind: Kind,
-    listener: Listener,
+    listener: ResourceEventHandler,
     *,
     namespace: str | None = None,
     changes_only: bool = False,
@@ -71,7 +71,7 @@ async def follow(
         kind: Which ones.
         listener: Receives them.
         namespace: Only those in it.
-        changes_only: List nothing: `Listener.listed` is called with an empty list before each watch.
+        changes_only: List nothing: `ResourceEventHandler.listed` is called with an empty list before each watch.
         refused_seconds: Waits after a refusal, as `REFUSED_SECONDS`.
         sleep: Sleeps for a number of seconds.
     """

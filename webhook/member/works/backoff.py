@@ -18,7 +18,7 @@ _FAST_GROWTH = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorkOutcome:
     """The outcome of one pass over a Work.
 
     Args:
@@ -43,11 +43,11 @@ class Pace:
     """The wait chosen after a pass, and what the next choice depends on."""
 
     delay: timedelta
-    outcome: Outcome
+    outcome: WorkOutcome
     growing_fast: bool = False
 
 
-def next_pace(last: Pace | None, outcome: Outcome) -> Pace:
+def next_pace(last: Pace | None, outcome: WorkOutcome) -> Pace:
     """Return the wait after a pass that ended in *outcome*.
 
     First 5 s; then from 2 s, a fifth longer each time, up to 15 s; then half as long again each time, up to 15 min.

@@ -153,7 +153,7 @@ class Applying:
                 group.create_task(self._worker())
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """See `webhook.member.store.reflector.Listener`."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`."""
         self.problem = ""
         for name in self._works.keys() - {item["metadata"]["name"] for item in items}:
             self._gone(name)
@@ -161,7 +161,7 @@ class Applying:
             self._note(item)
 
     def changed(self, event: WatchEvent) -> None:
-        """See `webhook.member.store.reflector.Listener`."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`."""
         if event.type is EventType.DELETED:
             name = key_of(event.document).name
             self._gone(name)  # only queues a pass: no worker runs before the next line, which that pass depends on
@@ -171,7 +171,7 @@ class Applying:
             self._note(event.document)
 
     def failed(self, error: StoreError) -> None:
-        """See `webhook.member.store.reflector.Listener`."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`."""
         self.problem = str(error)
 
     def _note(self, document: JsonObject) -> None:

@@ -23,7 +23,7 @@ from scorer.api.meta import JsonObject, dump_json
 from scorer.api.unstructured.documents import is_deleting, list_at, name_of, namespace_of
 from scorer.membership.identity import HubMember, is_ours
 from webhook.kube.ports import EventType, NotFoundError, ServedKinds, Store, StoreError, WatchEvent, key_of
-from webhook.member.objects.manifests import Identity
+from webhook.member.objects.manifests import ManifestIdentity
 from webhook.member.store.reflector import Sleep, follow
 
 Wake = Callable[[str, float], None]
@@ -64,16 +64,16 @@ class _Watch:
         self._objects = objects
 
     def listed(self, items: Sequence[JsonObject]) -> None:
-        """See `webhook.member.store.reflector.Listener`: changes may have been missed, so all Works are woken."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`: changes may be lost, so all Works are requeued."""
         self.forbidden = ""
         self._objects.missed(self.kind, items)
 
     def changed(self, event: WatchEvent) -> None:
-        """See `webhook.member.store.reflector.Listener`."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`."""
         self._objects.changed(self.kind, event)
 
     def failed(self, error: StoreError) -> None:
-        """See `webhook.member.store.reflector.Listener`."""
+        """See `webhook.member.store.reflector.ResourceEventHandler`."""
         self.forbidden = str(error)
         if isinstance(error, NotFoundError):
             self._objects.unserved(self.kind)
@@ -109,10 +109,10 @@ class AppliedObjects:
         self._us = us
         self.applied_works: dict[str, int] | None = None
         """How many objects each AppliedWork of ours lists. None: unknown, the member has not listed them yet."""
-        self._held: dict[str, frozenset[Identity]] = {}
-        self._works: dict[Identity, dict[str, None]] = defaultdict(dict)
-        self._kinds: dict[tuple[str, str], dict[Identity, None]] = defaultdict(dict)
-        self._sums: dict[Identity, _Sums] = {}
+        self._held: dict[str, frozenset[ManifestIdentity]] = {}
+        self._works: dict[ManifestIdentity, dict[str, None]] = defaultdict(dict)
+        self._kinds: dict[tuple[str, str], dict[ManifestIdentity, None]] = defaultdict(dict)
+        self._sums: dict[ManifestIdentity, _Sums] = {}
         self._recent: dict[tuple[str, bool], tuple[int, float]] = {}
         self._watches: dict[tuple[str, str], tuple[Kind, asyncio.Task[None]]] = {}
         self._unserved: set[Kind] = set()
@@ -140,7 +140,7 @@ class AppliedObjects:
             self._recent.pop((work, of_status), None)
         self._news.set()
 
-    def _let_go(self, work: str, identity: Identity) -> None:
+    def _let_go(self, work: str, identity: ManifestIdentity) -> None:
         self._works[identity].pop(work, None)
         if self._works[identity]:
             return
@@ -250,7 +250,7 @@ class AppliedObjects:
             if (gone and key.name in self._held) or is_deleting(event.document):
                 self._wake_soon(key.name, DELETED_SECONDS)
             return
-        identity = Identity(kind.group, kind.kind, key.namespace, key.name)
+        identity = ManifestIdentity(kind.group, kind.kind, key.namespace, key.name)
         works = self._works.get(identity)
         if not works:
             return
@@ -281,7 +281,7 @@ class AppliedObjects:
         self._wake(work, wait)
 
 
-def _identity(manifest: object) -> Identity | None:
+def _identity(manifest: object) -> ManifestIdentity | None:
     """Return the object that a manifest names; None where it cannot be read."""
     if not isinstance(manifest, Mapping):
         return None
@@ -289,7 +289,7 @@ def _identity(manifest: object) -> Identity | None:
     kind, name = str(manifest.get("kind") or ""), name_of(manifest)
     known = KINDS.get((group, kind))
     namespace = "" if known is not None and not known.namespaced else namespace_of(manifest)
-    return Identity(group, kind, namespace, name) if kind and name else None
+    return ManifestIdentity(group, kind, namespace, name) if kind and name else None
 
 
 def _size(applied_work: JsonObject) -> int:

@@ -34,9 +34,9 @@ from scorer.api.unstructured.documents import (
     with_finalizer,
     without_finalizer,
 )
-from scorer.membership.identity import HubMember, Standing, is_ours, standing, taken_up
+from scorer.membership.identity import AppliedWorkOwnership, HubMember, is_ours, standing, taken_up
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.removal.marks import Content, is_meant
+from scorer.rollout.removal.marks import RemovalFacts, is_meant
 from scorer.rollout.selection.kinds import MemberLimits
 from scorer.rollout.works.status import ManifestReason, ManifestResult, work_status
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, key_of
@@ -64,10 +64,10 @@ from webhook.member.objects.ledger import (
 )
 from webhook.member.objects.manifests import (
     DEFAULT_LIMITS,
-    Identity,
-    KnownKinds,
     Manifest,
-    Rejected,
+    ManifestIdentity,
+    ManifestKinds,
+    RejectedManifest,
     decode,
     limits_of,
     manifest_result,
@@ -75,7 +75,7 @@ from webhook.member.objects.manifests import (
 from webhook.member.objects.owner_references import owner_reference
 from webhook.member.store.events import tell
 from webhook.member.store.ports import MemberStore
-from webhook.member.works.backoff import Outcome
+from webhook.member.works.backoff import WorkOutcome
 from webhook.member.works.stale_works import is_held, note_applied
 
 MADE_ANEW: Final = "AppliedWorkMadeAnew"
@@ -99,8 +99,8 @@ NO_ORDER: Final = (
     "AppliedWork's own uid, then delete it"
 )
 
-GONE: Final = Outcome(gone=True)
-HELD: Final = Outcome(held=True)
+GONE: Final = WorkOutcome(gone=True)
+HELD: Final = WorkOutcome(held=True)
 
 
 async def reconcile_work(
@@ -113,7 +113,7 @@ async def reconcile_work(
     *,
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
-) -> Outcome:
+) -> WorkOutcome:
     """Make the member hold what one Work says, and report the outcome in the Work's status.
 
     Level-triggered: every pass reads everything again. Idempotent: a second pass writes nothing on either side,
@@ -166,7 +166,7 @@ async def _apply(
     word: AskHub,
     us: HubMember,
     limits: MemberLimits,
-) -> tuple[Outcome, JsonObject | None]:
+) -> tuple[WorkOutcome, JsonObject | None]:
     """Apply a Work, and return its AppliedWork, too. None: unset, nothing may be applied.
 
     Raises:
@@ -178,7 +178,7 @@ async def _apply(
         work, owner = await recreated(error, work, hub, member, us, now)
         await tell(work, Event(MADE_ANEW, OWNER_DELETED, "Warning"), hub, member, now)
     except AnothersError as error:
-        status = refused_status(work, str(error), KnownKinds(member.served.kinds), now)
+        status = refused_status(work, str(error), ManifestKinds(member.served.kinds), now)
         return await _store(work, status, hub), None
     if not written_down(owner):
         await take_back(work, owner, member, us)
@@ -217,7 +217,7 @@ async def _apply(
     return await _store(work, work_status(work, results, now), hub), owner
 
 
-async def _store(work: JsonObject, status: JsonObject, hub: Store) -> Outcome:
+async def _store(work: JsonObject, status: JsonObject, hub: Store) -> WorkOutcome:
     """Store the Work's status if it has changed."""
     if status != work.get("status"):
         work = await hub.replace_status(WORK, {**work, "status": status})
@@ -240,14 +240,14 @@ def _newly_contested(work: JsonObject, results: Iterable[ManifestResult]) -> Ite
             yield Event(ManifestReason.ANOTHER_WRITER.value, f"{result.kind} {name}: {result.message}", "Warning")
 
 
-def _outcome(generation: int, status: JsonObject) -> Outcome:
+def _outcome(generation: int, status: JsonObject) -> WorkOutcome:
     conditions = [status["conditions"], *(entry["conditions"] for entry in status["manifestConditions"])]
     digest = ";".join(
         ",".join(f"{condition['type']}={condition['reason']}" for condition in group) for group in conditions
     )
     done = {condition["type"] for condition in status["conditions"] if condition["status"] == TRUE}
     contested = any(condition["reason"] == ManifestReason.ANOTHER_WRITER for group in conditions for condition in group)
-    return Outcome(generation, digest, settled=bool(done & {"Available", "DiffReported"}), contested=contested)
+    return WorkOutcome(generation, digest, settled=bool(done & {"Available", "DiffReported"}), contested=contested)
 
 
 def _reports_status(work: JsonObject) -> bool:
@@ -262,17 +262,19 @@ async def _hold(work: JsonObject, hub: Store) -> JsonObject:
 
 
 async def _process(
-    decoded: Sequence[Manifest | Rejected], steps: Steps, *, at_once: bool
-) -> tuple[list[ManifestResult], dict[Identity, JsonObject]]:
+    decoded: Sequence[Manifest | RejectedManifest], steps: Steps, *, at_once: bool
+) -> tuple[list[ManifestResult], dict[ManifestIdentity, JsonObject]]:
     """Process all manifests in waves; return a result for each, in order, and the objects that were applied.
 
     Raises:
         StoreError: The member has stopped answering; later waves have not started.
     """
     results = {
-        item.ordinal: manifest_result(item, item.reason, item.message) for item in decoded if isinstance(item, Rejected)
+        item.ordinal: manifest_result(item, item.reason, item.message)
+        for item in decoded
+        if isinstance(item, RejectedManifest)
     }
-    live: dict[Identity, JsonObject] = {}
+    live: dict[ManifestIdentity, JsonObject] = {}
     lost: list[StoreError] = []
     slots = asyncio.Semaphore(PARALLEL_MANIFESTS)
 
@@ -293,7 +295,7 @@ async def _process(
     for wave in plan_waves(manifests, at_once=at_once):
         ready, early = await _defined(wave, live, steps.member)
         for item in early:
-            message = KnownKinds(steps.member.served.kinds).what_is_wrong(*item.kind.group_kind, item.version)
+            message = ManifestKinds(steps.member.served.kinds).what_is_wrong(*item.kind.group_kind, item.version)
             message += "; the definition in this Work is not in effect yet"
             results[item.ordinal] = manifest_result(item, ManifestReason.DECODING_ERRED, message)
         async with asyncio.TaskGroup() as group:
@@ -305,7 +307,7 @@ async def _process(
 
 
 async def _defined(
-    wave: Sequence[Manifest], live: Mapping[Identity, JsonObject], member: MemberStore
+    wave: Sequence[Manifest], live: Mapping[ManifestIdentity, JsonObject], member: MemberStore
 ) -> tuple[list[Manifest], list[Manifest]]:
     """Divide a wave into what can be applied, and what waits for its definition to come into effect.
 
@@ -314,13 +316,13 @@ async def _defined(
     """
     applied = {identity.name for identity in live}
     for seconds in DEFINITION_WAITS:
-        known = KnownKinds(member.served.kinds)
+        known = ManifestKinds(member.served.kinds)
         missing = [item for item in wave if not known.serves(item.kind)]
         if not any(item.kind.resource in applied for item in missing):
             break
         await asyncio.sleep(seconds)
         await member.served.refresh()
-    known = KnownKinds(member.served.kinds)
+    known = ManifestKinds(member.served.kinds)
     return [item for item in wave if known.serves(item.kind)], [item for item in wave if not known.serves(item.kind)]
 
 
@@ -332,7 +334,7 @@ async def _clean_up(
     now: datetime,
     hub_uid: str,
     limits: MemberLimits,
-) -> Outcome:
+) -> WorkOutcome:
     """Remove what the Work put on the member, if the hub asks for it, then take our finalizer off the Work."""
     metadata = work["metadata"]
     if (free := without_finalizer(work, WORK_CLEANUP)) is None:
@@ -341,7 +343,7 @@ async def _clean_up(
     try:
         content = await _what_is_known(work, us, word, hub, member, now)
         if content.leaving:  # `webhook.member.membership.controller` takes the finalizer off, or the hub does
-            return Outcome(metadata.get("generation", 0), "leaving")
+            return WorkOutcome(metadata.get("generation", 0), "leaving")
         if content.older:
             return HELD
         removed = await remove_content(work, content, hub, member, now, us, limits)
@@ -350,7 +352,7 @@ async def _clean_up(
         raise
     if not removed:
         # Part of the digest: the pace starts over when an obstacle is removed.
-        return Outcome(metadata.get("generation", 0), "deleting " + await report_obstacles(work, hub, member, now))
+        return WorkOutcome(metadata.get("generation", 0), "deleting " + await report_obstacles(work, hub, member, now))
     with suppress(NotFoundError):
         # Over the version that was judged above: if the Work has changed since, ConflictError has it judged again.
         await hub.replace(WORK, free)
@@ -380,7 +382,7 @@ async def clean_up_after(
     *,
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
-) -> Outcome:
+) -> WorkOutcome:
     """Remove what a Work that went early put on the member, if the hub asked for it; may stop anywhere and be repeated.
 
     Nothing is removed when a Work of that name exists again: it takes over what is there. The agenda gives one name to
@@ -404,7 +406,7 @@ async def clean_up_after(
         us = HubMember(hub_uid, work["metadata"]["namespace"])
         content = await _what_is_known(work, us, word, hub, member, now)
         if not await remove_content(work, content, hub, member, now, us, limits):
-            return Outcome(work["metadata"].get("generation", 0), "deleting")
+            return WorkOutcome(work["metadata"].get("generation", 0), "deleting")
     return GONE
 
 
@@ -442,12 +444,12 @@ async def clean_up_without_work(
         await member.replace(APPLIED_WORK, taken_up(found, us))
     metadata = {"name": name, "namespace": us.namespace}
     work = {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": metadata}
-    await remove_content(work, Content(going=True, ordered=True), hub, member, now, us, limits)
+    await remove_content(work, RemovalFacts(going=True, ordered=True), hub, member, now, us, limits)
 
 
 async def _what_is_known(
     work: JsonObject, us: HubMember, word: AskHub, hub: Store, member: MemberStore, now: datetime
-) -> Content:
+) -> RemovalFacts:
     """Find out what decides the fate of a deleted Work's content; send an Event if its removal was not ordered."""
     ordered = is_meant(work)
     if not ordered:
@@ -455,7 +457,7 @@ async def _what_is_known(
     leaving = ordered and (await word()).leaving  # without an order everything stays anyway
     abandoned = annotation(work, ABANDON) == "true"
     older = ordered and not leaving and await _is_older(work, us, word, hub, member, now)
-    return Content(going=True, ordered=ordered, abandoned=abandoned, leaving=leaving, older=older)
+    return RemovalFacts(going=True, ordered=ordered, abandoned=abandoned, leaving=leaving, older=older)
 
 
 async def _is_older(
@@ -463,6 +465,8 @@ async def _is_older(
 ) -> bool:
     try:
         owner = await member.get(APPLIED_WORK, Key(work["metadata"]["name"]))
-        return standing(owner, us) is not Standing.ANOTHERS and await is_held(work, owner, word, hub, member, now)
+        return standing(owner, us) is not AppliedWorkOwnership.ANOTHERS and await is_held(
+            work, owner, word, hub, member, now
+        )
     except NotFoundError:  # no AppliedWork to compare with; or the Work went early, and has no status to write
         return False

@@ -32,7 +32,7 @@ _NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class KnownKinds:
+class HubKinds:
     """The kinds that the hub serves: the built-in table, our own kinds, and its custom kinds.
 
     Args:
@@ -44,7 +44,7 @@ class KnownKinds:
     complete: bool = True
 
     @classmethod
-    def of_definitions(cls, definitions: Iterable[JsonObject]) -> "KnownKinds":
+    def of_definitions(cls, definitions: Iterable[JsonObject]) -> "HubKinds":
         """Return the kinds that CustomResourceDefinition objects define; unreadable ones are left out."""
         kinds = (_kind_of_definition(definition) for definition in definitions)
         return cls({kind.group_kind: kind for kind in kinds if kind})
@@ -61,7 +61,7 @@ class KnownKinds:
         return known if known is not None and version in known.versions else None
 
 
-_UNKNOWN_KINDS: Final = KnownKinds(complete=False)
+_UNKNOWN_KINDS: Final = HubKinds(complete=False)
 
 
 def _kind_of_definition(definition: JsonObject) -> Kind | None:
@@ -206,7 +206,7 @@ class Context:
         deadline: When the time for live checks ends, by *clock*.
     """
 
-    kinds: KnownKinds = field(default_factory=KnownKinds)
+    kinds: HubKinds = field(default_factory=HubKinds)
     existing: Callable[[Kind], Sequence[JsonObject]] = _nothing
     user: UserInfo = _OWN_CONTROLLER
     settings: AdmissionSettings = _DEFAULTS
@@ -231,7 +231,7 @@ class Context:
         for document in objects:
             by_kind.setdefault(group_kind(document), []).append(document)
         context = cls(
-            kinds=KnownKinds.of_definitions(by_kind.get(("apiextensions.k8s.io", "CustomResourceDefinition"), ())),
+            kinds=HubKinds.of_definitions(by_kind.get(("apiextensions.k8s.io", "CustomResourceDefinition"), ())),
             existing=lambda kind: by_kind.get(kind.group_kind, ()),
             hub=DocumentHub(by_kind),
             on_failure=on_failure,

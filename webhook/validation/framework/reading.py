@@ -38,7 +38,7 @@ _MOST_VALUES: Final = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[Model]):
+class PartialObject(Generic[Model]):
     """The readable parts of an object.
 
     Args:
@@ -71,7 +71,7 @@ _NO_RULES: Final[Mapping[str, str]] = {}
 
 def read_object(
     model: type[Model], document: Mapping[str, Any], rules: Mapping[str, str] = _NO_RULES
-) -> Reading[Model]:
+) -> PartialObject[Model]:
     """Read *document* as *model*.
 
     ``status`` and ``managedFields`` are ignored: they are not part of what the user wants.
@@ -88,11 +88,13 @@ def read_object(
     document = document if limits is None else _shortened(document, limits, FieldPath(), errors, rules)
     broken = [error.field for error in errors]
     try:
-        return Reading(model.read(document), tuple(errors), tuple(broken))
+        return PartialObject(model.read(document), tuple(errors), tuple(broken))
     except pydantic.ValidationError as error:
         return _read_around(model, document, error, rules, errors, broken)
     except (OverflowError, TypeError) as error:  # integers beyond any float, keys that are not strings
-        return Reading(None, (FieldError(FieldPath(), Cause.INVALID, f"is not plain JSON: {error}"),), (FieldPath(),))
+        return PartialObject(
+            None, (FieldError(FieldPath(), Cause.INVALID, f"is not plain JSON: {error}"),), (FieldPath(),)
+        )
 
 
 def wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -113,7 +115,7 @@ def _read_around(
     rules: Mapping[str, str],
     errors: list[FieldError],
     broken: list[FieldPath],
-) -> Reading[Model]:
+) -> PartialObject[Model]:
     """Read *document* despite *error*; *errors* and *broken* hold what was found before and are added to.
 
     If the document has more mistakes than an answer can show, only its beginning is read, and it has no view.
@@ -123,11 +125,11 @@ def _read_around(
             model.read(_beginning(document, [_MOST_VALUES]))
         except pydantic.ValidationError as found:
             errors.extend(_new_errors(found, broken, rules))
-        return Reading(None, tuple(errors), tuple(broken))
+        return PartialObject(None, tuple(errors), tuple(broken))
     patched: Any = _own_copy(document)
     for _ in range(_MOST_ROUNDS):
         try:
-            return Reading(model.read(patched), tuple(errors), tuple(broken))
+            return PartialObject(model.read(patched), tuple(errors), tuple(broken))
         except pydantic.ValidationError as found:
             error = found
         errors.extend(_new_errors(error, broken, rules))
@@ -136,7 +138,7 @@ def _read_around(
         repaired = [_repair(model, patched, detail) for detail in details]
         if not all(repaired):
             break
-    return Reading(None, tuple(errors), tuple(broken))
+    return PartialObject(None, tuple(errors), tuple(broken))
 
 
 @dataclass(frozen=True, slots=True)

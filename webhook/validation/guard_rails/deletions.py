@@ -17,7 +17,7 @@ from scorer.api.unstructured.documents import annotation, is_deleting, name_of
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context, NotKnownError
 from webhook.validation.framework.rule import enforces, pick
-from webhook.validation.guard_rails.writes import RULES, Write
+from webhook.validation.guard_rails.writes import RULES, ReviewedWrite
 
 GUARDED_GROUPS: Final = (CLUSTER_GROUP, PLACEMENT_GROUP, UPGRADE_GROUP)
 
@@ -25,7 +25,7 @@ _BY_DEFINITION: Final = {kind.resource: kind for kind in OUR_KINDS if kind.group
 
 
 @enforces(*pick(RULES, "G-17"))
-def guard_member_namespace(write: Write, context: Context) -> Iterator[str]:
+def guard_member_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Users do not delete the namespace of a member that exists, even if the member is leaving (G-17)."""
     name = name_of(write.subject)
     if not name.startswith(MEMBER_NAMESPACE_PREFIX) or not _is_guarded(write, context):
@@ -40,7 +40,7 @@ def guard_member_namespace(write: Write, context: Context) -> Iterator[str]:
 
 
 @enforces(*pick(RULES, "G-19"))
-def guard_own_namespace(write: Write, context: Context) -> Iterator[str]:
+def guard_own_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Users do not delete the namespace of the installation (G-19)."""
     name = name_of(write.subject)
     if name == context.settings.own_namespace and _is_guarded(write, context):
@@ -53,7 +53,7 @@ def guard_own_namespace(write: Write, context: Context) -> Iterator[str]:
 
 
 @enforces(*pick(RULES, "G-18"))
-def guard_definition_in_use(write: Write, context: Context) -> Iterator[str]:
+def guard_definition_in_use(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Deleting a definition deletes all its objects, so it stays while there are any (G-18)."""
     name = name_of(write.subject)
     kind = _BY_DEFINITION.get(name)
@@ -67,7 +67,7 @@ def guard_definition_in_use(write: Write, context: Context) -> Iterator[str]:
         )
 
 
-def _is_guarded(write: Write, context: Context) -> bool:
+def _is_guarded(write: ReviewedWrite, context: Context) -> bool:
     """Say whether a write starts a deletion that no user has allowed."""
     old = write.old or {}
     # The stored object is asked, not the cache: its annotation may be newer than what the cache has seen.

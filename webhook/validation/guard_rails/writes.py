@@ -123,7 +123,7 @@ LEFT_TO_OTHERS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ReviewedWrite:
     """One write, as a guard rail sees it; *old* is None on CREATE, *new* on DELETE."""
 
     operation: str
@@ -137,7 +137,7 @@ class Write:
         return self.new or self.old or {}
 
 
-GuardRail: TypeAlias = Callable[[Write, Context], Iterator[str]]
+GuardRail: TypeAlias = Callable[[ReviewedWrite, Context], Iterator[str]]
 
 
 def is_admin(user: UserInfo, context: Context) -> bool:
@@ -151,27 +151,27 @@ def is_trusted(user: UserInfo, context: Context) -> bool:
 
 
 @enforces(*pick(RULES, "G-01", "G-02"))
-def guard_workload(write: Write, context: Context) -> Iterator[str]:
+def guard_workload(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """No Pods and ReplicaSets on the hub, outside reserved namespaces (G-01, G-02)."""
     if context.settings.block_workloads and _is_in_user_namespace(write, context):
         yield "workloads do not run on the hub; place them on member clusters"
 
 
 @enforces(*pick(RULES, "G-03"))
-def guard_pod_disruption_budget(write: Write, context: Context) -> Iterator[str]:
+def guard_pod_disruption_budget(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """No PodDisruptionBudgets on the hub, outside reserved namespaces (G-03)."""
     if context.settings.block_pod_disruption_budgets and _is_in_user_namespace(write, context):
         yield "a PodDisruptionBudget has no use on the hub; put it in a ResourceEnvelope to place it"
 
 
-def _is_in_user_namespace(write: Write, context: Context) -> bool:
+def _is_in_user_namespace(write: ReviewedWrite, context: Context) -> bool:
     namespace = namespace_of(write.subject)
     exempt = namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or namespace in context.settings.unblocked_namespaces
     return write.operation == "CREATE" and not exempt
 
 
 @enforces(*pick(RULES, "G-04"))
-def guard_definition(write: Write, context: Context) -> Iterator[str]:
+def guard_definition(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Only admins, not service accounts, write definitions of fleet kinds (G-04)."""
     if not context.settings.guard_rail or write.operation not in {"CREATE", "UPDATE", "DELETE"}:
         return
@@ -181,7 +181,7 @@ def guard_definition(write: Write, context: Context) -> Iterator[str]:
 
 
 @enforces(*pick(RULES, "G-10"))
-def guard_namespace(write: Write, context: Context) -> Iterator[str]:
+def guard_namespace(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Only trusted users write namespaces of the fleet (G-10)."""
     if not context.settings.guard_rail or not name_of(write.subject).startswith("fleet-"):
         return
@@ -190,7 +190,7 @@ def guard_namespace(write: Write, context: Context) -> Iterator[str]:
 
 
 @enforces(*pick(RULES, "G-11"))
-def guard_member_work(write: Write, context: Context) -> Iterator[str]:
+def guard_member_work(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Only trusted users write in a member's namespace, except for the agent's status and finalizer (G-11).
 
     The loop acts on the labels and annotations of a Work, and the garbage collector on its owners: an agent that could
@@ -213,7 +213,7 @@ def guard_member_work(write: Write, context: Context) -> Iterator[str]:
             yield f"the agent of a member cluster may change only the status and the finalizer {WORK_CLEANUP}"
 
 
-def _beyond_finalizer(write: Write) -> bool:
+def _beyond_finalizer(write: ReviewedWrite) -> bool:
     """Return whether a write changes more of an object than the agent's own finalizer."""
     if write.new is None or write.old is None:
         return True
@@ -236,7 +236,7 @@ def _agent_names(member: JsonObject) -> set[str]:
 
 
 @enforces(*pick(RULES, "G-05", "G-06", "G-07", "G-08", "G-09"))
-def guard_member_cluster(write: Write, context: Context) -> Iterator[str]:
+def guard_member_cluster(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Members with annotations of the managed service belong to that service (G-05 to G-09)."""
     if not context.settings.guard_rail:
         return
@@ -271,7 +271,7 @@ def _guard_member_update(new: JsonObject, old: JsonObject, context: Context) -> 
 
 
 @enforces(*pick(RULES, "G-16"))
-def guard_identity(write: Write, context: Context) -> Iterator[str]:
+def guard_identity(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """A member's identity may read and write its Works, so only admins may change the identity (G-16)."""
     if not context.settings.identity_by_admins_only or write.operation != "UPDATE":
         return
@@ -281,7 +281,7 @@ def guard_identity(write: Write, context: Context) -> Iterator[str]:
 
 
 @enforces(*pick(RULES, "G-20"))
-def guard_binding_state(write: Write, context: Context) -> Iterator[str]:
+def guard_binding_state(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """The state Unscheduled orders the removal of content, so only the loop writes it, no admin by mistake (G-20)."""
     settings = context.settings
     if not settings.protect_works or write.operation != "UPDATE" or context.user.username in settings.allowed_users:
@@ -292,7 +292,7 @@ def guard_binding_state(write: Write, context: Context) -> Iterator[str]:
 
 
 @enforces(*pick(RULES, "X-50"))
-def guard_approval(write: Write, context: Context) -> Iterator[str]:
+def guard_approval(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """Only the run's controller creates approval requests: one created in advance could already be approved (X-50)."""
     del context
     if write.operation == "CREATE" and not write.subresource:

@@ -12,7 +12,7 @@ from scorer.api import kinds
 from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, name_of, spec_of, text_at
 from scorer.api.upgrade.fields import UpgradeState
-from scorer.api.upgrade.run import RunState, UpgradeRunSpec
+from scorer.api.upgrade.run import UpgradeRunSpec, UpgradeRunState
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec, VersionPhase
 from scorer.api.values.field_path import FieldPath
@@ -21,8 +21,8 @@ from scorer.membership.member_status import JOINED
 from scorer.upgrade.back_ends.inventories import known_version
 from scorer.upgrade.evaluation.initialization import ONE_BY_ONE
 from scorer.upgrade.members.member import GROUP_LABEL, Member, read_member
-from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, SelectionError, select
-from scorer.upgrade.versions.catalog import Catalog, Region
+from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
+from scorer.upgrade.versions.catalog import Region, ReleaseCatalog
 from scorer.upgrade.versions.comparison import is_alias, is_version, parse_version
 from scorer.windows.member_windows import MemberWindows
 from webhook.validation.framework.context import Context, NotKnownError
@@ -72,7 +72,7 @@ def _warn_about_several(strategy: StrategySpec, members: Collection[Member], at:
         select(strategy, None, members)
     except MemberInMultipleGroupsError:
         yield FieldWarning(at, "a member is in several groups: a run does not start", "C-42")
-    except SelectionError as error:
+    except MemberSelectionError as error:
         raise NotKnownError("memberSelector") from error
 
 
@@ -124,7 +124,7 @@ def _warn_about_versions(target: str, members: Collection[Member], context: Cont
 
 def _warn_about_publication(target: str, members: Collection[Member], context: Context) -> Iterator[FieldWarning]:
     try:
-        catalog = Catalog.of(_catalogs(context))
+        catalog = ReleaseCatalog.of(_catalogs(context))
     except NotKnownError:
         return
     regions = {name: catalog.region(name) for name in {member.region for member in members}}
@@ -189,7 +189,7 @@ def _is_asked(document: JsonObject, old: JsonObject | None) -> bool:
     if old is None:
         return True
     new, stored = spec_of(document), spec_of(old)
-    starts = new.get("state") == RunState.RUN and stored.get("state") != RunState.RUN
+    starts = new.get("state") == UpgradeRunState.RUN and stored.get("state") != UpgradeRunState.RUN
     return starts or not all(json_equal(new.get(field), stored.get(field)) for field in _AIM)
 
 

@@ -13,10 +13,10 @@ from scorer.api.names import PLACEMENT_GROUP
 from scorer.api.placement.override import (
     ClusterResourceOverride,
     JsonPatchOverride,
+    OverridePlacementRef,
     OverridePolicy,
     OverrideRule,
     OverrideType,
-    PlacementRef,
     PlacementScope,
     ResourceOverride,
     ResourceSelector,
@@ -183,13 +183,15 @@ def _judge_common(
         yield FieldWarning(SPEC / "placement", "without it the override applies to every placement", "X-62")
 
 
-def validate_fixed_placement(new: PlacementRef | None, old: PlacementRef | None) -> Iterator[FieldError]:
+def validate_fixed_placement(
+    new: OverridePlacementRef | None, old: OverridePlacementRef | None
+) -> Iterator[FieldError]:
     """The placement of an override cannot be changed, added or removed (O-01)."""
     if new != old:
         yield FieldError(SPEC / "placement", Cause.FORBIDDEN, "cannot be changed", "O-01")
 
 
-def validate_cluster_scope(placement: PlacementRef | None) -> Iterator[FieldError]:
+def validate_cluster_scope(placement: OverridePlacementRef | None) -> Iterator[FieldError]:
     """A ClusterResourceOverride is for a ClusterResourcePlacement (O-02)."""
     if placement is not None and placement.scope is PlacementScope.NAMESPACED:
         at = SPEC / "placement" / "scope"

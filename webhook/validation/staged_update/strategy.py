@@ -14,7 +14,7 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from scorer.api.placement.staged_update import (
     ClusterStagedUpdateStrategy,
-    Stage,
+    StageConfig,
     StageTask,
     StageTaskType,
     UpdateStrategySpec,
@@ -119,7 +119,7 @@ def validate_stages(spec: UpdateStrategySpec) -> Iterator[Finding]:
         seen.add(stage.name)
 
 
-def validate_stage(stage: Stage, at: FieldPath) -> Iterator[Finding]:
+def validate_stage(stage: StageConfig, at: FieldPath) -> Iterator[Finding]:
     """One stage: its name, which clusters in which order, how many at once, and what it waits for."""
     if not _STAGE_NAME.fullmatch(stage.name):
         yield invalid(at / "name", stage.name, "must consist of lower-case letters and digits", "S-02")

@@ -18,7 +18,7 @@ from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, invalid
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import CREATE, DELETE, OURS, UPDATE, deny, enforces, shape_rules
-from webhook.validation.guard_rails.writes import Write
+from webhook.validation.guard_rails.writes import ReviewedWrite
 from webhook.validation.upgrade.shape import (
     GENERATED,
     SPEC,
@@ -86,7 +86,7 @@ def _answer(document: JsonObject) -> str:
 
 
 @enforces(*GUARDS)
-def guard(write: Write, context: Context) -> Iterator[str]:
+def guard(write: ReviewedWrite, context: Context) -> Iterator[str]:
     """A gate made in advance could already be approved, and one deleted by hand would hold nothing any more (C-52)."""
     if write.subresource:
         return

@@ -13,15 +13,15 @@ from scorer.api.upgrade.run import (
     SHORTEST_MEMBER_UPGRADE_SECONDS,
     ClusterUpgradeRun,
     NodeImageChoice,
-    RunState,
     SkipTarget,
     Upgrade,
     UpgradeRunSpec,
+    UpgradeRunState,
 )
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid
-from webhook.validation.framework.reading import Finding, Reading, read_object
+from webhook.validation.framework.reading import Finding, PartialObject, read_object
 from webhook.validation.framework.rule import CREATE, OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
     SPEC,
@@ -66,10 +66,10 @@ SHAPE_RULES: Final = shape_rules(RULES)
 AT_WORK: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING})
 """What a run is while a restart makes no sense."""
 FINISHED: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
-_FORBIDDEN_CHANGES: Final[Mapping[RunState, frozenset[RunState]]] = {
-    RunState.INITIALIZE: frozenset({RunState.STOP}),
-    RunState.RUN: frozenset({RunState.INITIALIZE}),
-    RunState.STOP: frozenset({RunState.INITIALIZE}),
+_FORBIDDEN_CHANGES: Final[Mapping[UpgradeRunState, frozenset[UpgradeRunState]]] = {
+    UpgradeRunState.INITIALIZE: frozenset({UpgradeRunState.STOP}),
+    UpgradeRunState.RUN: frozenset({UpgradeRunState.INITIALIZE}),
+    UpgradeRunState.STOP: frozenset({UpgradeRunState.INITIALIZE}),
 }
 _FIXED_BY_START: Final = (
     ("strategyRef", "strategy_ref"),
@@ -100,7 +100,10 @@ def _at_its_type(error: FieldError) -> FieldError:
 
 
 def _is_too_late(
-    document: JsonObject, stored: JsonObject, new: Reading[ClusterUpgradeRun], old: Reading[ClusterUpgradeRun]
+    document: JsonObject,
+    stored: JsonObject,
+    new: PartialObject[ClusterUpgradeRun],
+    old: PartialObject[ClusterUpgradeRun],
 ) -> bool:
     """Say whether an update of a finished run changes more than how long it is kept (C-11)."""
     if _state(stored) not in FINISHED or json_equal(spec_of(document), spec_of(stored)):
@@ -178,9 +181,9 @@ def _validate_images(choice: NodeImageChoice) -> Iterator[FieldError]:
         seen.add(image.family)
 
 
-def _validate_first_state(state: RunState) -> Iterator[FieldError]:
+def _validate_first_state(state: UpgradeRunState) -> Iterator[FieldError]:
     """There is nothing to stop yet (C-37)."""
-    if state is RunState.STOP:
+    if state is UpgradeRunState.STOP:
         yield invalid(SPEC / "state", state, "a new run has nothing to stop: use Initialize or Run", "C-37")
 
 
@@ -195,7 +198,7 @@ def _validate_changes(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObje
         yield from _validate_fixed(new, old)
 
 
-def _validate_state_change(new: RunState, old: RunState, state: UpgradeState) -> Iterator[FieldError]:
+def _validate_state_change(new: UpgradeRunState, old: UpgradeRunState, state: UpgradeState) -> Iterator[FieldError]:
     """A run cannot go back to Initialize, nor stop before it ran (C-13), nor start while it is stopping (C-38)."""
     at = SPEC / "state"
     if new in _FORBIDDEN_CHANGES[old]:
@@ -204,9 +207,9 @@ def _validate_state_change(new: RunState, old: RunState, state: UpgradeState) ->
         yield invalid(at, new, "the run is still Stopping: start it once it is Stopped", "C-38")
 
 
-def _is_too_early(new: RunState, old: RunState, state: UpgradeState) -> bool:
+def _is_too_early(new: UpgradeRunState, old: UpgradeRunState, state: UpgradeState) -> bool:
     """Say whether a run is started before all it has begun is done; its token then comes with that (C-38)."""
-    return old is RunState.STOP and new is RunState.RUN and state is UpgradeState.STOPPING
+    return old is UpgradeRunState.STOP and new is UpgradeRunState.RUN and state is UpgradeState.STOPPING
 
 
 def _validate_token(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject) -> Iterator[FieldError]:

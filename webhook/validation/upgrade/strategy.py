@@ -18,8 +18,8 @@ from scorer.api.upgrade.strategy import (
     GateConfiguration,
     GateType,
     Group,
-    Stage,
     StrategySpec,
+    StrategyStage,
 )
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.int_or_percent import LARGEST
@@ -115,7 +115,7 @@ def validate_sequence(sequence: StrategySpec, at: FieldPath) -> Iterator[Finding
         yield FieldWarning(field, "this is the last stage: the run waits, and nothing follows", "C-33")
 
 
-def _validate_names(stages: Sequence[Stage], at: FieldPath) -> Iterator[FieldError]:
+def _validate_names(stages: Sequence[StrategyStage], at: FieldPath) -> Iterator[FieldError]:
     """Names of stages are unique (C-06), those of groups across all stages (C-09): both can be skipped by name.
 
     A stage without groups has one group of its own name.
@@ -136,7 +136,7 @@ def _validate_names(stages: Sequence[Stage], at: FieldPath) -> Iterator[FieldErr
             seen_groups.add(group.name)
 
 
-def _validate_stage(stage: Stage, at: FieldPath) -> Iterator[Finding]:
+def _validate_stage(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
     yield from _validate_name(stage.name, at)
     if not stage.groups and stage.member_selector is None:
         yield FieldError(at, Cause.REQUIRED, "a stage needs groups or a memberSelector", "C-07")
@@ -157,7 +157,7 @@ def _validate_name(name: str, at: FieldPath) -> Iterator[FieldError]:
         yield invalid(at / "name", name, NAME_GRAMMAR.format(longest=LONGEST_NAME), "C-27")
 
 
-def _validate_limits(stage: Stage, at: FieldPath) -> Iterator[Finding]:
+def _validate_limits(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
     """The limits of a stage can be read, and it never upgrades more than 50 members at once (C-08)."""
     count = None if stage.max_concurrency is None else count_of(stage.max_concurrency)
     if stage.max_concurrency is not None:
@@ -169,7 +169,7 @@ def _validate_limits(stage: Stage, at: FieldPath) -> Iterator[Finding]:
         yield from _validate_failures(stage.max_allowed_failures, at)
 
 
-def _validate_group_limits(group: Group, stage: Stage, at: FieldPath) -> Iterator[Finding]:
+def _validate_group_limits(group: Group, stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
     """The limits of a group can be read, and fit those of its stage (C-29, C-34)."""
     yield from _validate_concurrency(group.max_concurrency, at)
     yield from _validate_failures(group.max_allowed_failures, at)
@@ -196,7 +196,7 @@ def _validate_failures(value: int | str, at: FieldPath) -> Iterator[FieldError]:
         yield invalid(at / "maxAllowedFailures", value, "must be a count, or a percentage from 0% to 100%", "C-30")
 
 
-def _ceiling(stage: Stage) -> int | None:
+def _ceiling(stage: StrategyStage) -> int | None:
     """Return how many members a stage upgrades at once; None: a share of them, or it cannot be read."""
     given = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
     return count_of(given) if _CONCURRENCY.fullmatch(str(given)) else None
@@ -214,7 +214,7 @@ def count_of(value: int | str) -> int | None:
     return int(text) if len(text) <= _LONGEST_COUNT and _COUNT.fullmatch(text) else None
 
 
-def _validate_gates(holder: Stage | Group, at: FieldPath) -> Iterator[FieldError]:
+def _validate_gates(holder: StrategyStage | Group, at: FieldPath) -> Iterator[FieldError]:
     """Gates are complete, and none waits for a day and time once the work is done (C-05)."""
     for k, gate in enumerate(holder.before_gates):
         yield from validate_gate(gate, at / "beforeGates" / k)

@@ -6,15 +6,15 @@ import pytest
 
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.candidate import is_inside, not_consolidatable
-from scorer.node_disruption.instance_types.catalog import Catalog
-from scorer.node_disruption.methods.context import Settings, pool_views, survey
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
+from scorer.node_disruption.methods.context import PlannerOptions, pool_views, survey
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 DISRUPTED = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
 CATALOG = make_catalog({"large": 1.0})
-DEFAULTS = Settings()
+DEFAULTS = PlannerOptions()
 
 
 def guard(name="web", allowed=0, **spec):
@@ -74,7 +74,7 @@ def test_nodes_that_are_not_ours():
     node, _ = make_worker("a")
     assert blockers(make_pool_of(), node) == ["NoNodeClaim"]
     stray = make_cluster(make_pool_of(), make_worker("a", without=["karpenter.sh/nodepool"]))
-    assert not survey(stray, CATALOG, NOW, Settings(), pool_views(stray, Settings())).nodes
+    assert not survey(stray, CATALOG, NOW, PlannerOptions(), pool_views(stray, PlannerOptions())).nodes
 
 
 def test_a_reserved_node_is_held_by_a_command():
@@ -83,7 +83,7 @@ def test_a_reserved_node_is_held_by_a_command():
 
 def test_a_pool_without_instance_types():
     documents = [make_pool_of(), make_worker("a")]
-    assert blockers(*documents, catalog=Catalog()) == ["NoInstanceTypes"]
+    assert blockers(*documents, catalog=InstanceTypeCatalog()) == ["NoInstanceTypes"]
     assert blockers(*documents, catalog=None) == [], "5.1: where nobody hands types in, only the pool is asked for"
 
 
@@ -106,7 +106,7 @@ def test_the_pods_of_a_node_that_is_going_nominate_as_well():
 def test_the_template_of_the_pool_keeps_its_nodes():
     documents = [make_pool_of(template={"annotations": {DO_NOT_DISRUPT: "true"}}), make_worker("a")]
     assert blockers(*documents) == ["DoNotDisrupt"]
-    assert blockers(*documents, settings=Settings(template_do_not_disrupt=False)) == []
+    assert blockers(*documents, settings=PlannerOptions(template_do_not_disrupt=False)) == []
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from scorer.node_disruption.cluster.constraints import (
     Expression,
     HostPort,
     NodeTerm,
+    ParsedTaint,
+    ParsedToleration,
+    PodShape,
     Selector,
-    Shape,
-    Taint,
-    Toleration,
 )
 from scorer.node_disruption.cluster.pod import Owner, read_pod
 from tests.builders.node import HOST, ZONE
@@ -45,7 +45,7 @@ def test_wrong_types_count_as_absent():
         "status": None,
     }
     pod = read_pod(odd)
-    assert pod.shape == Shape()
+    assert pod.shape == PodShape()
     assert (pod.key, pod.grace, pod.owner, pod.priority) == ("/", timedelta(seconds=30), Owner.NONE, None)
     terms = {
         "affinity": {"nodeAffinity": 1, "podAffinity": {REQUIRED: 2}},
@@ -117,8 +117,8 @@ def test_deletion_cost(annotations, expected):
 def test_tolerations(toleration, taint, expected):
     key, effect, value = taint
     shape = read_pod(make_pod("p", tolerations=[toleration])).shape
-    assert shape.tolerates(Taint(key, effect, value)) is expected
-    assert Toleration("a").tolerates(Taint("a", "NoSchedule"))
+    assert shape.tolerates(ParsedTaint(key, effect, value)) is expected
+    assert ParsedToleration("a").tolerates(ParsedTaint("a", "NoSchedule"))
 
 
 def test_node_terms_that_are_empty_or_invalid_match_nothing():

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.node_disruption.cluster.constraints import Expression, NodeTerm, Taint
+from scorer.node_disruption.cluster.constraints import Expression, NodeTerm, ParsedTaint
 from scorer.node_disruption.cluster.reader import read_cluster
 from scorer.node_disruption.cluster.requirements import ZONE
 from scorer.node_disruption.cluster.snapshot import read_claim, read_pool
-from scorer.node_disruption.scheduling.node_filter import Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.scheduler import place_all
 from tests.builders.node import make_claim, make_node, make_pool, make_requirement, make_taint
 from tests.builders.pod import apart, make_pod, on_nodes
@@ -58,7 +58,7 @@ def test_everything_finds_its_place():
     assert (node.pool, node.zone, node.taints, node.unschedulable) == (
         "general",
         "z1",
-        (Taint("a", "NoSchedule"),),
+        (ParsedTaint("a", "NoSchedule"),),
         True,
     )
     assert node.claim is not None
@@ -245,7 +245,7 @@ def test_junk_anywhere_is_read_as_absent(seed, junk):
     for each in junk:
         replace_somewhere(made.random.choice(documents), made.random, each)
     found = cluster(*documents)
-    place_all(Fitting(found), found.pending)
+    place_all(ClusterCapacity(found), found.pending)
 
 
 def replace_somewhere(value, random, junk):

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.node_disruption.execution.reporting import Circumstance, StandingReason, ToldReason, notes, standings
-from scorer.node_disruption.methods.planner import Settings, decide, pool_views
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_cluster, make_pool_of, make_worker
 
@@ -25,7 +25,7 @@ def told(*documents, acting=False, now=NOW):
     decision, cluster = passed(*documents, now=now)
     return [
         (each.kind, each.name, each.reason)
-        for each in notes(decision, cluster, pool_views(cluster, Settings()), acting=acting)
+        for each in notes(decision, cluster, pool_views(cluster, PlannerOptions()), acting=acting)
     ]
 
 
@@ -96,7 +96,7 @@ def test_it_is_said_until_when_budgets_keep_nodes():
     decision, cluster = passed(*documents)
     [found] = [
         each.message
-        for each in notes(decision, cluster, pool_views(cluster, Settings()), acting=False)
+        for each in notes(decision, cluster, pool_views(cluster, PlannerOptions()), acting=False)
         if each.kind == "NodePool"
     ]
     assert found == (

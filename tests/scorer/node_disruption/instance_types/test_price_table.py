@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scorer.api.values.field_path import FieldPath
 from scorer.node_disruption.cluster.requirements import one_of
-from scorer.node_disruption.instance_types.catalog import Catalog, Offering
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog, Offering
 from scorer.node_disruption.instance_types.price_table import (
     InvalidInstanceTypesError,
     price_list_lines,
@@ -148,7 +148,7 @@ def test_prices_at_launch(requirements, worst, cheapest):
 
 
 def test_the_price_of_a_node_does_not_ask_whether_there_are_more_of_it():
-    catalog = Catalog(read_instance_types([row(available=False)]))
+    catalog = InstanceTypeCatalog(read_instance_types([row(available=False)]))
     assert catalog.price_of("d4", "z1", "on-demand") == 0.2
     assert catalog.price_of("d4", "z1", "spot") is None
 

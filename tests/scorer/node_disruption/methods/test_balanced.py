@@ -3,9 +3,9 @@
 import pytest
 
 from scorer.node_disruption.methods.balanced import move_scores, pool_totals
-from scorer.node_disruption.methods.command import Score
+from scorer.node_disruption.methods.command import DisruptionScore
 from scorer.node_disruption.methods.context import survey
-from scorer.node_disruption.methods.planner import Settings, decide, pool_views
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
 
@@ -21,11 +21,11 @@ from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of,
 )
 def test_the_example(savings, disruption, expected):
     """A pool that costs 10 with a disruption of 20."""
-    assert Score(savings, disruption, 10, 20).value == pytest.approx(expected)
+    assert DisruptionScore(savings, disruption, 10, 20).value == pytest.approx(expected)
 
 
 def test_a_pool_without_cost_approves_nothing():
-    assert Score(1, 1, 0, 20).value == 0
+    assert DisruptionScore(1, 1, 0, 20).value == 0
 
 
 PRICES = make_catalog({"large": 1.0, "dear": 4.0, "small": 0.9}, cores={"small": 2})
@@ -37,7 +37,7 @@ def busy(node, cores="3", pods=1):
 
 
 def looked(*documents):
-    cluster, settings = make_cluster(*documents), Settings()
+    cluster, settings = make_cluster(*documents), PlannerOptions()
     return survey(cluster, PRICES, NOW, settings, pool_views(cluster, settings)).nodes
 
 

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.price_table import read_instance_types
 from scorer.node_disruption.methods.consolidation import MOST_TYPES
-from scorer.node_disruption.methods.planner import Settings, decide, pool_views
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.node import make_requirement
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
@@ -24,7 +24,7 @@ def busy(node, cores="1", **more):
 
 
 def decided(catalog, *documents, now=NOW, **settings):
-    return decide(make_cluster(*documents), catalog, now, Settings(**settings))
+    return decide(make_cluster(*documents), catalog, now, PlannerOptions(**settings))
 
 
 def why(decision, node="a"):
@@ -105,7 +105,7 @@ def test_the_worst_price_of_the_type_counts():
         {"name": "small", "cpu": 2, "memory": "8Gi", "zone": "z1", "price": 0.3},
         {"name": "small", "cpu": 2, "memory": "8Gi", "zone": "z2", "price": 1.0},
     ]
-    catalog = Catalog(read_instance_types(offerings))
+    catalog = InstanceTypeCatalog(read_instance_types(offerings))
     documents = [make_pool_of(), make_worker("a")]
     assert why(decided(catalog, *documents, busy("a"))) == "NoCheaperReplacement"
     pinned = busy("a", nodeSelector={"topology.kubernetes.io/zone": "z1"})
@@ -222,7 +222,7 @@ def test_nodes_inside_their_consolidate_after_take_no_pods():
 
 def test_reserved_nodes_take_no_pods():
     cluster = make_cluster(make_pool_of(), make_worker("a"), make_worker("b"), busy("a", "3"), busy("b", "0.5"))
-    views = pool_views(cluster, Settings())
+    views = pool_views(cluster, PlannerOptions())
     views["general"] = views["general"].with_held(["b"])
     assert why(decide(cluster, CATALOG, NOW, views=views)) == "NoCheaperReplacement"
 

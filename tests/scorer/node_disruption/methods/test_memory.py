@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scorer.api.meta import format_time
 from scorer.node_disruption.methods.command import Command
-from scorer.node_disruption.methods.planner import Settings, decide, pool_views, validate
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views, validate
 from scorer.node_disruption.scheduling.node_load import Load
 from tests.builders.pod import make_pod
 from tests.builders.random_cluster import KINDS, PRICES, clusters
@@ -18,7 +18,7 @@ from tests.thoroughness import examples
 
 CATALOG = make_catalog(PRICES, cores=KINDS, capacity=("on-demand", "spot"))
 SETTINGS = st.builds(
-    Settings,
+    PlannerOptions,
     spot_to_spot=st.booleans(),
     graceful_expiration=st.sampled_from((False, False, True)),
     single_node_simulations=st.sampled_from((2000, 2000, 1)),
@@ -90,8 +90,8 @@ def test_equal_objects_are_as_good_as_the_same():
 @pytest.mark.parametrize(
     ("documents", "chosen"),
     [
-        pytest.param([make_worker("a", "small", cores=2)], Settings(), id="a-command"),
-        pytest.param([FULL, OTHER], Settings(single_node_simulations=1), id="a-pool-that-was-not-come-to"),
+        pytest.param([make_worker("a", "small", cores=2)], PlannerOptions(), id="a-command"),
+        pytest.param([FULL, OTHER], PlannerOptions(single_node_simulations=1), id="a-pool-that-was-not-come-to"),
     ],
 )
 def test_what_is_to_be_done_soon_is_decided_anew(documents, chosen):

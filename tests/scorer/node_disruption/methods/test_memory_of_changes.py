@@ -11,8 +11,8 @@ from scorer.api.meta import format_time
 from scorer.node_budgets.blockers import Blocker
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION
-from scorer.node_disruption.instance_types.catalog import Catalog
-from scorer.node_disruption.methods.planner import Settings, decide, pool_views
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.pod import REQUIRED, make_pod
 from tests.builders.worker import (
     NOW,
@@ -32,7 +32,7 @@ ZONE = "topology.kubernetes.io/zone"
 TAINT = {"key": "closed", "effect": "NoSchedule"}
 CORES = {"small": 2, "large": 8}
 CATALOG = make_catalog({"small": 1.0, "large": 8.0}, cores=CORES)
-SETTINGS = Settings()
+SETTINGS = PlannerOptions()
 DEARER = make_catalog({"small": 1.5, "large": 8.0}, cores=CORES)
 
 
@@ -42,8 +42,8 @@ class Situation:
 
     documents: Sequence[Any]
     now: Any = NOW
-    catalog: Catalog | None = CATALOG
-    settings: Settings = SETTINGS
+    catalog: InstanceTypeCatalog | None = CATALOG
+    settings: PlannerOptions = SETTINGS
     unseen: Collection[str] = ()
     seen: Callable[[Mapping[str, PoolView]], Mapping[str, PoolView]] = dict
 
@@ -181,16 +181,16 @@ KEEPING = make_pool_of(template={"annotations": {DO_NOT_DISRUPT: "true"}})
         pytest.param(given(), given(make_pod("p", "nowhere")), id="a-note"),
         pytest.param(given(), given(catalog=None), id="no-catalog"),
         pytest.param(given(), given(catalog=DEARER), id="other-prices"),
-        pytest.param(given(), given(catalog=Catalog(())), id="no-instance-types"),
-        pytest.param(given(), given(settings=Settings(single_node_simulations=1)), id="fewer-tries"),
+        pytest.param(given(), given(catalog=InstanceTypeCatalog(())), id="no-instance-types"),
+        pytest.param(given(), given(settings=PlannerOptions(single_node_simulations=1)), id="fewer-tries"),
         pytest.param(
             given(CLOSED, OLD),
-            given(CLOSED, OLD, settings=Settings(graceful_expiration=True)),
+            given(CLOSED, OLD, settings=PlannerOptions(graceful_expiration=True)),
             id="graceful-expiration",
         ),
         pytest.param(
             given(KEEPING),
-            given(KEEPING, settings=Settings(template_do_not_disrupt=False)),
+            given(KEEPING, settings=PlannerOptions(template_do_not_disrupt=False)),
             id="do-not-disrupt-on-a-pool",
         ),
         pytest.param(given(), given(seen=held("a")), id="a-node-is-reserved"),

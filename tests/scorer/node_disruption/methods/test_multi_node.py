@@ -9,7 +9,7 @@ from scorer.node_disruption.instance_types.new_node import NewNode
 from scorer.node_disruption.methods.command import Command
 from scorer.node_disruption.methods.context import survey
 from scorer.node_disruption.methods.multi_node import MOST_NODES, same_type_guard
-from scorer.node_disruption.methods.planner import Settings, decide, pool_views
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.node import make_requirement
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
@@ -23,7 +23,7 @@ def busy(node, cores="1", **more):
 
 
 def decided(*documents, catalog=CATALOG, **settings):
-    return decide(make_cluster(*documents), catalog, NOW, Settings(**settings))
+    return decide(make_cluster(*documents), catalog, NOW, PlannerOptions(**settings))
 
 
 def group(number, cores="1", **more):
@@ -122,7 +122,7 @@ def guarded(types, going, prices):
     """Return what is left of a replacement that may be one of *types* when nodes of the types *going* go."""
     catalog = make_catalog(prices)
     cluster = make_cluster(make_pool_of(), *(make_worker(f"n{index}", kind) for index, kind in enumerate(going)))
-    settings = Settings()
+    settings = PlannerOptions()
     nodes = survey(cluster, catalog, NOW, settings, pool_views(cluster, settings)).nodes
     node = NewNode("general", tuple(catalog.by_name[name] for name in types))
     found = same_type_guard(node, list(nodes.values()))

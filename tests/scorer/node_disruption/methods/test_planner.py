@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.node_disruption.methods.planner import PASS, Settings, decide, pool_views
+from scorer.node_disruption.methods.planner import PASS, PlannerOptions, decide, pool_views
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_catalog, make_cluster, make_pool_of, make_worker
 
@@ -17,7 +17,7 @@ def busy(node, cores="1", **more):
 
 
 def decided(*documents, now=NOW, catalog=CATALOG, **settings):
-    return decide(make_cluster(*documents), catalog, now, Settings(**settings))
+    return decide(make_cluster(*documents), catalog, now, PlannerOptions(**settings))
 
 
 EMPTY = [make_worker("empty")]
@@ -166,7 +166,7 @@ def test_an_invalid_budget_is_told():
 
 def test_reservations_count_as_going():
     cluster = make_cluster(make_pool_of(budgets=[{"nodes": "1"}]), make_worker("a"), make_worker("b"))
-    views = pool_views(cluster, Settings())
+    views = pool_views(cluster, PlannerOptions())
     views["general"] = views["general"].with_held(["a"])
     found = decide(cluster, CATALOG, NOW, views=views)
     assert not found.commands

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import allowance
 from scorer.node_disruption.methods.command import Method
-from scorer.node_disruption.methods.planner import Settings, decide, pool_views, validate
-from scorer.node_disruption.methods.validation import Failure
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views, validate
+from scorer.node_disruption.methods.validation import ValidationFailure
 from tests.builders.random_cluster import KINDS, PRICES, clusters
 from tests.builders.worker import NOW, make_catalog, make_cluster
 
 CATALOG = make_catalog(PRICES, cores=KINDS, capacity=("on-demand", "spot"))
 CATALOGS = st.sampled_from([CATALOG, CATALOG, None])
-SETTINGS = st.builds(Settings, spot_to_spot=st.booleans(), graceful_expiration=st.booleans())
+SETTINGS = st.builds(PlannerOptions, spot_to_spot=st.booleans(), graceful_expiration=st.booleans())
 CONSOLIDATIONS = (Method.MULTI_NODE, Method.SINGLE_NODE)
 
 
@@ -107,7 +107,7 @@ def test_a_command_is_valid_as_long_as_nothing_changes(documents, catalog):
     cluster = make_cluster(documents)
     for command in decide(cluster, catalog, NOW).commands:
         found = validate(command, cluster, catalog, NOW)
-        assert not isinstance(found, Failure), found
+        assert not isinstance(found, ValidationFailure), found
         assert (found.nodes, found.replacements, found.moves) == (command.nodes, command.replacements, command.moves)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from scorer.node_disruption.methods.context import survey
-from scorer.node_disruption.methods.planner import Settings, decide, pool_views
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from scorer.node_disruption.methods.single_node import interleaved
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
@@ -16,7 +16,7 @@ def busy(node, cores="3", **more):
 
 
 def decided(*documents, unseen=(), **settings):
-    return decide(make_cluster(*documents), CATALOG, NOW, Settings(**settings), unseen=unseen)
+    return decide(make_cluster(*documents), CATALOG, NOW, PlannerOptions(**settings), unseen=unseen)
 
 
 def full(*names, **more):
@@ -32,7 +32,7 @@ def test_pools_take_turns():
         *full("r1", pool="r"),
         *full("r2", kind="larger", pool="r"),
     ]
-    cluster, settings = make_cluster(*documents), Settings()
+    cluster, settings = make_cluster(*documents), PlannerOptions()
     nodes = survey(cluster, CATALOG, NOW, settings, pool_views(cluster, settings)).nodes.values()
     assert [each.name for each in interleaved(nodes)] == ["p1", "q1", "r2", "p2", "r1", "p3"]
     assert [each.name for each in interleaved(nodes, {"r"})] == ["r2", "p1", "q1", "r1", "p2", "p3"]

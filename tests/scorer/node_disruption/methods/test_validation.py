@@ -2,8 +2,8 @@
 
 import pytest
 
-from scorer.node_disruption.methods.planner import Settings, decide, validate
-from scorer.node_disruption.methods.validation import Failure
+from scorer.node_disruption.methods.planner import PlannerOptions, decide, validate
+from scorer.node_disruption.methods.validation import ValidationFailure
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_catalog, make_cluster, make_pool_of, make_worker
 
@@ -22,11 +22,11 @@ def command(*documents):
 
 
 def outcome(found):
-    return str(found.word) if isinstance(found, Failure) else list(found.nodes)
+    return str(found.word) if isinstance(found, ValidationFailure) else list(found.nodes)
 
 
 def validated(decided, *documents, catalog=CATALOG):
-    return validate(decided, make_cluster(*documents), catalog, NOW, Settings())
+    return validate(decided, make_cluster(*documents), catalog, NOW, PlannerOptions())
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_replacement_is_still_of_the_planned_types(later, catalog, expected):
     decided = command(*REPLACE)
     found = validated(decided, *later, catalog=catalog)
     assert outcome(found) == expected
-    if not isinstance(found, Failure):
+    if not isinstance(found, ValidationFailure):
         assert found.replacements == decided.replacements
         assert found.moves == decided.moves
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scorer.node_disruption.cluster.pod import read_pod
 from scorer.node_disruption.cluster.reader import read_cluster
 from scorer.node_disruption.cluster.snapshot import ClusterNode
-from scorer.node_disruption.scheduling.node_filter import Choices, Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity, FeasibilityIndex
 from tests.builders.node import make_node
 from tests.builders.pod import make_pod
 from tests.builders.random_pods import RandomPods, make_volumes
@@ -35,7 +35,7 @@ def test_a_settled_state_finds_the_same(seed, nodes, data):
         pod["spec"]["tolerations"] = [{"operator": "Exists"}]
     workers = [{**made.node(name), "kind": "Node"} for name in names]
     cluster = read_cluster([*make_volumes(), *workers, *running, *pods], NOW)
-    plain = one = Fitting(cluster)
+    plain = one = ClusterCapacity(cluster)
     settled = other = plain.settled()
     found_some = False
     for _ in range(4):
@@ -76,7 +76,7 @@ def test_more_nodes_than_are_kept():
     names = [f"node-{number:03}" for number in range(100)]
     pods = [make_pod(f"p{number}", needs={"cpu": "1"}) for number in range(100)]
     cluster = read_cluster([*(make_node(name, has={"cpu": "1", "pods": "9"}) for name in names), *pods], NOW)
-    state = Fitting(cluster).settled().without(())
+    state = ClusterCapacity(cluster).settled().without(())
     for pod in cluster.pending:
         state.place(pod, state.first(pod))
     assert state.first(cluster.pending[0]) is None
@@ -95,16 +95,16 @@ def test_more_nodes_than_are_kept():
 )
 def test_the_first_nodes_are_kept(initialized, others, rows, are_all):
     column = np.array([False] * others + [True] * initialized)
-    choice = Choices(lambda _: np.ones_like(column), column).of(read_pod(make_pod("p")))
+    choice = FeasibilityIndex(lambda _: np.ones_like(column), column).of(read_pod(make_pod("p")))
     assert (list(choice.rows), choice.are_all) == (rows, are_all)
 
 
 def test_a_settled_state_does_not_look_at_all_nodes_again(monkeypatch):
     names = [f"node-{number}" for number in range(3)]
     cluster = read_cluster([*map(make_node, names), make_pod("p")], NOW)
-    state = Fitting(cluster).settled()
+    state = ClusterCapacity(cluster).settled()
     assert state.first(cluster.pending[0]) == "node-0"
-    monkeypatch.setattr(Fitting, "_roomy", None)
+    monkeypatch.setattr(ClusterCapacity, "_roomy", None)
     assert state.without(["node-0"]).first(cluster.pending[0]) == "node-1"
 
 
@@ -116,7 +116,7 @@ def test_choices_are_made_once_for_each_kind_of_pod():
         return np.array([True, False, True])
 
     cluster = read_cluster([make_pod("p"), make_pod("q"), make_pod("r", needs={"cpu": "1"})], NOW)
-    choices = Choices(roomy, np.array([False, True, True]))
+    choices = FeasibilityIndex(roomy, np.array([False, True, True]))
     assert [choices.of(pod).rows for pod in cluster.pending] == [(2, 0)] * 3
     assert asked == ["p", "r"]
     assert choices.of(cluster.pending[0]).are_all

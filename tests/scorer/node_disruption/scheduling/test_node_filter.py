@@ -6,7 +6,7 @@ import pytest
 
 from scorer.node_disruption.cluster.pod import read_pod
 from scorer.node_disruption.cluster.reader import read_cluster
-from scorer.node_disruption.scheduling.node_filter import Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from tests.builders.node import HOST, ZONE, make_node, make_requirement, make_taint
 from tests.builders.pod import LONG_AGO, apart, beside, make_pod, make_spread, on_nodes
 
@@ -16,7 +16,7 @@ NODES = (make_node("a", zone="z1"), make_node("b", zone="z1"), make_node("c", zo
 
 
 def fitting(*documents, **how):
-    return Fitting(read_cluster(documents, NOW), **how)
+    return ClusterCapacity(read_cluster(documents, NOW), **how)
 
 
 def fits(found, pod):

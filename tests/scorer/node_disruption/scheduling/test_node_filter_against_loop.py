@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.node_disruption.cluster.reader import read_cluster
-from scorer.node_disruption.scheduling.node_filter import Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from tests.builders.pod import REQUIRED
 from tests.builders.random_pods import NAMESPACES, OVERHEAD, VOLUMES, RandomPods, make_volumes
 from tests.thoroughness import examples
@@ -27,7 +27,7 @@ def test_columns_agree_with_a_loop_over_the_nodes(seed, nodes, gone):
     before = [(made.pod(), made.random.choice(world.names), made.random.random() < 0.1) for _ in range(nodes)]
     for pod, node, ends in before:
         world.put(pod, node, ends)
-    fitting = Fitting(read_cluster(world.documents(), NOW)).without(world.gone)
+    fitting = ClusterCapacity(read_cluster(world.documents(), NOW)).without(world.gone)
     for _ in range(3 * nodes):
         document = complete(made.pod())
         pod = pod_of(document)
@@ -42,7 +42,7 @@ def test_columns_agree_with_a_loop_over_the_nodes(seed, nodes, gone):
             document, node = made.random.choice(running)
             fitting.remove(pod_of(document), node)
             world.pods[node].remove(document)
-    anew = Fitting(read_cluster(world.documents(), NOW), without=world.gone)
+    anew = ClusterCapacity(read_cluster(world.documents(), NOW), without=world.gone)
     last = pod_of(complete(made.pod()))
     assert anew.feasible(last).tolist() == fitting.feasible(last).tolist()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from scorer.node_disruption.methods.context import survey
-from scorer.node_disruption.methods.planner import Settings, pool_views
+from scorer.node_disruption.methods.planner import PlannerOptions, pool_views
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
 
@@ -12,7 +12,7 @@ CATALOG = make_catalog({"large": 1.0})
 
 def relocated(*documents, names=("a",), consolidating=True, catalog=None):
     cluster = make_cluster(make_pool_of(after="1h"), *documents)
-    looked = survey(cluster, catalog, NOW, Settings(), pool_views(cluster, Settings()))
+    looked = survey(cluster, catalog, NOW, PlannerOptions(), pool_views(cluster, PlannerOptions()))
     return looked.relocations.relocate([looked.nodes[name] for name in names], consolidating=consolidating)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.node_disruption.cluster.reader import read_cluster
-from scorer.node_disruption.scheduling.node_filter import Fitting, Room
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity, SimulatedCapacity
 from tests.builders.random_pods import RandomPods, make_volumes
 from tests.thoroughness import examples
 
@@ -36,7 +36,7 @@ def test_what_is_kept_is_what_is_found_anew(seed, first, later, lost):
         pods={name: pods[name] for name in names[:first]},
         pending=(*cluster.pending, *others),
     )
-    room = Room(start)
+    room = SimulatedCapacity(start)
     room.add(())
     room.add([cluster.nodes[name] for name in names[first:]])
     for name in names[first:]:
@@ -46,7 +46,7 @@ def test_what_is_kept_is_what_is_found_anew(seed, first, later, lost):
     room.put(moved, names[0])
     gone = names[:lost]
     room.lose(gone)
-    anew = Fitting(cluster, without=gone)
+    anew = ClusterCapacity(cluster, without=gone)
     for pod in cluster.pending:
         assert named(room, pod) == named(anew, pod)
         assert room.reasons(pod) == anew.reasons(pod)

@@ -12,7 +12,7 @@ from scorer.node_disruption.cluster.reader import read_cluster
 from scorer.node_disruption.cluster.requirements import INSTANCE_TYPE, ZONE, one_of
 from scorer.node_disruption.instance_types.catalog import ARCH, InstanceType, Offering
 from scorer.node_disruption.instance_types.new_node import templates, wishes
-from scorer.node_disruption.scheduling.node_filter import Fitting
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.scheduler import place_all
 from tests.builders.node import HOST, make_node, make_pool, make_requirement, make_taint
 from tests.builders.pod import apart, beside, make_pod, make_spread, on_nodes
@@ -44,7 +44,7 @@ def pending(*pods):
 
 def placed(documents, pods, types=TYPES):
     found = cluster(*documents, *pods)
-    return place_all(Fitting(found), found.pending, templates(found, types))
+    return place_all(ClusterCapacity(found), found.pending, templates(found, types))
 
 
 def names(types):
@@ -75,7 +75,7 @@ class TestNodesThatAreThere:
         assert list(found.left) == ["shop/s"]
 
     def test_what_is_free_at_first_stays_as_it_is(self):
-        state = Fitting(cluster(make_node("a", has={"pods": "1"})))
+        state = ClusterCapacity(cluster(make_node("a", has={"pods": "1"})))
         pods = pending(make_pod("p"))
         assert place_all(state, pods).onto == place_all(state, pods).onto == {"shop/p": "a"}
         assert not place_all(state, pods).after.feasible(pods[0]).any()
@@ -331,7 +331,7 @@ class TestTemplates:
         """The pool has one node of 4 cores; each of two pods needs a node of its own."""
         found = cluster(make_pool(limits=limits), make_node("a", pool="general", has={"pods": "1"}), make_pod("x", "a"))
         pods = pending(*(make_pod(name, needs={"cpu": "3"}) for name in "pq"))
-        made = place_all(Fitting(found, without=gone), pods, templates(found, (kind("m", 4),), gone)).new_nodes
+        made = place_all(ClusterCapacity(found, without=gone), pods, templates(found, (kind("m", 4),), gone)).new_nodes
         assert [names(node.types) for node in made] == expected
 
     def test_volumes_hold_a_pod_to_a_zone(self):
@@ -364,7 +364,7 @@ def test_everybody_has_a_place_that_fits_or_a_reason(seed, nodes, number):
     made = RandomPods(seed)
     documents = [{**made.node(f"node-{index:02}"), "kind": "Node"} for index in range(nodes)]
     found = cluster(*documents, make_pool(), *(made.pod() for _ in range(number)))
-    state = Fitting(found)
+    state = ClusterCapacity(found)
     result = place_all(state, found.pending, templates(found, TYPES))
     on_new = [pod.key for node in result.new_nodes for pod in node.pods]
     assert sorted([*result.onto, *on_new, *result.left]) == sorted(pod.key for pod in found.pending)
@@ -381,6 +381,6 @@ def test_everybody_has_a_place_that_fits_or_a_reason(seed, nodes, number):
 def test_a_pod_alone_takes_the_first_node_that_is_feasible(seed, nodes):
     made = RandomPods(seed)
     found = cluster(*({**made.node(f"node-{index:02}"), "kind": "Node"} for index in range(nodes)), made.pod())
-    state, (pod,) = Fitting(found), found.pending
+    state, (pod,) = ClusterCapacity(found), found.pending
     feasible = [name for name, could in zip(state.names, state.feasible(pod), strict=True) if could]
     assert list(place_all(state, [pod]).onto.values()) == feasible[:1]

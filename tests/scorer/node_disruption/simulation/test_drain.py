@@ -7,7 +7,7 @@ import pytest
 from scorer.node_budgets.blockers import read_pod_guard
 from scorer.node_disruption.cluster.pod import read_pod
 from scorer.node_disruption.drain.eviction import GuardBook
-from scorer.node_disruption.simulation.drain import Drain
+from scorer.node_disruption.simulation.drain import NodeDrain
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW
 
@@ -37,7 +37,7 @@ def names(pods):
 
 
 def test_an_empty_node_is_gone_after_the_shortest_time():
-    drain = Drain((), NOW, None)
+    drain = NodeDrain((), NOW, None)
     assert drain.evict(NOW, book()) == []
     assert drain.next_at(NOW, SHORTEST) == NOW + SHORTEST
     assert not drain.is_over(NOW, SHORTEST)
@@ -52,7 +52,7 @@ def test_tiers_follow_each_other():
         pod("b", owner="DaemonSet"),
         pod("a", terminationGracePeriodSeconds=10),
     ]
-    drain, now, order = Drain(pods, NOW, None), NOW, []
+    drain, now, order = NodeDrain(pods, NOW, None), NOW, []
     while not drain.is_over(now, SHORTEST):
         order += [(each.name, (now - NOW).total_seconds()) for each in drain.evict(now, book())]
         now = drain.next_at(now, SHORTEST) or now
@@ -63,14 +63,14 @@ def test_tiers_follow_each_other():
 def test_some_pods_are_not_drained():
     """Mirror pods, pods that tolerate the taint, and finished ones end with the node."""
     tolerant = pod("t", tolerations=[{"operator": "Exists"}])
-    drain = Drain([tolerant, pod("m", owner="Node"), pod("f", phase="Succeeded")], NOW, None)
+    drain = NodeDrain([tolerant, pod("m", owner="Node"), pod("f", phase="Succeeded")], NOW, None)
     assert drain.evict(NOW, book()) == []
     assert names(drain.staying) == ["t", "m", "f"]
     assert drain.is_over(NOW + SHORTEST, SHORTEST)
 
 
 def test_a_pod_that_ends_already_is_waited_for():
-    drain = Drain([pod("a", deleting="2026-06-10T12:00:20Z")], NOW, None)
+    drain = NodeDrain([pod("a", deleting="2026-06-10T12:00:20Z")], NOW, None)
     assert drain.evict(NOW, book()) == []
     assert drain.next_at(NOW, SHORTEST) == NOW + 20 * SECOND
     assert drain.evict(NOW + 20 * SECOND, book()) == []
@@ -79,7 +79,7 @@ def test_a_pod_that_ends_already_is_waited_for():
 
 def test_a_protected_pod_is_waited_for():
     """It started at 11:00."""
-    drain = Drain([pod("a", annotations={"karpenter.sh/do-not-disrupt": "2h"})], NOW, None)
+    drain = NodeDrain([pod("a", annotations={"karpenter.sh/do-not-disrupt": "2h"})], NOW, None)
     assert drain.evict(NOW, book()) == []
     (hold,) = drain.holds(NOW, book())
     assert (hold.reason, hold.until) == ("DoNotDisrupt", NOW + 60 * MINUTE)
@@ -98,7 +98,7 @@ def test_a_protected_pod_is_waited_for():
 def test_a_bound_forces_pods(bound, grace, forced):
     """Minutes from the start; the node is gone at the bound."""
     end = NOW + bound * MINUTE
-    drain = Drain([pod("a", labels={"app": "web"}, terminationGracePeriodSeconds=grace)], NOW, end)
+    drain = NodeDrain([pod("a", labels={"app": "web"}, terminationGracePeriodSeconds=grace)], NOW, end)
     held = book(guard())
     at = NOW + forced * MINUTE
     if forced:
@@ -110,7 +110,7 @@ def test_a_bound_forces_pods(bound, grace, forced):
 
 
 def test_a_guard_lets_pods_go_as_others_come_back():
-    kept, drain = book(guard(allowed=1)), Drain([pod(name, labels={"app": "web"}) for name in "abc"], NOW, None)
+    kept, drain = book(guard(allowed=1)), NodeDrain([pod(name, labels={"app": "web"}) for name in "abc"], NOW, None)
     assert names(drain.evict(NOW, kept)) == ["a"]
     assert [each.pod for each in drain.holds(NOW, kept)] == ["shop/b", "shop/c"]
     kept.come_back("shop/a")
@@ -119,7 +119,7 @@ def test_a_guard_lets_pods_go_as_others_come_back():
 
 def test_two_guards_hold_for_ever():
     kept = book(guard("one", 5), guard("two", 5))
-    drain = Drain([pod("a", labels={"app": "web"})], NOW, None)
+    drain = NodeDrain([pod("a", labels={"app": "web"})], NOW, None)
     assert drain.evict(NOW, kept) == []
     assert [each.reason for each in drain.holds(NOW, kept)] == ["SeveralPodDisruptionBudgets"]
 
@@ -127,7 +127,7 @@ def test_two_guards_hold_for_ever():
 def test_a_guard_lets_pods_go_that_are_not_ready():
     made = make_pod("a", "n0", labels={"app": "web"}, owner="ReplicaSet")
     made["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-    drain = Drain([read_pod(made)], NOW, None)
+    drain = NodeDrain([read_pod(made)], NOW, None)
     assert names(drain.evict(NOW, book(guard(unhealthyPodEvictionPolicy="AlwaysAllow")))) == ["a"]
 
 
@@ -154,7 +154,7 @@ def healthy(current, desired, allowed=0, **spec):
 
 
 def test_a_pod_that_does_not_run_yet_goes_whatever_guards_it():
-    drain = Drain([pod("a", labels={"app": "web"}, phase="Pending")], NOW, None)
+    drain = NodeDrain([pod("a", labels={"app": "web"}, phase="Pending")], NOW, None)
     assert names(drain.evict(NOW, book(guard("one"), guard("two")))) == ["a"]
 
 
@@ -168,12 +168,12 @@ def test_a_pod_that_does_not_run_yet_goes_whatever_guards_it():
 )
 def test_a_guard_that_has_what_it_wants_lets_go_what_is_not_ready(current, desired, goes):
     """The default policy, IfHealthyBudget."""
-    drain = Drain([unready("a")], NOW, None)
+    drain = NodeDrain([unready("a")], NOW, None)
     assert names(drain.evict(NOW, book(healthy(current, desired)))) == goes
 
 
 def test_what_is_not_ready_takes_nothing_of_what_is_allowed():
-    drain = Drain([unready("a"), pod("b", labels={"app": "web"})], NOW, None)
+    drain = NodeDrain([unready("a"), pod("b", labels={"app": "web"})], NOW, None)
     kept = book(healthy(2, 1, allowed=1, unhealthyPodEvictionPolicy="AlwaysAllow"))
     assert names(drain.evict(NOW, kept)) == ["a", "b"]
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.node_disruption.cluster.requirements import one_of
-from scorer.node_disruption.instance_types.catalog import Catalog
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import NewNode, templates
 from scorer.node_disruption.instance_types.price_table import read_instance_types
 from scorer.node_disruption.methods.drift import found_drift, requirements_drift, template_node
@@ -163,7 +163,9 @@ def test_a_planned_zone_is_kept():
 
 def test_a_new_node_is_no_candidate_of_drift():
     """Played once more, the planner finds nothing to do with it."""
-    types = Catalog(read_instance_types([{"name": "large", "cpu": 4, "memory": "16Gi", "zone": "z1", "price": 1}]))
+    types = InstanceTypeCatalog(
+        read_instance_types([{"name": "large", "cpu": 4, "memory": "16Gi", "zone": "z1", "price": 1}])
+    )
     cluster = make_cluster(make_pool_of("general", make_requirement("team", "In", "a", "b"), digest="7"))
     (template,) = templates(cluster, types.types)
     node = initialized(launched(template, "x", cluster.pools["general"], NOW), NOW)

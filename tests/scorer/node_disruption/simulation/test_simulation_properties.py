@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.node_budgets.budgets import NodeCounts, allowance
-from scorer.node_disruption.methods.planner import Settings
+from scorer.node_disruption.methods.planner import PlannerOptions
 from scorer.node_disruption.simulation.document import document_of
 from scorer.node_disruption.simulation.simulator import simulate
-from scorer.node_disruption.simulation.timeline import Assumptions
+from scorer.node_disruption.simulation.timeline import SimulationAssumptions
 from tests.builders.pod import make_pod
 from tests.builders.random_cluster import KINDS, PRICES, clusters
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
@@ -19,14 +19,14 @@ from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of,
 CATALOG = make_catalog(PRICES, cores=KINDS, capacity=("on-demand", "spot"))
 SMALL_ONLY = make_catalog({"small": 1.0}, cores=KINDS)
 CATALOGS = st.sampled_from([CATALOG, CATALOG, None])
-SETTINGS = st.builds(Settings, spot_to_spot=st.booleans(), graceful_expiration=st.booleans())
+SETTINGS = st.builds(PlannerOptions, spot_to_spot=st.booleans(), graceful_expiration=st.booleans())
 LENGTHS = st.integers(1, 60).map(lambda hours: timedelta(hours=hours))
 DAY = timedelta(days=1)
-ASSUMPTIONS = Assumptions(most_happenings=150, most_looks=600)
+ASSUMPTIONS = SimulationAssumptions(most_happenings=150, most_looks=600)
 
 
 def played(documents, catalog, length=2 * DAY, settings=None):
-    return simulate(make_cluster(documents), catalog, NOW, length, settings or Settings(), ASSUMPTIONS)
+    return simulate(make_cluster(documents), catalog, NOW, length, settings or PlannerOptions(), ASSUMPTIONS)
 
 
 @given(clusters(), CATALOGS, SETTINGS, st.data())

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.node_disruption.methods.planner import Settings
+from scorer.node_disruption.methods.planner import PlannerOptions
 from scorer.node_disruption.simulation.simulator import simulate
-from scorer.node_disruption.simulation.timeline import EXPIRATION, PROVISIONING, Assumptions
+from scorer.node_disruption.simulation.timeline import EXPIRATION, PROVISIONING, SimulationAssumptions
 from tests.builders.node import make_requirement
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_catalog, make_cluster, make_pool_of, make_worker
@@ -19,7 +19,14 @@ HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
 
 def played(*documents, catalog=CATALOG, length=WEEK, assumptions=None, **settings):
-    return simulate(make_cluster(*documents), catalog, NOW, length, Settings(**settings), assumptions or Assumptions())
+    return simulate(
+        make_cluster(*documents),
+        catalog,
+        NOW,
+        length,
+        PlannerOptions(**settings),
+        assumptions or SimulationAssumptions(),
+    )
 
 
 def told(simulated):
@@ -256,7 +263,7 @@ def test_it_stops_at_its_bound():
     pool = make_pool_of(after="Never")
     pool["spec"]["template"]["spec"]["expireAfter"] = "2m"
     worker = make_worker("n0", created=NOW, expireAfter="2m")
-    found = played(pool, worker, busy("n0"), assumptions=Assumptions(most_happenings=10))
+    found = played(pool, worker, busy("n0"), assumptions=SimulationAssumptions(most_happenings=10))
     assert len(found.happenings) == 10
     assert "10 happenings" in found.stopped
     assert found.end < NOW + WEEK
@@ -313,16 +320,18 @@ def test_a_node_that_is_not_initialized_becomes_ready():
 
 
 def test_large_clusters_are_looked_at_less_often():
-    assert Assumptions().look_again_of(100) == timedelta(seconds=10)
-    assert Assumptions().look_again_of(2000) == timedelta(seconds=4000)
-    assert Assumptions(look_again=MINUTE).look_again_of(2000) == MINUTE
+    assert SimulationAssumptions().look_again_of(100) == timedelta(seconds=10)
+    assert SimulationAssumptions().look_again_of(2000) == timedelta(seconds=4000)
+    assert SimulationAssumptions(look_again=MINUTE).look_again_of(2000) == MINUTE
 
 
 def test_windows_end_on_time_however_seldom_the_planner_looks():
     """The day is looked at anew every two hours, but the window ends at one."""
     budgets = [{"nodes": "0", "schedule": "0 11 * * *", "duration": "2h"}]
     found = played(
-        make_pool_of(budgets=budgets), make_worker("n0"), assumptions=Assumptions(look_again=timedelta(hours=2))
+        make_pool_of(budgets=budgets),
+        make_worker("n0"),
+        assumptions=SimulationAssumptions(look_again=timedelta(hours=2)),
     )
     assert told(found) == [(3600 + 15, "Empty", ("n0",))]
 

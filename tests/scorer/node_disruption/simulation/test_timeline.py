@@ -2,14 +2,14 @@
 
 from datetime import timedelta
 
-from scorer.node_disruption.simulation.timeline import Blocked, Stretches, subject
+from scorer.node_disruption.simulation.timeline import BlockedPeriod, Stretches, subject
 from tests.builders.worker import NOW
 
 MINUTE = timedelta(minutes=1)
 
 
 def blocked(node="n", message="budget 0 of NodePool p lets 1 node go", at=NOW):
-    return Blocked(node, "p", "Drifted", "Budget", message, at)
+    return BlockedPeriod(node, "p", "Drifted", "Budget", message, at)
 
 
 def test_a_stretch_lasts_as_long_as_looks_find_it():

@@ -7,20 +7,20 @@ import pytest
 
 from scorer.api.names import WORK_OBJECTS
 from scorer.rollout.removal.marks import (
-    Content,
-    Fate,
+    RemovalAction,
+    RemovalFacts,
     fate,
     is_signed,
     objects_digest,
 )
 
-FACTS = [field.name for field in fields(Content)]
+FACTS = [field.name for field in fields(RemovalFacts)]
 
 
 def test_content_goes_only_when_the_loop_has_asked_for_it():
     for values in product([False, True], repeat=len(FACTS)):
         known = dict(zip(FACTS, values, strict=True))
-        assert fate(Content(**known)) is expected_fate(known), known
+        assert fate(RemovalFacts(**known)) is expected_fate(known), known
 
 
 def expected_fate(known):
@@ -50,12 +50,22 @@ def expected_fate(known):
         *(["abandoned"] if known["abandoned"] and known["going"] else []),
     ]
     if not reasons_to_stay and known["inherited"] and not left_alone:
-        return Fate.HANDED_OVER
-    return Fate.KEPT if reasons_to_stay else Fate.RELEASED if reasons_to_live_on else Fate.REMOVED
+        return RemovalAction.HANDED_OVER
+    return (
+        RemovalAction.KEPT
+        if reasons_to_stay
+        else RemovalAction.RELEASED
+        if reasons_to_live_on
+        else RemovalAction.REMOVED
+    )
 
 
 def test_of_all_that_can_be_known_few_combinations_remove_anything():
-    removed = [values for values in product([False, True], repeat=len(FACTS)) if fate(Content(*values)) is Fate.REMOVED]
+    removed = [
+        values
+        for values in product([False, True], repeat=len(FACTS))
+        if fate(RemovalFacts(*values)) is RemovalAction.REMOVED
+    ]
     for known in (dict(zip(FACTS, values, strict=True)) for values in removed):
         assert known["ours"]
         assert not known["shared"]
@@ -71,7 +81,7 @@ def test_of_all_that_can_be_known_few_combinations_remove_anything():
 
 
 def test_without_any_facts_everything_is_kept():
-    assert fate(Content()) is Fate.KEPT
+    assert fate(RemovalFacts()) is RemovalAction.KEPT
 
 
 def work(**annotations):

@@ -7,8 +7,8 @@ from scorer.rollout.selection.content import stored_content
 from scorer.rollout.selection.kinds import SelectionSettings, parse_kind_rules
 from scorer.rollout.selection.selector import (
     DocumentInventory,
+    InvalidSelection,
     Selection,
-    SelectionError,
     is_concerned,
     select_resources,
 )
@@ -72,7 +72,7 @@ def names(selection):
 
 
 def message(selection):
-    assert isinstance(selection, SelectionError)
+    assert isinstance(selection, InvalidSelection)
     return selection.message
 
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.placement.staged_update import Stage, StageTask, StageTaskType
+from scorer.api.placement.staged_update import StageConfig, StageTask, StageTaskType
 from scorer.staged_update.approval.analysis import (
     AnalysisError,
-    Comparison,
     ObjectCheck,
     QueryCheck,
+    ThresholdComparison,
     digest,
     read_analysis,
     stage_problems,
@@ -25,7 +25,7 @@ def read(stage, namespace=""):
 
 
 def test_a_query_is_asked_every_half_minute_and_counts_at_once_unless_it_says_otherwise():
-    usual = QueryCheck("main", "errors", Comparison.BELOW, 5.0, timedelta(), timedelta(seconds=30))
+    usual = QueryCheck("main", "errors", ThresholdComparison.BELOW, 5.0, timedelta(), timedelta(seconds=30))
     assert read({"query": QUERY}) == usual
     told = read({"query": {**QUERY, "for": "1h30m", "every": "5s"}})
     assert (told.hold, told.every) == (timedelta(minutes=90), timedelta(seconds=5))
@@ -86,7 +86,10 @@ def test_what_is_in_a_namespace_looks_at_objects_of_that_namespace_only():
 
 def test_a_check_needs_a_stage_that_waits_for_an_approval():
     approval = StageTask(type=StageTaskType.APPROVAL)
-    stages = [Stage(name="a", after_stage_tasks=(approval,)), Stage(name="b", before_stage_tasks=(approval,))]
+    stages = [
+        StageConfig(name="a", after_stage_tasks=(approval,)),
+        StageConfig(name="b", before_stage_tasks=(approval,)),
+    ]
     checks = read_analysis(json.dumps({key: {"query": QUERY} for key in "abc"}), "")
     assert list(stage_problems(checks, stages)) == [
         "stage b has no Approval among its afterStageTasks, so that nothing can be approved",

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.unstructured.documents import conditions_of, current_condition
-from scorer.staged_update.approval.analysis import Comparison, ObjectCheck, QueryCheck
+from scorer.staged_update.approval.analysis import ObjectCheck, QueryCheck, ThresholdComparison
 from scorer.staged_update.approval.evaluation import (
     NotSeen,
     Number,
@@ -20,8 +20,8 @@ from scorer.staged_update.approval.evaluation import (
 from scorer.staged_update.approval.requests import TaskPlace, make_request
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-CHECK = QueryCheck("main", "errors", Comparison.BELOW, 5.0, timedelta(minutes=10), timedelta(seconds=30))
-AT_ONCE = QueryCheck("main", "errors", Comparison.BELOW, 5.0, timedelta(), timedelta(seconds=30))
+CHECK = QueryCheck("main", "errors", ThresholdComparison.BELOW, 5.0, timedelta(minutes=10), timedelta(seconds=30))
+AT_ONCE = QueryCheck("main", "errors", ThresholdComparison.BELOW, 5.0, timedelta(), timedelta(seconds=30))
 JOB = ObjectCheck("batch/v1", "Job", "team", "smoke", "Complete", "True")
 REQUEST = {"metadata": {"name": "r-after-test", "generation": 1}}
 
@@ -79,7 +79,7 @@ def test_a_moment_without_an_answer_starts_the_time_anew():
 
 def test_the_time_of_another_check_does_not_count():
     good = after(judge(REQUEST, CHECK, Number(1), NOW))
-    other = QueryCheck("main", "latency", Comparison.BELOW, 5.0, timedelta(minutes=10), timedelta(seconds=30))
+    other = QueryCheck("main", "latency", ThresholdComparison.BELOW, 5.0, timedelta(minutes=10), timedelta(seconds=30))
     changed = after(judge(good, other, Number(1), NOW + timedelta(minutes=20)), good)
     assert "Approved" not in {each["type"] for each in conditions_of(changed)}
     assert not judge(changed, other, Number(1), NOW + timedelta(minutes=29)).approves

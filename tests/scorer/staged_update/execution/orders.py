@@ -20,12 +20,12 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import UPDATED_BY
 from scorer.api.unstructured.documents import annotation, dicts_at, is_deleting, spec_of, status_of, uid_of
 from scorer.staged_update.execution.engine import is_over
-from scorer.staged_update.outcome import Discard, Remove, Step, Update
+from scorer.staged_update.outcome import Discard, Remove, StagedUpdateStep, Update
 from scorer.staged_update.plan.stages import at_once
 from scorer.staged_update.record import (
     REQUEST_APPROVED,
     SUCCEEDED,
-    Record,
+    StagedUpdateRecord,
     cluster_name,
     clusters_of,
     condition,
@@ -102,7 +102,7 @@ def walk(shape: Shape) -> Walk:
     return found
 
 
-def is_restless(step: Step) -> bool:
+def is_restless(step: StagedUpdateStep) -> bool:
     """Say whether another pass follows at once.
 
     It is asked for, or it comes of what this one writes: a condition that was lost is stored again, or a request is
@@ -202,7 +202,7 @@ def passes(shape: Shape, hub: Hub) -> Iterator[Event]:
                 yield f"! crash with {many} done, and {last} after", found
 
 
-def parts(step: Step) -> tuple[list[Write], list[list[Write]], list[Write]]:
+def parts(step: StagedUpdateStep) -> tuple[list[Write], list[list[Write]], list[Write]]:
     """Return the writes of a pass: before its actions, of each action, and after them."""
     before = list(writes(replace(step, actions=(), rollback=None, status=None)))
     after = list(writes(replace(step, annotations={}, snapshots=(), actions=())))
@@ -273,7 +273,7 @@ def unstamped(value: Any) -> Any:
 
 def check_stages(hub: Hub) -> None:
     """Check that clusters come stage by stage, never more of them than may, and only behind their approvals."""
-    record = Record(hub.run, hub.now)
+    record = StagedUpdateRecord(hub.run, hub.now)
     strategy = record.strategy()
     wanted = f"p-{record.status['resourceSnapshotIndexUsed']}-snapshot"
     for place, known in enumerate(record.stages):

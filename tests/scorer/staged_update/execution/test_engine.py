@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scorer.api.unstructured.documents import status_of
-from scorer.staged_update.facts import Wait
+from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.record import cluster_name, clusters_of, status
 from tests.scorer.staged_update.hub import (
     START,
@@ -270,7 +270,7 @@ class TestDeletion:
         """A run that has updated everything and removed nothing yet, because the clusters are held."""
         hub = make_hub(make_stage("one"), clusters={"a": "one"})
         gone = {name: make_binding(name, "Unscheduled", snapshot="p-9-snapshot") for name in ("y", "z")}
-        held = dict.fromkeys(("y", "z"), Wait("window nights is closed"))
+        held = dict.fromkeys(("y", "z"), ClusterWait("window nights is closed"))
         return replace(hub, bindings={**hub.bindings, **gone}, waits=held).settled().reported("a").settled()
 
     def test_removals_wait_for_their_clusters(self, done):
@@ -293,7 +293,7 @@ class TestDeletion:
         assert hub.said("Succeeded") == "True UpdateRunSucceeded"
 
     def test_a_binding_that_is_there_again_ends_the_run(self, done):
-        after = replace(done, waits={"z": Wait("held")}).settled()
+        after = replace(done, waits={"z": ClusterWait("held")}).settled()
         again = replace(after, bindings={**after.bindings, "y": make_binding("y", "Unscheduled")}).settled()
         assert "not-deleting" in again.message("Succeeded")
         assert again.stage_said("kubernetes-fleet.io/deleteStage", "Succeeded") == "False StageUpdatingFailed"
@@ -303,7 +303,9 @@ class TestWaits:
     """Clusters that may not be touched now."""
 
     def test_others_go_first_where_the_order_is_only_that_of_names(self):
-        hub = replace(make_hub(make_stage("one"), clusters={"a": "one", "b": "one"}), waits={"a": Wait("closed")})
+        hub = replace(
+            make_hub(make_stage("one"), clusters={"a": "one", "b": "one"}), waits={"a": ClusterWait("closed")}
+        )
         hub = hub.settled()
         assert states(hub) == {"a": "held", "b": "started"}
         hub = replace(hub.reported("b"), waits={}).settled()
@@ -312,14 +314,14 @@ class TestWaits:
     def test_an_order_that_the_operator_has_given_is_kept(self):
         hub = make_hub(make_stage("one", sortingLabelKey="wave"), clusters={"a": "one", "b": "one"})
         waves = {name: {**labels, "wave": str(place)} for place, (name, labels) in enumerate(hub.members.items())}
-        hub = replace(hub, members=waves, waits={"a": Wait("closed", START.replace(hour=3))}).settled()
+        hub = replace(hub, members=waves, waits={"a": ClusterWait("closed", START.replace(hour=3))}).settled()
         assert states(hub) == {"a": "held"}
         assert "closed" in hub.message("Progressing")
         assert replace(hub, now=START.replace(hour=2, minute=59, second=50)).settled().step.again.total_seconds() == 10
 
     def test_what_is_under_way_goes_on_when_a_window_closes(self):
         hub = make_hub(make_stage("one"), clusters={"a": "one"}).settled()
-        hub = replace(hub, waits={"a": Wait("closed")}).reported("a").settled()
+        hub = replace(hub, waits={"a": ClusterWait("closed")}).reported("a").settled()
         assert hub.said("Succeeded") == "True UpdateRunSucceeded"
 
 

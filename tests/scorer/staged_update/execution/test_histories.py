@@ -16,7 +16,7 @@ from scorer.api.conditions import TRUE
 from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import annotations_of, is_deleting, spec_of, status_of
 from scorer.staged_update.execution.engine import is_over
-from scorer.staged_update.facts import Wait
+from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.phase import situation_of
 from scorer.staged_update.record import SUCCEEDED, status
 from tests.scorer.staged_update.execution.orders import check, cut_short, is_disturbed, parts, taken_over
@@ -158,7 +158,7 @@ def window_turned(hub: Hub, number: int) -> Hub:
     if name in hub.waits:
         return replace(hub, waits={key: wait for key, wait in hub.waits.items() if key != name})
     until = hub.now + timedelta(hours=1)
-    return replace(hub, waits={**hub.waits, name: Wait(f"its window opens at {format_time(until)}", until)})
+    return replace(hub, waits={**hub.waits, name: ClusterWait(f"its window opens at {format_time(until)}", until)})
 
 
 def disturbed(hub: Hub, number: int) -> Hub:

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.meta import format_time
-from scorer.rollout.selection.selector import SelectionError
+from scorer.rollout.selection.selector import InvalidSelection
 from scorer.rollout.snapshots.resources import latest_group
 from scorer.staged_update.execution.engine import advance
-from scorer.staged_update.facts import Wait
-from scorer.staged_update.outcome import Cause, NotYetError, RunFailedError
-from scorer.staged_update.views.forecast import LONGEST_WAIT, Progress, as_initialised, forecast
+from scorer.staged_update.facts import ClusterWait
+from scorer.staged_update.outcome import NotYetError, RunFailedError, RunFailureCause
+from scorer.staged_update.views.forecast import LONGEST_WAIT, ForecastProgress, as_initialised, forecast
 from tests.scorer.staged_update.plans import (
     APPROVAL,
     NOW,
@@ -104,20 +104,20 @@ class TestTheEarliestFinish:
         assert forecast(run(), hub, timedelta(minutes=5)).ends == at(ends)
 
     def test_a_closed_window_bounds_it(self):
-        waits = {"v2": Wait("its windows are closed", at("20:00"))}
+        waits = {"v2": ClusterWait("its windows are closed", at("20:00"))}
         found = forecast(run(), facts(stage("test"), stage("live", afterStageTasks=[WAIT]), waits=waits))
         assert starts(found) == {"t1": NOW, "v1": NOW, "v2": at("20:00"), "v3": NOW}
         assert found.ends == at("20:10")
 
     def test_a_window_that_opens_before_its_stage_begins_makes_no_difference(self):
-        waits = {"v2": Wait("its windows are closed", at("12:05"))}
+        waits = {"v2": ClusterWait("its windows are closed", at("12:05"))}
         hub = facts(stage("test", afterStageTasks=[WAIT]), stage("live"), waits=waits)
         found = forecast(run(), hub)
         assert (found.ends, found.stages[1].clusters[1].wait) == (at("12:10"), None)
 
     def test_a_window_that_has_closed_when_its_stage_begins_is_waited_for(self):
         def closed(name, instant):
-            return Wait("closed", at("22:00")) if name == "v2" and at("12:05") <= instant < at("22:00") else None
+            return ClusterWait("closed", at("22:00")) if name == "v2" and at("12:05") <= instant < at("22:00") else None
 
         hub = facts(stage("test", afterStageTasks=[WAIT]), stage("live"))
         found = forecast(run(), hub, waits=closed)
@@ -126,15 +126,15 @@ class TestTheEarliestFinish:
 
     def test_where_clusters_have_an_order_those_behind_one_that_waits_wait_too(self):
         clusters = {name: {"stage": "live", "wave": wave} for name, wave in (("a", "1"), ("b", "2"))}
-        waits = {"a": Wait("its windows are closed", at("20:00"))}
+        waits = {"a": ClusterWait("its windows are closed", at("20:00"))}
         hub = facts(stage("live", sortingLabelKey="wave"), clusters=clusters, waits=waits)
         assert starts(forecast(run(), hub)) == {"a": at("20:00"), "b": at("20:00")}
 
     def test_where_nobody_knows_when_a_cluster_is_free_it_is_bounded_by_the_rest(self):
-        hub = facts(stage("test"), stage("live", afterStageTasks=[WAIT]), waits={"v1": Wait("upgraded now")})
+        hub = facts(stage("test"), stage("live", afterStageTasks=[WAIT]), waits={"v1": ClusterWait("upgraded now")})
         found = forecast(run(), hub)
         assert found.ends == at("12:10")
-        assert [each.wait for each in found.stages[1].clusters] == [Wait("upgraded now"), None, None]
+        assert [each.wait for each in found.stages[1].clusters] == [ClusterWait("upgraded now"), None, None]
 
     def test_waits_of_many_centuries_are_cut(self):
         forever = {"type": "TimedWait", "waitTime": "2562047h"}
@@ -148,11 +148,11 @@ class TestWhatTheEngineWouldRefuse:
     @pytest.mark.parametrize(
         ("changes", "cause"),
         [
-            ({"placement": None}, Cause.PLACEMENT_NOT_FOUND),
-            ({"placement": placement("RollingUpdate")}, Cause.PLACEMENT_NOT_EXTERNAL),
-            ({"strategy": None}, Cause.STRATEGY_NOT_FOUND),
-            ({"members": {"t1": {"stage": "test"}}}, Cause.CLUSTERS_IN_NO_STAGE),
-            ({"selection": SelectionError("nothing")}, Cause.SELECTION_INVALID),
+            ({"placement": None}, RunFailureCause.PLACEMENT_NOT_FOUND),
+            ({"placement": placement("RollingUpdate")}, RunFailureCause.PLACEMENT_NOT_EXTERNAL),
+            ({"strategy": None}, RunFailureCause.STRATEGY_NOT_FOUND),
+            ({"members": {"t1": {"stage": "test"}}}, RunFailureCause.CLUSTERS_IN_NO_STAGE),
+            ({"selection": InvalidSelection("nothing")}, RunFailureCause.SELECTION_INVALID),
         ],
     )
     def test_a_run_that_cannot_be_initialised_is_refused_with_its_cause(self, changes, cause):
@@ -167,7 +167,7 @@ class TestWhatTheEngineWouldRefuse:
         made, _ = as_initialised(run(), hub)
         with pytest.raises(RunFailedError, match="stage live has lost cluster v3") as refused:
             forecast(made, replace(hub, bindings=hub.bindings[:-1]))
-        assert refused.value.cause is Cause.STAGES_CHANGED
+        assert refused.value.cause is RunFailureCause.STAGES_CHANGED
 
     def test_a_run_that_waits_for_the_scheduler_has_no_forecast_yet(self):
         moving = [*facts().bindings, binding("x", state="Scheduled", policy="p-9")]
@@ -189,7 +189,7 @@ class TestARunUnderWay:
         done = {"clusterName": "t1", "conditions": conditions(("Started", "True"), ("Succeeded", "True"))}
         made = under_way(hub, clusters=[done], conditions=conditions(("Succeeded", "True"), ("Progressing", "False")))
         found = forecast(made, hub)
-        assert [each.progress for each in found.stages] == [Progress.DONE, Progress.TO_COME]
+        assert [each.progress for each in found.stages] == [ForecastProgress.DONE, ForecastProgress.TO_COME]
         assert (batches(found)["test"], found.stages[0].ends, found.ends) == ([], None, NOW)
 
     def test_a_wait_counts_from_when_the_clusters_were_done(self):
@@ -197,7 +197,7 @@ class TestARunUnderWay:
         done = {"clusterName": "t1", "conditions": conditions(("Started", "True"), ("Succeeded", "True"))}
         made = under_way(hub, clusters=[done], conditions=conditions(("Progressing", "False"), since=at("11:53")))
         found = forecast(made, hub)
-        assert found.stages[0].progress is Progress.UNDER_WAY
+        assert found.stages[0].progress is ForecastProgress.UNDER_WAY
         assert (found.stages[0].tasks[0].until, found.ends) == (at("12:03"), at("12:03"))
 
     def test_a_wait_whose_time_is_over_is_waited_for_no_longer(self):
@@ -211,7 +211,7 @@ class TestARunUnderWay:
         busy = {"clusterName": "t1", "conditions": conditions(("Started", "True"), since=at("11:58"))}
         made = under_way(hub, clusters=[busy], conditions=conditions(("Progressing", "True")))
         found = forecast(made, hub, timedelta(minutes=5))
-        assert found.stages[0].clusters[0].progress is Progress.UNDER_WAY
+        assert found.stages[0].clusters[0].progress is ForecastProgress.UNDER_WAY
         assert (found.stages[0].ends, found.ends) == (at("12:03"), at("12:18"))
 
     def test_a_cluster_that_the_loop_has_held_back_says_why(self):
@@ -224,7 +224,7 @@ class TestARunUnderWay:
         }
         made = under_way(hub, clusters=[{"clusterName": "t1", "conditions": [note]}])
         (cluster,) = forecast(made, hub).stages[0].clusters
-        assert (cluster.progress, cluster.wait) == (Progress.TO_COME, Wait("closed until noon"))
+        assert (cluster.progress, cluster.wait) == (ForecastProgress.TO_COME, ClusterWait("closed until noon"))
 
     def test_an_approval_that_was_given_is_done(self):
         hub = facts(stage("test", beforeStageTasks=[APPROVAL], afterStageTasks=[APPROVAL]), stage("live"))

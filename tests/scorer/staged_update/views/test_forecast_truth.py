@@ -11,7 +11,7 @@ from scorer.rollout.snapshots.resources import snapshot_groups
 from scorer.rollout.writes import applied
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance, is_over
-from scorer.staged_update.facts import Wait
+from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.outcome import Accept, Ask, Remove, Update
 from scorer.staged_update.record import SUCCEEDED, status
 from scorer.staged_update.views.forecast import forecast
@@ -31,7 +31,7 @@ class Hub:
 
     def look(self, now):
         """Let the run take a step; return whether anything has changed, and when to look again."""
-        waits = {name: Wait("closed", until) for name, until in self.opens.items() if until > now}
+        waits = {name: ClusterWait("closed", until) for name, until in self.opens.items() if until > now}
         step = advance(self.run, replace(self.facts, now=now, waits=waits))
         if step.snapshots:
             documents = [document for group in self.facts.groups for document in group.documents]
@@ -123,7 +123,7 @@ def test_a_run_ends_when_the_forecast_says_and_starts_its_clusters_in_that_order
     gone = [f"z{number}" for number in range(removed)]
     around = facts(*stages, clusters=clusters, removed=gone)
     opening = {name: NOW + timedelta(seconds=number) for name, number in opens.items()}
-    waits = {name: Wait("closed", until) for name, until in opening.items()}
+    waits = {name: ClusterWait("closed", until) for name, until in opening.items()}
     found = forecast(run(), replace(around, waits=waits))
     hub, ended = carried_out(run(), around, opening)
     assert status(status_of(hub.run), SUCCEEDED) == "True"

@@ -13,7 +13,7 @@ from scorer.upgrade.cluster_api.change import DEFER, HOLD, changed_cluster, refu
 from scorer.upgrade.cluster_api.history import Looks
 from scorer.upgrade.cluster_api.inventory import inventory_of
 from scorer.upgrade.cluster_api.progress import UNDATED_FOR, lacking, observation_of
-from scorer.upgrade.cluster_api.topology import OPERATION, NoClusterError, Place, class_of, control_plane_ref
+from scorer.upgrade.cluster_api.topology import OPERATION, ClusterApiRef, NoClusterError, class_of, control_plane_ref
 from tests.builders.cluster_api import (
     GOOD,
     LONG_AGO,
@@ -26,7 +26,7 @@ from tests.builders.cluster_api import (
 )
 
 NOW = parse_time(LONG_AGO) + timedelta(hours=1)
-PLACE = Place("quays", "c1", "image")
+PLACE = ClusterApiRef("quays", "c1", "image")
 ID = "uid/c1/1"
 
 
@@ -55,12 +55,12 @@ def with_operation(parts, name=ID):
 def test_a_member_names_its_cluster(text):
     annotations = {"harbormaster.dev/capi-cluster": text} if text else {}
     with pytest.raises(NoClusterError, match="capi-cluster of member m"):
-        Place.of("m", annotations)
+        ClusterApiRef.of("m", annotations)
 
 
 def test_a_place_is_read():
     annotations = {"harbormaster.dev/capi-cluster": "quays/c1", "harbormaster.dev/capi-image-variable": "image"}
-    assert Place.of("m", annotations) == PLACE
+    assert ClusterApiRef.of("m", annotations) == PLACE
 
 
 def test_an_inventory_has_the_control_plane_and_every_set_of_machines():
@@ -145,13 +145,13 @@ def test_an_image_alone_is_a_variable_or_a_new_rollout():
     found = changed_cluster(make_parts(), PLACE, image, NOW)
     assert found["spec"]["topology"]["version"] == "v1.30.4"
     assert found["spec"]["topology"]["variables"][0] == {"name": "image", "value": "200"}
-    fresh = changed_cluster(make_parts(), Place("quays", "c1", "other"), image, NOW)
+    fresh = changed_cluster(make_parts(), ClusterApiRef("quays", "c1", "other"), image, NOW)
     assert fresh["spec"]["topology"]["variables"][-1] == {"name": "other", "value": "200"}
-    again = changed_cluster(make_parts(), Place("quays", "c1"), image, NOW)
+    again = changed_cluster(make_parts(), ClusterApiRef("quays", "c1"), image, NOW)
     workers = again["spec"]["topology"]["workers"]["machineDeployments"]
     assert [each["rollout"] for each in workers] == [{"after": format_time(NOW)}] * 2
     old = {**make_cluster(), "apiVersion": "cluster.x-k8s.io/v1beta1"}
-    assert changed_cluster(make_parts(cluster=old), Place("quays", "c1"), image, NOW).code == "NoImageVariable"
+    assert changed_cluster(make_parts(cluster=old), ClusterApiRef("quays", "c1"), image, NOW).code == "NoImageVariable"
 
 
 def test_what_cannot_be_changed_now_is_rejected():

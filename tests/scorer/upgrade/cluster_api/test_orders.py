@@ -11,7 +11,7 @@ from scorer.upgrade.back_ends.interface import Operation, Rejected, Target
 from scorer.upgrade.cluster_api.change import HOLD, changed_cluster
 from scorer.upgrade.cluster_api.inventory import inventory_of
 from scorer.upgrade.cluster_api.progress import observation_of
-from scorer.upgrade.cluster_api.topology import Place, class_of, control_plane_ref, is_paused
+from scorer.upgrade.cluster_api.topology import ClusterApiRef, class_of, control_plane_ref, is_paused
 from tests.builders.cluster_api import (
     LONG_AGO,
     condition,
@@ -25,7 +25,7 @@ from tests.builders.cluster_api import (
 )
 
 NOW = parse_time(LONG_AGO) + timedelta(hours=1)
-PLACE = Place("quays", "c1", "image")
+PLACE = ClusterApiRef("quays", "c1", "image")
 FULL, IMAGE, PLANE = UpgradeType.FULL, UpgradeType.NODE_IMAGE_ONLY, UpgradeType.CONTROL_PLANE_ONLY
 
 
@@ -206,7 +206,7 @@ def test_members_of_any_type_are_read(part, version):
             inventory_of(parts, "image", NOW)
             for kind in (FULL, IMAGE, PLANE):
                 topology_after(parts, kind, linux="200")
-                topology_after(parts, kind, place=Place("quays", "c1"), linux="200")
+                topology_after(parts, kind, place=ClusterApiRef("quays", "c1"), linux="200")
                 observation_of(parts, "", kind, NOW)
             class_of(parts.cluster)
             control_plane_ref(parts.cluster)

@@ -16,15 +16,15 @@ from scorer.api.upgrade.run import (
     GateReport,
     GroupStatus,
     MemberStatus,
-    RunState,
     SkipTarget,
     StageStatus,
+    UpgradeRunState,
     UpgradeRunStatus,
 )
 from scorer.upgrade.back_ends.interface import OperationState, Rejected
 from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.state.record import HALTED, OVER
-from scorer.upgrade.state.step import StartUpgrade, Step, WriteGate
+from scorer.upgrade.state.step import StartUpgrade, UpgradeStep, WriteGate
 from tests.scorer.upgrade.evaluation.worlds import DRAINED, HOURS, IN_FLIGHT, World, answer_of, entries, key_of, settled
 from tests.walks import Walk
 
@@ -113,7 +113,7 @@ def walk(shape: Shape) -> Walk:
     return found
 
 
-def events(shape: Shape, world: World, step: Step) -> Iterator[Event]:
+def events(shape: Shape, world: World, step: UpgradeStep) -> Iterator[Event]:
     """Yield what may happen, and what comes of it."""
     yield from _passes(shape, world, step)
     if world.is_over:
@@ -126,7 +126,7 @@ def events(shape: Shape, world: World, step: Step) -> Iterator[Event]:
     yield from _accidents(shape, world)
 
 
-def _passes(shape: Shape, world: World, step: Step) -> Iterator[Event]:
+def _passes(shape: Shape, world: World, step: UpgradeStep) -> Iterator[Event]:
     """Yield a whole pass, every way in which it may end before, and the ways in which its calls may be answered."""
     stored = world.stored(step.status)
     whole = stored
@@ -174,11 +174,11 @@ def _answers(world: World) -> Iterator[Event]:
 
 def _orders(shape: Shape, world: World) -> Iterator[Event]:
     state = world.status.state
-    if world.state is not RunState.RUN or (state in DRAINED and not world.restart):
+    if world.state is not UpgradeRunState.RUN or (state in DRAINED and not world.restart):
         token = world.status.start_time is not None
-        yield "start", replace(world, state=RunState.RUN, restart=token)
+        yield "start", replace(world, state=UpgradeRunState.RUN, restart=token)
     elif shape.stops:
-        yield "! stop", replace(world, state=RunState.STOP)
+        yield "! stop", replace(world, state=UpgradeRunState.STOP)
         if not world.restart:
             yield "! start again", replace(world, restart=True)
     if not world.skips:
@@ -207,7 +207,7 @@ def _accidents(shape: Shape, world: World) -> Iterator[Event]:
 # What has to hold.
 
 
-def check(world: World, step: Step) -> None:
+def check(world: World, step: UpgradeStep) -> None:
     """Check one state, and what the engine makes of it."""
     if world.is_over and not world.deleting:
         assert all(isinstance(each, WriteGate) for each in step.actions), "a run that is over acts"
@@ -241,7 +241,7 @@ def let_go(world: World) -> UpgradeRunStatus:
     return world.status.model_copy(update={"stages": tuple(map(stage, world.status.stages))})
 
 
-def check_ways(world: World, step: Step, before: dict[str, MemberStatus]) -> None:
+def check_ways(world: World, step: UpgradeStep, before: dict[str, MemberStatus]) -> None:
     """Check that states change only as they may."""
     for entry in entries(step.status):
         known = before.get(entry.name)
@@ -256,12 +256,12 @@ def check_ways(world: World, step: Step, before: dict[str, MemberStatus]) -> Non
     if world.status.state in DRAINED and step.status.state not in DRAINED | OVER:
         assert world.restart, "a run goes on that nobody has started again"
     if world.status.start_time is None and step.status.start_time is not None:
-        assert world.state is RunState.RUN, "a run starts that nobody has started"
+        assert world.state is UpgradeRunState.RUN, "a run starts that nobody has started"
 
 
-def check_begun(world: World, step: Step, begun: set[str]) -> None:
+def check_begun(world: World, step: UpgradeStep, begun: set[str]) -> None:
     """Check that members are upgraded only when they may be, and that calls are about what is on record."""
-    stopped = world.state is not RunState.RUN or world.deleting or step.status.state in HALTED
+    stopped = world.state is not UpgradeRunState.RUN or world.deleting or step.status.state in HALTED
     assert not (begun and stopped), f"a run that is to stop begins {begun}"
     assert not begun & world.held, f"{begun & world.held} are upgraded by another run"
     for name in begun:
@@ -276,7 +276,7 @@ def check_begun(world: World, step: Step, begun: set[str]) -> None:
             assert entry.state is UpgradeState.RUNNING, "a call is made for a member that is not in upgrade"
 
 
-def check_attempts(step: Step, before: dict[str, MemberStatus], begun: set[str]) -> None:
+def check_attempts(step: UpgradeStep, before: dict[str, MemberStatus], begun: set[str]) -> None:
     """Check that every attempt counts, but one that was refused for now, which is made again."""
     for entry in entries(step.status):
         if entry.name in begun and (known := before.get(entry.name)) is not None:
@@ -285,7 +285,7 @@ def check_attempts(step: Step, before: dict[str, MemberStatus], begun: set[str])
             assert entry.attempt == wanted, f"attempt {entry.attempt} of {entry.name} begins, not {wanted}"
 
 
-def check_stages(world: World, step: Step, begun: set[str]) -> None:
+def check_stages(world: World, step: UpgradeStep, begun: set[str]) -> None:
     """Check that members come stage by stage, never more of them than may, and only behind their gates."""
     open_stage = ""
     for stage in step.status.stages:
@@ -322,7 +322,7 @@ def _check_gates(world: World, reports: tuple[GateReport, ...], owner: StageStat
             assert answer_of(world.gates[gate.gate]) == TRUE, f"a gate of {owner.name} is passed without its approval"
 
 
-def check_told(world: World, step: Step) -> None:
+def check_told(world: World, step: UpgradeStep) -> None:
     """Check that a run that goes on says what is going on, and that its states are those of its parts."""
     status = step.status
     members = list(entries(status))

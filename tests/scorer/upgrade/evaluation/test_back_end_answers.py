@@ -9,8 +9,8 @@ from scorer.api.upgrade.fields import UpgradeError, UpgradeType
 from scorer.api.upgrade.run import SkipTarget, SkipTargetType
 from scorer.upgrade.back_ends.interface import Capabilities, Inventory, Observation, OperationState, Pool, Rejected
 from scorer.upgrade.evaluation.engine import advance
-from scorer.upgrade.planning.forecast import Assumptions, forecast
-from scorer.upgrade.simulation.back_end import UPGRADER, Outcome, SimulatedBackEnd
+from scorer.upgrade.planning.forecast import ForecastAssumptions, forecast
+from scorer.upgrade.simulation.back_end import UPGRADER, AttemptOutcome, SimulatedBackEnd
 from scorer.upgrade.simulation.hub import Skip, Start, Stop, simulate
 from scorer.upgrade.state.operations import occupied, to_observe
 from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade
@@ -29,7 +29,7 @@ def answering(*outcomes, **given):
 
 def attempted(hub, outcomes):
     hub.back_end = SimulatedBackEnd(
-        lambda name, attempt: outcomes[attempt - 1] if attempt <= len(outcomes) else Outcome(HALF_HOUR)
+        lambda name, attempt: outcomes[attempt - 1] if attempt <= len(outcomes) else AttemptOutcome(HALF_HOUR)
     )
     return hub
 
@@ -45,7 +45,7 @@ def observed(hub, now, **observation):
 
 
 def test_what_a_back_end_refuses_for_good_has_failed():
-    hub = answering(Outcome(HALF_HOUR, rejections=(Rejected("Forbidden", "not this cluster"),)))
+    hub = answering(AttemptOutcome(HALF_HOUR, rejections=(Rejected("Forbidden", "not this cluster"),)))
     hub.evaluate(BEGIN, [Start()])
     run = hub.evaluate(BEGIN).run
     found = entry(run, "a")
@@ -55,7 +55,7 @@ def test_what_a_back_end_refuses_for_good_has_failed():
 
 
 def test_what_a_back_end_refuses_for_now_waits_and_is_the_same_attempt_again():
-    hub = answering(Outcome(HALF_HOUR, rejections=(Rejected("Busy", "rolling", retryable=True),)))
+    hub = answering(AttemptOutcome(HALF_HOUR, rejections=(Rejected("Busy", "rolling", retryable=True),)))
     moments = list(simulate(hub, BEGIN, [(BEGIN, Start())], after(hours=3)))
     assert [operations(moment) for moment in moments] == [["uid/a/1"], [], ["uid/a/1"], []]
     waiting = entry(moments[1].run, "a")
@@ -65,7 +65,7 @@ def test_what_a_back_end_refuses_for_now_waits_and_is_the_same_attempt_again():
 
 
 def test_a_call_that_is_lost_is_made_again_as_the_same_operation():
-    hub = answering(Outcome(HALF_HOUR, lost_calls=2))
+    hub = answering(AttemptOutcome(HALF_HOUR, lost_calls=2))
     moments = list(simulate(hub, BEGIN, [(BEGIN, Start())], after(hours=3)))
     assert [each for moment in moments for each in operations(moment)] == ["uid/a/1"] * 3
     found = entry(moments[-1].run, "a")
@@ -73,7 +73,7 @@ def test_a_call_that_is_lost_is_made_again_as_the_same_operation():
 
 
 def test_a_call_that_is_lost_is_not_made_again_for_an_attempt_that_is_given_up():
-    hub = answering(Outcome(HALF_HOUR, lost_calls=1), spec={"timeouts": {"memberUpgradeSeconds": 3600}})
+    hub = answering(AttemptOutcome(HALF_HOUR, lost_calls=1), spec={"timeouts": {"memberUpgradeSeconds": 3600}})
     hub.evaluate(BEGIN, [Start()])
     moment = hub.evaluate(at("2h"))
     assert entry(moment.run, "a").reason == "UpgradeTimeout"
@@ -81,7 +81,7 @@ def test_a_call_that_is_lost_is_not_made_again_for_an_attempt_that_is_given_up()
 
 
 def test_what_is_refused_for_now_while_the_run_stops_is_stopped_and_goes_on_as_the_same_attempt():
-    hub = answering(Outcome(HALF_HOUR))
+    hub = answering(AttemptOutcome(HALF_HOUR))
     hub.evaluate(BEGIN, [Start()])
     assert hub.evaluate(BEGIN, [Stop()]).run.status.state == "Stopping"
     facts = replace(hub.facts(BEGIN), rejections={"uid/a/1": Rejected("Busy", retryable=True)})
@@ -98,7 +98,7 @@ def test_an_operation_that_nobody_was_asked_about_is_left_alone():
 
 
 def test_a_success_counts_once_the_cluster_was_looked_at_afterwards():
-    hub = answering(Outcome(HALF_HOUR, unseen_for=timedelta(minutes=5)))
+    hub = answering(AttemptOutcome(HALF_HOUR, unseen_for=timedelta(minutes=5)))
     moments = {written(each.now - BEGIN): each for each in simulate(hub, BEGIN, [(BEGIN, Start())], after(hours=3))}
     assert entry(moments["30m"].run, "a").state == "Running"
     done = entry(moments["35m"].run, "a")
@@ -246,12 +246,12 @@ def test_a_back_end_that_does_not_answer_has_not_reported_an_end():
 def test_what_a_back_end_does_not_know_has_come_to_its_end():
     hub, _ = started(member("a", outcomes=["hang"]), memberTimeout="1h")
     hub.evaluate(at("1h"))
-    hub.back_end = SimulatedBackEnd(lambda name, attempt: Outcome(HALF_HOUR))
+    hub.back_end = SimulatedBackEnd(lambda name, attempt: AttemptOutcome(HALF_HOUR))
     assert list(occupied(hub.evaluate(at("61m")).run)) == []
 
 
 def test_an_attempt_that_never_reached_its_back_end_is_not_waited_for_when_it_is_given_up():
-    hub = answering(Outcome(HALF_HOUR, lost_calls=9), memberTimeout="1h")
+    hub = answering(AttemptOutcome(HALF_HOUR, lost_calls=9), memberTimeout="1h")
     hub.evaluate(BEGIN, [Start()])
     assert list(occupied(hub.evaluate(at("1h")).run)) == []
 
@@ -268,7 +268,7 @@ def test_a_member_that_is_skipped_after_it_was_given_up_is_still_left_alone_by_o
 def test_a_plan_takes_what_was_given_up_for_busy_as_long_as_an_upgrade_takes():
     hub, _ = started(member("a", outcomes=["hang"]), memberTimeout="1h")
     hub.evaluate(at("1h"))
-    found = forecast(hub.run, half_hour(hub).facts(at("1h")), Assumptions())
+    found = forecast(hub.run, half_hour(hub).facts(at("1h")), ForecastAssumptions())
     assert found.beginnings["a"].at == at("90m")
 
 
@@ -286,7 +286,9 @@ LATER = at("20m")
     ],
 )
 def test_a_call_that_is_lost_is_not_made_again_when_its_upgrade_would_not_begin_now(change, reason):
-    hub = attempted(prepared(member("a", windows=[daily("00:00", hours=1)])).hub, [Outcome(HALF_HOUR, lost_calls=1)])
+    hub = attempted(
+        prepared(member("a", windows=[daily("00:00", hours=1)])).hub, [AttemptOutcome(HALF_HOUR, lost_calls=1)]
+    )
     hub.evaluate(BEGIN, [Start()])
     hub.members["a"] = change(hub.members["a"])
     now = LATER if reason == "MemberOnHold" else at("2h")
@@ -304,7 +306,7 @@ def test_a_call_that_is_lost_is_not_made_again_when_its_upgrade_would_not_begin_
 
 
 def test_a_call_that_is_lost_is_not_made_again_in_a_run_that_is_stopped():
-    hub = answering(Outcome(HALF_HOUR, lost_calls=1))
+    hub = answering(AttemptOutcome(HALF_HOUR, lost_calls=1))
     hub.evaluate(BEGIN, [Start()])
     moment = hub.evaluate(LATER, [Stop()])
     stopped = entry(moment.run, "a")
@@ -319,7 +321,7 @@ def test_a_call_that_is_lost_is_not_made_again_in_the_pass_in_which_the_run_halt
             *(member("a", "g"), member("b", "h", busyUntil="1h")),
             stages=[stage("s", "g", "h")],
         ).hub,
-        [Outcome(HALF_HOUR, lost_calls=1)],
+        [AttemptOutcome(HALF_HOUR, lost_calls=1)],
     )
     hub.evaluate(BEGIN, [Start()])
     hub.members["b"] = replace(hub.members["b"], inventory=Inventory("1.29.9"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.api.upgrade.run import RunState, SkipTarget
+from scorer.api.upgrade.run import SkipTarget, UpgradeRunState
 from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.simulation.hub import Skip, Start, Stop
 from tests.scorer.upgrade.evaluation.worlds import World
@@ -354,7 +354,7 @@ def test_conditions_follow_the_run():
     ]
     run = hub.evaluate(at("3h")).run
     assert [said(run, each) for each in ("Progressing", "Succeeded")] == ["False Finished", "True UpgradeCompleted"]
-    assert run.spec.state is RunState.RUN
+    assert run.spec.state is UpgradeRunState.RUN
 
 
 def test_counts_add_up_at_every_instant():
@@ -413,7 +413,7 @@ def test_a_run_that_is_being_deleted_starts_nothing_more():
 def test_a_run_that_is_deleted_before_its_start_does_not_start():
     hub = prepared(member("a")).hub
     metadata = hub.run.metadata.model_copy(update={"deletion_timestamp": BEGIN})
-    hub.run = edited(hub, state=RunState.RUN).model_copy(update={"metadata": metadata})
+    hub.run = edited(hub, state=UpgradeRunState.RUN).model_copy(update={"metadata": metadata})
     assert hub.evaluate(BEGIN).run.status.state == "NotStarted"
 
 
@@ -439,6 +439,6 @@ def test_skipping_a_stage_during_its_wait_ends_it_as_skipped():
 
 
 def test_a_run_that_is_made_to_start_at_once_says_how_many_members_it_has():
-    world = World.of(prepared(member("a"), member("b"), start="").hub, state=RunState.RUN)
+    world = World.of(prepared(member("a"), member("b"), start="").hub, state=UpgradeRunState.RUN)
     said = {event.reason: event.message for event in world.step().events}
     assert said["RunStarted"] == "the run has started with 2 members"

@@ -10,7 +10,7 @@ from scorer.upgrade.members.windows import tier_of
 from scorer.upgrade.simulation.hub import ChangeMember, Start
 from scorer.upgrade.state.operations import occupied
 from scorer.upgrade.state.placement_guard import GuardedPlacement, endangered
-from scorer.windows.maintenance import Standing
+from scorer.windows.maintenance import WindowState
 from tests.scorer.upgrade.scenarios import BEGIN, at, daily, entry, event, member, prepared, seen, stage, started
 
 CONTROL_PLANES = {"type": "ControlPlaneOnly", "kubernetesVersion": "1.31.2"}
@@ -281,11 +281,11 @@ def test_the_order_of_a_member_is_an_integer_within_limits(text, order):
 @pytest.mark.parametrize(
     ("windows", "tier"),
     [
-        pytest.param(Standing(is_open=True, until=at("1h")), 1, id="open"),
-        pytest.param(Standing(is_open=False, until=at("4h")), 2, id="opens-in-exactly-four-hours"),
+        pytest.param(WindowState(is_open=True, until=at("1h")), 1, id="open"),
+        pytest.param(WindowState(is_open=False, until=at("4h")), 2, id="opens-in-exactly-four-hours"),
         pytest.param(None, 3, id="none"),
-        pytest.param(Standing(is_open=False, until=at("4h1m")), 4, id="opens-later"),
-        pytest.param(Standing(is_open=False, until=None), 4, id="never-opens"),
+        pytest.param(WindowState(is_open=False, until=at("4h1m")), 4, id="opens-later"),
+        pytest.param(WindowState(is_open=False, until=None), 4, id="never-opens"),
     ],
 )
 def test_the_tier_of_a_member_follows_from_its_windows(windows, tier):

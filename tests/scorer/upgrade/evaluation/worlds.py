@@ -21,9 +21,9 @@ from scorer.api.upgrade.run import (
     GateReports,
     GroupStatus,
     MemberStatus,
-    RunState,
     SkipTarget,
     StageStatus,
+    UpgradeRunState,
     UpgradeRunStatus,
     WaitStatus,
 )
@@ -32,10 +32,10 @@ from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.evaluation.gates import APPROVED, REJECTED
 from scorer.upgrade.members.windows import Standings
 from scorer.upgrade.simulation.hub import SimulatedHub
-from scorer.upgrade.state.facts import Facts
+from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.operations import to_observe
 from scorer.upgrade.state.record import OVER
-from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, Step, WriteGate
+from scorer.upgrade.state.step import CancelUpgrade, StartUpgrade, UpgradeStep, WriteGate
 from tests.walks import Key
 
 CLOCK_STEP = timedelta(hours=12)
@@ -74,7 +74,7 @@ class World:
     hub: SimulatedHub
     inventories: Mapping[str, Inventory]
     status: UpgradeRunStatus = field(default_factory=UpgradeRunStatus)
-    state: RunState = RunState.INITIALIZE
+    state: UpgradeRunState = UpgradeRunState.INITIALIZE
     restart: bool = False
     skips: tuple[SkipTarget, ...] = ()
     operations: Operations = field(default_factory=dict)
@@ -109,11 +109,11 @@ class World:
         spec = self.hub.run.spec.model_copy(update=changes)
         return self.hub.run.model_copy(update={"metadata": metadata, "spec": spec, "status": self.status})
 
-    def facts(self, standings: Standings | None = None) -> Facts:
+    def facts(self, standings: Standings | None = None) -> UpgradeRunFacts:
         """Return the hub as the engine sees it."""
         asked = {member_of(id_): id_ for id_ in to_observe(self.status)}
         known = {name: self.operations.get(name, OperationState.UNKNOWN) for name in asked if not self.silent}
-        return Facts(
+        return UpgradeRunFacts(
             now=self.now,
             members={
                 name: replace(self.hub.members[name], inventory=found) for name, found in self.inventories.items()
@@ -129,7 +129,7 @@ class World:
             busy=dict.fromkeys(self.held, "another"),
         )
 
-    def step(self) -> Step:
+    def step(self) -> UpgradeStep:
         """Return what the engine says."""
         return advance(self.run, self.facts())
 

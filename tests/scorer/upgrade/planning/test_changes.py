@@ -7,7 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from scorer.api.upgrade.plan_change import PlanChange
 from scorer.upgrade.planning.changes import ChangeError, Planned, UnfitChangeError, apply_changes, difference
-from scorer.upgrade.planning.forecast import Assumptions
+from scorer.upgrade.planning.forecast import ForecastAssumptions
 from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.simulation.hub import Start
 from tests.scorer.upgrade.planning.planned import half_hour
@@ -22,7 +22,7 @@ def planned(*, started=False):
     hub = half_hour(prepared(*MEMBERS, stages=STAGES).hub)
     if started:
         hub.evaluate(BEGIN, [Start()])
-    return Planned(hub.run, hub.facts(BEGIN), Assumptions())
+    return Planned(hub.run, hub.facts(BEGIN), ForecastAssumptions())
 
 
 def plan(of):
@@ -136,7 +136,7 @@ def test_what_is_skipped_is_a_part_of_the_run(started):
     hub = half_hour(prepared(*MEMBERS, member("c1", "c"), stages=STAGES).hub)
     if started:
         hub.evaluate(BEGIN, [Start()])
-    of = Planned(hub.run, hub.facts(BEGIN), Assumptions())
+    of = Planned(hub.run, hub.facts(BEGIN), ForecastAssumptions())
     parts = [("Stage", "one"), ("AfterStageWait", "two"), ("Group", "b"), ("Member", "a2")]
     targets = [{"type": kind, "name": name} for kind, name in parts]
     assert changed(of, {"op": "skip", "targets": targets}).run.spec.skip_targets

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.upgrade.back_ends.interface import Inventory
-from scorer.upgrade.planning.forecast import Assumptions, forecast
+from scorer.upgrade.planning.forecast import ForecastAssumptions, forecast
 from scorer.upgrade.simulation.hub import Approve, Start, gates_of, simulate
 from scorer.upgrade.state.facts import Estimate
 from scorer.upgrade.state.record import OVER
@@ -17,7 +17,7 @@ from tests.scorer.upgrade.random_runs import made, scenarios
 from tests.scorer.upgrade.scenarios import BEGIN, after, at, daily, entry, member, prepared, stage
 from tests.thoroughness import examples
 
-PROMPT = Assumptions()
+PROMPT = ForecastAssumptions()
 
 
 def approving(delay):
@@ -60,7 +60,7 @@ def test_a_run_without_failures_keeps_to_its_forecast(given, moments, minutes):
     found, until = None, scenario.begin + timedelta(days=90)
     for number, moment in enumerate(simulate(hub, scenario.begin, [(scenario.begin, Start())], until, react)):
         if number == moments and moment.run.status.state not in ("Stopped", "Failed"):  # those would be started again
-            found = forecast(moment.run, hub.facts(moment.now), Assumptions(approve_after=delay))
+            found = forecast(moment.run, hub.facts(moment.now), ForecastAssumptions(approve_after=delay))
         if moment.run.status.state in OVER:
             break
     if found is not None and hub.run.status.start_time is not None:
@@ -119,7 +119,7 @@ def test_a_run_with_a_member_that_is_held_has_no_end():
 
 def test_a_failure_that_is_assumed_stops_the_run():
     hub = half_hour(prepared(member("a"), member("b")).hub)
-    found = forecast(hub.run, hub.facts(BEGIN), Assumptions(failures={"a": timedelta(minutes=5)}))
+    found = forecast(hub.run, hub.facts(BEGIN), ForecastAssumptions(failures={"a": timedelta(minutes=5)}))
     assert (found.run.status.state, entry(found.run, "b").state) == ("Failed", "NotStarted")
 
 

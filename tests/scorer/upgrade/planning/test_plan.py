@@ -8,7 +8,7 @@ import pytest
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.run import SkipTarget, SkipTargetType
 from scorer.upgrade.back_ends.interface import Pool
-from scorer.upgrade.planning.forecast import Assumptions
+from scorer.upgrade.planning.forecast import ForecastAssumptions
 from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.simulation.hub import Skip, Start, Stop
 from scorer.upgrade.state.facts import Estimate
@@ -24,7 +24,7 @@ def planned(*members, now=BEGIN, placements=(), assumed=None, **given):
     """Return the plan of a run that has not started."""
     scenario = prepared(*members, **given)
     hub = durations_of(scenario.hub, members)
-    return plan_of(hub.run, hub.facts(now), placements, assumed or Assumptions())
+    return plan_of(hub.run, hub.facts(now), placements, assumed or ForecastAssumptions())
 
 
 def turns(plan):
@@ -81,7 +81,7 @@ def test_a_gate_and_a_wait_determine_when_the_next_stage_begins():
         stage("three", "c"),
     ]
     members = [member("a1", "a"), member("b1", "b"), member("c1", "c")]
-    plan = planned(*members, stages=stages, assumed=Assumptions(approve_after=timedelta(hours=1)))
+    plan = planned(*members, stages=stages, assumed=ForecastAssumptions(approve_after=timedelta(hours=1)))
     assert bounds(plan) == {"a1": "Sequence", "b1": "Gate", "c1": "Sequence"}
     path = [(each.type.value, each.start - BEGIN, each.end - BEGIN) for each in plan.critical_path]
     minutes = [(kind, int(start.total_seconds() / 60), int(end.total_seconds() / 60)) for kind, start, end in path]

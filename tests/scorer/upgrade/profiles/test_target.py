@@ -6,7 +6,7 @@ from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
 from scorer.upgrade.profiles.target import NoTargetError, run_name, run_of, target_of
-from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.catalog import ReleaseCatalog
 
 RELEASED = ("1.28.9", "1.29.9", "1.30.4", "1.30.7", "1.31.1", "v1.31.2")
 
@@ -16,7 +16,7 @@ def catalog(*released, preview=(), lts=(), images=()):
     versions += [{"version": each, "phase": "Preview"} for each in preview]
     families = [{"family": "linux", "versions": [{"version": each} for each in images]}] if images else []
     half = len(versions) // 2
-    return Catalog.of(
+    return ReleaseCatalog.of(
         [
             VersionCatalogSpec.read({"regions": [{"name": "eu", "kubernetesVersions": versions[:half]}]}),
             VersionCatalogSpec.read(

@@ -7,7 +7,7 @@ from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunStatus
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
 from scorer.upgrade.profiles.triggers import PROFILE_LABEL, name_taken, trigger
-from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.catalog import ReleaseCatalog
 
 NOW = parse_time("2026-01-05T00:00:00Z")
 
@@ -16,7 +16,7 @@ def catalog(*versions, images=()):
     region = {"name": "r1", "kubernetesVersions": [{"version": each} for each in versions]}
     if images:
         region["nodeImages"] = [{"family": "linux", "versions": [{"version": each} for each in images]}]
-    return Catalog.of([VersionCatalogSpec.read({"regions": [region]})])
+    return ReleaseCatalog.of([VersionCatalogSpec.read({"regions": [region]})])
 
 
 def profile(current="", channel="Rapid", **spec):

@@ -6,7 +6,7 @@ from scorer.api.meta import dump_json
 from scorer.api.upgrade.fields import UpgradeError
 from scorer.api.upgrade.run import UpgradeRunStatus
 from scorer.upgrade.planning.plan import plan_of
-from scorer.upgrade.simulation.back_end import Outcome, SimulatedBackEnd
+from scorer.upgrade.simulation.back_end import AttemptOutcome, SimulatedBackEnd
 from scorer.upgrade.simulation.hub import Start, simulate
 from scorer.upgrade.state.record import status_document
 from tests.scorer.upgrade.planning.planned import half_hour
@@ -37,7 +37,9 @@ def test_the_status_of_a_member_is_small_enough_for_a_thousand_of_them():
     name = "production-westeurope-payments"
     hub = prepared(member(name)).hub
     error = UpgradeError(code="NodesDoNotDrainInTime", message="y" * 1000)
-    hub.back_end = SimulatedBackEnd(lambda name, attempt: Outcome(timedelta(minutes=30), fails=True, error=error))
+    hub.back_end = SimulatedBackEnd(
+        lambda name, attempt: AttemptOutcome(timedelta(minutes=30), fails=True, error=error)
+    )
     hub.run = hub.run.model_copy(update={"metadata": hub.run.metadata.model_copy(update={"uid": "u" * 36})})
     hub.evaluate(BEGIN, [Start()])
     played = hub.evaluate(hub.next_instant(BEGIN))

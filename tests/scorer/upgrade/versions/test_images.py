@@ -8,7 +8,7 @@ from scorer.api.upgrade.run import Upgrade
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
 from scorer.upgrade.back_ends.interface import Inventory, Pool
 from scorer.upgrade.members.member import Member
-from scorer.upgrade.versions.catalog import Catalog
+from scorer.upgrade.versions.catalog import ReleaseCatalog
 from scorer.upgrade.versions.images import UNLISTED, ImageTargets, behind, chosen_images
 
 
@@ -28,7 +28,7 @@ def catalog(**regions):
         )
         for name, families in regions.items()
     ]
-    return Catalog.of([VersionCatalogSpec.read({"regions": listed})])
+    return ReleaseCatalog.of([VersionCatalogSpec.read({"regions": listed})])
 
 
 def member(region, **images):
@@ -110,7 +110,7 @@ def test_the_newest_image_of_an_instant_was_published_by_then_as_far_as_that_is_
     versions = [{"version": "1"}, {"version": "2", "publishedAt": "2026-01-05T00:00:00Z"}]
     versions.append({"version": "3", "publishedAt": "2026-01-05T00:00:01Z"})
     region = {"name": "eu", "nodeImages": [{"family": "linux", "versions": versions}]}
-    published = Catalog.of([VersionCatalogSpec.read({"regions": [region]})])
+    published = ReleaseCatalog.of([VersionCatalogSpec.read({"regions": [region]})])
     targets = ImageTargets(goal("Latest"), (), published)
     assert targets.of(member("eu", linux="1")) == {"linux": "3"}
     assert targets.of(member("eu", linux="1"), parse_time("2026-01-05T00:00:00Z")) == {"linux": "2"}
@@ -133,7 +133,7 @@ def test_a_region_offers_what_it_lists(region, version, offered):
     other = {"name": "eu", "kubernetesVersions": [{"version": "1.31.2"}]}
     default = {"name": "default", "kubernetesVersions": [{"version": "1.30.4"}]}
     unchecked = {"name": "us"}
-    known = Catalog.of(
+    known = ReleaseCatalog.of(
         [
             VersionCatalogSpec.read({"regions": [one, default, unchecked]}),
             VersionCatalogSpec.read({"regions": [other]}),

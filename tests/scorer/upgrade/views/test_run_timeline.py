@@ -7,7 +7,7 @@ import pytest
 from scorer.api.meta import format_time, parse_time
 from scorer.api.upgrade.maintenance_window import MaintenanceWindowSpec
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.rollout.views.timeline import Span
+from scorer.rollout.views.timeline import TimeSpan
 from scorer.upgrade.views.timeline import upgrade_timeline
 from scorer.windows.maintenance import MaintenanceWindow, openings
 
@@ -113,7 +113,7 @@ def test_what_is_expected_and_windows_are_told_of_what_is_to_come():
         {"name": "f", "action": "Blocked", "reason": "ClusterNotReady"},
     ]
     stage = {"name": "s", "state": "Running", "groups": [group("g", "Running", DONE, GOING, WAITS, LATER)]}
-    windows = {name: (Span(BEGIN, BEGIN + timedelta(hours=1)),) for name in ("a", "c")}
+    windows = {name: (TimeSpan(BEGIN, BEGIN + timedelta(hours=1)),) for name in ("a", "c")}
     (band,) = upgrade_timeline(run(stage, plan={"members": planned}), windows).document()["bands"]
     found = {bar["cluster"]: (bar.get("forecast"), bar.get("windows")) for bar in band["bars"]}
     opened = [{"from": at(0), "to": at(60)}]

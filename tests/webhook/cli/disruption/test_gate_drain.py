@@ -10,7 +10,7 @@ from scorer.api.kinds import NODE, POD, POD_DISRUPTION_BUDGET
 from tests.builders.pod import make_pod
 from tests.builders.worker import make_pool_of, make_worker
 from tests.webhook.cli.conftest import kubeconfig
-from webhook.cli.hub.client import Client, RefusedError
+from webhook.cli.hub.client import Client, HubRefusedError
 
 GUARD = {
     "apiVersion": "policy/v1",
@@ -131,7 +131,7 @@ def refusing(monkeypatch, plural, code):
 
     async def refuse(self, place, *more):
         if place.kind.plural == plural:
-            raise RefusedError({"code": code, "message": f"no {plural} for you"})
+            raise HubRefusedError({"code": code, "message": f"no {plural} for you"})
         return await listing(self, place, *more)
 
     monkeypatch.setattr(Client, "list", refuse)

@@ -7,15 +7,15 @@ import jsonschema
 import pytest
 
 from tests.webhook.cli.sarif_schema import LOG
-from webhook.cli.files.positions import Place
-from webhook.cli.linting.sarif import Replacement, Result, artifact_uri, sarif_log
+from webhook.cli.files.positions import TextRange
+from webhook.cli.linting.sarif import Replacement, SarifResult, artifact_uri, sarif_log
 
 FOLDER = Path("/work folder")
-FIX = Replacement(Place(3, 5, 4, 9), "- nodes: 1", "Write this.")
+FIX = Replacement(TextRange(3, 5, 4, 9), "- nodes: 1", "Write this.")
 RESULTS = [
-    Result("K-30", "warning", "why", "pools/a b.yaml", Place(4, 7, 4, 12), FIX),
-    Result("K-18", "error", "no", "pools/a b.yaml", Place(1, 1, 1, 1)),
-    Result("K-30", "warning", "again", "/elsewhere/c.yaml", Place(9, 1, 9, 1)),
+    SarifResult("K-30", "warning", "why", "pools/a b.yaml", TextRange(4, 7, 4, 12), FIX),
+    SarifResult("K-18", "error", "no", "pools/a b.yaml", TextRange(1, 1, 1, 1)),
+    SarifResult("K-30", "warning", "again", "/elsewhere/c.yaml", TextRange(9, 1, 9, 1)),
 ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from webhook.kube.login.connection import Endpoint
+from webhook.kube.login.connection import ApiServerEndpoint
 from webhook.processes.join import JoinOptions, helm_line
 
 
@@ -66,7 +66,7 @@ def test_no_member_is_told_to_send_its_token_without_tls(cli, kubeconfig):
 
 
 def test_the_line_for_helm_is_one_that_a_shell_takes():
-    options = JoinOptions("berlin", Endpoint(""), "harbor", "quay", (), (), {}, "", 600, take_over=True)
+    options = JoinOptions("berlin", ApiServerEndpoint(""), "harbor", "quay", (), (), {}, "", 600, take_over=True)
     words = shlex.split(helm_line(options, "arn:of a/cluster", Path("my files/config")))
     assert words[:4] == ["helm", "upgrade", "--install", "harbormaster-agent"]
     assert {"--kube-context=arn:of a/cluster", "--namespace=quay", "--kubeconfig=my files/config"} <= set(words)

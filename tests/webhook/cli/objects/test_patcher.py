@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from scorer.api.kinds import PLACEMENT
 from tests.webhook.cli.fleets import placement
-from webhook.cli.files.documents import Loaded, Source
-from webhook.cli.hub.client import Answer
+from webhook.cli.files.documents import DocumentSource, Loaded
+from webhook.cli.hub.client import HubResponse
 from webhook.cli.objects.patcher import LAST_APPLIED, apply_one, three_way_patch, two_way_patch, wanted_document
 from webhook.embedded.patches.merge_patches import merge_patch
 from webhook.embedded.simulation.annotations import SIMULATE_STATUS
@@ -102,7 +102,7 @@ class Changed:
         if not dry_run:
             self.written.append(patch)
             changed["metadata"] = {**changed["metadata"], "resourceVersion": "2"}
-        return Answer(changed)
+        return HubResponse(changed)
 
 
 FILE = placement(placementType="PickN", numberOfClusters=3)
@@ -127,7 +127,7 @@ async def test_an_edit_stays_whoever_has_applied_the_file(file, note, edited):
     spec = {**FILE["spec"], "policy": {**FILE["spec"]["policy"], "numberOfClusters": 2}} if edited else FILE["spec"]
     meta = {"name": "web", "labels": {}, "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "1"}
     hub = Changed(noted({**FILE, "metadata": meta, "spec": spec, "status": {"x": 1}}, note))
-    one = Loaded(file, PLACEMENT, Source("a.yaml", 1))
+    one = Loaded(file, PLACEMENT, DocumentSource("a.yaml", 1))
     assert (await apply_one(hub, one, keep_edits=True)).action == ("kept" if edited else "unchanged")
     assert hub.written == []
     assert (await apply_one(hub, one)).action == ("configured" if edited else "unchanged")
@@ -137,5 +137,5 @@ async def test_an_edit_stays_whoever_has_applied_the_file(file, note, edited):
 @pytest.mark.parametrize("note", [{}, {"metadata": 3}, {"spec": {}}, [], None], ids=str)
 async def test_a_note_that_says_something_else_keeps_no_edit(note):
     hub = Changed(noted({**FILE, "metadata": {"name": "web", "resourceVersion": "1"}, "spec": {}}, note))
-    one = Loaded(FILE, PLACEMENT, Source("a.yaml", 1))
+    one = Loaded(FILE, PLACEMENT, DocumentSource("a.yaml", 1))
     assert (await apply_one(hub, one, keep_edits=True)).action == "configured"

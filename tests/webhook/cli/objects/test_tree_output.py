@@ -8,7 +8,7 @@ from rich.console import Console
 from scorer.rollout.views.tree import Sources, placement_tree
 from tests.builders.condition import condition
 from tests.webhook.placed import entry, make_binding, make_placement, make_snapshot, make_work
-from webhook.cli.objects.tree_output import MOST_CLUSTERS, Changes, make_nodes, plain_lines, rich_tree
+from webhook.cli.objects.tree_output import MOST_CLUSTERS, TreeChangeLog, make_nodes, plain_lines, rich_tree
 
 WAITS = condition("RolloutStarted", "False", "RolloutNotStartedYet", "waits: 2 of 3 clusters are ready")
 STARTED = [condition("RolloutStarted"), condition("Overridden"), condition("WorkSynchronized")]
@@ -125,7 +125,7 @@ class TestChanges:
     """The tree as a log."""
 
     def test_only_what_is_new_is_told(self):
-        changes = Changes()
+        changes = TreeChangeLog()
         changes.lines(tree_of(make_binding("a"), make_binding("b")))
         assert changes.lines(tree_of(make_binding("a"), make_binding("b"))) == []
         failing = make_binding("b", *STARTED, NOT_APPLIED)
@@ -135,7 +135,7 @@ class TestChanges:
         ]
 
     def test_what_is_gone_is_told(self):
-        changes = Changes()
+        changes = TreeChangeLog()
         changes.lines(tree_of(make_binding("a"), make_binding("b")))
         assert changes.lines(tree_of(make_binding("a"))) == [
             "crp/web  PickN, wants 2, has 1, resource snapshot 1  available",
@@ -143,7 +143,7 @@ class TestChanges:
         ]
 
     def test_an_old_binding_and_a_new_one_of_a_cluster_are_told_apart(self):
-        changes = Changes()
+        changes = TreeChangeLog()
         left = make_work("a", entry("x"), labels={"kubernetes-fleet.io/parent-resource-binding": "web-before"})
         changes.lines(tree_of(make_binding("a"), works=[left]))
         failing = make_binding("a", *STARTED, condition("Applied", "False", "ApplyInProgress", "on their way"))
@@ -153,7 +153,7 @@ class TestChanges:
         ]
 
     def test_objects_are_told_when_everything_is_asked_for(self):
-        changes = Changes()
+        changes = TreeChangeLog()
         before = tree_of(make_binding("a"), works=[make_work("a", entry("x"))])
         after = tree_of(make_binding("a"), works=[make_work("a", entry("x", drifts=("/data/x",)))])
         changes.lines(before, everything=True)

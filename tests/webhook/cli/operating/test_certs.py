@@ -9,7 +9,7 @@ import yaml
 from certs.lineage import Lineage, certificates_in, pem_of
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
 from webhook.cli.hub import connection
-from webhook.cli.hub.connection import Connection
+from webhook.cli.hub.connection import HubConnection
 from webhook.cli.operating import certs
 from webhook.cli.options.hub import HubOptions
 from webhook.kube.certificates.authority_secret import AuthoritySecret, StoredLineage
@@ -36,7 +36,7 @@ def hub(monkeypatch):
         return found
 
     monkeypatch.setattr(connection, "open_server", open_server)
-    monkeypatch.setattr(HubOptions, "find", lambda _: Connection("https://hub.example.com", ours=False))
+    monkeypatch.setattr(HubOptions, "find", lambda _: HubConnection("https://hub.example.com", ours=False))
     return found
 
 
@@ -165,7 +165,7 @@ async def test_who_is_slower_is_told(call, hub, lineage, monkeypatch):
 
 
 def test_the_hub_of_up_has_no_such_secret(cli, monkeypatch):
-    monkeypatch.setattr(HubOptions, "find", lambda _: Connection("https://127.0.0.1:9443"))
+    monkeypatch.setattr(HubOptions, "find", lambda _: HubConnection("https://127.0.0.1:9443"))
     done = cli("certs", "inspect")
     assert done.exit_code == 1
     assert "makes an authority whenever it starts" in done.stderr

@@ -9,8 +9,8 @@ import yaml
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, PLACEMENT
 from scorer.api.values.field_path import FieldPath
 from tests.webhook.cli.fleets import member, placement, write
-from webhook.cli.files.documents import Loaded, Source
-from webhook.cli.hub.client import RefusedError
+from webhook.cli.files.documents import DocumentSource, Loaded
+from webhook.cli.hub.client import HubRefusedError
 from webhook.cli.options.field_validation import FieldCheck, Validation, path_of_text, unknown_lines
 from webhook.kube.ports import Key, NotFoundError
 
@@ -271,7 +271,7 @@ def test_no_spelling_hides_an_unknown_field_in_a_folder(cli, tmp_path, text, suf
 @pytest.mark.parametrize("kind", OUR_KINDS, ids=str)
 def test_all_kinds_but_the_foreign_one_are_strict(kind):
     document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "a"}, "oddity": 1}
-    one = Loaded(document, kind, Source("a.yaml"))
+    one = Loaded(document, kind, DocumentSource("a.yaml"))
     check = FieldCheck.of(Validation.STRICT, [one])
     assert [str(error.field) for error in check.errors(one)] == ([] if kind == NODE_POOL else ["oddity"])
     assert check.warnings(one) == (['unknown field "oddity"'] if kind == NODE_POOL else [])
@@ -297,7 +297,7 @@ def test_all_kinds_but_the_foreign_one_are_strict(kind):
 )
 def test_a_refusal_of_an_api_server_is_read(message, lines):
     schema = {"properties": {"spec": {"properties": {"policy": {}}}}}
-    assert unknown_lines(RefusedError({"code": 400, "message": message}), schema) == lines
+    assert unknown_lines(HubRefusedError({"code": 400, "message": message}), schema) == lines
 
 
 @pytest.mark.parametrize("value", ["{}", '{"a": "x\\": y"}', 'Invalid value: "x": ', "a\nb", "\\", "\u2028é"])
@@ -306,7 +306,7 @@ def test_a_refusal_of_a_patch_does_not_repeat_the_object(value):
     quoted = f"Invalid value: {json.dumps(json.dumps({'hunter2': value}), ensure_ascii=False)}: "
     causes = [{"field": "patch", "message": f"{quoted}json: cannot read"}, {"field": "spec", "message": "Required"}]
     refusal = {"code": 422, "reason": "Invalid", "message": f' "" is invalid: patch: {quoted}json: cannot read'}
-    error = RefusedError(refusal | {"details": {"causes": causes}})
+    error = HubRefusedError(refusal | {"details": {"causes": causes}})
     assert error.causes == ["patch: json: cannot read", "spec: Required"]
     assert str(error) == error.message == ' "" is invalid: patch: json: cannot read'
 

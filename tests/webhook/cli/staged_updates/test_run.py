@@ -21,7 +21,7 @@ from tests.webhook.cli.conftest import kubeconfig, running_hub
 from tests.webhook.controllers.staged_world import STAGES, approve, make_strategy, pass_time, release, staged
 from tests.webhook.controllers.world import make_config_map
 from webhook.cli.errors import UserError
-from webhook.cli.hub.client import Client, RefusedError
+from webhook.cli.hub.client import Client, HubRefusedError
 from webhook.kube.ports import Key, NotFoundError
 
 START = ("run", "start", "spring", "--placement", "p", "--strategy", "careful")
@@ -240,7 +240,7 @@ def test_through_approvals_a_pipeline_waits_until_somebody_has_answered(cli, ope
 
 @pytest.mark.parametrize(
     "fault",
-    [UserError("cannot reach the hub"), RefusedError({"code": 503, "message": "the server is starting"})],
+    [UserError("cannot reach the hub"), HubRefusedError({"code": 503, "message": "the server is starting"})],
     ids=["away", "starting"],
 )
 def test_a_hub_that_is_in_trouble_for_a_moment_does_not_end_a_wait(cli, opened, monkeypatch, fault):

@@ -15,7 +15,7 @@ from webhook.controllers.machinery.loop import Loop
 from webhook.controllers.machinery.result import DONE
 from webhook.controllers.machinery.wiring import Later, Poll, Signal, Watch, Wiring
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.kube.cache.changes import Channel
+from webhook.kube.cache.changes import Broadcaster
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.events import EventRecorder
@@ -82,7 +82,7 @@ async def test_a_key_may_have_to_wait(store, line):
 
 
 async def test_a_signal_wakes_for_what_it_is_told_until_it_ends(store, line):
-    channel = Channel[int]()
+    channel = Broadcaster[int]()
     end = Signal(channel.subscribe, lambda number: ["n"] * number).start(Cache(store), line)
     channel.tell(2)
     channel.tell(0)

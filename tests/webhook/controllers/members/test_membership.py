@@ -25,7 +25,7 @@ from tests.webhook.controllers.members.member_stage import (
 from webhook.controllers.machinery.result import TerminalError
 from webhook.controllers.members.access import ACCESS_CHECK
 from webhook.controllers.members.membership import WATCHES
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.ports import InvalidObjectError, Key, RetryError
 from webhook.member.membership.heartbeat import Figures
 
@@ -535,5 +535,5 @@ def made(kind, name, namespace="", **members):
     ],
 )
 def test_who_is_concerned(kind, old, new, wanted):
-    woken = [name for watch in WATCHES if watch.kind == kind for name in watch.keys(Change(old, new))]
+    woken = [name for watch in WATCHES if watch.kind == kind for name in watch.keys(ObjectDelta(old, new))]
     assert woken == ([] if wanted is None else [wanted])

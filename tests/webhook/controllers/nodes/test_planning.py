@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from scorer.node_disruption.methods.planner import Settings, decide
+from scorer.node_disruption.methods.planner import PlannerOptions, decide
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
 from webhook.controllers.nodes.planning import NodePlanning
@@ -49,4 +49,4 @@ async def test_a_node_that_has_not_changed_is_taken_over():
     second = await world.planning.look({})
     kept = {name: second.decision.nodes[name] is first.decision.nodes[name] for name in "ab"}
     assert kept == {"a": True, "b": False}
-    assert second.decision == decide(second.cluster, None, NOW, Settings(), views=second.views)
+    assert second.decision == decide(second.cluster, None, NOW, PlannerOptions(), views=second.views)

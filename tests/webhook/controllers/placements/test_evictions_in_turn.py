@@ -33,7 +33,7 @@ from tests.webhook.controllers.placements.reserved_members import (
 )
 from tests.webhook.controllers.world import make_member, pick_n, running
 from tests.webhook.gate.gates import Tool
-from webhook.controllers.members.reservations import IDENTITY, LASTS, LOOK_AGAIN, Turns
+from webhook.controllers.members.reservations import IDENTITY, LASTS, LOOK_AGAIN, MemberReservations
 from webhook.controllers.placements.evictions import EvictionController
 from webhook.gate.errors import MemberHeldError
 from webhook.gate.holds import HubMemberHolds
@@ -69,7 +69,7 @@ class Gate:
         self.told = []
         self.reservations = LeaseReservations(process.store, NAMESPACE_OF_OURS, lambda: self.now)
         self.holds = HubMemberHolds(process.cache, gated, self.reservations.known)
-        turns = Turns(MemberDisruption.EVICTION, self.holds, self.reservations, lambda: self.now)
+        turns = MemberReservations(MemberDisruption.EVICTION, self.holds, self.reservations, lambda: self.now)
         self.controller = EvictionController(
             process.hub, lambda: self.now, turns, lambda _, event: self.told.append((event.reason, event.message))
         )

@@ -10,7 +10,7 @@ from scorer.rollout.selection.kinds import SelectionSettings
 from tests.webhook.controllers.by_hand import opened
 from webhook.controllers.placements import resource_watches
 from webhook.controllers.placements.resource_watches import Selectables
-from webhook.kube.cache.changes import Change
+from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError
 
@@ -84,25 +84,25 @@ async def test_a_kind_that_is_placed_and_defined_nowhere_is_waited_for_and_then_
 
 
 async def test_a_kind_whose_definition_was_deleted_is_gone_at_once(quay):
-    quay.selectables.redefined(Change(definition("v1"), None))
+    quay.selectables.redefined(ObjectDelta(definition("v1"), None))
     assert await quay.look() == {}
 
 
 async def test_the_same_kind_of_another_group_is_not_gone_with_it(quay):
     elsewhere = {"spec": {"group": "example.org", "names": {"kind": "Machine"}}}
-    quay.selectables.redefined(Change(elsewhere, None))
+    quay.selectables.redefined(ObjectDelta(elsewhere, None))
     with pytest.raises(RetryError):
         await quay.look()
 
 
 async def test_a_definition_that_was_changed_is_still_there(quay):
-    quay.selectables.redefined(Change(definition("v1"), definition("v2")))
+    quay.selectables.redefined(ObjectDelta(definition("v1"), definition("v2")))
     with pytest.raises(RetryError):
         await quay.look()
 
 
 async def test_a_kind_that_came_back_is_waited_for_again(quay):
-    quay.selectables.redefined(Change(definition("v1"), None))
+    quay.selectables.redefined(ObjectDelta(definition("v1"), None))
     quay.hub.serves_machines = True
     await quay.look()
     quay.hub.serves_machines = False

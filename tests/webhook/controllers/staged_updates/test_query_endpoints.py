@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from certs.authority import Authority
-from scorer.staged_update.approval.analysis import Comparison, QueryCheck
+from scorer.staged_update.approval.analysis import QueryCheck, ThresholdComparison
 from scorer.staged_update.approval.evaluation import NotSeen, Number
 from tests.webhook.controllers.query_server import query_server
 from webhook.controllers.staged_updates.query_endpoints import LARGEST_ANSWER_BYTES, QueryEndpoints
@@ -41,7 +41,7 @@ def own_tls(tmp_path):
 
 
 def check(expression="errors", endpoint="main"):
-    return QueryCheck(endpoint, expression, Comparison.BELOW, 5.0, timedelta(), timedelta(seconds=30))
+    return QueryCheck(endpoint, expression, ThresholdComparison.BELOW, 5.0, timedelta(), timedelta(seconds=30))
 
 
 def endpoints(url, **options):

@@ -18,7 +18,7 @@ from webhook.embedded.api_server.handlers import add_routes
 from webhook.embedded.patches.merge_patches import merge_patch
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.framework.context import Context, KnownKinds
+from webhook.validation.framework.context import Context, HubKinds
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 TOKEN = "let-me-in"
@@ -41,7 +41,7 @@ def app(store):
     served = web.Application()
 
     def context() -> Context:
-        kinds = KnownKinds(store.kinds.custom)
+        kinds = HubKinds(store.kinds.custom)
         return Context(kinds, store.objects, UserInfo("newcomer"), AdmissionSettings(), NOW)
 
     add_routes(served, store, context, TOKEN)

@@ -7,7 +7,7 @@ import pytest
 from scorer.api.crd.table import EVENT
 from scorer.api.kinds import KINDS, NODE_POOL, PLACEMENT, Kind
 from tests.builders.placement import make_placement
-from webhook.embedded.api_server.request_info import Target
+from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError
 from webhook.embedded.api_server.tables import tables_for, wants_table
 
@@ -16,7 +16,7 @@ BOAT = Kind("example.com", ("v1",), "Boat", "boats", True)
 
 
 def table(kind: Kind, *documents, definition=None, included=""):
-    target = Target(kind, kind.versions[0], None, "", "")
+    target = RequestInfo(kind, kind.versions[0], None, "", "")
     return tables_for(target, definition, lambda: NOW, included).of(documents, "7")
 
 

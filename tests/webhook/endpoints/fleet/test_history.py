@@ -13,7 +13,7 @@ from tests.webhook.description.example_hub import changed, serving
 from tests.webhook.endpoints.conftest import make_review
 from webhook.access.rights import Access
 from webhook.description.models.history import History
-from webhook.history.entry import About, EntryType
+from webhook.history.entry import EntryType, InvolvedObject
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -161,7 +161,7 @@ class Reading:
 )
 async def test_what_is_in_namespaces_is_shown_to_those_who_may_list_it(empty, plural, seen):
     for kind in ("ResourceOverride", "Pod"):
-        about = About(kind, "o", "quay")
+        about = InvolvedObject(kind, "o", "quay")
         empty.up.services.history.note(EntryType.REFUSAL, about, "O-01", 'value "hunter2" is too short', "bob")
     async with changed(empty, authorizer=Reading(plural)) as stranger:
         items = (await stranger.ask("GET", f"{HISTORY}?namespace=quay")).json["items"]
@@ -174,7 +174,7 @@ OURS = [kind for kind in OUR_KINDS if kind not in (MEMBER_CLUSTER, NODE_POOL)]
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.kind)
 async def test_what_users_wrote_is_shown_to_those_who_may_list_its_kind(empty, kind):
     """Envelopes, evictions, budgets and members' objects among them, cluster-scoped or not."""
-    about = About(kind.kind, f"of-{kind.plural}", "theirs" if kind.namespaced else "")
+    about = InvolvedObject(kind.kind, f"of-{kind.plural}", "theirs" if kind.namespaced else "")
     for found in EntryType:
         empty.up.services.history.note(found, about, "X-01", 'value "hunter2" is refused', "bob")
     query = f"{HISTORY}?name={about.name}"
@@ -195,7 +195,7 @@ async def test_what_users_wrote_is_shown_to_those_who_may_list_its_kind(empty, k
 async def test_of_what_is_in_no_namespace_the_path_shows_what_other_paths_do(empty, kind, types):
     """What the gate says of a member names what disrupts it, and a refusal repeats what somebody wrote."""
     for found in EntryType:
-        empty.up.services.history.note(found, About(kind, "o-z"), "X-01", "crp/hidden is in the way", "bob")
+        empty.up.services.history.note(found, InvolvedObject(kind, "o-z"), "X-01", "crp/hidden is in the way", "bob")
     async with changed(empty, authorizer=AllButReading()) as stranger:
         items = (await stranger.ask("GET", f"{HISTORY}?name=o-z&kind={kind}")).json["items"]
     assert {each["type"] for each in items} == types
@@ -225,7 +225,7 @@ FILTERS = [
 async def test_no_filter_shows_what_was_refused_of_envelopes(empty, query, authorizer):
     """Nor does the token of the next page, which is that of an entry."""
     for kind, namespace in (("ResourceEnvelope", "vault"), ("ClusterResourceEnvelope", "")):
-        about = About(kind, "strongbox", namespace)
+        about = InvolvedObject(kind, "strongbox", namespace)
         for found in (EntryType.REFUSAL, EntryType.WARNING):
             empty.up.services.history.note(found, about, "X-STRONGBOX", 'value "hunter2" is refused', "mallory")
     async with changed(empty, authorizer=authorizer) as stranger:

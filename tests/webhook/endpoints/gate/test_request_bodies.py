@@ -13,7 +13,7 @@ from webhook.gate.errors import (
     NoRoomError,
     NotReadyError,
     NotYoursError,
-    RefusedError,
+    ReservationRefusedError,
     UnknownReservationError,
 )
 
@@ -21,8 +21,8 @@ REFUSAL = {"message": "no", "retryAfterSeconds": 0}
 ERRORS = [
     (UnknownReservationError("gone"), Problem.NOT_FOUND, None),
     (NotYoursError("hands off"), Problem.FORBIDDEN, None),
-    (RefusedError(REFUSAL), Problem.CONFLICT, 10),
-    (RefusedError(REFUSAL | {"retryAfterSeconds": 75}), Problem.CONFLICT, 75),
+    (ReservationRefusedError(REFUSAL), Problem.CONFLICT, 10),
+    (ReservationRefusedError(REFUSAL | {"retryAfterSeconds": 75}), Problem.CONFLICT, 75),
     (MemberHeldError("held", Reservation("i", "h", "ann", MEMBER, ("a",), None)), Problem.CONFLICT, 10),
     (NoRoomError("full", 10), Problem.CONFLICT, 10),
     (ContendedError("busy", 1), Problem.DEADLINE_EXCEEDED, 1),
@@ -44,7 +44,7 @@ def test_no_error_is_forgotten():
 def test_what_is_told(error, problem, retry_after):
     found = told(error)
     assert (found.problem, found.detail, found.retry_after) == (problem, str(error), retry_after)
-    assert found.members == ({"answer": error.answer} if isinstance(error, RefusedError) else {})
+    assert found.members == ({"answer": error.answer} if isinstance(error, ReservationRefusedError) else {})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.webhook.endpoints.conftest import wait_until
 from webhook.endpoints.http import limits
-from webhook.endpoints.http.limits import TokenBuckets, Turns
+from webhook.endpoints.http.limits import KeyedSemaphore, TokenBuckets
 
 
 def test_a_burst_passes_then_one_by_one():
@@ -86,7 +86,7 @@ def test_whoever_waits_as_told_gets_one(rate, at, used):
 
 
 async def test_turns_are_taken_by_key_and_leave_nothing_behind():
-    turns, inside, gate = Turns(2), [], asyncio.Event()
+    turns, inside, gate = KeyedSemaphore(2), [], asyncio.Event()
 
     async def enter(key):
         async with turns.take(key, 20):

@@ -15,7 +15,7 @@ from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.kube.access import authentication, authorization, reviews
 from webhook.kube.access.authentication import CONFIG_MAP, HubAuthorities, TokenReviewer
-from webhook.kube.access.authorization import AccessReviewer
+from webhook.kube.access.authorization import HubAccessReviewer
 from webhook.kube.access.reviews import ReviewCounts
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.login.connection import Login
@@ -86,7 +86,7 @@ def token_reviewer(server, registry):
 
 @pytest.fixture
 def access_reviewer(server, registry):
-    return AccessReviewer(server, ReviewCounts(registry))
+    return HubAccessReviewer(server, ReviewCounts(registry))
 
 
 def good(**more):

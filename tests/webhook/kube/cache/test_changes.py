@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.kube.cache.changes import Change, desired
+from webhook.kube.cache.changes import ObjectDelta, desired
 
 RED, BLUE = {"colour": "red"}, {"colour": "blue"}
 
@@ -26,7 +26,7 @@ def nothing(_document):
     ],
 )
 def test_a_change(old, new, document, came_or_went, alters, touches):
-    change = Change(old, new)
+    change = ObjectDelta(old, new)
     assert (change.document, change.came_or_went) == (document, came_or_went)
     if alters is not None:
         assert (change.alters(colour), change.touches(colour)) == (alters, touches)
@@ -44,5 +44,5 @@ def test_a_change(old, new, document, came_or_went, alters, touches):
 )
 def test_what_can_be_wanted_of_an_object_is_its_spec_and_its_end(later, is_other):
     metadata = {"name": "a", "generation": 1}
-    change = Change({"metadata": metadata}, {"metadata": metadata | later, "status": {"a": "b"}})
+    change = ObjectDelta({"metadata": metadata}, {"metadata": metadata | later, "status": {"a": "b"}})
     assert change.alters(desired) is is_other

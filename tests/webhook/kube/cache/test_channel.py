@@ -1,10 +1,10 @@
 """Who is told, and until when."""
 
-from webhook.kube.cache.changes import Channel
+from webhook.kube.cache.changes import Broadcaster
 
 
 def test_everybody_is_told_in_turn_until_they_have_had_enough():
-    channel = Channel[str]()
+    channel = Broadcaster[str]()
     told = []
     end = channel.subscribe(lambda word: told.append(f"first {word}"))
     channel.subscribe(lambda word: told.append(f"second {word}"))
@@ -15,7 +15,7 @@ def test_everybody_is_told_in_turn_until_they_have_had_enough():
 
 
 def test_whoever_ends_while_he_is_told_takes_nothing_from_the_others():
-    channel = Channel[str]()
+    channel = Broadcaster[str]()
     told = []
 
     def only_once(word):

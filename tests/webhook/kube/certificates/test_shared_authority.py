@@ -16,7 +16,7 @@ from scorer.api.event import Event
 from tests.waiting import until
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
 from webhook.kube.certificates.authority_secret import AuthoritySecret
-from webhook.kube.certificates.shared_authority import SETTLING, KeptAuthority, Profile
+from webhook.kube.certificates.shared_authority import SETTLING, CertificateProfile, KeptAuthority
 from webhook.kube.client.paths import path_of
 from webhook.kube.ports import ForbiddenError, StoreError
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBundles
@@ -47,7 +47,7 @@ class Replica:
         self.kept = KeptAuthority(
             AuthoritySecret(hub, "quay", "ca"),
             CaBundles(hub, "hooks"),
-            Profile((NAME,), ()),
+            CertificateProfile((NAME,), ()),
             clock,
             check_seconds=0.01,
             counted=self.counted.append,
@@ -325,7 +325,7 @@ async def test_another_authority_that_is_due_is_replaced_without_losing_ours(hub
 
 
 async def test_a_short_life_is_looked_at_more_often_than_the_setting_says(hub):
-    profile = Profile((NAME,), (), authority_life=timedelta(seconds=1.5), leaf_life=timedelta(seconds=1))
+    profile = CertificateProfile((NAME,), (), authority_life=timedelta(seconds=1.5), leaf_life=timedelta(seconds=1))
     kept = KeptAuthority(AuthoritySecret(hub, "quay", "ca"), CaBundles(hub, "hooks"), profile, utc_now, 3600)
     await kept.start()
     keeping = asyncio.create_task(kept.keep(lambda: None))

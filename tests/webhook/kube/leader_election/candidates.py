@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from scorer.api.kinds import NAMESPACE
 from tests.webhook.kube.leader_election.faulty_store import Fault, FaultyStore
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.kube.leader_election.candidate import LeaseTimes, NotLeaderError, Surroundings
+from webhook.kube.leader_election.candidate import LeaderElectionConfig, LeaseTimes, NotLeaderError
 from webhook.kube.leader_election.leader import Leader
 from webhook.kube.leader_election.shards import Shards
 from webhook.kube.ports import Key
@@ -32,7 +32,7 @@ class Process:
         self.bug = None
         self.cleanup_seconds = 0.0
         self.running = None
-        self.around = Surroundings(clock=self.clock, now=lambda: time_of_day(loop), end=self.ended.append)
+        self.around = LeaderElectionConfig(clock=self.clock, now=lambda: time_of_day(loop), end=self.ended.append)
 
     def clock(self):
         return self.loop.time() + self.ahead

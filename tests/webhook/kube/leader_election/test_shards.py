@@ -9,7 +9,7 @@ from scorer.api.kinds import LEASE
 from tests.webhook.kube.leader_election.candidates import KEY, LONGEST_RETRY, Replica, hub, passes
 from tests.webhook.kube.leader_election.faulty_store import Fault
 from tests.webhook.kube.still_time import run_in_still_time
-from webhook.kube.leader_election.candidate import Surroundings
+from webhook.kube.leader_election.candidate import LeaderElectionConfig
 from webhook.kube.leader_election.leader import Leader
 from webhook.kube.leader_election.shards import REPLICAS, Move, digest_of, read_roll
 
@@ -399,7 +399,7 @@ def test_those_of_another_count_are_waited_for_after_they_were_killed_as_well():
 def test_a_leader_and_shards_wait_for_one_another():
     async def scenario(loop):
         async with hub(loop, Replica) as (store, replica):
-            alone = Leader(store, KEY, "alone", Surroundings(clock=loop.time))
+            alone = Leader(store, KEY, "alone", LeaderElectionConfig(clock=loop.time))
 
             async def lead(_):
                 await asyncio.sleep(1e6)

@@ -24,7 +24,7 @@ from scorer.api.names import (
     member_namespace,
 )
 from scorer.api.placement.placement import PlacementType
-from scorer.rollout.planner import Action, Wanted
+from scorer.rollout.planner import Action, RequestedClusters
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children, rollout_state
@@ -106,7 +106,7 @@ def names(bindings):
 
 async def test_all_of_it_is_gathered(cache):
     state = gather(cache)
-    assert state.wanted == Wanted(PlacementType.PICK_N, 2)
+    assert state.wanted == RequestedClusters(PlacementType.PICK_N, 2)
     assert (state.strategy, state.snapshot) == (OFTEN, "web-1-snapshot")
     assert (names(state.bindings), state.clusters) == (["a", "b"], ["a", "b"])
     assert state.overrides == {}

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from certs.authority import Authority
-from webhook.kube.login.connection import ConfigurationError, Endpoint, no_credentials
+from webhook.kube.login.connection import ApiServerEndpoint, ConfigurationError, no_credentials
 from webhook.kube.login.kubeconfig import read_endpoint, read_login
 
 
@@ -72,7 +72,7 @@ async def test_what_another_client_is_told_has_the_authorities_and_no_credential
     pem = Authority.new(datetime.now(UTC)).pem
     data = base64.b64encode(pem).decode()
     told = await read_endpoint(write(**{"certificate-authority-data": data, "tls-server-name": "kubernetes"}), None)
-    assert told == Endpoint("https://hub:6443", pem.decode(), "kubernetes")
+    assert told == ApiServerEndpoint("https://hub:6443", pem.decode(), "kubernetes")
     login = told.login(no_credentials)
     assert (login.address, login.server_name) == ("https://hub:6443", "kubernetes")
     assert isinstance(login.trust, ssl.SSLContext)

@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.kube.webhook_configurations.ca_bundles import Registered
-from webhook.kube.webhook_configurations.enforcement import INSTALLING_SECONDS, Enforcement
+from webhook.kube.webhook_configurations.enforcement import INSTALLING_SECONDS, EnforcementMonitor
 
 VALIDATING, MUTATING = "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"
 CLOSED = {VALIDATING: frozenset({"a", "b"}), MUTATING: frozenset()}
@@ -16,7 +16,7 @@ class Bed:
         self.now = 0.0
         self.events = []
         self.closed = []
-        self.enforcement = Enforcement(
+        self.enforcement = EnforcementMonitor(
             "hooks",
             CLOSED,
             self._record,

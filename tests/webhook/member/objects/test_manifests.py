@@ -4,9 +4,17 @@ import pytest
 
 from scorer.api.kinds import KINDS, Kind
 from scorer.rollout.works.status import ManifestReason
-from webhook.member.objects.manifests import KnownKinds, Manifest, Rejected, applicable, decode, kinds_of, manifest_hash
+from webhook.member.objects.manifests import (
+    Manifest,
+    ManifestKinds,
+    RejectedManifest,
+    applicable,
+    decode,
+    kinds_of,
+    manifest_hash,
+)
 
-KNOWN = KnownKinds(KINDS)
+KNOWN = ManifestKinds(KINDS)
 
 
 def config_map(name="c", namespace="app", **metadata):
@@ -68,7 +76,7 @@ def config_map(name="c", namespace="app", **metadata):
 )
 def test_what_cannot_be_applied_says_why(document, reason, words):
     (item,) = decode([document], KNOWN)
-    assert isinstance(item, Rejected)
+    assert isinstance(item, RejectedManifest)
     assert item.reason is reason
     assert words in item.message
 
@@ -83,8 +91,8 @@ def test_the_second_of_two_equal_objects_is_a_duplicate():
         {**hpa, "apiVersion": "autoscaling/v1"},
     ]
     decoded = decode(manifests, KNOWN)
-    assert [type(item) for item in decoded] == [Manifest, Manifest, Rejected, Manifest, Rejected]
-    assert [item.reason for item in decoded if isinstance(item, Rejected)] == [ManifestReason.DUPLICATED] * 2
+    assert [type(item) for item in decoded] == [Manifest, Manifest, RejectedManifest, Manifest, RejectedManifest]
+    assert [item.reason for item in decoded if isinstance(item, RejectedManifest)] == [ManifestReason.DUPLICATED] * 2
     assert "manifest 0" in decoded[2].message
 
 
@@ -144,7 +152,7 @@ def test_definitions_make_their_kinds_known():
 def test_a_definition_among_the_manifests_brings_its_kind_and_versions():
     widget = Kind("example.com", ("v1",), "Widget", "widgets", namespaced=False)
     newer = Kind("example.com", ("v2", "v1"), "Widget", "widgets", namespaced=False)
-    known = KnownKinds({widget.group_kind: widget}, {newer.group_kind: newer})
+    known = ManifestKinds({widget.group_kind: widget}, {newer.group_kind: newer})
     manifests = [
         {"apiVersion": f"example.com/{version}", "kind": "Widget", "metadata": {"name": version}}
         for version in ("v1", "v2", "v3")

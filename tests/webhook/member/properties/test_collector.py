@@ -7,7 +7,7 @@ import pytest
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, NODE, POD
 from webhook.kube.ports import EventType, StoreError, WatchEvent
 from webhook.member.membership.heartbeat import Statement, heartbeat_status
-from webhook.member.properties.collector import COSTS_COLLECTED, Collector, Observed
+from webhook.member.properties.collector import COSTS_COLLECTED, Collector, MemberCache
 from webhook.member.properties.prices import PriceList
 from webhook.member.properties.provider import CollectionError, Provided
 
@@ -21,7 +21,7 @@ def make_node(name, cpu="4", memory="16Gi", sku="small", region=""):
 
 
 def make_observed(nodes=(), pods=(), namespaces=()):
-    observed = Observed()
+    observed = MemberCache()
     for kind, items in ((NODE, nodes), (POD, pods), (NAMESPACE, namespaces)):
         listener(observed, kind).listed(items)
     return observed
@@ -135,7 +135,7 @@ async def test_the_version_is_asked_for_every_quarter_of_an_hour():
 async def test_what_is_not_known_yet_leaves_the_last_report_as_it_is():
     """A restart must not make a cluster look empty."""
     before = reported(await make_collector(make_observed([make_node("a")])).collect())
-    observed = Observed()
+    observed = MemberCache()
     listener(observed, NODE).failed(StoreError("forbidden"))
     after = reported(await make_collector(observed).collect(), before)
     assert after["properties"] == before["properties"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.member.works.backoff import Outcome, next_pace
+from webhook.member.works.backoff import WorkOutcome, next_pace
 
 
 def delays(outcomes):
@@ -15,8 +15,8 @@ def delays(outcomes):
     return found
 
 
-WAITING = Outcome(1, "waiting")
-DONE = Outcome(1, "done", settled=True)
+WAITING = WorkOutcome(1, "waiting")
+DONE = WorkOutcome(1, "done", settled=True)
 
 
 def test_unsettled_grows_slowly_then_fast_up_to_a_quarter_of_an_hour():

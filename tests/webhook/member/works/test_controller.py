@@ -18,7 +18,7 @@ from webhook.kube.events import EVENT
 from webhook.kube.ports import ConflictError, EventType, ForbiddenError, Key, NotFoundError, UnavailableError
 from webhook.member.membership.hub_state import Word
 from webhook.member.works import controller
-from webhook.member.works.backoff import Outcome
+from webhook.member.works.backoff import WorkOutcome
 from webhook.member.works.controller import Applying, PassResult, Time
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -350,7 +350,7 @@ async def test_a_work_that_fails_is_tried_again_and_does_not_hold_up_the_others(
         if key.name == "bad":
             tries.append(world.time)
             raise [UnavailableError("down"), ConflictError("late"), ValueError("a mistake of ours")][len(tries) % 3]
-        return Outcome(1, "fine", settled=True)
+        return WorkOutcome(1, "fine", settled=True)
 
     monkeypatch.setattr(controller, "reconcile_work", reconcile)
     await world.place("bad")
@@ -369,7 +369,7 @@ async def test_a_work_that_only_seems_gone_is_looked_at_again(world, monkeypatch
 
     async def reconcile(key, *_, **__):
         seen.append(key.name)
-        return Outcome(gone=True)
+        return WorkOutcome(gone=True)
 
     monkeypatch.setattr(controller, "reconcile_work", reconcile)
     await world.place("shop")

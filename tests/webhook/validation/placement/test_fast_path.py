@@ -16,7 +16,7 @@ from tests.thoroughness import SOAK
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.framework.context import Context, KnownKinds
+from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.reading import wish
 from webhook.validation.placement import fast_path, placement
 from webhook.validation.placement.fast_path import LONGEST_PROVEN, MOST_PROVEN, is_plain
@@ -37,7 +37,7 @@ USER = Context(user=UserInfo("jane"))
 CONTEXTS = [
     USER,
     Context(),
-    replace(USER, kinds=KnownKinds(complete=False)),
+    replace(USER, kinds=HubKinds(complete=False)),
     replace(
         USER,
         settings=AdmissionSettings(

@@ -9,7 +9,7 @@ from scorer.api.placement.placement import PlacementPolicy
 from tests.builders.placement import make_placement
 from webhook.access.user import UserInfo
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.framework.context import Context, KnownKinds
+from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.field import FieldError, FieldWarning
 from webhook.validation.placement.placement import validate_cluster_placement, validate_resource_placement
 from webhook.validation.placement.policy import validate_policy
@@ -201,7 +201,7 @@ def test_nothing_in_a_namespace_of_the_fleet_is_placed(namespace):
 
 def test_a_custom_kind_has_the_scope_of_its_definition():
     widget = {"group": WIDGET.group, "version": "v1", "kind": WIDGET.kind}
-    known = Context(kinds=KnownKinds({WIDGET.group_kind: WIDGET}))
+    known = Context(kinds=HubKinds({WIDGET.group_kind: WIDGET}))
     placement = make_placement(selectors=[widget])
     assert errors_of(placement, context=known) == set()
     assert errors_of(placement, context=known, validate=validate_resource_placement) == {
@@ -210,7 +210,7 @@ def test_a_custom_kind_has_the_scope_of_its_definition():
 
 
 def test_without_discovery_an_unknown_kind_passes_with_a_warning():
-    context = Context(kinds=KnownKinds(complete=False))
+    context = Context(kinds=HubKinds(complete=False))
     placement = make_placement(selectors=[{"group": "toys.example.org", "version": "v1", "kind": "Widget"}])
     assert errors_of(placement, context=context) == set()
     assert ("P-09", "spec.resourceSelectors[0].kind") in warnings_of(placement, context)

@@ -20,9 +20,9 @@ from tests.webhook.validation.upgrade_objects import (
 )
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
-from webhook.defaulting.defaulted import Occasion
+from webhook.defaulting.defaulted import DefaultingContext
 
-REQUEST = Occasion(datetime(2025, 1, 6, tzinfo=UTC), "a-request")
+REQUEST = DefaultingContext(datetime(2025, 1, 6, tzinfo=UTC), "a-request")
 STAGE = {
     "name": "s",
     "memberSelector": {"matchLabels": {"env": "prod"}},
@@ -128,7 +128,7 @@ def test_defaults_are_a_patch_and_are_found_once(document, data):
     assert new == kept
     assert apply_patch(new, mutation.patch) == mutation.document
     assert all(step["path"].startswith("/spec/") for step in mutation.patch)
-    assert mutate(mutation.document, old, operation, Occasion(REQUEST.now, "another")).patch == ()
+    assert mutate(mutation.document, old, operation, DefaultingContext(REQUEST.now, "another")).patch == ()
 
 
 @whole
