@@ -48,7 +48,7 @@ _BELOW_HALF = 0.49999999999999994
 
 
 @dataclass(frozen=True)
-class CodeBook(Generic[T]):
+class DictionaryColumn(Generic[T]):
     """A dictionary-encoded column.
 
     Args:
@@ -60,7 +60,7 @@ class CodeBook(Generic[T]):
     values: tuple[T, ...]
 
     @classmethod
-    def of(cls, values: Iterable[T | None]) -> "CodeBook[T]":
+    def of(cls, values: Iterable[T | None]) -> "DictionaryColumn[T]":
         """Encode one value per cluster; None is absent."""
         index: dict[T, int] = {}
         codes = [ABSENT if value is None else index.setdefault(value, len(index)) for value in values]
@@ -76,7 +76,7 @@ class CodeBook(Generic[T]):
         code = self.codes[row]
         return None if code == ABSENT else self.values[code]
 
-    def updated(self, changes: Mapping[int, T | None]) -> "CodeBook[T]":
+    def updated(self, changes: Mapping[int, T | None]) -> "DictionaryColumn[T]":
         """Return a copy with the given rows changed, or this column itself when nothing differs."""
         changes = {row: value for row, value in changes.items() if self.value(row) != value}
         if not changes:
@@ -88,10 +88,10 @@ class CodeBook(Generic[T]):
         # A value that the last cluster has lost must go: as a value with 0 clusters it would be an empty domain.
         in_use = np.bincount(codes[codes >= 0], minlength=len(index)) > 0
         if in_use.all():
-            return CodeBook(codes, tuple(index))
+            return DictionaryColumn(codes, tuple(index))
         # The additional last entry is that of the code ABSENT, -1, which indexes from the end.
         renumbered = np.append(np.where(in_use, np.cumsum(in_use) - 1, ABSENT), ABSENT).astype(np.int32)
-        return CodeBook(renumbered[codes], tuple(compress(index, in_use.tolist())))
+        return DictionaryColumn(renumbered[codes], tuple(compress(index, in_use.tolist())))
 
     def holds(self, test: Callable[[T], bool]) -> BoolColumn:
         """Return where *test* is true for the value; it runs once per distinct value. Absent is false."""

@@ -20,7 +20,7 @@ from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.cluster.scores import ExternalScore, read_score
 from scorer.api.conditions import TRUE, find_condition
 from scorer.api.names import MEMBER_AGENT, SCORE_PREFIX
-from scorer.columns import BoolColumn, CodeBook, IntColumn, PropertyReading, QuantityColumn, Rows, row_of
+from scorer.columns import BoolColumn, DictionaryColumn, IntColumn, PropertyReading, QuantityColumn, Rows, row_of
 from scorer.eligibility import EligibilityLimits
 from scorer.properties import read_property
 
@@ -90,11 +90,11 @@ _Eligibility: TypeAlias = tuple[int, int, int, int]
 class _Columns:
     """The columns of one snapshot that have been needed so far; None and missing ones are built on demand."""
 
-    labels: dict[str, CodeBook[str]] = field(default_factory=dict)
+    labels: dict[str, DictionaryColumn[str]] = field(default_factory=dict)
     quantities: dict[str, QuantityColumn] = field(default_factory=dict)
     expiries: dict[str, IntColumn] = field(default_factory=dict)
-    taints: CodeBook[tuple[Taint, ...]] | None = None
-    namespaces: CodeBook[NamespaceView] | None = None
+    taints: DictionaryColumn[tuple[Taint, ...]] | None = None
+    namespaces: DictionaryColumn[NamespaceView] | None = None
     eligibility: EligibilityColumns | None = None
 
 
@@ -152,12 +152,12 @@ class Fleet:
             mask[known] = True
         return mask
 
-    def label(self, key: str) -> CodeBook[str]:
+    def label(self, key: str) -> DictionaryColumn[str]:
         """Return the values of a label."""
         labels = self._columns.labels
         if key not in labels:
             _make_room(labels)
-            labels[key] = CodeBook.of(member.metadata.labels.get(key) for member in self.members)
+            labels[key] = DictionaryColumn.of(member.metadata.labels.get(key) for member in self.members)
         return labels[key]
 
     @property
@@ -174,19 +174,19 @@ class Fleet:
         return quantities[name]
 
     @property
-    def taints(self) -> CodeBook[tuple[Taint, ...]]:
+    def taints(self) -> DictionaryColumn[tuple[Taint, ...]]:
         """The list of taints of each cluster, as one value."""
         columns = self._columns
         if columns.taints is None:
-            columns.taints = CodeBook.of(member.spec.taints for member in self.members)
+            columns.taints = DictionaryColumn.of(member.spec.taints for member in self.members)
         return columns.taints
 
     @property
-    def namespaces(self) -> CodeBook[NamespaceView]:
+    def namespaces(self) -> DictionaryColumn[NamespaceView]:
         """The namespaces seen on each cluster."""
         columns = self._columns
         if columns.namespaces is None:
-            columns.namespaces = CodeBook.of(map(_namespace_view, self.members))
+            columns.namespaces = DictionaryColumn.of(map(_namespace_view, self.members))
         return columns.namespaces
 
     @property

@@ -19,7 +19,7 @@ from scorer.api.names import member_namespace
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.ports import Key, StoreError
-from webhook.member.membership.heartbeat import Figures, report
+from webhook.member.membership.heartbeat import HeartbeatFigures, report
 
 GROUP = "example.com/group"
 GROUP_SIZE = 50
@@ -115,7 +115,7 @@ class SimulatedMembers:
         name = _name(number)
         beat = self._beats[number] = self._beats.get(number, -1) + 1
         cores = 8
-        figures = Figures(
+        figures = HeartbeatFigures(
             properties={GRADE: str(_grade(number)), "kubernetes-fleet.io/node-count": "2"},
             capacity={"cpu": str(cores), "memory": f"{4 * cores}Gi"},
             allocatable={"cpu": f"{950 * cores}m", "memory": f"{3 * cores}Gi"},

@@ -19,7 +19,7 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError
-from webhook.member.membership.heartbeat import Figures, report
+from webhook.member.membership.heartbeat import HeartbeatFigures, report
 
 CACHED = (*(watch.kind for watch in WATCHES), WORK)
 
@@ -142,7 +142,7 @@ def work(name: str) -> dict[str, Any]:
 
 
 async def beat(agent: HubStore, *, joined: bool = True, skew: timedelta = timedelta()) -> None:
-    figures = Figures(properties={"kubernetes-fleet.io/node-count": "3"}, capacity={"cpu": "8"})
+    figures = HeartbeatFigures(properties={"kubernetes-fleet.io/node-count": "3"}, capacity={"cpu": "8"})
     await report(agent, INTERNAL_MEMBER_CLUSTER, INTERNAL, figures, datetime.now(UTC) + skew, joined=joined)
 
 

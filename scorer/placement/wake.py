@@ -21,7 +21,7 @@ from scorer.plugins.cluster_eligibility import eligible
 
 
 @dataclass(frozen=True, slots=True)
-class Sleeper:
+class RequeueCandidate:
     """The facts about a placement that decide whether to wake it.
 
     Args:
@@ -38,7 +38,7 @@ class Sleeper:
 def woken(
     old: MemberCluster | None,
     new: MemberCluster | None,
-    placements: Iterable[Sleeper],
+    placements: Iterable[RequeueCandidate],
     now: datetime,
     limits: EligibilityLimits | None = None,
 ) -> list[str]:

@@ -36,7 +36,7 @@ class RunOrderRefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class WantedRun:
+class RunOrder:
     """A run as a person orders it.
 
     Args:
@@ -70,7 +70,7 @@ class WantedRun:
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
 
 
-def order_start(run: JsonObject, found: RunSituation, wanted: WantedRun) -> RunState | None:
+def order_start(run: JsonObject, found: RunSituation, wanted: RunOrder) -> RunState | None:
     """Return the state that starts a run which is there already; None: it has it.
 
     Raises:

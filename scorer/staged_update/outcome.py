@@ -42,7 +42,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class CreateApprovalRequest:
     """Create an approval request."""
 
     request: JsonObject
@@ -68,7 +68,7 @@ class Accept:
     status: JsonObject
 
 
-Action = Update | Remove | Ask | Discard | Accept
+Action = Update | Remove | CreateApprovalRequest | Discard | Accept
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class MaintenanceWindow:
                     yield day
 
 
-class NextStretches:
+class NextOpenings:
     """When each of several windows is open next, searched once until that has passed.
 
     Who asks about many sets of windows, or about instant after instant, keeps it.
@@ -157,7 +157,7 @@ class NextStretches:
         return found
 
 
-def standing(windows: Sequence[MaintenanceWindow], now: datetime, known: NextStretches | None = None) -> WindowState:
+def standing(windows: Sequence[MaintenanceWindow], now: datetime, known: NextOpenings | None = None) -> WindowState:
     """Say whether one of several windows is open, and until when that stays so.
 
     Args:
@@ -165,7 +165,7 @@ def standing(windows: Sequence[MaintenanceWindow], now: datetime, known: NextStr
         now: The instant, with a time zone.
         known: What was found before; None: nothing.
     """
-    minute, known = (now - _FIRST_INSTANT) // _MINUTE, known or NextStretches()
+    minute, known = (now - _FIRST_INSTANT) // _MINUTE, known or NextOpenings()
     end = _closing(windows, minute, known)
     if end > minute:
         return WindowState(is_open=True, until=None if _is_far(minute, end) else _instant(end))
@@ -181,7 +181,7 @@ def openings(
 
     The first one begins at *begin* at the earliest, the last one before *end*; it closes when it closes.
     """
-    at, known = begin, NextStretches()
+    at, known = begin, NextOpenings()
     for _ in range(most * 2):
         if at >= end:
             return
@@ -193,7 +193,7 @@ def openings(
         at = found.until
 
 
-def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: NextStretches) -> int:
+def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: NextOpenings) -> int:
     """Return when the windows that are open at *minute* have closed, others that open meanwhile included.
 
     *minute* itself when none is open; a search that goes on for longer than the horizon ends somewhere behind it.

@@ -38,7 +38,7 @@ from webhook.endpoints.http.services import Admittance
 from webhook.history.desk import history_of
 from webhook.history.record import RecordSource
 from webhook.kube.cache.informer import Cache
-from webhook.processes.services import Telling, answers_of, services_of
+from webhook.processes.services import EventSinks, answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.server import Server
@@ -162,7 +162,7 @@ async def run_ours() -> None:
     owner, metrics = OwnerToken("bench"), Metrics()
     answers = answers_of(cache, store, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
     history = history_of(store, settings.namespace, settings, RecordSource.SERVER, "bench", lambda: NOW)
-    services = services_of(answers, cache, store, settings, metrics, Telling(unheard, history))
+    services = services_of(answers, cache, store, settings, metrics, EventSinks(unheard, history))
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()
     certificates = Certificates(own_leaves(settings, utc_now), None, metrics, utc_now, 3600.0)

@@ -40,7 +40,7 @@ from tests.bench.scoring import (
     tell,
     with_replica,
 )
-from webhook.kube.cache.indexer import Shelf
+from webhook.kube.cache.indexer import KindCache
 from webhook.kube.cache.informer import read_member
 
 T = TypeVar("T")
@@ -135,8 +135,8 @@ def memory() -> None:
         PART.report(Figure(title, each * MEMBERS / 1e6, "MB", note=f"{each / 1e3:.2f} kB for each member"))
         return made
 
-    def shelve() -> Shelf:
-        shelf = Shelf(MEMBER_CLUSTER)
+    def shelve() -> KindCache:
+        shelf = KindCache(MEMBER_CLUSTER)
         for text in texts:
             document = orjson.loads(text)
             del document["metadata"]["managedFields"]

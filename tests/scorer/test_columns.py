@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.values.quantity import NANO, Quantity, parse_quantity, read_quantity
-from scorer.columns import ABSENT, OPERATORS, CodeBook, PropertyReading, QuantityColumn, Rows, round_half_away, row_of
+from scorer.columns import (
+    ABSENT,
+    OPERATORS,
+    DictionaryColumn,
+    PropertyReading,
+    QuantityColumn,
+    Rows,
+    round_half_away,
+    row_of,
+)
 from tests.scorer.builders import modest
 from tests.scorer.relations import RELATIONS
 
@@ -65,7 +74,7 @@ def test_an_updated_code_book_reads_like_a_rebuilt_one(values, data):
     rows = st.integers(0, len(values) - 1) if values else st.nothing()
     changes = data.draw(st.dictionaries(rows, VALUES, max_size=4) if values else st.just({}))
     after = [changes.get(row, value) for row, value in enumerate(values)]
-    before = CodeBook.of(values)
+    before = DictionaryColumn.of(values)
     book = before.updated(changes)
     assert [book.value(row) for row in range(len(values))] == after
     assert [before.value(row) for row in range(len(values))] == values
@@ -73,7 +82,7 @@ def test_an_updated_code_book_reads_like_a_rebuilt_one(values, data):
 
 
 def test_code_book_marks_absent_values():
-    book = CodeBook.of(["x", None, "y", "x"])
+    book = DictionaryColumn.of(["x", None, "y", "x"])
     assert book.codes.tolist() == [0, ABSENT, 1, 0]
     assert book.values == ("x", "y")
     assert book.index == {"x": 0, "y": 1}
@@ -81,17 +90,17 @@ def test_code_book_marks_absent_values():
 
 def test_code_book_asks_once_per_distinct_value():
     asked = []
-    CodeBook.of(["x", None, "y", "x", "x"]).holds(lambda value: bool(asked.append(value)))
+    DictionaryColumn.of(["x", None, "y", "x", "x"]).holds(lambda value: bool(asked.append(value)))
     assert asked == ["x", "y"]
 
 
 def test_code_book_of_nothing():
-    book = CodeBook.of([])
+    book = DictionaryColumn.of([])
     assert book.holds(lambda _: True).tolist() == []
 
 
 def test_a_change_to_the_same_value_keeps_the_column():
-    book = CodeBook.of(["x", None])
+    book = DictionaryColumn.of(["x", None])
     assert book.updated({0: "x", 1: None}) is book
 
 

@@ -20,7 +20,7 @@ from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import decisions, picked_decision, reason_category, scheduled_condition
 from scorer.placement.request import read_request
 from scorer.placement.schedule import ScheduleResult, hold, schedule
-from scorer.placement.wake import Sleeper, woken
+from scorer.placement.wake import RequeueCandidate, woken
 from scorer.plugins.cluster_affinity import weigh
 from scorer.selectors import InvalidPolicyError
 from tests.vector_families.line import Line, compare
@@ -150,7 +150,9 @@ def check_quantity(line: Line) -> None:
 def check_trigger(line: Line) -> None:
     old, new = (None if line.get(side) is None else MemberCluster.read(line[side]) for side in ("old", "new"))
     sleepers = [
-        Sleeper(entry["name"], PlacementType(entry.get("type") or "PickAll"), bool(entry.get("fullyScheduled")))
+        RequeueCandidate(
+            entry["name"], PlacementType(entry.get("type") or "PickAll"), bool(entry.get("fullyScheduled"))
+        )
         for entry in line["placements"]
     ]
     names = woken(old, new, sleepers, parse_time(line["now"]))

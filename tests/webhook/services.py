@@ -17,11 +17,11 @@ from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.endpoints.admission.authentication import Calls
 from webhook.endpoints.http.services import Admittance, Services
-from webhook.history.desk import HistoryDesk, history_of
+from webhook.history.desk import HistoryService, history_of
 from webhook.history.record import RecordSource
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
-from webhook.processes.services import Record, Telling, answers_of, services_of
+from webhook.processes.services import EventSinks, Record, answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates, own_leaves
 from webhook.server.place import WorkerSockets
@@ -78,7 +78,7 @@ def make_services(
     settings: ServerSettings | None = None,
     admission: Callable[[], Context] = Context,
     now: Callable[[], datetime] = utc_now,
-    recorded: HistoryDesk | None = None,
+    recorded: HistoryService | None = None,
     record: Record = unheard,
     **answers: Any,
 ) -> Services:
@@ -88,7 +88,7 @@ def make_services(
     settings = settings or ServerSettings()
     recorded = recorded or history_of(store, settings.namespace, settings, RecordSource.SERVER, "test", now)
     made = replace(answers_of(cache, store, admission, admittance or admit(), now), **answers)
-    return services_of(made, cache, store, settings, Metrics(), Telling(record, recorded))
+    return services_of(made, cache, store, settings, Metrics(), EventSinks(record, recorded))
 
 
 def make_server(

@@ -6,7 +6,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 
-class Vouching(Protocol):
+class AuthenticatedConnections(Protocol):
     """The connections of a listener."""
 
     def vouch(self, handler: RequestHandler) -> None:
@@ -14,7 +14,7 @@ class Vouching(Protocol):
         ...
 
 
-CONNECTIONS: Final = web.AppKey("CONNECTIONS", Vouching)
+CONNECTIONS: Final = web.AppKey("CONNECTIONS", AuthenticatedConnections)
 """Those of the listener that an application answers on."""
 
 

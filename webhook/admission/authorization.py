@@ -55,7 +55,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.admission.registry import MOST_VALUES
 from webhook.settings.admission import PlacementAuthorization
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.reading import has_more_values
 
 SUPERUSERS: Final = "system:masters"
@@ -271,7 +271,7 @@ def _of_its_placement(document: JsonObject, context: Context) -> Iterator[Access
     kind = family_in(namespace).placement
     try:
         placement = context.hub.get(kind, name, namespace)
-    except NotKnownError:
+    except UnknownStateError:
         placement = None
     if placement is None:
         yield Access("place", kind.group, kind.plural, name, namespace)

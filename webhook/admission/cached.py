@@ -13,11 +13,11 @@ from scorer.api.meta import JsonObject
 from scorer.fleet import Fleet
 from webhook.admission.failures import log_failure
 from webhook.kube.cache.changes import ObjectDelta
-from webhook.kube.cache.indexer import Shelf
+from webhook.kube.cache.indexer import KindCache
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.framework.context import Context, HubKinds, NotKnownError
+from webhook.validation.framework.context import Context, HubKinds, UnknownStateError
 
 LIVE_KINDS: Final = (
     kinds.MEMBER_CLUSTER,
@@ -65,7 +65,7 @@ class CachedHub:
         fleet: Returns the fleet.
     """
 
-    def __init__(self, cache: Cache, shelves: Mapping[Kind, Shelf], fleet: Callable[[], Fleet]) -> None:
+    def __init__(self, cache: Cache, shelves: Mapping[Kind, KindCache], fleet: Callable[[], Fleet]) -> None:
         self._cache = cache
         self._shelves = shelves
         self._fleet = fleet
@@ -90,10 +90,10 @@ class CachedHub:
         self._shelf(kinds.MEMBER_CLUSTER)
         return self._fleet()
 
-    def _shelf(self, kind: Kind) -> Shelf:
+    def _shelf(self, kind: Kind) -> KindCache:
         shelf = self._shelves.get(kind)
         if shelf is None or not shelf.synced.is_set():
-            raise NotKnownError(kind)
+            raise UnknownStateError(kind)
         return shelf
 
 

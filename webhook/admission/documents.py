@@ -8,7 +8,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import labels_of, name_of, namespace_of
 from scorer.fleet import Fleet
 from webhook.kube.ports import Key
-from webhook.validation.framework.context import NotKnownError
+from webhook.validation.framework.context import UnknownStateError
 
 _Shelf = Mapping[Key, JsonObject]
 
@@ -109,5 +109,5 @@ class DocumentSet:
 
     def _shelf(self, kind: Kind) -> _Shelf:
         if kind.group_kind not in self._known:
-            raise NotKnownError(kind)
+            raise UnknownStateError(kind)
         return self._shelves.get(kind.group_kind, {})

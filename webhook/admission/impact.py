@@ -22,7 +22,7 @@ from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError
 from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import canonical_policy
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
 from webhook.validation.framework.relations import children, cluster_of, family_of, holds_cluster
 from webhook.validation.live.check import LiveCheck, counted, with_names
@@ -76,7 +76,7 @@ def changes_policy(document: JsonObject, old: JsonObject) -> bool:
     """Say whether an update means another policy, not just another spelling of it.
 
     Raises:
-        NotKnownError: One of the policies is malformed and cannot be compared.
+        UnknownStateError: One of the policies is malformed and cannot be compared.
     """
     return canonical_policy(_policy_of(document)) != canonical_policy(_policy_of(old))
 
@@ -85,7 +85,7 @@ def current_clusters(document: JsonObject, context: Context) -> frozenset[str]:
     """Return the clusters that the placement holds now.
 
     Raises:
-        NotKnownError: The bindings are not known.
+        UnknownStateError: The bindings are not known.
     """
     family = family_of(document)
     bindings = children(family.binding, name_of(document), namespace_of(document), context)
@@ -96,18 +96,18 @@ def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
     """Return the clusters that the scheduler would give the placement as written.
 
     Raises:
-        NotKnownError: Something that the decision depends on is not known, or cannot be read.
+        UnknownStateError: Something that the decision depends on is not known, or cannot be read.
     """
     family, name, namespace = family_of(document), name_of(document), namespace_of(document)
     bindings = children(family.binding, name, namespace, context)
     snapshots = children(family.policy_snapshot, name, namespace, context)
     if bindings and not snapshots:
-        raise NotKnownError(family.policy_snapshot, name)
+        raise UnknownStateError(family.policy_snapshot, name)
     wanted = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": _policy_of(document)}}
     try:
         run = decide(wanted, context.hub.fleet, bindings, tuple(snapshots), context.now)
     except BrokenBindingError as error:
-        raise NotKnownError(family.binding, name) from error
+        raise UnknownStateError(family.binding, name) from error
     return frozenset({pick.cluster for pick in run.picked} | {binding.cluster for binding in run.kept})
 
 
@@ -132,7 +132,7 @@ def _policy_of(document: JsonObject) -> JsonObject | None:
     try:
         PlacementPolicy.read(policy)
     except (ValidationError, TypeError, OverflowError) as error:
-        raise NotKnownError("policy") from error
+        raise UnknownStateError("policy") from error
     return policy if isinstance(policy, dict) else None
 
 

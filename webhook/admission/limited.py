@@ -16,7 +16,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dicts_at, namespace_of, text_at
 from scorer.fleet import Fleet
 from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS
-from webhook.validation.framework.context import Context, HubKinds, HubView, NotKnownError
+from webhook.validation.framework.context import Context, HubKinds, HubView, UnknownStateError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 OPEN: Final = MEMBER_CLUSTER
@@ -113,5 +113,5 @@ class _LimitedHub:
 
     def _of(self, kind: Kind, namespace: str) -> HubView:
         if not self._readable.shows(kind, namespace):
-            raise NotKnownError(kind, namespace)
+            raise UnknownStateError(kind, namespace)
         return self._hub

@@ -1,7 +1,7 @@
 """AdmissionReview in, AdmissionReview out.
 
-Until a ``uid`` is known, a bad body causes an HTTP error (`BadReviewError`); after that, every refusal is part of the
-answer.
+Until a ``uid`` is known, a bad body causes an HTTP error (`InvalidReviewError`); after that, every refusal is part of
+the answer.
 
 Source: serving.md 1.4 to 1.8; Kubernetes ``admission.k8s.io/v1``.
 """
@@ -43,7 +43,7 @@ _SHORTEST_TAIL: Final = 24
 _LARGEST_EXACT: Final = 2**64
 
 
-class BadReviewError(ValueError):
+class InvalidReviewError(ValueError):
     """The body is not a review that can be answered.
 
     Args:
@@ -64,28 +64,30 @@ def parse_review(body: bytes) -> JsonObject:
         The review; ``request`` is an object and ``request.uid`` a usable string.
 
     Raises:
-        BadReviewError: Anything else.
+        InvalidReviewError: Anything else.
     """
     review = parse_object(body, MOST_VALUES)
     if review.get("kind") != KIND or review.get("apiVersion") != API_VERSION:
         given = f"{quote(review.get('apiVersion'))}, {quote(review.get('kind'))}"
-        raise BadReviewError(400, f"the body must be of {API_VERSION}, {KIND}, not of {given}")
+        raise InvalidReviewError(400, f"the body must be of {API_VERSION}, {KIND}, not of {given}")
     request = review.get("request")
     if not isinstance(request, dict):
-        raise BadReviewError(400, f"request must be an object, not {quote(request)}")
+        raise InvalidReviewError(400, f"request must be an object, not {quote(request)}")
     uid = request.get("uid")
     if not isinstance(uid, str) or not 0 < len(uid) <= LONGEST_UID:
-        raise BadReviewError(400, f"request.uid must be a string of 1 to {LONGEST_UID} characters, not {quote(uid)}")
+        raise InvalidReviewError(
+            400, f"request.uid must be a string of 1 to {LONGEST_UID} characters, not {quote(uid)}"
+        )
     if not uid.isprintable() and any(character < " " or "\x7f" <= character <= "\x9f" for character in uid):
-        raise BadReviewError(400, f"request.uid has control characters: {quote(uid)}")
+        raise InvalidReviewError(400, f"request.uid has control characters: {quote(uid)}")
     return review
 
 
 def parse_object(body: bytes, most_values: int | None = None) -> JsonObject:
-    """Read one JSON object, as `parse_json`. Raises `BadReviewError` for any other value as well."""
+    """Read one JSON object, as `parse_json`. Raises `InvalidReviewError` for any other value as well."""
     value = parse_json(body, most_values)
     if not isinstance(value, dict):
-        raise BadReviewError(400, f"the body must be a JSON object, not {quote(value)}")
+        raise InvalidReviewError(400, f"the body must be a JSON object, not {quote(value)}")
     return value
 
 
@@ -100,20 +102,20 @@ def parse_json(body: bytes, most_values: int | None = None) -> Any:
         most_values: A body with more JSON values is refused unread; None: no limit.
 
     Raises:
-        BadReviewError: Empty, not UTF-8, not one JSON text, numbers no double can hold, or nested deeper than
+        InvalidReviewError: Empty, not UTF-8, not one JSON text, numbers no double can hold, or nested deeper than
             100 levels; with code 413: too many values.
     """
     if most_values is not None and len(body) > most_values and _has_more_values(body, most_values):
-        raise BadReviewError(413, f"the body has more than {most_values} JSON values")
+        raise InvalidReviewError(413, f"the body has more than {most_values} JSON values")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         value = _parse_slowly(body)
         if len(body) > LARGE_BYTES:
             why = "lone surrogates or integers beyond any double"
-            raise BadReviewError(400, f"a body of more than {LARGE_BYTES} bytes must not have {why}") from None
+            raise InvalidReviewError(400, f"a body of more than {LARGE_BYTES} bytes must not have {why}") from None
     if _may_be_deeper(body) and is_deeper(value, DEEPEST):
-        raise BadReviewError(400, f"the body is nested deeper than {DEEPEST} levels")
+        raise InvalidReviewError(400, f"the body is nested deeper than {DEEPEST} levels")
     return value
 
 
@@ -144,21 +146,21 @@ def _may_be_deeper(body: bytes) -> bool:
 
 def _parse_slowly(body: bytes) -> Any:
     if not body:
-        raise BadReviewError(400, "the body is empty")
+        raise InvalidReviewError(400, "the body is empty")
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadReviewError(400, f"the body is not UTF-8 at byte {error.start}") from None
+        raise InvalidReviewError(400, f"the body is not UTF-8 at byte {error.start}") from None
     if text.startswith("\ufeff"):
-        raise BadReviewError(400, "the body starts with a byte order mark")
+        raise InvalidReviewError(400, "the body starts with a byte order mark")
     try:
         return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_integer)
     except RecursionError:
-        raise BadReviewError(400, f"the body is nested deeper than {DEEPEST} levels") from None
+        raise InvalidReviewError(400, f"the body is nested deeper than {DEEPEST} levels") from None
     except json.JSONDecodeError as error:
-        raise BadReviewError(400, f"the body is not JSON: {error.msg} at character {error.pos}") from None
+        raise InvalidReviewError(400, f"the body is not JSON: {error.msg} at character {error.pos}") from None
     except ValueError as error:
-        raise BadReviewError(400, f"the body is not JSON: {error}") from None
+        raise InvalidReviewError(400, f"the body is not JSON: {error}") from None
 
 
 def _refuse_constant(word: str) -> NoReturn:

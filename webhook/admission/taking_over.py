@@ -48,7 +48,7 @@ from scorer.placement.request import read_request
 from scorer.rollout.works.status import ManifestReason
 from scorer.selectors import InvalidPolicyError
 from webhook.admission.impact import planned_clusters
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.framework.relations import children, cluster_of, family_of, holds_cluster
 from webhook.validation.live.check import LiveCheck, counted, timed
@@ -122,7 +122,7 @@ def _clusters(document: JsonObject, old: JsonObject | None, context: Context) ->
     try:
         run = decide(document, context.hub.fleet, (), (), context.now)
     except BrokenBindingError as error:
-        raise NotKnownError(name_of(document)) from error
+        raise UnknownStateError(name_of(document)) from error
     return frozenset(pick.cluster for pick in run.picked)
 
 
@@ -152,7 +152,7 @@ def _labelled(terms: Sequence[JsonObject], context: Context) -> set[str]:
             and not is_never_placed_namespace(name_of(namespace), context)
             and any(selector.matches(labels_of(namespace)) for selector in selectors)
         }
-    except (NotKnownError, ValidationError, ValueError):
+    except (UnknownStateError, ValidationError, ValueError):
         return set()
 
 
@@ -200,7 +200,7 @@ def _to_come(document: JsonObject, context: Context) -> frozenset[str]:
     try:
         profile = read_request(policy).profile
     except InvalidPolicyError as error:
-        raise NotKnownError("policy") from error
+        raise UnknownStateError("policy") from error
     if policy.get("placementType") == PlacementType.PICK_FIXED:
         named = fleet.rows(texts_at(document, "spec", "policy", "clusterNames"))
         return _names(fleet, silent & named)

@@ -35,7 +35,7 @@ from webhook.answers.proposal import (
 )
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
 
 MOST_RIGHTS: Final = 1000
@@ -104,7 +104,7 @@ class HubPlanner:
 def _is_known(kind: Kind, context: Context) -> bool:
     try:
         context.hub.list(kind)
-    except NotKnownError:
+    except UnknownStateError:
         return False
     return True
 

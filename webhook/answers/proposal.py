@@ -52,7 +52,7 @@ NO_STATUS: Final = "status: none is given and none is stored: it counts as not r
 NO_AGENT: Final = "status: it names no agent: it counts as joined, healthy and having just reported"
 
 
-class Given(NamedTuple):
+class ProposedObject(NamedTuple):
     """An object that would be written; its kind, name and namespace have been checked."""
 
     kind: Kind
@@ -84,8 +84,8 @@ class Proposal:
         drained: Member clusters to taint and empty.
     """
 
-    objects: Sequence[Given] = ()
-    adopted: Sequence[Given] = ()
+    objects: Sequence[ProposedObject] = ()
+    adopted: Sequence[ProposedObject] = ()
     deleted: Sequence[Deleted] = ()
     lost: Sequence[str] = ()
     drained: Sequence[str] = ()
@@ -228,14 +228,14 @@ def _is_readable(document: JsonObject) -> bool:
     return True
 
 
-def stored(hub: DocumentSet, each: Given, audience: Audience) -> JsonObject | None:
+def stored(hub: DocumentSet, each: ProposedObject, audience: Audience) -> JsonObject | None:
     """Return the object that another would replace; None when there is none, or the caller may not see it."""
     if not audience.knows(each.kind.group_kind):
         return None
     return hub.find(each.kind, each.identity.name, each.identity.namespace)
 
 
-def as_written(each: Given, stored: JsonObject | None, now: datetime) -> tuple[JsonObject, Sequence[str]]:
+def as_written(each: ProposedObject, stored: JsonObject | None, now: datetime) -> tuple[JsonObject, Sequence[str]]:
     """Return an object as it would reach admission, and the assumptions made about it.
 
     As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
@@ -297,7 +297,7 @@ def has_rules(document: JsonObject) -> bool:
 
 def _judge(
     judged: _Judged,
-    each: Given,
+    each: ProposedObject,
     document: JsonObject,
     old: JsonObject | None,
     context: Context,

@@ -39,7 +39,7 @@ from webhook.controllers.placements.scheduler import SchedulerController
 from webhook.controllers.placements.work_generator import WorkGenerator
 from webhook.controllers.staged_updates.analysis import AnalysisController
 from webhook.controllers.staged_updates.runs import StagedUpdateController
-from webhook.controllers.upgraders.client import UpgraderDesk
+from webhook.controllers.upgraders.client import UpgraderBackEnds
 from webhook.controllers.upgraders.upgrader import Workplace, make_upgraders
 from webhook.controllers.upgrades.facts import UpgradeFacts
 from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
@@ -212,7 +212,7 @@ def _upgrades(
     """Yield the controllers of upgrade runs, and of what runs are made from."""
     hub, now = workplace.hub, workplace.now
     upgraders = make_upgraders(settings.upgraders.names, workplace)
-    desk = UpgraderDesk(upgraders, settings.upgraders, now, observer.failed)
+    desk = UpgraderBackEnds(upgraders, settings.upgraders, now, observer.failed)
     facts = UpgradeFacts(hub, now, desk, windows)
     yield UpgradeProfileController(hub, now, record, facts.upgrades).wiring()
     yield ClusterUpgradeController(hub, now, record, facts, desk, windows, turns, observer).wiring()

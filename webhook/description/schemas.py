@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from scorer.api.crd.descriptions import InWords
+from scorer.api.crd.descriptions import DocumentedJsonSchema
 from scorer.api.meta import JsonObject
 
 REFERENCE: Final = "#/components/schemas/"
@@ -55,7 +55,7 @@ def schemas_of(models: Iterable[type[BaseModel]], purpose: Purpose, names: Mappi
         UnknownSchemaError: Two models would have the same name.
     """
     inputs: list[tuple[type[BaseModel], Literal["validation"]]] = [(model, "validation") for model in models]
-    _, document = models_json_schema(inputs, ref_template=REFERENCE + "{model}", schema_generator=InWords)
+    _, document = models_json_schema(inputs, ref_template=REFERENCE + "{model}", schema_generator=DocumentedJsonSchema)
     found: dict[str, JsonObject] = {}
     for own_name, schema in document.get("$defs", {}).items():
         name = names.get(own_name, own_name)

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from webhook.telemetry.crew import Crew
+from webhook.telemetry.crew import WorkerGroup
 from webhook.telemetry.health import Health
 from webhook.telemetry.process_metrics import ProcessMetrics
 
 Probe = Callable[[], Awaitable[Mapping[str, str]]]
 
 
-def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics, crew: Crew | None = None) -> None:
+def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics, crew: WorkerGroup | None = None) -> None:
     """Serve the probes and the metrics.
 
     Args:
@@ -38,7 +38,9 @@ def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics, cr
     app.router.add_get("/metrics", exposition(metrics, crew))
 
 
-def exposition(metrics: ProcessMetrics, crew: Crew | None = None) -> Callable[[web.Request], Awaitable[web.Response]]:
+def exposition(
+    metrics: ProcessMetrics, crew: WorkerGroup | None = None
+) -> Callable[[web.Request], Awaitable[web.Response]]:
     """Return the handler that shows *metrics*, or those of all workers."""
 
     async def handle(request: web.Request) -> web.Response:

@@ -7,7 +7,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import text_at
 from scorer.member_gate.answer import MemberAnswer
 from scorer.node_budgets.answer import NodeGateAnswer
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.history.entry import EntryType, InvolvedObject
 
 UNNAMED_PODS: Final = "pods hold the node, which the caller may not list"
@@ -15,7 +15,7 @@ _OF_PODS: Final = ("Pod ", "PodDisruptionBudget ")
 OPERATIONS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 
 
-def note_review(history: HistoryDesk, asked: JsonObject, response: JsonObject) -> None:
+def note_review(history: HistoryService, asked: JsonObject, response: JsonObject) -> None:
     """Note what admission has refused or warned about; a dry run changes nothing, and leaves nothing.
 
     Args:
@@ -55,14 +55,14 @@ def without_pods(answer: JsonObject) -> JsonObject:
     return answer | {"message": message, "nodes": nodes}
 
 
-def note_nodes(history: HistoryDesk, pool: str, answer: NodeGateAnswer, by: str) -> None:
+def note_nodes(history: HistoryService, pool: str, answer: NodeGateAnswer, by: str) -> None:
     """Note that nodes of a pool may not be disrupted now."""
     if not answer.allowed:
         message = without_pods(answer.document())["message"]  # a node pool is shown to callers who may not list pods
         history.note(EntryType.GATE, InvolvedObject(NODE_POOL.kind, pool), str(answer.verdict), message, by)
 
 
-def note_member(history: HistoryDesk, cluster: str, answer: MemberAnswer, by: str) -> None:
+def note_member(history: HistoryService, cluster: str, answer: MemberAnswer, by: str) -> None:
     """Note that a member may not be disrupted now."""
     if not answer.allowed:
         history.note(
@@ -70,7 +70,7 @@ def note_member(history: HistoryDesk, cluster: str, answer: MemberAnswer, by: st
         )
 
 
-def note_reservation(history: HistoryDesk, question: JsonObject, answer: JsonObject, by: str) -> None:
+def note_reservation(history: HistoryService, question: JsonObject, answer: JsonObject, by: str) -> None:
     """Note that nothing was reserved.
 
     Args:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from webhook.admission.enforcement import DisruptionEnforcement
 from webhook.gate.budgets import HubBudgets
-from webhook.gate.desk import GateDesk
+from webhook.gate.desk import GateService
 from webhook.gate.keeper import ReservationKeeper
 from webhook.gate.members import HubMemberGate
 from webhook.gate.nodes import HubNodeGate
@@ -30,7 +30,7 @@ class DisruptionGate:
         enforcement: Judges disruptions by hand; without ``enforce_budgets`` it allows them all.
     """
 
-    desk: GateDesk
+    desk: GateService
     budgets: HubBudgets
     nodes: HubNodeGate
     members: HubMemberGate
@@ -59,4 +59,6 @@ def disruption_of(
     nodes = HubNodeGate(pools, keeper, store, settings, now)
     members = HubMemberGate(cache, keeper, store, settings, now)
     enforcement = DisruptionEnforcement(pools, reservations, store, settings.admission(), now)
-    return DisruptionGate(GateDesk(nodes, members, keeper), HubBudgets(nodes, now), nodes, members, keeper, enforcement)
+    return DisruptionGate(
+        GateService(nodes, members, keeper), HubBudgets(nodes, now), nodes, members, keeper, enforcement
+    )

@@ -20,7 +20,7 @@ from webhook.gate.members import HubMemberGate
 from webhook.gate.nodes import HubNodeGate
 
 
-class GateDesk:
+class GateService:
     """Answers, reserves, and keeps what is reserved.
 
     Methods raise `GateError` when they give no answer, besides the errors that each of them names.

@@ -84,7 +84,7 @@ class MemberHeldError(GateError):
         self.by = by
 
 
-class NoRoomError(GateError):
+class LeaseFullError(GateError):
     """So many reservations are held of one thing that its Lease has no room for more."""
 
 
@@ -102,7 +102,7 @@ def as_gate_errors() -> Iterator[None]:
     try:
         yield
     except TooManyReservationsError as error:
-        raise NoRoomError(str(error), ASK_AGAIN_SECONDS) from error
+        raise LeaseFullError(str(error), ASK_AGAIN_SECONDS) from error
     except BusyError as error:
         raise ContendedError(str(error), 1) from error
     except (UnreadableReservationsError, StoreError) as error:

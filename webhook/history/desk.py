@@ -19,7 +19,7 @@ READ_AGAIN: Final = timedelta(seconds=5)
 """How old the record may be in an answer, what this process has not written yet apart."""
 
 
-class HistoryDesk:
+class HistoryService:
     """Notes what happens in this process, and finds what has happened in all of them.
 
     Args:
@@ -111,7 +111,7 @@ def history_of(
     source: RecordSource,
     instance: str,
     now: Callable[[], datetime],
-) -> HistoryDesk:
+) -> HistoryService:
     """Make the history of a process, as the settings want it.
 
     Args:
@@ -125,4 +125,4 @@ def history_of(
     options = settings.history()
     retention = Retention(options.age, options.most_bytes)
     writer = HistoryWriter(store, namespace, source, instance, retention, options.interval, now)
-    return HistoryDesk(store, namespace, writer if options.age else None, now)
+    return HistoryService(store, namespace, writer if options.age else None, now)

@@ -22,7 +22,7 @@ from webhook.kube.client.paths import ApiPath
 from webhook.kube.login.connection import ConfigurationError
 from webhook.kube.ports import Key, StoreError
 from webhook.member.membership.controller import Membership, Rhythm
-from webhook.member.membership.heartbeat import Figures
+from webhook.member.membership.heartbeat import HeartbeatFigures
 from webhook.member.membership.hub_secret import HUB_SECRET
 from webhook.member.membership.hub_token import HubToken, read_access
 from webhook.member.membership.registration import Registration, home_of
@@ -230,7 +230,7 @@ class Agent:
         )
         await self._applying.run()
 
-    async def _figures(self) -> Figures:
+    async def _figures(self) -> HeartbeatFigures:
         """Return what the next heartbeat reports."""
         if not self._observed.synced:
             await self._wait_for_figures()

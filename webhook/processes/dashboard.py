@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.kube.client.api_server import ApiServer
 from webhook.processes.hub_reading import HubReading
 from webhook.runtime.clock import utc_now
@@ -45,7 +45,7 @@ async def dashboard(
     entrance = Entrance(lambda key: renewed(address_with(key)))
     reading = await HubReading.begin(hub, settings, utc_now, of_nodes=True)
     assert reading.disruption is not None
-    history = HistoryDesk(reading.store, settings.namespace, None, utc_now, is_kept=True)
+    history = HistoryService(reading.store, settings.namespace, None, utc_now, is_kept=True)
     made = make_dashboard_app(reading.answers, reading.disruption, history, settings, entrance)
     async with reading.running():
         runner = web.AppRunner(made.app, access_log=None, shutdown_timeout=_END_SECONDS)

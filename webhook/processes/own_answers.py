@@ -20,7 +20,7 @@ from aiohttp import web
 from yarl import URL
 
 from webhook.endpoints.upgrades import plans
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.cli_client import Reply
 from webhook.kube.ports import UnavailableError
@@ -75,7 +75,9 @@ class OwnAnswers:
             hub = await HubReading.begin(self._hub, self._settings, self._now, of_nodes=self._of_nodes)
             api = make_answering_api(hub.answers, self._settings)
             if hub.disruption is not None:
-                add_disruption(api, hub.disruption, HistoryDesk(hub.store, self._settings.namespace, None, self._now))
+                add_disruption(
+                    api, hub.disruption, HistoryService(hub.store, self._settings.namespace, None, self._now)
+                )
             if self._of_upgrades:
                 planner = upgrade_planner_of(hub.answers, hub.cache, hub.store, self._settings.default_upgrader)
                 plans.add_routes(api, planner)

@@ -34,7 +34,7 @@ from webhook.kube.access.authorization import HubAccessReviewer
 from webhook.kube.access.reviews import ReviewCounts
 from webhook.kube.cache.informer import Cache
 from webhook.kube.certificates.authority_secret import AuthoritySecret
-from webhook.kube.certificates.shared_authority import LARGEST_JITTER, CertificateProfile, KeptAuthority
+from webhook.kube.certificates.shared_authority import LARGEST_JITTER, CertificateProfile, ManagedAuthority
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.events import EventRecorder, own_name
@@ -44,10 +44,10 @@ from webhook.kube.webhook_configurations.called_paths import HookCalls
 from webhook.kube.webhook_configurations.enforcement import EnforcementMonitor
 from webhook.notifications.notifier import notifier_of
 from webhook.processes.garbage import spare_what_stays
-from webhook.processes.services import Telling, answers_of, services_of
+from webhook.processes.services import EventSinks, answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates
-from webhook.server.near_end import NearEnd
+from webhook.server.near_end import CertificateExpiryMonitor
 from webhook.server.place import WorkerSockets
 from webhook.server.server import Server
 from webhook.settings.certificates import CertificateFileSettings
@@ -133,10 +133,12 @@ class Serve:
 
             notifier = await notifier_of(self.settings, self.settings.namespace, name, metrics.registry, self._now)
             events = EventRecorder(store, hub_time, name, history.note_event, notifier.note_event)
-            telling = Telling(events.record, history)
+            telling = EventSinks(events.record, history)
             services = services_of(answers, self.cache, store, self.settings, metrics, telling)
             leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
-            near_end = NearEnd(partial(_certificate_object, leaves, self.settings.webhook_configuration), events.record)
+            near_end = CertificateExpiryMonitor(
+                partial(_certificate_object, leaves, self.settings.webhook_configuration), events.record
+            )
             certificates = Certificates(
                 leaves, authorities, metrics, hub_time, self.settings.certificate_check_seconds, near_end
             )
@@ -154,7 +156,7 @@ class Serve:
             # A hub that is away or slow is no reason to answer no reviews: those are judged from the cache.
             self.server.health.require("hub", hub.contact.refusal)
             self.server.health.live_by("hub-login", hub.contact.refusal)
-            if isinstance(leaves, KeptAuthority):
+            if isinstance(leaves, ManagedAuthority):
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
             if not self.settings.tells_strangers:
                 _log.warning(
@@ -207,7 +209,7 @@ class Serve:
 
 def _certificate_object(leaves: LeafSource, configuration: str) -> JsonObject:
     """Return what Events about the certificate are about."""
-    if isinstance(leaves, KeptAuthority):
+    if isinstance(leaves, ManagedAuthority):
         return leaves.reference
     kind = CONFIGURATIONS[0]
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": configuration}}
@@ -247,7 +249,7 @@ async def leaves_of(
         timedelta(seconds=settings.leaf_life_seconds),
         random.uniform(-LARGEST_JITTER, LARGEST_JITTER),  # noqa: S311 - spreads replicas, hides nothing
     )
-    kept = KeptAuthority(
+    kept = ManagedAuthority(
         AuthoritySecret(hub, settings.namespace, settings.certificate_secret),
         CaBundles(hub, settings.webhook_configuration),
         profile,

@@ -24,7 +24,7 @@ from webhook.answers.upgrade_reports import UpgradeReports
 from webhook.endpoints.http.services import Admittance, Answers, Services, Upgrades
 from webhook.gate.assembly import disruption_of
 from webhook.gate.metrics import PoolMetrics
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.upgrades import UPGRADE_KINDS, HubUpgrades
@@ -67,7 +67,7 @@ Record = Callable[[JsonObject, Event], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class EventSinks:
     """Where a server says what has happened.
 
     Args:
@@ -76,11 +76,11 @@ class Telling:
     """
 
     record: Record
-    history: HistoryDesk
+    history: HistoryService
 
 
 def services_of(
-    answers: Answers, cache: Cache, store: Store, settings: ServerSettings, metrics: Metrics, telling: Telling
+    answers: Answers, cache: Cache, store: Store, settings: ServerSettings, metrics: Metrics, telling: EventSinks
 ) -> Services:
     """Make all that a server answers with, and register its metrics.
 

@@ -53,7 +53,7 @@ from webhook.notifications.notifier import notifier_of
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
 from webhook.processes.garbage import spare_what_stays
-from webhook.processes.services import Telling, answers_of, services_of
+from webhook.processes.services import EventSinks, answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.runtime.files import read_bounded
 from webhook.server.certificates import Certificates, own_leaves
@@ -133,7 +133,7 @@ class Up:
             answers = answers_of(
                 self.cache, self.store, context, Admittance(owner, owner, UndisputedRights()), self._now
             )
-            telling = Telling(events.record, history)
+            telling = EventSinks(events.record, history)
             self.services = services_of(answers, self.cache, self.store, self.settings, metrics, telling)
 
             def extend(app: web.Application) -> None:

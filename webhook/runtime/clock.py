@@ -13,12 +13,12 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class TakesTooLongError(Exception):
+class DeadlineExceededError(Exception):
     """Something has been worked on for too long."""
 
 
 def patience(what: str, seconds: float) -> Callable[[], None]:
-    """Return a function that raises `TakesTooLongError` from some time on.
+    """Return a function that raises `DeadlineExceededError` from some time on.
 
     Args:
         what: Is worked on, for the message.
@@ -28,6 +28,6 @@ def patience(what: str, seconds: float) -> Callable[[], None]:
 
     def check() -> None:
         if monotonic() > end:
-            raise TakesTooLongError(f"{what} takes longer than {seconds:g} s")
+            raise DeadlineExceededError(f"{what} takes longer than {seconds:g} s")
 
     return check

@@ -18,7 +18,7 @@ from aiohttp.typedefs import Middleware
 from webhook.access.vouching import CONNECTIONS
 from webhook.endpoints import probes
 from webhook.endpoints.admission import dry_run, hooks
-from webhook.endpoints.admission.authentication import Calls, Doorkeeper
+from webhook.endpoints.admission.authentication import ApiServerVerifier, Calls
 from webhook.endpoints.fleet import budgets, clusters, event_stream, history, placements, runs
 from webhook.endpoints.gate import members as member_gate
 from webhook.endpoints.gate import nodes as node_gate
@@ -34,13 +34,13 @@ from webhook.endpoints.upgrades import actions as upgrade_actions
 from webhook.endpoints.upgrades import plans as upgrade_plans
 from webhook.endpoints.upgrades import status_reports
 from webhook.gate.assembly import DisruptionGate
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.kube.transport.addresses import is_loopback
 from webhook.server.connections import Connections
 from webhook.server.plain import add_last_route, make_plain_app
 from webhook.settings.programs import ServerSettings
 from webhook.settings.secret_files import SecretFile, read_secrets
-from webhook.telemetry.crew import Crew
+from webhook.telemetry.crew import WorkerGroup
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import Tracing
@@ -58,7 +58,7 @@ class AppDependencies:
     connections: Connections = field(default_factory=lambda: Connections(1000, 200))
     """Of the HTTPS listener."""
     tracing: Tracing | None = None
-    crew: Crew | None = None
+    crew: WorkerGroup | None = None
     """The workers that share the listeners; None: this process has them for itself."""
     calls: Calls | None = None
     """How the API server calls the hooks. None: unknown, the settings alone count."""
@@ -92,7 +92,9 @@ def make_app(parts: AppDependencies) -> web.Application:
     app = _application(parts)
     app[CONNECTIONS] = parts.connections
     services, settings = parts.services, parts.settings
-    doorkeeper = Doorkeeper(settings, read_secrets(settings.webhook_secret_file), services.answers.now, parts.calls)
+    doorkeeper = ApiServerVerifier(
+        settings, read_secrets(settings.webhook_secret_file), services.answers.now, parts.calls
+    )
     bodies = Bodies(settings.bodies_bytes)
     parts.metrics.watch_bodies(lambda: bodies.held)
     hooks.add_routes(app, services, settings, parts.health, parts.metrics, doorkeeper, bodies, parts.tracing)
@@ -181,7 +183,7 @@ _OPEN_PATHS: Final = frozenset({*static_files.PAGES.values(), "/v1/openapi.json"
 
 
 def make_dashboard_app(
-    answers: Answers, disruption: DisruptionGate, kept: HistoryDesk, settings: ServerSettings, entrance: Entrance
+    answers: Answers, disruption: DisruptionGate, kept: HistoryService, settings: ServerSettings, entrance: Entrance
 ) -> Dashboard:
     """Make an application that shows the page, and answers what the page asks with the token. It only reads.
 
@@ -228,7 +230,7 @@ def make_probe_app(parts: AppDependencies) -> web.Application:
     return app
 
 
-def _add_page_and_its_questions(api: Api, disruption: DisruptionGate, kept: HistoryDesk, health: Health) -> None:
+def _add_page_and_its_questions(api: Api, disruption: DisruptionGate, kept: HistoryService, health: Health) -> None:
     """Serve the page, and all that it asks and nothing else, where no caller has to say who it is."""
     scoring.add_routes(api, explain_only=True)
     planning.add_routes(api)
@@ -238,7 +240,7 @@ def _add_page_and_its_questions(api: Api, disruption: DisruptionGate, kept: Hist
     _add_page(api, health)
 
 
-def add_disruption(api: Api, disruption: DisruptionGate, history: HistoryDesk) -> None:
+def add_disruption(api: Api, disruption: DisruptionGate, history: HistoryService) -> None:
     """Serve the questions about node pools, gates and reservations; *history* gets what is refused."""
     node_gate.add_routes(api, disruption.desk, history)
     member_gate.add_routes(api, disruption.desk, history)

@@ -16,7 +16,7 @@ from certs.authority import Authority
 from certs.client_authorities import ClientAuthorities
 from certs.context import CertificateError, ServerContext
 from certs.source import LeafSource, OwnLeaves, check_pause
-from webhook.server.near_end import NearEnd, Validity
+from webhook.server.near_end import CertificateExpiryMonitor, Validity
 from webhook.settings.certificates import CertificateSettings
 from webhook.telemetry.metrics import Metrics
 
@@ -53,7 +53,7 @@ class Certificates:
         metrics: Metrics,
         now: Callable[[], datetime],
         check_seconds: float,
-        near_end: NearEnd | None = None,
+        near_end: CertificateExpiryMonitor | None = None,
     ) -> None:
         self._near_end = near_end
         self.leaves = leaves

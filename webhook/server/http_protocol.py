@@ -26,7 +26,7 @@ from aiohttp.http import HttpVersion10, HttpVersion11
 from aiohttp.http_exceptions import BadStatusLine
 from aiohttp.web_protocol import RequestHandler
 
-from webhook.endpoints.admission.fast_path import AT_ONCE, AtOnce, Called
+from webhook.endpoints.admission.fast_path import AT_ONCE, Called, FastPath
 from webhook.endpoints.http.responses import new_id
 
 VERSIONS: Final = (HttpVersion10, HttpVersion11)
@@ -85,7 +85,7 @@ class Posts:
         desk: Answers reviews.
     """
 
-    def __init__(self, desk: AtOnce) -> None:
+    def __init__(self, desk: FastPath) -> None:
         self.desk = desk
         self.find = lru_cache(maxsize=MOST_HEADS)(self._read)
         self._unsent: list[tuple[asyncio.WriteTransport, bytes]] = []

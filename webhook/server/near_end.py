@@ -28,7 +28,7 @@ _WORDS: Final = {
 }
 
 
-class NearEnd:
+class CertificateExpiryMonitor:
     """Looks at the certificates of one server.
 
     Args:

@@ -24,7 +24,7 @@ from webhook.server.place import WorkerSockets
 from webhook.server.plain import add_last_route
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.allocator import keep_trimming
-from webhook.telemetry.crew import Crew
+from webhook.telemetry.crew import WorkerGroup
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import Tracing
@@ -74,7 +74,7 @@ class Server:
         self._addresses: Addresses | None = None
         self._site: Site | None = None
         self._place = place
-        self._crew = None if place is None else Crew(place.seat, self.health, metrics)
+        self._crew = None if place is None else WorkerGroup(place.seat, self.health, metrics)
         self._meeting: asyncio.Task[None] | None = None
         self._housekeeping: asyncio.Task[None] | None = None
         continuation = Continuation(lambda: sealing_key(certificates.common_key_pem))

@@ -11,7 +11,7 @@ from typing import Any, Final
 from scorer.api.values.quoting import printable
 from webhook.access.user import UserInfo
 from webhook.settings.sign_in import EMAIL, RESERVED, SignInOptions
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 AUTHENTICATED: Final = "system:authenticated"
 _ELSEWHERE: Final = "_claim_names"
@@ -27,11 +27,11 @@ def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
     claim = options.username_claim
     name = claims.get(claim)
     if not isinstance(name, str) or not name:
-        raise SignInError(Trouble.CLAIMS, f"the claim {claim!r} is no name")
+        raise SignInError(SignInFailure.CLAIMS, f"the claim {claim!r} is no name")
     if claim == EMAIL and claims.get("email_verified", True) is not True:
-        raise SignInError(Trouble.EMAIL, "the claim 'email' is not verified")
+        raise SignInError(SignInFailure.EMAIL, "the claim 'email' is not verified")
     if claim == EMAIL and "@" not in name:  # it has no prefix by default, and could be a user of the hub
-        raise SignInError(Trouble.CLAIMS, f"the claim 'email' must be an address, not {printable(name[:128])!r}")
+        raise SignInError(SignInFailure.CLAIMS, f"the claim 'email' must be an address, not {printable(name[:128])!r}")
     username = _named(options.username_prefix + name)
     groups = frozenset(_named(options.groups_prefix + group) for group in _groups(claims, options.groups_claim))
     return UserInfo(username, groups | {AUTHENTICATED})
@@ -42,19 +42,21 @@ def _groups(claims: Mapping[str, Any], claim: str) -> list[str]:
     if found is None:
         elsewhere = claims.get(_ELSEWHERE)
         if claim and isinstance(elsewhere, dict) and claim in elsewhere:
-            raise SignInError(Trouble.GROUPS, f"the claim {claim!r} is too large for the ID token")
+            raise SignInError(SignInFailure.GROUPS, f"the claim {claim!r} is too large for the ID token")
         return []
     groups = [found] if isinstance(found, str) else found
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
-        raise SignInError(Trouble.CLAIMS, f"the claim {claim!r} is no list of names")
+        raise SignInError(SignInFailure.CLAIMS, f"the claim {claim!r} is no list of names")
     return [group for group in groups if group]
 
 
 def _named(name: str) -> str:
     if name.startswith(RESERVED):
-        raise SignInError(Trouble.CLAIMS, f"{printable(name[:128])!r}: names that begin with {RESERVED} are reserved")
+        raise SignInError(
+            SignInFailure.CLAIMS, f"{printable(name[:128])!r}: names that begin with {RESERVED} are reserved"
+        )
     try:
         name.encode()
     except UnicodeEncodeError as error:  # JSON can have half of a letter
-        raise SignInError(Trouble.CLAIMS, f"{printable(name[:128])!r} is no text") from error
+        raise SignInError(SignInFailure.CLAIMS, f"{printable(name[:128])!r} is no text") from error
     return name

@@ -14,7 +14,7 @@ from typing import Any, Final
 import jwt
 
 from scorer.api.meta import JsonObject
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 LEEWAY_SECONDS: Final = 60
@@ -46,11 +46,11 @@ async def verify(
     """
     try:
         if len(token) > LONGEST:
-            raise SignInError(Trouble.TOKEN, f"the ID token has {len(token)} letters")
+            raise SignInError(SignInFailure.TOKEN, f"the ID token has {len(token)} letters")
         header = jwt.get_unverified_header(token)
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in ALGORITHMS:
-            raise SignInError(Trouble.TOKEN, f"the ID token is signed by {str(algorithm)[:32]!r}")
+            raise SignInError(SignInFailure.TOKEN, f"the ID token is signed by {str(algorithm)[:32]!r}")
         published = await find_key(kid)
         claims: Mapping[str, Any] = jwt.decode(
             token,
@@ -68,11 +68,11 @@ async def verify(
             },
         )
     except (jwt.PyJWTError, TypeError, ValueError) as error:  # the library checks not all that JSON can hold
-        raise SignInError(Trouble.TOKEN, f"{type(error).__name__}: the ID token cannot be trusted") from error
+        raise SignInError(SignInFailure.TOKEN, f"{type(error).__name__}: the ID token cannot be trusted") from error
     _check_times(claims, now)
     _check_party(claims, client_id)
     if not hmac.compare_digest(str(claims.get("nonce", "")).encode("utf-8", "surrogatepass"), nonce.encode()):
-        raise SignInError(Trouble.TOKEN, "the ID token is of another sign-in: its nonce is not ours")
+        raise SignInError(SignInFailure.TOKEN, "the ID token is of another sign-in: its nonce is not ours")
     return claims
 
 
@@ -80,16 +80,18 @@ def _check_times(claims: Mapping[str, Any], now: datetime) -> None:
     for name in ("iat", "nbf", "exp"):
         instant = claims.get(name, 0 if name == "nbf" else None)
         if isinstance(instant, bool) or not isinstance(instant, int | float) or not abs(instant) < _NEVER:
-            raise SignInError(Trouble.TOKEN, f"the ID token has no instant: {name}")
+            raise SignInError(SignInFailure.TOKEN, f"the ID token has no instant: {name}")
         left = instant - now.timestamp()
         if left < 1 if name == "exp" else left > LEEWAY_SECONDS:  # the session would have ended with it
-            raise SignInError(Trouble.CLOCK, f"the ID token is not of this time: {name} is {left:+.0f} s from now")
+            raise SignInError(
+                SignInFailure.CLOCK, f"the ID token is not of this time: {name} is {left:+.0f} s from now"
+            )
 
 
 def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
     """Where a token is for several, it has to say that it was given to us."""
     audience, party = claims["aud"], claims.get("azp")
     if party is None and isinstance(audience, list) and len(audience) > 1:
-        raise SignInError(Trouble.TOKEN, "the ID token is for several, and does not say to whom it was given")
+        raise SignInError(SignInFailure.TOKEN, "the ID token is for several, and does not say to whom it was given")
     if party is not None and party != client_id:
-        raise SignInError(Trouble.TOKEN, "the ID token was given to somebody else: azp")
+        raise SignInError(SignInFailure.TOKEN, "the ID token was given to somebody else: azp")

@@ -17,8 +17,8 @@ from webhook.settings.sign_in import SignInOptions
 from webhook.sign_in.claims import user_of
 from webhook.sign_in.id_tokens import verify
 from webhook.sign_in.provider import Provider, check_transport
-from webhook.sign_in.sessions import Begun, Session, Sessions
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.sessions import PendingSignIn, Session, Sessions
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 LONGEST_CODE: Final = 4096
 
@@ -67,11 +67,11 @@ class SignIn:
         Raises:
             SignInError: The provider does not say where.
         """
-        begun = Begun.new()
+        begun = PendingSignIn.new()
         try:
             return SignInRedirect(await self._provider.address(begun), self.sessions.close_begun(begun))
         except SettingsError as error:
-            raise SignInError(Trouble.SETTINGS, str(error)) from error
+            raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
     async def finish(self, query: Mapping[str, str], begun: str) -> tuple[str, Session]:
         """Return the session of somebody who comes back, sealed and open.
@@ -86,7 +86,7 @@ class SignIn:
         try:
             return await self._finish(query, begun)
         except SettingsError as error:
-            raise SignInError(Trouble.SETTINGS, str(error)) from error
+            raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
     async def way_out(self) -> str:
         """Return where to send a browser that has signed out."""
@@ -99,15 +99,15 @@ class SignIn:
         options, begun = self._options, self.sessions.open_begun(kept)
         state = query.get("state", "").encode("utf-8", "surrogateescape")
         if begun is None or not hmac.compare_digest(state, begun.state.encode()):
-            raise SignInError(Trouble.STALE, "comes back without a sign-in that has begun, or with another one")
+            raise SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun, or with another one")
         if query.get("iss", options.issuer) != options.issuer:
-            raise SignInError(Trouble.PROVIDER, "comes back from another provider: iss")
+            raise SignInError(SignInFailure.PROVIDER, "comes back from another provider: iss")
         if error := query.get("error"):
-            trouble = Trouble.DENIED if error == "access_denied" else Trouble.PROVIDER
+            trouble = SignInFailure.DENIED if error == "access_denied" else SignInFailure.PROVIDER
             raise SignInError(trouble, f"the provider says {printable(error[:64])!r}")
         code = query.get("code", "")
         if not 0 < len(code) <= LONGEST_CODE:
-            raise SignInError(Trouble.PROVIDER, "comes back without a code")
+            raise SignInError(SignInFailure.PROVIDER, "comes back without a code")
         token = await self._provider.exchange(code, begun.verifier)
         claims = await verify(
             token,

@@ -26,8 +26,8 @@ from webhook.kube.transport.sessions import session_with, trust_in
 from webhook.runtime.files import read_bounded
 from webhook.settings.environment import PREFIX, SettingsError
 from webhook.settings.sign_in import SignInOptions
-from webhook.sign_in.sessions import Begun
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.sessions import PendingSignIn
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 CALLBACK: Final = "/sign-in/callback"
 LARGEST_ANSWER_BYTES: Final = 256 * 1024
@@ -74,7 +74,7 @@ def check_transport(url: object, what: str) -> str:
             host = ""
         if host and not parts.fragment and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
             return url
-    raise SignInError(Trouble.PROVIDER, f"{what}: {quote(str(url)[:128])} is no https URL")
+    raise SignInError(SignInFailure.PROVIDER, f"{what}: {quote(str(url)[:128])} is no https URL")
 
 
 class Provider:
@@ -94,7 +94,7 @@ class Provider:
         """Return what it says of itself. Raises `SignInError`."""
         return await self._about.get()
 
-    async def address(self, begun: Begun) -> str:
+    async def address(self, begun: PendingSignIn) -> str:
         """Return where to send a browser that begins to sign in. Raises `SignInError`."""
         options, challenge = self._options, hashlib.sha256(begun.verifier.encode()).digest()
         about = await self.about()
@@ -147,11 +147,11 @@ class Provider:
         status, answer = await self._ask(about.token, urlencode(form).encode(), headers)
         if status != 200:
             error = printable(str(answer.get("error"))[:64])
-            trouble = Trouble.CODE if error == "invalid_grant" else Trouble.PROVIDER
+            trouble = SignInFailure.CODE if error == "invalid_grant" else SignInFailure.PROVIDER
             raise SignInError(trouble, f"the provider refuses the code: {status} {error}")
         token = answer.get("id_token")
         if not isinstance(token, str):
-            raise SignInError(Trouble.PROVIDER, "the provider has given no ID token")
+            raise SignInError(SignInFailure.PROVIDER, "the provider has given no ID token")
         return token
 
     async def key(self, kid: str | None) -> JsonObject:
@@ -162,7 +162,7 @@ class Provider:
         """
         found = _find(await self._keys.get(), kid) or _find(await self._keys.get(again=True), kid)
         if found is None:
-            raise SignInError(Trouble.TOKEN, "the ID token is signed by a key that the provider does not publish")
+            raise SignInError(SignInFailure.TOKEN, "the ID token is signed by a key that the provider does not publish")
         return found
 
     async def _read_about(self) -> _ProviderMetadata:
@@ -171,7 +171,7 @@ class Provider:
         if document.get("issuer") != self._options.issuer:
             said = quote(str(document.get("issuer"))[:128])
             raise SignInError(
-                Trouble.PROVIDER, f"the provider calls itself {said}, the settings {self._options.issuer!r}"
+                SignInFailure.PROVIDER, f"the provider calls itself {said}, the settings {self._options.issuer!r}"
             )
         ways = document.get("token_endpoint_auth_methods_supported")
         end = document.get("end_session_endpoint")
@@ -187,13 +187,13 @@ class Provider:
         document = await self._document((await self.about()).keys)
         keys = document.get("keys")
         if not isinstance(keys, list) or len(keys) > MOST_KEYS:
-            raise SignInError(Trouble.PROVIDER, f"jwks_uri: no list of at most {MOST_KEYS} keys")
+            raise SignInError(SignInFailure.PROVIDER, f"jwks_uri: no list of at most {MOST_KEYS} keys")
         return tuple(key for key in keys if isinstance(key, dict) and key.get("use", "sig") == "sig")
 
     async def _document(self, url: str) -> JsonObject:
         status, document = await self._ask(url, None, {"Accept": "application/json"})
         if status != 200:
-            raise SignInError(Trouble.PROVIDER, f"{url}: {status}")
+            raise SignInError(SignInFailure.PROVIDER, f"{url}: {status}")
         return document
 
     async def _ask(self, url: str, form: bytes | None, headers: Mapping[str, str]) -> tuple[int, JsonObject]:
@@ -211,9 +211,9 @@ class Provider:
                 said = await _bounded(response, url)
                 status = response.status
         except TimeoutError as error:
-            raise SignInError(Trouble.UNREACHABLE, f"{url}: no answer within {CALL_SECONDS:g} s") from error
+            raise SignInError(SignInFailure.UNREACHABLE, f"{url}: no answer within {CALL_SECONDS:g} s") from error
         except (OSError, aiohttp.ClientError, ValueError) as error:
-            raise SignInError(Trouble.UNREACHABLE, f"{url}: {type(error).__name__}: {error}") from error
+            raise SignInError(SignInFailure.UNREACHABLE, f"{url}: {type(error).__name__}: {error}") from error
         return status, _object(said, url, status)
 
     def _client_secret(self) -> str:
@@ -290,7 +290,7 @@ async def _bounded(response: aiohttp.ClientResponse, url: str) -> bytes:
     async for part in response.content.iter_any():
         said += part
         if len(said) > LARGEST_ANSWER_BYTES:
-            raise SignInError(Trouble.PROVIDER, f"{url}: an answer of more than {LARGEST_ANSWER_BYTES} bytes")
+            raise SignInError(SignInFailure.PROVIDER, f"{url}: an answer of more than {LARGEST_ANSWER_BYTES} bytes")
     return bytes(said)
 
 
@@ -300,7 +300,7 @@ def _object(said: bytes, url: str, status: int) -> JsonObject:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        trouble = Trouble.UNREACHABLE if status >= _FIRST_ERROR else Trouble.PROVIDER
+        trouble = SignInFailure.UNREACHABLE if status >= _FIRST_ERROR else SignInFailure.PROVIDER
         raise SignInError(trouble, f"{url}: {status}, and no JSON object")
     return document
 

@@ -18,7 +18,7 @@ from webhook.access.user import UserInfo
 from webhook.settings.environment import SettingsError
 from webhook.settings.sign_in import SignInOptions
 from webhook.sign_in.seal import BrokenSealError, Seal
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 LONGEST_COOKIE: Final = 3800
 """Letters of a sealed session: browsers keep 4,096 bytes of a cookie, its name included."""
@@ -45,7 +45,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class PendingSignIn:
     """A sign-in that has begun.
 
     Args:
@@ -59,7 +59,7 @@ class Begun:
     verifier: str
 
     @classmethod
-    def new(cls) -> "Begun":
+    def new(cls) -> "PendingSignIn":
         """Begin one."""
         return cls(*(secrets.token_urlsafe(_RANDOM_BYTES) for _ in range(3)))
 
@@ -93,7 +93,7 @@ class Sessions:
         sealed = self._sessions.close(orjson.dumps(document))
         if len(sealed) > LONGEST_COOKIE:
             reason = f"{len(user.groups)} groups make a session of {len(sealed)} letters: a cookie has {LONGEST_COOKIE}"
-            raise SignInError(Trouble.GROUPS, reason)
+            raise SignInError(SignInFailure.GROUPS, reason)
         return sealed
 
     def open(self, text: str) -> Session | None:
@@ -110,15 +110,15 @@ class Sessions:
             return None
         return Session(UserInfo(document["user"], frozenset(document["groups"])), ends)
 
-    def close_begun(self, begun: Begun) -> str:
+    def close_begun(self, begun: PendingSignIn) -> str:
         """Seal a sign-in that begins now."""
         ends = int((self._now() + BEGUN_LIFE).timestamp())
         return self._begun.close(orjson.dumps([begun.state, begun.nonce, begun.verifier, ends]))
 
-    def open_begun(self, text: str) -> Begun | None:
+    def open_begun(self, text: str) -> PendingSignIn | None:
         """Return the sign-in that was sealed; None: none was by us, or it began too long ago."""
         try:
             *begun, ends = orjson.loads(self._begun.open(text))
         except BrokenSealError:
             return None
-        return Begun(*begun) if ends > self._now().timestamp() else None
+        return PendingSignIn(*begun) if ends > self._now().timestamp() else None

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Trouble(StrEnum):
+class SignInFailure(StrEnum):
     """What the page is told; it has a sentence for each."""
 
     DENIED = "denied"
@@ -40,6 +40,6 @@ class SignInError(Exception):
         reason: For the log; nothing in it is a secret, a code or a token.
     """
 
-    def __init__(self, trouble: Trouble, reason: str) -> None:
+    def __init__(self, trouble: SignInFailure, reason: str) -> None:
         super().__init__(reason)
         self.trouble = trouble

@@ -71,7 +71,7 @@ def count_worker(registry: CollectorRegistry, restarts: int) -> None:
     Counter("harbormaster_worker_restarts", "How often a worker was started again.", registry=registry).inc(restarts)
 
 
-class Crew:
+class WorkerGroup:
     """What one worker knows of the others.
 
     Args:

@@ -27,7 +27,7 @@ from scorer.api import kinds
 from scorer.api.cluster.member_cluster import InternalMemberCluster, MemberCluster
 from scorer.api.crd.cel import CEL_RULES
 from scorer.api.crd.columns import PRINTER_COLUMNS
-from scorer.api.crd.descriptions import InWords, add_facts
+from scorer.api.crd.descriptions import DocumentedJsonSchema, add_facts
 from scorer.api.crd.node_pool_cel import CelRule
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import CATEGORIES, OUR_KINDS, Kind
@@ -239,7 +239,7 @@ class _Generator(GenerateJsonSchema):
         return self.generate_inner(schema["schema"]) if not schema.get("default") else super().default_schema(schema)
 
 
-class _Described(_Generator, InWords):
+class _Described(_Generator, DocumentedJsonSchema):
     """The same with descriptions."""
 
 

@@ -59,7 +59,7 @@ def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-class InWords(GenerateJsonSchema):
+class DocumentedJsonSchema(GenerateJsonSchema):
     """Tells of each member what the string below it says, unless its field has a description."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:

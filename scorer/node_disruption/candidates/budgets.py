@@ -29,9 +29,9 @@ class Allowances:
         """Return how many more nodes of a pool may go for *reason*; 0 for a pool that is not known."""
         return self._allowance(pool, reason).remaining if pool in self._views else 0
 
-    def taking(self, reason: str) -> "Taking":
+    def taking(self, reason: str) -> "RemainingAllowance":
         """Return what remains for *reason*, to take nodes from one by one."""
-        return Taking(self, reason)
+        return RemainingAllowance(self, reason)
 
     def refusal(self, pool: str, reason: str, taken: int) -> Refusal:
         """Return why no more than *taken* nodes of a pool may go, and when that ends by itself."""
@@ -78,7 +78,7 @@ def _number(limit: int) -> str:
     return "lets no node" if not limit else f"lets {limit} node{'s' if limit > 1 else ''}"
 
 
-class Taking:
+class RemainingAllowance:
     """What remains of the budgets for one reason while nodes are taken."""
 
     def __init__(self, allowances: Allowances, reason: str) -> None:

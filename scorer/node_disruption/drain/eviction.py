@@ -37,7 +37,7 @@ class DrainBlocker:
     until: datetime | None = None
 
 
-class GuardBook:
+class EvictionLedger:
     """What PodDisruptionBudgets still allow while evicted pods have not come back.
 
     A pod that was not healthy when it left, or that had no place at the start, takes nothing of what is allowed; it
@@ -114,7 +114,7 @@ class GuardBook:
         return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
 
 
-def hold_of(pod: Pod, book: GuardBook, now: datetime, forced: datetime | None) -> DrainBlocker | None:
+def hold_of(pod: Pod, book: EvictionLedger, now: datetime, forced: datetime | None) -> DrainBlocker | None:
     """Return what keeps a pod whose turn it is; None: nothing does.
 
     Args:

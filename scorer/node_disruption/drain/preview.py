@@ -18,7 +18,7 @@ from scorer.node_budgets.blockers import BlockReason
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT
 from scorer.node_disruption.cluster.pod import Owner, Pod
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
-from scorer.node_disruption.drain.eviction import DISRUPTED, GuardBook, is_healthy
+from scorer.node_disruption.drain.eviction import DISRUPTED, EvictionLedger, is_healthy
 from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.scheduler import place_all
 
@@ -125,7 +125,7 @@ def preview_drain(cluster: ClusterSnapshot, names: Collection[str], now: datetim
     pods = [(name, pod) for name in drained for pod in cluster.pods.get(name, ()) if not pod.finished]
     moving = [pod for _, pod in pods if _goes(pod) and pod.reschedulable]
     placed = place_all(fitting, moving)
-    book = GuardBook(cluster.guards)
+    book = EvictionLedger(cluster.guards)
     found = []
     for name, pod in pods:
         claim = cluster.nodes[name].claim
@@ -174,7 +174,7 @@ def _is_evicted(pod: Pod) -> bool:
 def _drained(
     pod: Pod,
     node: str,
-    book: GuardBook,
+    book: EvictionLedger,
     now: datetime,
     bound: timedelta | None,
     onto: str,
@@ -203,7 +203,7 @@ def _drained(
     return DrainedPod(pod.key, node, DrainOutcome.GOES, onto, nowhere=nowhere)
 
 
-def _guards(cluster: ClusterSnapshot, book: GuardBook, pods: list[Pod]) -> Iterator[GuardedPods]:
+def _guards(cluster: ClusterSnapshot, book: EvictionLedger, pods: list[Pod]) -> Iterator[GuardedPods]:
     around: dict[str, list[str]] = {}
     for pod in pods:
         if _is_evicted(pod) and (is_healthy(pod) or book.refusal(pod) is not None):

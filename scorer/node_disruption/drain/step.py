@@ -13,7 +13,7 @@ from typing import Final
 
 from scorer.node_budgets.blockers import PodGuard
 from scorer.node_disruption.cluster.pod import Owner, Pod
-from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, GuardBook, hold_of
+from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger, hold_of
 
 SHORTEST: Final = timedelta(seconds=5)
 """How long a drain takes at least."""
@@ -94,7 +94,7 @@ def drain_step(
     ending = [pod for pod in waited if pod.terminating_since is not None]
     tier = min((pod.tier for pod in waited), default=0)
     turn = [each for each in waited if each not in ending and each not in forced and each.tier == tier]
-    book = GuardBook(guards)
+    book = EvictionLedger(guards)
     evict = tuple(pod for pod in turn if not pod.held.is_protected(now))
     earliest = since + SHORTEST if deadline is None else min(since + SHORTEST, max(deadline, since))
     return DrainStep(

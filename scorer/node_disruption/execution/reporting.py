@@ -44,7 +44,7 @@ _QUIET: Final = frozenset(
 _NAMED: Final = 5
 
 
-class StandingReason(StrEnum):
+class NodePoolConditionReason(StrEnum):
     """Reasons of the condition."""
 
     NOTHING_TO_DO = "NothingToDo"
@@ -55,7 +55,7 @@ class StandingReason(StrEnum):
     CANNOT_READ = "CannotRead"
 
 
-class ToldReason(StrEnum):
+class NodePoolEventReason(StrEnum):
     """Reasons of Events."""
 
     UNCONSOLIDATABLE = "Unconsolidatable"
@@ -84,12 +84,12 @@ class NodePoolCondition:
 
     Args:
         status: ``True`` while nodes go, or would in mode Act.
-        reason: One of `StandingReason`.
+        reason: One of `NodePoolConditionReason`.
         message: For people.
     """
 
     status: ConditionStatus
-    reason: StandingReason
+    reason: NodePoolConditionReason
     message: str
 
 
@@ -124,7 +124,7 @@ class Circumstance:
         acting: It carries out what is decided.
         why_not: Why it does not, although it should; empty otherwise.
         trouble: What is wrong with what it reads; empty: nothing.
-        under_way: StandingReason of the disruption of each node that is being disrupted, by its name.
+        under_way: NodePoolConditionReason of the disruption of each node that is being disrupted, by its name.
     """
 
     acting: bool = False
@@ -156,10 +156,13 @@ def notes(
     if not acting:
         for command in decision.commands:
             message = f"{describe(command)}; nothing is done"
-            yield from (Note("Node", node, ToldReason.CANDIDATE, message) for node in command.nodes)
+            yield from (Note("Node", node, NodePoolEventReason.CANDIDATE, message) for node in command.nodes)
         for node in decision.expired:
             yield Note(
-                "Node", node, ToldReason.CANDIDATE, "it has reached its age and would be deleted; nothing is done"
+                "Node",
+                node,
+                NodePoolEventReason.CANDIDATE,
+                "it has reached its age and would be deleted; nothing is done",
             )
     for held in decision.held:
         if held.reason not in _QUIET:
@@ -191,17 +194,21 @@ def _standing(
     tail += f"; {given.trouble}" if given.trouble else ""
     if going:
         listed = "; ".join(f"{reason}: {_listed(nodes)}" for reason, nodes in _by_reason(going).items())
-        return NodePoolCondition(TRUE, StandingReason.DISRUPTING, f"being disrupted: {listed}{tail}")
+        return NodePoolCondition(TRUE, NodePoolConditionReason.DISRUPTING, f"being disrupted: {listed}{tail}")
     if given.why_not:
         advice = "; ".join(told) or "nothing is to be done"
-        return NodePoolCondition(FALSE, StandingReason.NOT_ACTING, f"{given.why_not}; it only advises: {advice}{tail}")
+        return NodePoolCondition(
+            FALSE, NodePoolConditionReason.NOT_ACTING, f"{given.why_not}; it only advises: {advice}{tail}"
+        )
     if told:
         return NodePoolCondition(
-            TRUE, StandingReason.DISRUPTING if given.acting else StandingReason.ADVISED, "; ".join(told) + tail
+            TRUE,
+            NodePoolConditionReason.DISRUPTING if given.acting else NodePoolConditionReason.ADVISED,
+            "; ".join(told) + tail,
         )
     if held:
-        return NodePoolCondition(FALSE, StandingReason.HELD, tail.removeprefix("; "))
-    return NodePoolCondition(FALSE, StandingReason.NOTHING_TO_DO, f"no node would go{tail}")
+        return NodePoolCondition(FALSE, NodePoolConditionReason.HELD, tail.removeprefix("; "))
+    return NodePoolCondition(FALSE, NodePoolConditionReason.NOTHING_TO_DO, f"no node would go{tail}")
 
 
 def _part(command: Command, of_pool: set[str]) -> str:
@@ -241,7 +248,7 @@ def _shut(name: str, view: PoolView, now: datetime) -> Iterator[Note]:
     shut = [reason.value + (f" until {format_time(at)}" if at is not None else "") for reason, at in opens.items()]
     if shut:
         message = f"budgets allow no disruption now for {', '.join(shut)}"
-        yield Note("NodePool", name, ToldReason.BLOCKED, message, quiet=SHUT_EVERY)
+        yield Note("NodePool", name, NodePoolEventReason.BLOCKED, message, quiet=SHUT_EVERY)
 
 
 def _protection(pod: Pod, now: datetime) -> Iterator[Note]:
@@ -251,10 +258,10 @@ def _protection(pod: Pod, now: datetime) -> Iterator[Note]:
     at = format_time(end)
     if now < end:
         message = f"annotation {DO_NOT_DISRUPT} keeps it from being evicted until {at}"
-        yield Note("Pod", pod.name, ToldReason.PROTECTED_UNTIL, message, quiet=SELDOM, namespace=pod.namespace)
+        yield Note("Pod", pod.name, NodePoolEventReason.PROTECTED_UNTIL, message, quiet=SELDOM, namespace=pod.namespace)
     elif now - end < SELDOM:
         message = f"annotation {DO_NOT_DISRUPT} has kept it until {at}, and does no longer"
-        yield Note("Pod", pod.name, ToldReason.PROTECTION_OVER, message, quiet=SELDOM, namespace=pod.namespace)
+        yield Note("Pod", pod.name, NodePoolEventReason.PROTECTION_OVER, message, quiet=SELDOM, namespace=pod.namespace)
 
 
 def _listed(names: Iterable[str]) -> str:

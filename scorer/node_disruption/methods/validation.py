@@ -15,7 +15,7 @@ from scorer.node_disruption.methods.emptiness import emptiable
 from scorer.node_disruption.scheduling.relocation import Relocation
 
 
-class FailureWord(StrEnum):
+class ValidationFailureReason(StrEnum):
     """What has changed, in one word."""
 
     BUDGET = "budget"
@@ -32,7 +32,7 @@ class ValidationFailure:
         message: For people, with the values that decided.
     """
 
-    word: FailureWord
+    word: ValidationFailureReason
     message: str
 
 
@@ -53,12 +53,12 @@ def _still_empty(command: Command, survey: Survey) -> Command | ValidationFailur
     found = {each.name: each for each in emptiable(survey)}
     still = [found[name] for name in command.nodes if name in found]
     if not still:
-        return ValidationFailure(FailureWord.CHURN, f"none of {_named(command.nodes)} can go any more")
+        return ValidationFailure(ValidationFailureReason.CHURN, f"none of {_named(command.nodes)} can go any more")
     taking = survey.allowances.taking(command.reason)
     fine = [each for each in still if taking.take(each.node.pool) is None]
     if not fine:
         refusal = taking.take(still[0].node.pool)
-        return ValidationFailure(FailureWord.BUDGET, refusal.message if refusal else "")
+        return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message if refusal else "")
     return replace(command, nodes=tuple(each.name for each in fine), savings=price_of(fine))
 
 
@@ -66,7 +66,7 @@ def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFail
     found = {each.name: each for each in survey.underutilized()}
     gone = [name for name in command.nodes if name not in found]
     if gone:
-        return ValidationFailure(FailureWord.CHURN, f"{_named(gone)} cannot go any more")
+        return ValidationFailure(ValidationFailureReason.CHURN, f"{_named(gone)} cannot go any more")
     candidates = [found[name] for name in command.nodes]
     return (
         _over_budget(command, candidates, survey)
@@ -79,7 +79,7 @@ def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Surv
     taking = survey.allowances.taking(command.reason)
     refusals = (taking.take(each.node.pool) for each in candidates)
     refusal = next((each for each in refusals if each is not None), None)
-    return ValidationFailure(FailureWord.BUDGET, refusal.message) if refusal else None
+    return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message) if refusal else None
 
 
 def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
@@ -91,16 +91,16 @@ def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
 def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | None:
     """Return how the pods would be placed otherwise than when the command was decided."""
     if relocation.left:
-        return ValidationFailure(FailureWord.SCHEDULING, why_left(relocation).message)
+        return ValidationFailure(ValidationFailureReason.SCHEDULING, why_left(relocation).message)
     before, now = len(command.replacements), len(relocation.new_nodes)
     if before != now:
-        return ValidationFailure(FailureWord.SCHEDULING, f"it would need {now} new nodes now, not {before}")
+        return ValidationFailure(ValidationFailureReason.SCHEDULING, f"it would need {now} new nodes now, not {before}")
     for planned, possible in zip(command.replacements, relocation.new_nodes, strict=True):
         lost = {each.name for each in planned.types} - {each.name for each in possible.types}
         if lost:
             types = ", ".join(sorted(lost))
             return ValidationFailure(
-                FailureWord.SCHEDULING, f"the new node cannot be of the planned types any more: {types}"
+                ValidationFailureReason.SCHEDULING, f"the new node cannot be of the planned types any more: {types}"
             )
     return None
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from scorer.columns import ABSENT, BoolColumn, CodeBook, CodeColumn
+from scorer.columns import ABSENT, BoolColumn, CodeColumn, DictionaryColumn
 from scorer.node_disruption.cluster.constraints import (
     HELD_EFFECTS,
     UNSCHEDULABLE_TAINT,
@@ -42,7 +42,7 @@ class NodeRows:
         self.nodes: tuple[ClusterNode, ...] = tuple(nodes) if base is None else (*base.nodes, *nodes)
         self._base = base
         self._new = self if base is None else NodeRows(nodes)
-        self._labels: dict[str, CodeBook[str]] = {}
+        self._labels: dict[str, DictionaryColumn[str]] = {}
         self._masks: dict[tuple[str, int], BoolColumn] = {}
         self._by_wish: dict[tuple[object, ...], BoolColumn] = {}
         self._with_keys: dict[tuple[str, ...], BoolColumn] = {}
@@ -63,7 +63,7 @@ class NodeRows:
         new = self._new.find(name)
         return self._base.find(name) if new is None else new + len(self._base)
 
-    def label(self, key: str) -> CodeBook[str]:
+    def label(self, key: str) -> DictionaryColumn[str]:
         """Return the values of a label."""
         if (found := self._labels.get(key)) is None:
             found = self._labels[key] = self._read(key) if self._base is None else self._extended(key)
@@ -120,19 +120,19 @@ class NodeRows:
         parts = [] if self._base is None else [self._base, self._new]
         return np.concatenate([each._mask(name, shape, made) for each in parts]) if parts else made(self, shape)
 
-    def _read(self, key: str) -> CodeBook[str]:
+    def _read(self, key: str) -> DictionaryColumn[str]:
         if key == _NAME_FIELD:
-            return CodeBook.of(node.name for node in self.nodes)
-        return CodeBook.of(node.labels.get(key) for node in self.nodes)
+            return DictionaryColumn.of(node.name for node in self.nodes)
+        return DictionaryColumn.of(node.labels.get(key) for node in self.nodes)
 
-    def _extended(self, key: str) -> CodeBook[str]:
+    def _extended(self, key: str) -> DictionaryColumn[str]:
         assert self._base is not None
         known, new = self._base.label(key), self._new.label(key)
         more = [value for value in new.values if value not in known.index]
         code_of = {value: code for code, value in enumerate(more, len(known.values))}
         table = [known.index.get(value, code_of.get(value, ABSENT)) for value in new.values]
         codes = np.array([*table, ABSENT], dtype=np.int32)[new.codes]  # the last entry is for ABSENT, which is -1
-        return CodeBook(np.concatenate([known.codes, codes]), (*known.values, *more))
+        return DictionaryColumn(np.concatenate([known.codes, codes]), (*known.values, *more))
 
     @cached_property
     def initialized(self) -> BoolColumn:
@@ -144,8 +144,10 @@ class NodeRows:
         return {node.name: row for row, node in enumerate(self.nodes)}
 
     @cached_property
-    def _taints(self) -> CodeBook[tuple[ParsedTaint, ...]]:
-        return CodeBook.of(tuple(taint for taint in node.taints if taint.effect in HELD_EFFECTS) for node in self.nodes)
+    def _taints(self) -> DictionaryColumn[tuple[ParsedTaint, ...]]:
+        return DictionaryColumn.of(
+            tuple(taint for taint in node.taints if taint.effect in HELD_EFFECTS) for node in self.nodes
+        )
 
     @cached_property
     def _cordoned(self) -> BoolColumn:

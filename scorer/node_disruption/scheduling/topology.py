@@ -54,7 +54,7 @@ class Terms:
         )
 
 
-class Tally:
+class DomainCounts:
     """How many pods there are in each domain of one label.
 
     Args:
@@ -75,7 +75,7 @@ class Tally:
         self._nodes = np.bincount(codes[included], minlength=values + 1)
         self.domains: BoolColumn = self._nodes > 0
 
-    def following(self, pods: IntColumn, present: BoolColumn, rows: Iterable[int]) -> "Tally":
+    def following(self, pods: IntColumn, present: BoolColumn, rows: Iterable[int]) -> "DomainCounts":
         """Return the tally of a state that differs in a few nodes; this one must not have been changed.
 
         Args:
@@ -83,7 +83,7 @@ class Tally:
             present: Nodes that are still there.
             rows: Of all nodes that differ.
         """
-        found = Tally.__new__(Tally)
+        found = DomainCounts.__new__(DomainCounts)
         found._codes, found._pods = self._codes, pods
         found._included = self._included & present
         found.counts, found._nodes = self.counts.copy(), self._nodes.copy()
@@ -131,9 +131,9 @@ class Domains:
         self._present = present
         self._occupancy = occupancy
         self._counts = occupancy.counts
-        self._tallies: dict[tuple[int, str], Tally] = {}
-        self._spread_tallies: dict[tuple[int, int], Tally] = {}
-        self._by_number: dict[int, list[Tally]] = {}
+        self._tallies: dict[tuple[int, str], DomainCounts] = {}
+        self._spread_tallies: dict[tuple[int, int], DomainCounts] = {}
+        self._by_number: dict[int, list[DomainCounts]] = {}
         self.terms = terms
         self.base = base
         self.changed = set(changed)
@@ -247,7 +247,7 @@ class Domains:
             found = self.terms[id(shape)] = shape, Terms.of(shape, self._counts)
         return found[1]
 
-    def _tally(self, number: int, key: str) -> Tally:
+    def _tally(self, number: int, key: str) -> DomainCounts:
         if (found := self._tallies.get((number, key))) is None:
             if self.base is not None and self.is_near_base:
                 found = self._following(self.base._tally(number, key), number)
@@ -256,7 +256,7 @@ class Domains:
             self._tallies[number, key] = found
         return found
 
-    def _spread_tally(self, shape: PodShape, index: int) -> Tally:
+    def _spread_tally(self, shape: PodShape, index: int) -> DomainCounts:
         if (found := self._spread_tallies.get((id(shape), index))) is None:
             number, spread = self._terms_of(shape).spreads[index], shape.spreads[index]
             if self.base is not None and self.is_near_base:
@@ -266,16 +266,16 @@ class Domains:
             self._spread_tallies[id(shape), index] = found
         return found
 
-    def _made(self, number: int, key: str, included: BoolColumn) -> Tally:
+    def _made(self, number: int, key: str, included: BoolColumn) -> DomainCounts:
         labels = self._rows.label(key)
         return self._followed(
-            Tally(self._occupancy.number_of(number), labels.codes, len(labels.values), included), number
+            DomainCounts(self._occupancy.number_of(number), labels.codes, len(labels.values), included), number
         )
 
-    def _following(self, tally: Tally, number: int) -> Tally:
+    def _following(self, tally: DomainCounts, number: int) -> DomainCounts:
         return self._followed(tally.following(self._occupancy.number_of(number), self._present, self.changed), number)
 
-    def _followed(self, tally: Tally, number: int) -> Tally:
+    def _followed(self, tally: DomainCounts, number: int) -> DomainCounts:
         """Have a tally be kept up from now on."""
         self._by_number.setdefault(number, []).append(tally)
         return tally

@@ -15,7 +15,7 @@ from typing import Final
 from scorer.node_budgets.nodes import DISRUPTED_TAINT
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState
-from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, GuardBook
+from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger
 from scorer.node_disruption.drain.step import drain_deadline
 from scorer.node_disruption.instance_types.catalog import InstanceType, InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits, templates
@@ -99,7 +99,7 @@ class Clockwork:
         self.launches: list[Launch] = []
         self.made: list[NodeProvisioning] = []
         """Nodes that have been made for pods or static pools; whoever reads them takes them out."""
-        self._book = GuardBook(cluster.guards)
+        self._book = EvictionLedger(cluster.guards)
         self._drains: dict[str, NodeDrain] = {}
         self._ready: dict[str, datetime] = {}
         self._arrivals: dict[str, datetime] = {}

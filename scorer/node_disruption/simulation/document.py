@@ -7,10 +7,10 @@ from typing import Final
 from scorer.api.meta import JsonObject, format_time
 from scorer.node_disruption.simulation.timeline import (
     BlockedPeriod,
-    Happening,
     Launch,
     PoolSummary,
     SimulationAssumptions,
+    SimulationEvent,
     SimulationResult,
 )
 
@@ -71,7 +71,7 @@ def comparison_of(today: JsonObject, changed: JsonObject) -> JsonObject:
     return {"today": today, "changed": changed, "differences": differences}
 
 
-def held_before(happening: Happening, blocked: Iterable[BlockedPeriod]) -> tuple[BlockedPeriod, ...]:
+def held_before(happening: SimulationEvent, blocked: Iterable[BlockedPeriod]) -> tuple[BlockedPeriod, ...]:
     """Return what has held the nodes of a happening until shortly before it."""
     return tuple(
         each
@@ -112,7 +112,10 @@ def _pool(
 
 
 def _happening(
-    happening: Happening, held: Iterable[BlockedPeriod], gone: Mapping[str, datetime], launches: Mapping[str, Launch]
+    happening: SimulationEvent,
+    held: Iterable[BlockedPeriod],
+    gone: Mapping[str, datetime],
+    launches: Mapping[str, Launch],
 ) -> JsonObject:
     ends = [gone[name] for name in happening.nodes if name in gone]
     is_over = bool(happening.nodes) and len(ends) == len(happening.nodes)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from scorer.node_disruption.cluster.pod import Owner, Pod
-from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, GuardBook, hold_of
+from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger, hold_of
 
 
 class NodeDrain:
@@ -38,7 +38,7 @@ class NodeDrain:
             else:
                 self.staying.append(pod)
 
-    def evict(self, now: datetime, book: GuardBook) -> list[Pod]:
+    def evict(self, now: datetime, book: EvictionLedger) -> list[Pod]:
         """Return the pods that begin to end at *now*, which *book* learns of."""
         gone: list[Pod] = []
         while True:
@@ -55,7 +55,7 @@ class NodeDrain:
                 return gone
             gone += found
 
-    def holds(self, now: datetime, book: GuardBook) -> Iterator[DrainBlocker]:
+    def holds(self, now: datetime, book: EvictionLedger) -> Iterator[DrainBlocker]:
         """Yield what holds the pods whose turn it is, after `evict`."""
         tier = self._tier()
         for pod in self._left.values():
@@ -84,7 +84,7 @@ class NodeDrain:
     def _earliest(self, shortest: timedelta) -> datetime:
         return self._bounded(self.start + shortest)
 
-    def _end(self, pod: Pod, now: datetime, book: GuardBook) -> None:
+    def _end(self, pod: Pod, now: datetime, book: EvictionLedger) -> None:
         del self._left[pod.key]
         self._ending[pod.key] = pod.tier, self._bounded(now + pod.grace)
         book.leave(pod)

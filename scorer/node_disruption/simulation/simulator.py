@@ -33,11 +33,11 @@ from scorer.node_disruption.simulation.timeline import (
     PROVISIONING,
     SCALE_DOWN,
     BlockedPeriod,
-    Happening,
+    BlockedPeriods,
     PoolSummary,
     SimulationAssumptions,
+    SimulationEvent,
     SimulationResult,
-    Stretches,
 )
 
 PASSING: Final = frozenset(
@@ -107,12 +107,12 @@ class _Simulation:
         types = catalog.types if catalog else seen_types(cluster.nodes.values())
         self._world = Clockwork(cluster, types, catalog, assumptions, start)
         self._prices = {name: self._world.price(name) for name in cluster.nodes}
-        self._happenings: list[Happening] = []
+        self._happenings: list[SimulationEvent] = []
         self._fresh = 0  # how many of the happenings were there before this instant
         self._wanted: dict[str, str] = {}
         self._replacing: list[_Replacing] = []
         self._awaiting: tuple[Command, datetime] | None = None
-        self._held, self._draining = Stretches(), Stretches()
+        self._held, self._draining = BlockedPeriods(), BlockedPeriods()
         self._decision: DisruptionDecision | None = None  # of the last look
         self._looks = 0
         self._last_look: datetime | None = None
@@ -189,12 +189,12 @@ class _Simulation:
             else:
                 self._happenings.append(self._provisioning(each))
 
-    def _provisioning(self, made: NodeProvisioning) -> Happening:
+    def _provisioning(self, made: NodeProvisioning) -> SimulationEvent:
         """Return that a node is made for pods of nodes that began to go earlier, or that were pending."""
         price, nodes = made.launch.price, tuple(sorted(made.causes))
         whose = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
         why = made.why or f"{whose} find no place on a node that is there"
-        return Happening(
+        return SimulationEvent(
             at=self._now,
             pool=made.launch.pool,
             method=PROVISIONING,
@@ -312,7 +312,7 @@ class _Simulation:
         savings = _less(sum(known), cost) if len(known) == len(prices) else None
         allowed = self._allowance(node.pool, reason)
         self._happenings.append(
-            Happening(
+            SimulationEvent(
                 self._now,
                 node.pool,
                 method,

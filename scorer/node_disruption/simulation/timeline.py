@@ -65,7 +65,7 @@ class SimulationAssumptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class SimulationEvent:
     """Nodes of one pool that begin to go, or come, for one reason.
 
     Args:
@@ -213,7 +213,7 @@ class SimulationResult:
     start: datetime
     end: datetime
     assumptions: SimulationAssumptions
-    happenings: tuple[Happening, ...] = ()
+    happenings: tuple[SimulationEvent, ...] = ()
     removals: tuple[NodeRemoval, ...] = ()
     launches: tuple[Launch, ...] = ()
     blocked: tuple[BlockedPeriod, ...] = ()
@@ -228,7 +228,7 @@ _SUBJECT_ENDS: Final = re.compile(r", |: ")
 _Key = tuple[str, str, str, str]
 
 
-class Stretches:
+class BlockedPeriods:
     """What has been found to hold nodes, look by look."""
 
     def __init__(self) -> None:

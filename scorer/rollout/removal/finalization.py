@@ -41,7 +41,7 @@ _MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Remnant:
+class RemainingWorks:
     """The Works of a deleted placement that are left on one cluster.
 
     Args:
@@ -101,14 +101,14 @@ def forgets_works(placement: Mapping[str, Any], namespace: Mapping[str, Any] | N
     return annotation(placement, FORGET_WORKS) == "true" or (namespace is not None and is_deleting(namespace))
 
 
-def describe_remnants(remnants: Iterable[Remnant]) -> str:
+def describe_remnants(remnants: Iterable[RemainingWorks]) -> str:
     """Return the first few clusters with their obstacles, in order, and the number of the others."""
     ordered = sorted(remnants, key=lambda remnant: (not remnant.has_obstacle, remnant.describe()))
     more = f"; and {len(ordered) - _MOST_NAMED} more clusters" if len(ordered) > _MOST_NAMED else ""
     return "; ".join(remnant.describe() for remnant in ordered[:_MOST_NAMED]) + more
 
 
-def removal_status(placement: JsonObject, remnants: Iterable[Remnant], now: datetime) -> JsonObject:
+def removal_status(placement: JsonObject, remnants: Iterable[RemainingWorks], now: datetime) -> JsonObject:
     """Return the status of a placement that waits for its Works.
 
     Args:
@@ -139,7 +139,7 @@ def _condition_type(placement: JsonObject) -> str:
     return family_in(namespace_of(placement)).placement.kind + REMOVED
 
 
-def until_reported(placement: JsonObject, remnants: Iterable[Remnant], now: datetime) -> timedelta:
+def until_reported(placement: JsonObject, remnants: Iterable[RemainingWorks], now: datetime) -> timedelta:
     """Return the time until the placement reports what it waits for. Zero or less: it reports now."""
     if any(remnant.has_obstacle for remnant in remnants):
         return timedelta()

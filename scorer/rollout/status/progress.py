@@ -23,7 +23,7 @@ STALLED_REASON: Final = "NoProgress"
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class RolloutStall:
     """Where a rollout that is not over has come to rest.
 
     Args:
@@ -39,7 +39,7 @@ class Rest:
 
 def find_rest(
     entries: Sequence[Mapping[str, Any]], last: str, leaving: Iterable[JsonObject], created: datetime
-) -> Rest | None:
+) -> RolloutStall | None:
     """Return when a rollout moved last and what it waits for; None: it is over, or waits for maintenance windows.
 
     Args:
@@ -60,7 +60,7 @@ def find_rest(
     if not found:
         return None
     _, cluster, why = min(found)
-    return Rest(max(moved), cluster, why)
+    return RolloutStall(max(moved), cluster, why)
 
 
 def failed_object(entry: Mapping[str, Any]) -> str:

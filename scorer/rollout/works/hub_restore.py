@@ -55,7 +55,7 @@ NEXT_STEP: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class WorkRevision:
     """How far a Work has come.
 
     Args:
@@ -69,21 +69,23 @@ class Stand:
     written: datetime | None = None
 
 
-def stand_of(work: Mapping[str, Any]) -> Stand:
+def stand_of(work: Mapping[str, Any]) -> WorkRevision:
     """Return how far a Work has come."""
     made = str(metadata_of(work).get("creationTimestamp") or "")
     written = _time(annotation(work, WRITTEN)) or _time(made)
-    return Stand(uid_of(work), generation_of(work), written)
+    return WorkRevision(uid_of(work), generation_of(work), written)
 
 
-def applied_stand(applied_work: Mapping[str, Any]) -> tuple[Stand | None, bool]:
+def applied_stand(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | None, bool]:
     """Return the stand of a Work when it was last applied, and whether an older one has been held since.
 
     The stand is None if the AppliedWork has no record, or if the record cannot be read.
     """
     try:
         said = orjson.loads(annotation(applied_work, APPLIED_STAND) or "{}")
-        return Stand(str(said["uid"]), int(said["generation"]), _time(str(said.get("written") or ""))), "held" in said
+        return WorkRevision(
+            str(said["uid"]), int(said["generation"]), _time(str(said.get("written") or ""))
+        ), "held" in said
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         return None, False
 
@@ -97,7 +99,7 @@ def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
     return held or _is_restored(work, applied) or _is_put_back(work, applied)
 
 
-def _is_restored(work: Mapping[str, Any], applied: Stand) -> bool:
+def _is_restored(work: Mapping[str, Any], applied: WorkRevision) -> bool:
     """Say whether the hub has forgotten the Work that was applied."""
     here = stand_of(work)
     if here.uid == applied.uid:
@@ -105,7 +107,7 @@ def _is_restored(work: Mapping[str, Any], applied: Stand) -> bool:
     return here.written is not None and applied.written is not None and here.written < applied.written - CLOCKS_APART
 
 
-def _is_put_back(work: Mapping[str, Any], applied: Stand) -> bool:
+def _is_put_back(work: Mapping[str, Any], applied: WorkRevision) -> bool:
     """Say whether a user has applied an older file over a Work; the loop never writes an earlier time over a later one.
 
     A missing time is no evidence, nor is another time with the same generation: the content has not changed then.
@@ -162,7 +164,7 @@ def _reported(work: Mapping[str, Any], otherwise: int) -> int:
     return max((number for number in seen if isinstance(number, int)), default=otherwise)
 
 
-def _saying(applied_work: JsonObject, stand: Stand, *, held: bool) -> JsonObject | None:
+def _saying(applied_work: JsonObject, stand: WorkRevision, *, held: bool) -> JsonObject | None:
     said = {"uid": stand.uid, "generation": stand.generation}
     written = {"written": format_time(stand.written)} if stand.written else {}
     text = dump_json({**said, **written, **({"held": True} if held else {})}).decode()
@@ -171,7 +173,7 @@ def _saying(applied_work: JsonObject, stand: Stand, *, held: bool) -> JsonObject
     return with_metadata(applied_work, annotations={APPLIED_STAND: text})
 
 
-def _words(stand: Stand) -> str:
+def _words(stand: WorkRevision) -> str:
     written = f", written {format_time(stand.written)}" if stand.written else ""
     return f"generation {stand.generation} of {stand.uid}{written}"
 

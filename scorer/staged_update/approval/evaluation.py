@@ -100,7 +100,7 @@ Observation = Number | Reached | NotSeen
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CheckResult:
     """What a look comes to.
 
     Args:
@@ -163,7 +163,7 @@ def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
     return Reached(printable(text_at(found, "status")[:_LONGEST_WORDS]))
 
 
-def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, failures: int = 0) -> Look:
+def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, failures: int = 0) -> CheckResult:
     """Say what a look comes to.
 
     Args:
@@ -185,7 +185,7 @@ def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, f
         held = f" for {format_duration(_hold(check))}" if _hold(check) else ""
         reached = _said(request, TRUE, "Met", f"{words}{held}", check, now)
         approval = _condition(request, APPROVED, TRUE, PASSED, f"{words}{held}", now)
-        return Look(_status(request, (reached, approval)), approves=True)
+        return CheckResult(_status(request, (reached, approval)), approves=True)
     message = f"{_aim(check)} since {format_time(since)}; that is approved at {format_time(since + _hold(check))}"
     return _look(request, _said(request, TRUE, "Met", message, check, now), again=min(left, check.every))
 
@@ -227,7 +227,7 @@ def is_rejected(run: JsonObject, request: JsonObject) -> bool:
     return annotation(run, REJECTED).partition(":")[0].strip() == name_of(request)
 
 
-def pause(request: JsonObject, reason: str, message: str, now: datetime) -> Look:
+def pause(request: JsonObject, reason: str, message: str, now: datetime) -> CheckResult:
     """Say that nothing is looked at, and why; what was counted so far is forgotten."""
     return _look(request, _condition(request, ANALYZED, UNKNOWN, reason, message, now))
 
@@ -325,5 +325,5 @@ def _kind(condition: JsonObject) -> str:
     return text_at(condition, "type")
 
 
-def _look(request: JsonObject, said: JsonObject, again: timedelta | None = None) -> Look:
-    return Look(_status(request, [said]), again=again)
+def _look(request: JsonObject, said: JsonObject, again: timedelta | None = None) -> CheckResult:
+    return CheckResult(_status(request, [said]), again=again)

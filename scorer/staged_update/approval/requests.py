@@ -23,7 +23,7 @@ from scorer.api.unstructured.documents import (
     status_of,
     text_at,
 )
-from scorer.staged_update.outcome import Accept, Action, Ask, Discard, RunFailedError, RunFailureCause
+from scorer.staged_update.outcome import Accept, Action, CreateApprovalRequest, Discard, RunFailedError, RunFailureCause
 from scorer.staged_update.record import REQUEST_APPROVED, REQUEST_CREATED, StagedUpdateRecord, status
 
 APPROVED = "Approved"
@@ -79,7 +79,7 @@ def look_at_approval(
     request = requests.get(name)
     if request is None:
         _note_created(record, task, name)
-        return [Ask(make_request(run, stage, place))]
+        return [CreateApprovalRequest(make_request(run, stage, place))]
     _check_owner(request, name_of(run), stage)
     if is_deleting(request):  # it goes, or its finalizer does: either wakes the run
         return []

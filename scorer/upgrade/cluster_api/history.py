@@ -22,7 +22,7 @@ _FAILED: Final = frozenset({"ReconcileFailed", "TopologyReconcileFailed"})
 
 
 @dataclass(frozen=True, slots=True)
-class Looks:
+class ClusterApiHistory:
     """What looks at one Cluster have shown so far.
 
     Args:
@@ -49,7 +49,7 @@ class Looks:
         return type(self)(uid, now, failing, operation, earlier(since, now))
 
 
-NO_LOOKS: Final = Looks()
+NO_LOOKS: Final = ClusterApiHistory()
 """Nobody has looked yet."""
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from scorer.api.unstructured.documents import dicts_at, label, name_of, text_at
 from scorer.upgrade.back_ends.interface import Inventory, Pool
-from scorer.upgrade.cluster_api.history import NO_LOOKS, Looks
+from scorer.upgrade.cluster_api.history import NO_LOOKS, ClusterApiHistory
 from scorer.upgrade.cluster_api.progress import at_work, trouble
 from scorer.upgrade.cluster_api.topology import (
     DEPLOYMENT_NAME,
@@ -23,7 +23,9 @@ from scorer.upgrade.cluster_api.topology import (
 )
 
 
-def inventory_of(parts: ClusterApiObjects, variable: str, now: datetime, looks: Looks = NO_LOOKS) -> Inventory:
+def inventory_of(
+    parts: ClusterApiObjects, variable: str, now: datetime, looks: ClusterApiHistory = NO_LOOKS
+) -> Inventory:
     """Return what a Cluster runs.
 
     It is busy while Cluster API has not brought it to what its topology asks for. Workers that are held back at an

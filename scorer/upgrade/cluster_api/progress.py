@@ -21,7 +21,7 @@ from scorer.api.meta import parse_time
 from scorer.api.unstructured.documents import dict_at, generation_of, list_at, name_of, status_of, text_at
 from scorer.api.upgrade.fields import UpgradeError, UpgradeType
 from scorer.upgrade.back_ends.interface import Observation, OperationState
-from scorer.upgrade.cluster_api.history import NO_LOOKS, Looks, is_failing
+from scorer.upgrade.cluster_api.history import NO_LOOKS, ClusterApiHistory, is_failing
 from scorer.upgrade.cluster_api.machines import is_complete, is_rolling, is_seen, is_unavailable
 from scorer.upgrade.cluster_api.topology import (
     ClusterApiObjects,
@@ -47,7 +47,7 @@ _OF_AVAILABLE: Final = ("RemoteConnectionProbe", "InfrastructureReady", "Control
 
 
 def observation_of(
-    parts: ClusterApiObjects, operation: str, upgrade: UpgradeType, now: datetime, looks: Looks = NO_LOOKS
+    parts: ClusterApiObjects, operation: str, upgrade: UpgradeType, now: datetime, looks: ClusterApiHistory = NO_LOOKS
 ) -> Observation:
     """Say how far an operation is.
 
@@ -70,7 +70,7 @@ def observation_of(
     return Observation(OperationState.IN_PROGRESS)
 
 
-def _is_too_early(parts: ClusterApiObjects, now: datetime, looks: Looks) -> bool:
+def _is_too_early(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHistory) -> bool:
     """Say whether what looks done may be the state before the change.
 
     Conditions of the older version of the API do not say which state they are about. Until Cluster API has passed a new
@@ -82,7 +82,7 @@ def _is_too_early(parts: ClusterApiObjects, now: datetime, looks: Looks) -> bool
     return since is None or now - since < UNDATED_FOR
 
 
-def trouble(parts: ClusterApiObjects, now: datetime, looks: Looks = NO_LOOKS) -> UpgradeError | None:
+def trouble(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHistory = NO_LOOKS) -> UpgradeError | None:
     """Return why Cluster API does not get on with a Cluster; None: it does, as far as can be seen.
 
     Args:

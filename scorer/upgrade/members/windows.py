@@ -12,7 +12,7 @@ from typing import Final
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.upgrade.members.member import Member
-from scorer.windows.maintenance import MaintenanceWindow, NextStretches, WindowState, standing
+from scorer.windows.maintenance import MaintenanceWindow, NextOpenings, WindowState, standing
 from scorer.windows.member_windows import ClosedWindow, MemberWindows, WindowDefinition, closed_window
 
 SOON: Final = timedelta(hours=4)
@@ -43,7 +43,7 @@ def tier_of(windows: WindowState | None, now: datetime) -> int:
     return SOON_TIER if windows.until is not None and windows.until - now <= SOON else CLOSED_TIER
 
 
-class Standings:
+class WindowStates:
     """What is known of windows: whether they are open stays as it is until an instant that is known, too.
 
     A caller that asks about instant after instant keeps it, so that each opening is searched once.
@@ -53,7 +53,7 @@ class Standings:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], tuple[Sequence[MaintenanceWindow], datetime, WindowState]] = {}
-        self._stretches = NextStretches()
+        self._stretches = NextOpenings()
 
     def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> WindowState:
         """Return whether one of the windows is open, and until when."""
@@ -73,7 +73,7 @@ class Tiers:
     __slots__ = ("_closed", "_definitions", "_now", "_respected", "_standings", "_tiers")
 
     def __init__(
-        self, definitions: Mapping[str, WindowDefinition], standings: Standings, now: datetime, *, respected: bool
+        self, definitions: Mapping[str, WindowDefinition], standings: WindowStates, now: datetime, *, respected: bool
     ) -> None:
         self._definitions = definitions
         self._standings = standings

@@ -18,7 +18,7 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun, GroupStatus, MemberStatus, StageStatus
 from scorer.api.upgrade.strategy import GateType, StrategySpec
 from scorer.upgrade.members.member import Member
-from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.members.windows import WindowStates
 from scorer.upgrade.planning.durations import in_whole_seconds
 from scorer.upgrade.simulation.back_end import AttemptOutcome, SimulatedBackEnd
 from scorer.upgrade.simulation.hub import Approve, Order, SimulatedEvaluation, SimulatedHub, Start, gates_of, simulate
@@ -145,12 +145,12 @@ def go_on() -> None:
     """Let a forecast take as long as it takes."""
 
 
-class _Pulsed(Standings):
+class _Pulsed(WindowStates):
     """Calls a function whenever it is asked."""
 
     __slots__ = ("_pulse", "_standings")
 
-    def __init__(self, standings: Standings, pulse: Callable[[], None]) -> None:
+    def __init__(self, standings: WindowStates, pulse: Callable[[], None]) -> None:
         super().__init__()
         self._standings = standings
         self._pulse = pulse

@@ -23,7 +23,7 @@ from scorer.upgrade.evaluation.engine import advance, take_in
 from scorer.upgrade.evaluation.gates import APPROVED
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.rosters import Rosters
-from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.members.windows import WindowStates
 from scorer.upgrade.simulation.back_end import UPGRADER, SimulatedBackEnd, moved
 from scorer.upgrade.state.facts import Estimate, UpgradeRunFacts
 from scorer.upgrade.state.operations import to_observe
@@ -168,7 +168,7 @@ class SimulatedHub:
     durations: dict[str, Estimate] = field(default_factory=dict)
     guarded: dict[str, Sequence[GuardedPlacement]] = field(default_factory=dict)
     gates: dict[str, UpgradeGateStatus] = field(default_factory=dict)
-    _standings: Standings = field(default_factory=Standings)
+    _standings: WindowStates = field(default_factory=WindowStates)
     _rosters: Rosters = field(default_factory=Rosters)
     _rejections: dict[str, Rejected] = field(default_factory=dict)
     _events: list[Event] = field(default_factory=list)

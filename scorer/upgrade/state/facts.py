@@ -12,7 +12,7 @@ from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.back_ends.interface import Capabilities, Issue, Observation, Rejected
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.rosters import Rosters
-from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.members.windows import WindowStates
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.versions.catalog import ReleaseCatalog
 from scorer.windows.member_windows import WindowDefinition
@@ -55,7 +55,7 @@ class UpgradeRunFacts:
     members: Mapping[str, Member] = field(default_factory=dict)
     strategy: StrategySpec | None = None
     windows: Mapping[str, WindowDefinition] = field(default_factory=dict)
-    standings: Standings = field(default_factory=Standings)
+    standings: WindowStates = field(default_factory=WindowStates)
     rosters: Rosters = field(default_factory=Rosters)
     catalog: ReleaseCatalog = field(default_factory=ReleaseCatalog)
     newest_patches: Mapping[str, str] = field(default_factory=dict)

@@ -7,16 +7,16 @@ import pytest
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.placement.placement import PlacementType
 from scorer.eligibility import EligibilityLimits
-from scorer.placement.wake import Sleeper, woken
+from scorer.placement.wake import RequeueCandidate, woken
 from tests.scorer.builders import LATENCY, MINUTE, NODES, NOW, cluster_document, external, make_cluster
 
 SLEEPERS = [
-    Sleeper("all", PlacementType.PICK_ALL, fully_scheduled=True),
-    Sleeper("all-short", PlacementType.PICK_ALL, fully_scheduled=False),
-    Sleeper("n", PlacementType.PICK_N, fully_scheduled=True),
-    Sleeper("n-short", PlacementType.PICK_N, fully_scheduled=False),
-    Sleeper("fixed", PlacementType.PICK_FIXED, fully_scheduled=True),
-    Sleeper("fixed-short", PlacementType.PICK_FIXED, fully_scheduled=False),
+    RequeueCandidate("all", PlacementType.PICK_ALL, fully_scheduled=True),
+    RequeueCandidate("all-short", PlacementType.PICK_ALL, fully_scheduled=False),
+    RequeueCandidate("n", PlacementType.PICK_N, fully_scheduled=True),
+    RequeueCandidate("n-short", PlacementType.PICK_N, fully_scheduled=False),
+    RequeueCandidate("fixed", PlacementType.PICK_FIXED, fully_scheduled=True),
+    RequeueCandidate("fixed-short", PlacementType.PICK_FIXED, fully_scheduled=False),
 ]
 EVERYBODY = [sleeper.name for sleeper in SLEEPERS]
 THE_NEEDY = ["all", "all-short", "n-short", "fixed-short"]

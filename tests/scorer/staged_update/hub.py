@@ -25,7 +25,15 @@ from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapsh
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance
 from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
-from scorer.staged_update.outcome import Accept, Action, Ask, Discard, Remove, StagedUpdateStep, Update
+from scorer.staged_update.outcome import (
+    Accept,
+    Action,
+    CreateApprovalRequest,
+    Discard,
+    Remove,
+    StagedUpdateStep,
+    Update,
+)
 from scorer.staged_update.record import condition
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -327,7 +335,7 @@ def writes_of(action: Action) -> Iterator[Write]:
             yield _mark(cluster, message)
         case Remove(cluster=cluster):
             yield _deleted(cluster)
-        case Ask(request=request):
+        case CreateApprovalRequest(request=request):
             made = {**request, "metadata": {**request["metadata"], "generation": 1}}
             yield lambda hub: replace(hub, requests={**hub.requests, name_of(made): made})
         case Discard(request=request):

@@ -4,8 +4,8 @@ import pytest
 
 from scorer.api.placement.staged_update import RunState
 from scorer.staged_update.orders import (
+    RunOrder,
     RunOrderRefusedError,
-    WantedRun,
     approved_already,
     approved_conditions,
     is_approved,
@@ -32,7 +32,7 @@ from tests.scorer.staged_update.records import (
     stage,
 )
 
-WANTED = WantedRun("r")
+WANTED = RunOrder("r")
 
 
 def situation(run, *requests):
@@ -82,9 +82,9 @@ def test_a_run_that_is_over_takes_no_order(order):
 @pytest.mark.parametrize(
     ("field", "wanted"),
     [
-        ("placementName", WantedRun("r", placement="q")),
-        ("stagedRolloutStrategyName", WantedRun("r", strategy="bold")),
-        ("resourceSnapshotIndex", WantedRun("r", index="3")),
+        ("placementName", RunOrder("r", placement="q")),
+        ("stagedRolloutStrategyName", RunOrder("r", strategy="bold")),
+        ("resourceSnapshotIndex", RunOrder("r", index="3")),
     ],
 )
 def test_a_run_that_is_there_is_only_started_if_it_is_the_wanted_one(field, wanted):
@@ -94,13 +94,13 @@ def test_a_run_that_is_there_is_only_started_if_it_is_the_wanted_one(field, want
 
 
 def test_a_new_run_says_what_is_wanted_and_no_more():
-    assert WantedRun("r", "", "p", "s").document() == {
+    assert RunOrder("r", "", "p", "s").document() == {
         "apiVersion": "placement.kubernetes-fleet.io/v1beta1",
         "kind": "ClusterStagedUpdateRun",
         "metadata": {"name": "r"},
         "spec": {"placementName": "p", "stagedRolloutStrategyName": "s", "state": "Run"},
     }
-    made = WantedRun("r", "shop", "p", "s", "4", RunState.INITIALIZE).document()
+    made = RunOrder("r", "shop", "p", "s", "4", RunState.INITIALIZE).document()
     assert (made["kind"], made["metadata"]["namespace"]) == ("StagedUpdateRun", "shop")
     assert (made["spec"]["resourceSnapshotIndex"], made["spec"]["state"]) == ("4", "Initialize")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.maintenance_window import MaintenanceWindowSpec
 from scorer.windows import maintenance
-from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, NextStretches, WindowState, standing
+from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, NextOpenings, WindowState, standing
 
 DAILY = {"daily": {"intervalDays": 1}}
 MONDAY = datetime(2025, 1, 6, tzinfo=UTC)
@@ -258,7 +258,7 @@ def test_windows_that_several_sets_share_are_searched_once(monkeypatch):
         return search(self, since)
 
     monkeypatch.setattr(MaintenanceWindow, "stretches", counted)
-    known = NextStretches()
+    known = NextOpenings()
     for first in range(3):
         for minutes in range(3):
             now = MONDAY + timedelta(minutes=minutes)

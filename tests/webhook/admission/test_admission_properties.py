@@ -14,7 +14,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.admission.patch import apply_patch
 from webhook.admission.registry import REGISTRY
-from webhook.admission.review import BadReviewError, answer, parse_review
+from webhook.admission.review import InvalidReviewError, answer, parse_review
 from webhook.kube.transport.serialization import encode
 from webhook.validation.framework.context import Context
 
@@ -236,7 +236,7 @@ def test_defaults_do_not_change_the_verdict(new):
 def test_any_body_is_answered_or_refused(body):
     try:
         review = parse_review(body)
-    except BadReviewError:
+    except InvalidReviewError:
         return
     orjson.loads(encode(answer(review, "validate", USER)))
 

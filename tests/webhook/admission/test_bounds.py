@@ -12,7 +12,7 @@ from scorer.api.values.quantity import parse_quantity
 from scorer.windows.cron import parse_schedule
 from webhook.admission.judge import judge
 from webhook.admission.registry import MOST_VALUES as MOST_JUDGED
-from webhook.admission.review import LARGE_BYTES, MOST_VALUES, BadReviewError, answer, parse_object
+from webhook.admission.review import LARGE_BYTES, MOST_VALUES, InvalidReviewError, answer, parse_object
 from webhook.validation.framework.context import Context
 
 PLACEMENT = {
@@ -50,7 +50,7 @@ def test_long_quantities_are_not_remembered():
     ],
 )
 def test_a_body_of_too_many_values_is_not_parsed(body):
-    with pytest.raises(BadReviewError, match=f"more than {MOST_VALUES} JSON values") as refused:
+    with pytest.raises(InvalidReviewError, match=f"more than {MOST_VALUES} JSON values") as refused:
         parse_object(body, MOST_VALUES)
     assert refused.value.code == 413
 
@@ -72,14 +72,14 @@ def test_what_stands_in_a_text_is_no_value(text):
 def test_a_text_without_end_is_looked_through_once():
     """A search for whole texts begins anew at each of its quotes: a body as short as this took hours."""
     body = b'{"a": "' + b'\\"' * MOST_VALUES + b"," * MOST_VALUES
-    with pytest.raises(BadReviewError, match="is not JSON") as refused:
+    with pytest.raises(InvalidReviewError, match="is not JSON") as refused:
         parse_object(body, MOST_VALUES)
     assert refused.value.code == 400
 
 
 def test_a_large_body_is_plain_json():
     body = b'{"a":"\\ud800","b":"' + b"x" * LARGE_BYTES + b'"}'
-    with pytest.raises(BadReviewError, match="lone surrogates"):
+    with pytest.raises(InvalidReviewError, match="lone surrogates"):
         parse_object(body)
 
 

@@ -20,7 +20,7 @@ from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ForbiddenError, Key
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.framework.context import NotKnownError
+from webhook.validation.framework.context import UnknownStateError
 
 CLUSTER_ROLE = KINDS["rbac.authorization.k8s.io", "ClusterRole"]
 WISH = make_placement(policy=fixed("bravelion", "typo"))
@@ -69,9 +69,9 @@ async def test_a_kind_that_is_not_watched_is_not_known_and_not_watched_for_that(
     cache = Cache(store)
     context = make_context(cache)
     async with following(cache):
-        with pytest.raises(NotKnownError):
+        with pytest.raises(UnknownStateError):
             context().hub.list(CLUSTER_ROLE)
-        with pytest.raises(NotKnownError):
+        with pytest.raises(UnknownStateError):
             context().hub.get(CLUSTER_ROLE, "viewer")
         assert not cache.watches(CLUSTER_ROLE)
 

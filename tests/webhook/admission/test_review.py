@@ -8,7 +8,7 @@ import pytest
 
 from webhook.admission.judge import Judgement
 from webhook.admission.patch import apply_patch
-from webhook.admission.review import BadReviewError, answer, for_headers, parse_review, respond
+from webhook.admission.review import InvalidReviewError, answer, for_headers, parse_review, respond
 from webhook.kube.transport.serialization import encode
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import Context
@@ -82,7 +82,7 @@ ENVELOPE = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","reque
     ],
 )
 def test_bodies_that_cannot_be_answered(body):
-    with pytest.raises(BadReviewError) as caught:
+    with pytest.raises(InvalidReviewError) as caught:
         parse_review(body)
     assert caught.value.code == 400
     assert len(caught.value.message) > 3

@@ -23,7 +23,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
 from webhook.answers.plans import HubPlanner
-from webhook.answers.proposal import EVERYBODY, Audience, Given, Proposal, ProposalError
+from webhook.answers.proposal import EVERYBODY, Audience, Proposal, ProposalError, ProposedObject
 from webhook.runtime.clock import utc_now
 from webhook.settings.admission import AdmissionSettings
 
@@ -44,7 +44,7 @@ def planner_of(world):
 
 async def planned(world, *objects, audience=EVERYBODY):
     """Return what the runs of a hub would do once *objects* were written."""
-    given = [Given(kind, document) for kind, document in objects]
+    given = [ProposedObject(kind, document) for kind, document in objects]
     return (await planner_of(world).plan(Proposal(given), OWNER, audience))["runs"]
 
 

@@ -20,7 +20,7 @@ from webhook.admission.cached import CachedContext
 from webhook.admission.rights import AuthorRights, UndisputedRights
 from webhook.answers.one_at_a_time import MOST_WAITING, PlannerBusyError
 from webhook.answers.plans import HubPlanner
-from webhook.answers.proposal import EVERYBODY, Audience, Deleted, Given, Proposal, ProposalError
+from webhook.answers.proposal import EVERYBODY, Audience, Deleted, Proposal, ProposalError, ProposedObject
 from webhook.kube.ports import Key
 from webhook.runtime.clock import utc_now
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
@@ -53,7 +53,7 @@ def planner_of(world, settings=DEFAULTS, access=None):
 
 def given_object(document):
     kind = next(kind for kind in KINDS.values() if kind.kind == document["kind"])
-    return Given(kind, document)
+    return ProposedObject(kind, document)
 
 
 async def filled(world, names=NAMES):

@@ -15,7 +15,7 @@ from tests.scorer.builders import NOW, cluster_document, modest, pick_n
 from tests.scorer.what_if.settled_hub import ALL, FIXED, NODE_COUNTS, RATES, SHOP, WEB, budget, placement, settled
 from webhook.access.user import UserInfo
 from webhook.admission.documents import DocumentSet
-from webhook.answers.proposal import EVERYBODY, PLANNED_KINDS, RUNS, Audience, Given, Proposal, plan
+from webhook.answers.proposal import EVERYBODY, PLANNED_KINDS, RUNS, Audience, Proposal, ProposedObject, plan
 from webhook.validation.framework.context import Context
 
 STATE = settled(
@@ -55,7 +55,7 @@ def test_whatever_is_proposed_is_judged_and_the_rest_is_planned(documents, drain
     failures = []
     user = UserInfo("ann", frozenset({"system:masters"}))
     watched = Context(user=user, now=NOW, on_failure=lambda check, error: failures.append((check, error)))
-    given_objects = [Given(KINDS[group_kind(document)], document) for document in documents]
+    given_objects = [ProposedObject(KINDS[group_kind(document)], document) for document in documents]
     answer = plan(HUB, Proposal(given_objects, drained=["dover"] if drained else []), watched)
     assert failures == []
     assert len(answer["admission"]) == len(documents)

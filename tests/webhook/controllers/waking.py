@@ -14,7 +14,7 @@ from webhook.controllers.machinery.queue import WorkQueue
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.hub import Hub
-from webhook.kube.cache.indexer import Shelf
+from webhook.kube.cache.indexer import KindCache
 from webhook.kube.cache.informer import Cache
 from webhook.settings.loop import LoopSettings
 
@@ -48,10 +48,10 @@ class Waking:
         self.loop = make_loop(Hub(store, self.cache), lambda: NOW, self.selectables, how)
 
     @property
-    def leases(self) -> Shelf:
+    def leases(self) -> KindCache:
         """Where the loop hears of reservations."""
         turns = [controller(self.loop, name)._turns for name in ("eviction", "rollout")]
-        shelves: set[Shelf] = {each._reservations._cache.shelf(LEASE) for each in turns if each is not None}
+        shelves: set[KindCache] = {each._reservations._cache.shelf(LEASE) for each in turns if each is not None}
         (shelf,) = shelves
         return shelf
 
@@ -65,14 +65,14 @@ class Waking:
         woken, self._woken = self._woken, set()
         return woken
 
-    def put(self, *documents: JsonObject, shelf: Shelf | None = None) -> None:
+    def put(self, *documents: JsonObject, shelf: KindCache | None = None) -> None:
         """Tell of objects as they are now."""
         for document in documents:
             self._version += 1
             metadata = {**document["metadata"], "resourceVersion": str(self._version)}
             (shelf or self._shelf(document)).put({**document, "metadata": metadata})
 
-    def drop(self, document: JsonObject, *, shelf: Shelf | None = None) -> None:
+    def drop(self, document: JsonObject, *, shelf: KindCache | None = None) -> None:
         """Tell of the end of an object."""
         (shelf or self._shelf(document)).drop(document)
 
@@ -88,7 +88,7 @@ class Waking:
             self.drop(before)
         return self.woken()
 
-    def _shelf(self, document: JsonObject) -> Shelf:
+    def _shelf(self, document: JsonObject) -> KindCache:
         group = document["apiVersion"].rpartition("/")[0]
         return self.cache.shelf(KINDS[group, document["kind"]])
 

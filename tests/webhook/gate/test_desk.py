@@ -10,8 +10,8 @@ from webhook.gate.assembly import disruption_of
 from webhook.gate.errors import (
     ContendedError,
     GateError,
+    LeaseFullError,
     MistakenQuestionError,
-    NoRoomError,
     NotReadyError,
     ReservationRefusedError,
     UnknownReservationError,
@@ -58,7 +58,7 @@ async def test_a_question_that_makes_no_sense_tells_where(gates):
 @pytest.mark.parametrize(
     ("raised", "told", "retry_after"),
     [
-        pytest.param(TooManyReservationsError("full"), NoRoomError, 10, id="no-room"),
+        pytest.param(TooManyReservationsError("full"), LeaseFullError, 10, id="no-room"),
         pytest.param(BusyError("again and again"), ContendedError, 1, id="contended"),
         pytest.param(UnreadableReservationsError("edited"), NotReadyError, 10, id="unreadable"),
         pytest.param(UnavailableError("down\n"), NotReadyError, 10, id="no-store"),

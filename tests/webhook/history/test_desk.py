@@ -3,13 +3,13 @@
 from datetime import timedelta
 
 from tests.webhook.history.recording import ABOUT, hub, refuse
-from webhook.history.desk import READ_AGAIN, HistoryDesk
+from webhook.history.desk import READ_AGAIN, HistoryService
 from webhook.history.entry import EntryType
 from webhook.history.query import Query
 
 
 def desk(it, writer):
-    return HistoryDesk(it.store, "ours", writer, lambda: it.now)
+    return HistoryService(it.store, "ours", writer, lambda: it.now)
 
 
 async def messages(found):
@@ -59,7 +59,7 @@ async def test_a_process_that_writes_nothing_finds_what_others_have_written():
     async with hub() as it:
         refuse(other := it.writer("b"), "theirs")
         await other.flush()
-        assert await messages(HistoryDesk(it.store, "ours", None, lambda: it.now, is_kept=True)) == {"theirs"}
+        assert await messages(HistoryService(it.store, "ours", None, lambda: it.now, is_kept=True)) == {"theirs"}
 
 
 async def test_what_is_written_while_the_record_is_read_is_found():

@@ -22,7 +22,7 @@ from webhook.endpoints.http.access_control import SESSION
 from webhook.settings.programs import ServerSettings
 from webhook.sign_in.people import SignIn
 from webhook.sign_in.sessions import Session
-from webhook.sign_in.trouble import Trouble
+from webhook.sign_in.trouble import SignInFailure
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -104,7 +104,7 @@ async def test_what_has_become_of_a_sign_in_is_said_and_leaves_the_address(tmp_p
         assert said.pop("made-up") == said.pop("constructor") == "You are not signed in."
         assert said["denied"] == "The provider did not sign you in: it, or you there, said no."
         assert said["busy"] == "Too many people sign in at once. Try again in a moment."
-        assert set(re.findall(r"^  (\w+): \"", WORDS, re.MULTILINE)) == set(Trouble)
+        assert set(re.findall(r"^  (\w+): \"", WORDS, re.MULTILINE)) == set(SignInFailure)
         await page.evaluate("sessionStorage.setItem('harbormaster.shown', '//evil.example.com')")
         await page.goto(f"{address}/?sign-in=done")
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.webhook.endpoints.conftest import make_review
 from webhook.access.rights import Reviewed
-from webhook.endpoints.admission.hooks import Desk
+from webhook.endpoints.admission.hooks import ReviewHandler
 from webhook.server import http_protocol
 from webhook.server.http_protocol import LONGEST_HELD, MOST_HEADS, Posts, protocol_of
 
@@ -54,7 +54,7 @@ def review_of(line) -> bytes:
 def ways(monkeypatch):
     """The way that each review took, in order: ``short`` or ``library``."""
     taken = []
-    at_once, review = Desk.answer_at_once, Desk._review
+    at_once, review = ReviewHandler.answer_at_once, ReviewHandler._review
 
     def short(self, *given):
         answer = at_once(self, *given)
@@ -66,8 +66,8 @@ def ways(monkeypatch):
         taken.append("library")
         return await review(self, *given, **named)
 
-    monkeypatch.setattr(Desk, "answer_at_once", short)
-    monkeypatch.setattr(Desk, "_review", long)
+    monkeypatch.setattr(ReviewHandler, "answer_at_once", short)
+    monkeypatch.setattr(ReviewHandler, "_review", long)
     return taken
 
 

@@ -9,7 +9,7 @@ from certs.authority import Authority
 from certs.source import LeafFiles
 from tests.waiting import until
 from webhook.server.certificates import Certificates
-from webhook.server.near_end import NearEnd, Validity
+from webhook.server.near_end import CertificateExpiryMonitor, Validity
 from webhook.telemetry.metrics import Metrics
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ class Told:
 
     def __init__(self):
         self.notes = []
-        self.near_end = NearEnd(lambda: ABOUT, self.record)
+        self.near_end = CertificateExpiryMonitor(lambda: ABOUT, self.record)
 
     def record(self, document, event):
         assert (document, event.reason, event.type) == (ABOUT, "CertificateNearEnd", "Warning")

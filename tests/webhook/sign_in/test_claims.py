@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.scorer.builders import modest
 from webhook.settings.sign_in import SignInSettings
 from webhook.sign_in.claims import user_of
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 ISSUER = "https://accounts.example.com"
 GIVEN = {
@@ -91,30 +91,34 @@ BARE = {"oidc_username_prefix": "-"}
 @pytest.mark.parametrize(
     ("claims", "settings", "trouble"),
     [
-        pytest.param({}, {}, Trouble.CLAIMS, id="no-name"),
-        pytest.param({"sub": ""}, {}, Trouble.CLAIMS, id="an-empty-name"),
-        pytest.param({"sub": 7}, {}, Trouble.CLAIMS, id="a-number"),
-        pytest.param({"sub": "\ud800"}, {}, Trouble.CLAIMS, id="half-a-letter"),
-        pytest.param({"email": "a@b", "email_verified": False}, MAIL, Trouble.EMAIL, id="not-verified"),
-        pytest.param({"email": "a@b", "email_verified": "true"}, MAIL, Trouble.EMAIL, id="verified-in-words"),
-        pytest.param({"sub": "system:admin"}, BARE, Trouble.CLAIMS, id="a-name-of-the-cluster"),
-        pytest.param({"email": "system:admin"}, MAIL, Trouble.CLAIMS, id="an-address-of-the-cluster"),
-        pytest.param({"email": "system:a@b"}, MAIL, Trouble.CLAIMS, id="an-address-that-begins-like-it"),
-        pytest.param({"email": "kubernetes-admin"}, MAIL, Trouble.CLAIMS, id="a-user-of-the-hub-for-an-address"),
-        pytest.param({"email": "admin"}, MAIL | BARE, Trouble.CLAIMS, id="the-same-without-a-prefix"),
+        pytest.param({}, {}, SignInFailure.CLAIMS, id="no-name"),
+        pytest.param({"sub": ""}, {}, SignInFailure.CLAIMS, id="an-empty-name"),
+        pytest.param({"sub": 7}, {}, SignInFailure.CLAIMS, id="a-number"),
+        pytest.param({"sub": "\ud800"}, {}, SignInFailure.CLAIMS, id="half-a-letter"),
+        pytest.param({"email": "a@b", "email_verified": False}, MAIL, SignInFailure.EMAIL, id="not-verified"),
+        pytest.param({"email": "a@b", "email_verified": "true"}, MAIL, SignInFailure.EMAIL, id="verified-in-words"),
+        pytest.param({"sub": "system:admin"}, BARE, SignInFailure.CLAIMS, id="a-name-of-the-cluster"),
+        pytest.param({"email": "system:admin"}, MAIL, SignInFailure.CLAIMS, id="an-address-of-the-cluster"),
+        pytest.param({"email": "system:a@b"}, MAIL, SignInFailure.CLAIMS, id="an-address-that-begins-like-it"),
+        pytest.param({"email": "kubernetes-admin"}, MAIL, SignInFailure.CLAIMS, id="a-user-of-the-hub-for-an-address"),
+        pytest.param({"email": "admin"}, MAIL | BARE, SignInFailure.CLAIMS, id="the-same-without-a-prefix"),
         pytest.param(
-            {"sub": "tem:admin"}, {"oidc_username_prefix": "sys"}, Trouble.CLAIMS, id="together-with-the-prefix"
+            {"sub": "tem:admin"}, {"oidc_username_prefix": "sys"}, SignInFailure.CLAIMS, id="together-with-the-prefix"
         ),
         pytest.param(
             {"sub": "7", "groups": ["m:masters"]},
             GROUPS | {"oidc_groups_prefix": "syste"},
-            Trouble.CLAIMS,
+            SignInFailure.CLAIMS,
             id="a-group-together-with-the-prefix",
         ),
-        pytest.param({"sub": "7", "groups": ["system:masters"]}, GROUPS, Trouble.CLAIMS, id="a-group-of-the-cluster"),
-        pytest.param({"sub": "7", "groups": [7]}, GROUPS, Trouble.CLAIMS, id="groups-that-are-numbers"),
-        pytest.param({"sub": "7", "groups": {"a": "b"}}, GROUPS, Trouble.CLAIMS, id="groups-that-are-no-list"),
-        pytest.param({"sub": "7", "_claim_names": {"groups": "s"}}, GROUPS, Trouble.GROUPS, id="groups-elsewhere"),
+        pytest.param(
+            {"sub": "7", "groups": ["system:masters"]}, GROUPS, SignInFailure.CLAIMS, id="a-group-of-the-cluster"
+        ),
+        pytest.param({"sub": "7", "groups": [7]}, GROUPS, SignInFailure.CLAIMS, id="groups-that-are-numbers"),
+        pytest.param({"sub": "7", "groups": {"a": "b"}}, GROUPS, SignInFailure.CLAIMS, id="groups-that-are-no-list"),
+        pytest.param(
+            {"sub": "7", "_claim_names": {"groups": "s"}}, GROUPS, SignInFailure.GROUPS, id="groups-elsewhere"
+        ),
     ],
 )
 def test_who_is_nobody(claims, settings, trouble):

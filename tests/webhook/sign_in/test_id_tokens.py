@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tests.webhook.sign_in.lying_provider import CLIENT, KEY, OTHER_KEY, PUBLIC_PEM, claims, public, signed
 from webhook.sign_in.id_tokens import LONGEST, verify
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 ISSUER, NONCE = "https://accounts.example.com", "n" * 43
 
@@ -70,37 +70,37 @@ HOUR = 3600
 @pytest.mark.parametrize(
     ("token", "trouble"),
     [
-        pytest.param(lambda: unsigned("none"), Trouble.TOKEN, id="alg-none"),
-        pytest.param(lambda: unsigned("None"), Trouble.TOKEN, id="alg-None"),
-        pytest.param(lambda: unsigned("RS256"), Trouble.TOKEN, id="no-signature"),
-        pytest.param(signed_with_the_public_key, Trouble.TOKEN, id="alg-HS256-with-the-public-key"),
-        pytest.param(lambda: signed(good(), OTHER_KEY), Trouble.TOKEN, id="signed-by-somebody-else"),
-        pytest.param(lambda: signed(good())[:-8] + "AAAAAAAA", Trouble.TOKEN, id="changed-signature"),
-        pytest.param(lambda: signed(good(), crit=["b64"], b64=False), Trouble.TOKEN, id="critical-header"),
-        pytest.param(lambda: signed(good(aud="other")), Trouble.TOKEN, id="aud-of-another"),
-        pytest.param(lambda: signed(good(aud=None)), Trouble.TOKEN, id="aud-missing"),
-        pytest.param(lambda: signed(good(aud=[CLIENT, "other"])), Trouble.TOKEN, id="aud-several-without-azp"),
-        pytest.param(lambda: signed(good(azp="other")), Trouble.TOKEN, id="azp-of-another"),
-        pytest.param(lambda: signed(good(iss="https://evil.example.com")), Trouble.TOKEN, id="iss-of-another"),
-        pytest.param(lambda: signed(good(iss=f"{ISSUER}/")), Trouble.TOKEN, id="iss-with-a-slash"),
-        pytest.param(lambda: signed(good(nonce="m" * 43)), Trouble.TOKEN, id="nonce-of-another"),
-        pytest.param(lambda: signed(good(nonce=None)), Trouble.TOKEN, id="nonce-missing"),
-        pytest.param(lambda: signed(good(nonce=7)), Trouble.TOKEN, id="nonce-no-text"),
-        pytest.param(lambda: signed(good(nonce="\ud800")), Trouble.TOKEN, id="nonce-half-a-letter"),
-        pytest.param(lambda: signed(good(exp=int(time.time()) - HOUR)), Trouble.CLOCK, id="expired"),
-        pytest.param(lambda: signed(good(iat=int(time.time()) + HOUR)), Trouble.CLOCK, id="made-in-the-future"),
-        pytest.param(lambda: signed(good(nbf=int(time.time()) + HOUR)), Trouble.CLOCK, id="not-yet"),
-        pytest.param(lambda: signed(good(exp=None)), Trouble.TOKEN, id="without-an-end"),
-        pytest.param(lambda: signed(good(exp="never")), Trouble.TOKEN, id="an-end-in-words"),
-        pytest.param(lambda: signed(good(exp=float("inf"))), Trouble.TOKEN, id="endless"),
-        pytest.param(lambda: signed(good(exp=True)), Trouble.TOKEN, id="an-end-that-is-none"),
-        pytest.param(lambda: signed(good(exp=10**400)), Trouble.TOKEN, id="an-end-beyond-all-numbers"),
-        pytest.param(lambda: signed(good(exp=int(time.time()) - 1)), Trouble.CLOCK, id="ended-just-now"),
-        pytest.param(lambda: signed(good(iat=None)), Trouble.TOKEN, id="without-a-beginning"),
-        pytest.param(lambda: signed(good(sub=None)), Trouble.TOKEN, id="about-nobody"),
-        pytest.param(lambda: "a.b", Trouble.TOKEN, id="no-token"),
-        pytest.param(lambda: "", Trouble.TOKEN, id="empty"),
-        pytest.param(lambda: signed(good(much="x" * LONGEST)), Trouble.TOKEN, id="too-long"),
+        pytest.param(lambda: unsigned("none"), SignInFailure.TOKEN, id="alg-none"),
+        pytest.param(lambda: unsigned("None"), SignInFailure.TOKEN, id="alg-None"),
+        pytest.param(lambda: unsigned("RS256"), SignInFailure.TOKEN, id="no-signature"),
+        pytest.param(signed_with_the_public_key, SignInFailure.TOKEN, id="alg-HS256-with-the-public-key"),
+        pytest.param(lambda: signed(good(), OTHER_KEY), SignInFailure.TOKEN, id="signed-by-somebody-else"),
+        pytest.param(lambda: signed(good())[:-8] + "AAAAAAAA", SignInFailure.TOKEN, id="changed-signature"),
+        pytest.param(lambda: signed(good(), crit=["b64"], b64=False), SignInFailure.TOKEN, id="critical-header"),
+        pytest.param(lambda: signed(good(aud="other")), SignInFailure.TOKEN, id="aud-of-another"),
+        pytest.param(lambda: signed(good(aud=None)), SignInFailure.TOKEN, id="aud-missing"),
+        pytest.param(lambda: signed(good(aud=[CLIENT, "other"])), SignInFailure.TOKEN, id="aud-several-without-azp"),
+        pytest.param(lambda: signed(good(azp="other")), SignInFailure.TOKEN, id="azp-of-another"),
+        pytest.param(lambda: signed(good(iss="https://evil.example.com")), SignInFailure.TOKEN, id="iss-of-another"),
+        pytest.param(lambda: signed(good(iss=f"{ISSUER}/")), SignInFailure.TOKEN, id="iss-with-a-slash"),
+        pytest.param(lambda: signed(good(nonce="m" * 43)), SignInFailure.TOKEN, id="nonce-of-another"),
+        pytest.param(lambda: signed(good(nonce=None)), SignInFailure.TOKEN, id="nonce-missing"),
+        pytest.param(lambda: signed(good(nonce=7)), SignInFailure.TOKEN, id="nonce-no-text"),
+        pytest.param(lambda: signed(good(nonce="\ud800")), SignInFailure.TOKEN, id="nonce-half-a-letter"),
+        pytest.param(lambda: signed(good(exp=int(time.time()) - HOUR)), SignInFailure.CLOCK, id="expired"),
+        pytest.param(lambda: signed(good(iat=int(time.time()) + HOUR)), SignInFailure.CLOCK, id="made-in-the-future"),
+        pytest.param(lambda: signed(good(nbf=int(time.time()) + HOUR)), SignInFailure.CLOCK, id="not-yet"),
+        pytest.param(lambda: signed(good(exp=None)), SignInFailure.TOKEN, id="without-an-end"),
+        pytest.param(lambda: signed(good(exp="never")), SignInFailure.TOKEN, id="an-end-in-words"),
+        pytest.param(lambda: signed(good(exp=float("inf"))), SignInFailure.TOKEN, id="endless"),
+        pytest.param(lambda: signed(good(exp=True)), SignInFailure.TOKEN, id="an-end-that-is-none"),
+        pytest.param(lambda: signed(good(exp=10**400)), SignInFailure.TOKEN, id="an-end-beyond-all-numbers"),
+        pytest.param(lambda: signed(good(exp=int(time.time()) - 1)), SignInFailure.CLOCK, id="ended-just-now"),
+        pytest.param(lambda: signed(good(iat=None)), SignInFailure.TOKEN, id="without-a-beginning"),
+        pytest.param(lambda: signed(good(sub=None)), SignInFailure.TOKEN, id="about-nobody"),
+        pytest.param(lambda: "a.b", SignInFailure.TOKEN, id="no-token"),
+        pytest.param(lambda: "", SignInFailure.TOKEN, id="empty"),
+        pytest.param(lambda: signed(good(much="x" * LONGEST)), SignInFailure.TOKEN, id="too-long"),
     ],
 )
 async def test_what_is_not_trusted(token, trouble):
@@ -125,7 +125,7 @@ async def test_what_is_not_trusted(token, trouble):
 async def test_a_key_for_something_else_proves_nothing(published):
     with pytest.raises(SignInError) as caught:
         await check(signed(good()), published)
-    assert caught.value.trouble is Trouble.TOKEN
+    assert caught.value.trouble is SignInFailure.TOKEN
 
 
 async def test_a_short_key_proves_nothing():

@@ -17,8 +17,8 @@ from webhook.sign_in.provider import (
     MOST_KEYS,
     Provider,
 )
-from webhook.sign_in.sessions import Begun
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.sessions import PendingSignIn
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 ABOUT = "/.well-known/openid-configuration"
 
@@ -57,19 +57,21 @@ async def refusal(asking) -> SignInError:
 async def test_what_a_provider_may_not_say_of_itself(tmp_path, about, words):
     async with lying_provider(about=about) as lying:
         error = await refusal(Provider(options(tmp_path, lying.issuer), Tick()).about())
-    assert error.trouble is Trouble.PROVIDER
+    assert error.trouble is SignInFailure.PROVIDER
     assert words in str(error)
 
 
 @pytest.mark.parametrize(
     ("answer", "trouble"),
     [
-        pytest.param(web.Response(status=302, headers={"Location": "http://evil/"}), Trouble.PROVIDER, id="redirect"),
-        pytest.param(web.Response(status=404), Trouble.PROVIDER, id="not-there"),
-        pytest.param(web.Response(status=502, text="<html>"), Trouble.UNREACHABLE, id="behind-a-broken-proxy"),
-        pytest.param(web.Response(text="[]"), Trouble.PROVIDER, id="no-object"),
-        pytest.param(web.Response(text='{"issuer":'), Trouble.PROVIDER, id="no-json"),
-        pytest.param(web.Response(body=b" " * (LARGEST_ANSWER_BYTES + 1)), Trouble.PROVIDER, id="oversized"),
+        pytest.param(
+            web.Response(status=302, headers={"Location": "http://evil/"}), SignInFailure.PROVIDER, id="redirect"
+        ),
+        pytest.param(web.Response(status=404), SignInFailure.PROVIDER, id="not-there"),
+        pytest.param(web.Response(status=502, text="<html>"), SignInFailure.UNREACHABLE, id="behind-a-broken-proxy"),
+        pytest.param(web.Response(text="[]"), SignInFailure.PROVIDER, id="no-object"),
+        pytest.param(web.Response(text='{"issuer":'), SignInFailure.PROVIDER, id="no-json"),
+        pytest.param(web.Response(body=b" " * (LARGEST_ANSWER_BYTES + 1)), SignInFailure.PROVIDER, id="oversized"),
     ],
 )
 @pytest.mark.parametrize("path", [ABOUT, "/keys"])
@@ -101,7 +103,7 @@ async def test_no_more_is_read_than_the_bound(tmp_path):
         async with on_loopback(app) as address:
             lying.about["jwks_uri"] = f"{address}/keys"
             error = await refusal(Provider(options(tmp_path, lying.issuer), Tick()).key("k1"))
-    assert error.trouble is Trouble.PROVIDER
+    assert error.trouble is SignInFailure.PROVIDER
     assert "more than" in str(error)
 
 
@@ -111,7 +113,7 @@ async def test_one_that_is_not_there_is_not_reached_and_not_asked_again_at_once(
     tick = Tick()
     provider = Provider(options(tmp_path, issuer), tick)
     for _ in range(2):
-        assert (await refusal(provider.about())).trouble is Trouble.UNREACHABLE
+        assert (await refusal(provider.about())).trouble is SignInFailure.UNREACHABLE
     async with lying_provider() as lying:
         provider = Provider(options(tmp_path, lying.issuer), tick)
         lying.answers[ABOUT] = web.Response(status=500)
@@ -132,13 +134,13 @@ async def test_while_one_does_not_answer_all_who_wait_for_it_wait_once(tmp_path)
             asked.append(url)
             await silent.wait()
             tick.now += CALL_SECONDS  # as long as it was waited for
-            raise SignInError(Trouble.UNREACHABLE, "no answer")
+            raise SignInError(SignInFailure.UNREACHABLE, "no answer")
 
     provider = Silent(options(tmp_path, "https://accounts.example.com"), tick)
     waiting = [asyncio.create_task(refusal(provider.about())) for _ in range(5)]
     await asyncio.sleep(0)
     silent.set()
-    assert {error.trouble for error in await asyncio.gather(*waiting)} == {Trouble.UNREACHABLE}
+    assert {error.trouble for error in await asyncio.gather(*waiting)} == {SignInFailure.UNREACHABLE}
     assert len(asked) == 1
     tick.now += AGAIN_SECONDS
     await refusal(provider.about())
@@ -153,7 +155,7 @@ async def test_what_it_says_is_kept_for_an_hour_and_keys_are_read_again_when_one
         assert lying.asked == [ABOUT, "/keys"]
         lying.keys.append(public(OTHER_KEY, "k2"))
         for _ in range(10):  # nobody can make us ask more often than this
-            assert (await refusal(provider.key("k2"))).trouble is Trouble.TOKEN
+            assert (await refusal(provider.key("k2"))).trouble is SignInFailure.TOKEN
         assert lying.asked.count("/keys") == 1
         tick.now += AGAIN_SECONDS
         assert (await provider.key("k2"))["kid"] == "k2"
@@ -163,7 +165,7 @@ async def test_what_it_says_is_kept_for_an_hour_and_keys_are_read_again_when_one
         assert lying.asked.count("/keys") == 2
         del lying.keys[1]
         tick.now += 1
-        assert (await refusal(provider.key("k2"))).trouble is Trouble.TOKEN
+        assert (await refusal(provider.key("k2"))).trouble is SignInFailure.TOKEN
         assert lying.asked.count("/keys") == 3
 
 
@@ -174,7 +176,7 @@ async def test_keys_that_cannot_be_read_again_leave_those_that_are_known(tmp_pat
         await provider.key("k1")
         lying.answers["/keys"] = web.Response(status=503)
         tick.now += AGAIN_SECONDS
-        assert (await refusal(provider.key("k2"))).trouble is Trouble.UNREACHABLE
+        assert (await refusal(provider.key("k2"))).trouble is SignInFailure.UNREACHABLE
         assert (await provider.key("k1"))["kid"] == "k1"
 
 
@@ -194,13 +196,13 @@ async def test_which_key_it_is(tmp_path, keys, kid, found):
         if found:
             assert (await asking)["kid"] == "k1"
         else:
-            assert (await refusal(asking)).trouble is Trouble.TOKEN
+            assert (await refusal(asking)).trouble is SignInFailure.TOKEN
 
 
 async def test_too_many_keys_are_not_looked_through(tmp_path):
     async with lying_provider(keys=[public()] * (MOST_KEYS + 1)) as lying:
         error = await refusal(Provider(options(tmp_path, lying.issuer), Tick()).key("k1"))
-    assert error.trouble is Trouble.PROVIDER
+    assert error.trouble is SignInFailure.PROVIDER
 
 
 @pytest.mark.parametrize("ways", [None, ["client_secret_basic", "client_secret_post"], ["client_secret_post"]])
@@ -221,7 +223,7 @@ async def test_how_it_knows_us(tmp_path, ways):
 
 async def test_the_question_has_all_that_protects_the_answer(tmp_path):
     async with lying_provider(about={"authorization_endpoint": "https://a.example.com/auth?tenant=7"}) as lying:
-        begun = Begun("st", "no", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
+        begun = PendingSignIn("st", "no", "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
         address = await Provider(options(tmp_path, lying.issuer, scopes=("openid", "groups")), Tick()).address(begun)
     assert address == (
         "https://a.example.com/auth?tenant=7&response_type=code&client_id=harbormaster"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.webhook.sign_in.lying_provider import options
 from webhook.access.user import UserInfo
 from webhook.settings.environment import SettingsError
-from webhook.sign_in.sessions import BEGUN_LIFE, LONGEST_COOKIE, Begun, Session, Sessions
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.sessions import BEGUN_LIFE, LONGEST_COOKIE, PendingSignIn, Session, Sessions
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 ANN = Session(UserInfo("ann", frozenset({"viewers", "système"})), NOW + timedelta(hours=1))
@@ -76,7 +76,7 @@ def test_it_ends(settings):
 
 
 def test_what_has_begun_is_no_session_and_ends_too(settings):
-    begun = Begun.new()
+    begun = PendingSignIn.new()
     kept = sessions(settings).close_begun(begun)
     assert sessions(settings).open_begun(kept) == begun
     assert sessions(settings).open(kept) is None
@@ -85,7 +85,7 @@ def test_what_has_begun_is_no_session_and_ends_too(settings):
 
 
 def test_no_two_have_anything_in_common():
-    assert len({getattr(Begun.new(), name) for _ in range(10) for name in ("state", "nonce", "verifier")}) == 30
+    assert len({getattr(PendingSignIn.new(), name) for _ in range(10) for name in ("state", "nonce", "verifier")}) == 30
 
 
 def test_one_that_no_browser_would_keep_is_refused_and_says_why(settings):
@@ -95,7 +95,7 @@ def test_one_that_no_browser_would_keep_is_refused_and_says_why(settings):
     assert len(sessions(settings).close(of(200))) <= LONGEST_COOKIE
     with pytest.raises(SignInError, match="300 groups make a session of 5") as caught:
         sessions(settings).close(of(300))
-    assert caught.value.trouble is Trouble.GROUPS
+    assert caught.value.trouble is SignInFailure.GROUPS
 
 
 def test_while_the_secrets_cannot_be_read_there_are_no_sessions(settings, caplog):

@@ -12,7 +12,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
 from webhook.telemetry import crew
-from webhook.telemetry.crew import Crew, Seat
+from webhook.telemetry.crew import Seat, WorkerGroup
 from webhook.telemetry.health import Health
 from webhook.telemetry.process_metrics import ProcessMetrics
 
@@ -21,7 +21,7 @@ from webhook.telemetry.process_metrics import ProcessMetrics
 class Member:
     """A worker, as far as the others hear of it."""
 
-    crew: Crew
+    crew: WorkerGroup
     health: Health
     metrics: ProcessMetrics
 
@@ -39,7 +39,9 @@ async def crew_of(count: int, silent: int = 0) -> AsyncIterator[list[Member]]:
         found = []
         for number, meeting in enumerate(meetings, 1):
             health, metrics = Health(), ProcessMetrics()
-            found.append(Member(Crew(Seat(number, meeting, addresses, number - 1), health, metrics), health, metrics))
+            found.append(
+                Member(WorkerGroup(Seat(number, meeting, addresses, number - 1), health, metrics), health, metrics)
+            )
         running = [asyncio.create_task(each.crew.run()) for number, each in enumerate(found, 1) if number != silent]
         try:
             yield found

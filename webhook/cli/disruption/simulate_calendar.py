@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.meta import format_time
-from scorer.node_disruption.simulation.timeline import BlockedPeriod, Happening, SimulationResult, subject
+from scorer.node_disruption.simulation.timeline import BlockedPeriod, SimulationEvent, SimulationResult, subject
 from webhook.cli.disruption.icalendar import CalendarEvent, calendar_file
 from webhook.cli.disruption.simulate_output import SHORTEST_SHOWN, amount, by_cause, named
 
@@ -31,7 +31,7 @@ def _events(simulated: SimulationResult) -> Iterator[CalendarEvent]:
             yield _of_blocked(several, max(until, several[0].since + SHORTEST))
 
 
-def _of_happening(happening: Happening, end: datetime) -> CalendarEvent:
+def _of_happening(happening: SimulationEvent, end: datetime) -> CalendarEvent:
     new = f"new: {', '.join(happening.replaced_by)}"
     what = f"{happening.reason or happening.method}: {named(happening.nodes)}" if happening.nodes else new
     lines = [happening.why, *([f"Nodes: {', '.join(happening.nodes)}"] if happening.nodes else ())]

@@ -74,7 +74,7 @@ _REPLACES: Final = "Write the corrected budgets; comments between the old ones a
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class LintFinding:
     """One error or warning about one object.
 
     Args:
@@ -144,7 +144,7 @@ def command(
 
 def _lint(
     every: Files, named: Sequence[str], namespace: str | None, validation: Validation
-) -> tuple[int, list[Remark]]:
+) -> tuple[int, list[LintFinding]]:
     """Return how many objects there are, and what is wrong or odd about them. Raises `UserError`."""
     texts: dict[str, str] = {}
     found = read(every, texts=texts, may_be_empty=len(named) < len(every.paths))
@@ -158,7 +158,7 @@ def _lint(
     return len(loaded), [remark for one in loaded for remark in remarks_about(one, context, positions, fields)]
 
 
-def _show(count: int, remarks: Sequence[Remark], output: str) -> None:
+def _show(count: int, remarks: Sequence[LintFinding], output: str) -> None:
     errors = sum(remark.severity == ERROR for remark in remarks)
     warnings = len(remarks) - errors
     if output == "text":
@@ -174,19 +174,19 @@ def _show(count: int, remarks: Sequence[Remark], output: str) -> None:
             click.echo(line)
 
 
-def remarks_about(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> list[Remark]:
+def remarks_about(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> list[LintFinding]:
     """Return all errors and warnings about one object, in the order of their places."""
     return sorted(_remarks(one, context, positions, fields), key=lambda remark: remark.place[:2])
 
 
-def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> Iterator[Remark]:
+def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> Iterator[LintFinding]:
     """Yield all errors and warnings about one object."""
     verdict = admit(one, context, fields=fields)
     for error in verdict.errors:
         place = positions.place(one.source, error.field)
-        yield Remark(one, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place)
+        yield LintFinding(one, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place)
     if verdict.refusal:
-        yield Remark(one, ERROR, ADMISSION, "", verdict.refusal, positions.place(one.source, FieldPath()))
+        yield LintFinding(one, ERROR, ADMISSION, "", verdict.refusal, positions.place(one.source, FieldPath()))
     told = field_warnings(verdict, context)
     for warning in told:
         if not isinstance(warning, BudgetHint):
@@ -197,16 +197,16 @@ def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldC
             yield _from_text(one, text, positions)
 
 
-def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> Remark:
+def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> LintFinding:
     place = positions.place(one.source, warning.field)
     fix = warning.fix if isinstance(warning, BudgetWarning) else None
     if fix is not None and len(dump_json(list(fix))) > _LARGEST_FIX:
         fix = None
     replacement = None if fix is None else _replacement(one, fix, positions)
-    return Remark(one, WARNING, warning.rule, str(warning.field), warning.message, place, fix, replacement)
+    return LintFinding(one, WARNING, warning.rule, str(warning.field), warning.message, place, fix, replacement)
 
 
-def _from_text(one: Loaded, text: str, positions: Positions) -> Remark:
+def _from_text(one: Loaded, text: str, positions: Positions) -> LintFinding:
     """Return what is only known as the text of an answer: an unknown field, or a field and what became of it."""
     unknown = UNKNOWN.fullmatch(text)
     field, _, message = (unknown[1], "", "is no field of this kind") if unknown else text.partition(": ")
@@ -214,7 +214,7 @@ def _from_text(one: Loaded, text: str, positions: Positions) -> Remark:
     if path is None and not unknown:
         field, message = "", text
     place = positions.place(one.source, path or FieldPath())
-    return Remark(one, WARNING, UNKNOWN_FIELD if unknown else ADMISSION, field, message, place)
+    return LintFinding(one, WARNING, UNKNOWN_FIELD if unknown else ADMISSION, field, message, place)
 
 
 def _replacement(one: Loaded, fix: Sequence[JsonObject], positions: Positions) -> Replacement | None:
@@ -229,7 +229,7 @@ def _replacement(one: Loaded, fix: Sequence[JsonObject], positions: Positions) -
     return Replacement(value.place, text, _REPLACES)
 
 
-def _print(remarks: Sequence[Remark]) -> None:
+def _print(remarks: Sequence[LintFinding]) -> None:
     """Print a line for each remark, and below it the corrected budgets, once where several ask for the same."""
     shown: list[tuple[Loaded, object]] = []
     for remark in remarks:
@@ -240,7 +240,7 @@ def _print(remarks: Sequence[Remark]) -> None:
             click.echo(f"  corrected:\n    budgets:\n    {block_style(remark.fix, indent=4)}")
 
 
-def _item(remark: Remark) -> JsonObject:
+def _item(remark: LintFinding) -> JsonObject:
     one = remark.about
     return {
         "file": remark.file,
@@ -260,7 +260,7 @@ def _item(remark: Remark) -> JsonObject:
     }
 
 
-def result_of(remark: Remark) -> SarifResult:
+def result_of(remark: LintFinding) -> SarifResult:
     """Return a remark as a finding."""
     message = f"{remark.object}: {remark.text}"
     return SarifResult(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacement)

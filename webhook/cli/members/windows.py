@@ -66,7 +66,7 @@ _NO_WINDOWS: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class MemberStanding:
+class MemberWindowState:
     """The windows of a member at one moment.
 
     Args:
@@ -133,9 +133,9 @@ async def _all(client: Client, kind: Kind) -> list[JsonObject]:
 
 def _alike(
     member: JsonObject, definitions: dict[str, WindowDefinition], purposes: Sequence[str], now: datetime
-) -> Iterator[MemberStanding]:
+) -> Iterator[MemberWindowState]:
     """Yield how a member stands, once for the purposes of which the same holds."""
-    alike: list[MemberStanding] = []
+    alike: list[MemberWindowState] = []
     for purpose in purposes:
         found = _standing(member, definitions, purpose, now)
         same = (at for at, known in enumerate(alike) if replace(known, purposes=found.purposes) == found)
@@ -148,7 +148,7 @@ def _alike(
 
 def _standing(
     member: JsonObject, definitions: dict[str, WindowDefinition], purpose: str, now: datetime
-) -> MemberStanding:
+) -> MemberWindowState:
     targets = OF_UPDATES if purpose == UPDATES else targets_of(UpgradeType(purpose))
     selecting = [each for each in definitions.values() if each.selector is not None]
     windows = windows_of(member, definitions, targets, selecting)
@@ -156,10 +156,10 @@ def _standing(
     unreadable = tuple(name for name in windows.names if definitions[name].window is None)
     any_window = windows.names or (windows.missing and purpose == UPDATES)
     found = standing(readable, now) if any_window else None
-    return MemberStanding(name_of(member), (purpose,), windows, unreadable, found)
+    return MemberWindowState(name_of(member), (purpose,), windows, unreadable, found)
 
 
-def _row(each: MemberStanding, now: datetime) -> tuple[str, ...]:
+def _row(each: MemberWindowState, now: datetime) -> tuple[str, ...]:
     until = each.found.until if each.found is not None else None
     left = format_duration(until - now) if until is not None and until > now else _NO_WINDOWS
     return (
@@ -172,14 +172,14 @@ def _row(each: MemberStanding, now: datetime) -> tuple[str, ...]:
     )
 
 
-def _named(each: MemberStanding) -> Iterator[str]:
+def _named(each: MemberWindowState) -> Iterator[str]:
     for name in each.windows.names:
         yield f"{name} (cannot be read)" if name in each.unreadable else name
     for name in each.windows.missing:
         yield f"{name} (does not exist)"
 
 
-def _shown(each: MemberStanding) -> JsonObject:
+def _shown(each: MemberWindowState) -> JsonObject:
     until = each.found.until if each.found is not None else None
     return {
         "member": each.member,

@@ -11,7 +11,7 @@ from scorer.api.meta import JsonObject
 from scorer.what_if.state import ObjectKey
 from webhook.access.user import UserInfo
 from webhook.admission.failures import log_failure
-from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Given, Proposal, ProposalError, plan
+from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Proposal, ProposalError, ProposedObject, plan
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.hub import StoredFiles, store
@@ -64,7 +64,7 @@ def plan_files(
     planned = [one for one in loaded if one.kind in (*PLACEMENTS, *RUNS)]
     others = [one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS)]
     stored = store(others, now=now, clock=clock)
-    adopted = [Given(one.kind, one.document) for one in planned]
+    adopted = [ProposedObject(one.kind, one.document) for one in planned]
     proposal = Proposal(adopted=adopted, lost=fate.lost, drained=fate.drained)
     return _plan(stored, loaded, proposal, Places((), fate, named), settings), planned
 
@@ -81,7 +81,7 @@ def plan_changes(
 ) -> JsonObject:
     """Return the plan of applying *given* to a hub that holds *base*; the rest is as for `plan_files`."""
     stored = store(base, now=now, clock=clock)
-    objects = [Given(one.kind, one.document) for one in given]
+    objects = [ProposedObject(one.kind, one.document) for one in given]
     proposal = Proposal(objects, lost=fate.lost, drained=fate.drained)
     return _plan(stored, base, proposal, Places(given, fate, named), settings)
 

@@ -30,7 +30,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AdmissionMessage:
     """An error or a warning of admission."""
 
     rules: tuple[str, ...]
@@ -119,7 +119,10 @@ def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
 
 
 def compare_admission(
-    case: AdmissionCase, verdict: OfflineVerdict, errors: Sequence[Told], warnings: Sequence[Told]
+    case: AdmissionCase,
+    verdict: OfflineVerdict,
+    errors: Sequence[AdmissionMessage],
+    warnings: Sequence[AdmissionMessage],
 ) -> Iterator[Difference]:
     """Compare what a case expects of admission with its verdict."""
     expect = case.expect
@@ -134,23 +137,26 @@ def compare_admission(
         yield from _subset("stored", expect.stored, verdict.document)
 
 
-def _is_error(wanted: Any, told: Told) -> bool:
+def _is_error(wanted: Any, told: AdmissionMessage) -> bool:
     assert isinstance(wanted, ErrorExpectation)
     return (wanted.field is None or wanted.field == told.field) and _is_told(wanted.rule, wanted.message, told)
 
 
-def _is_warning(wanted: Any, told: Told) -> bool:
+def _is_warning(wanted: Any, told: AdmissionMessage) -> bool:
     assert isinstance(wanted, WarningExpectation)
     return _is_told(wanted.rule, wanted.message, told)
 
 
-def _is_told(rule: str | None, message: str | None, told: Told) -> bool:
+def _is_told(rule: str | None, message: str | None, told: AdmissionMessage) -> bool:
     whole = f"{told.field}: {told.message}" if told.field else told.message
     return (rule is None or rule in told.rules) and (message is None or message in whole)
 
 
 def _complete(
-    what: str, expected: Sequence[Any], actual: Sequence[Told], fits: Callable[[Any, Told], bool]
+    what: str,
+    expected: Sequence[Any],
+    actual: Sequence[AdmissionMessage],
+    fits: Callable[[Any, AdmissionMessage], bool],
 ) -> Iterator[Difference]:
     """Compare a complete list: each side has one for each of the other."""
     taken = _pairs([[at for at, told in enumerate(actual) if fits(wanted, told)] for wanted in expected])

@@ -16,7 +16,7 @@ from scorer.api.values.quoting import printable, quote
 from webhook.access.user import UserInfo
 from webhook.admission.failures import log_failure
 from webhook.admission.judge import as_warnings
-from webhook.answers.proposal import Given, as_written
+from webhook.answers.proposal import ProposedObject, as_written
 from webhook.cli.disruption.budgets import pools_in_files
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DocumentSource, Loaded, SourceDocument, definitions, load, load_ours, resolve
@@ -28,8 +28,8 @@ from webhook.cli.offline.plan import MemberOutages, plan_changes, plan_files
 from webhook.cli.offline.pools import gate_answer, offline_pools
 from webhook.cli.planning.output import reference
 from webhook.cli.policy_tests.differences import (
+    AdmissionMessage,
     Difference,
-    Told,
     compact,
     compare_admission,
     compare_placement,
@@ -203,7 +203,7 @@ class Scene:
             raise UserError(f"{found.kind.kind} {place}: only what is in the fleet can be {question.operation}d")
         if question.operation == "delete":
             return admit_deletion(old, context), context
-        document, _ = as_written(Given(old.kind, document), old.document, context.now)
+        document, _ = as_written(ProposedObject(old.kind, document), old.document, context.now)
         return admit(old.with_document(document), context, old.document), context
 
     def _context(self, case: AdmissionCase) -> Context:
@@ -299,18 +299,18 @@ def _budgets_in_force(item: JsonObject, pool: JsonObject) -> Iterator[str]:
         yield "no budget is in force"
 
 
-def _errors(verdict: OfflineVerdict, context: Context) -> Iterator[Told]:
+def _errors(verdict: OfflineVerdict, context: Context) -> Iterator[AdmissionMessage]:
     for error in verdict.errors:
-        yield Told((error.rule,) if error.rule else (), str(error.field), error.text())
+        yield AdmissionMessage((error.rule,) if error.rule else (), str(error.field), error.text())
     if verdict.refusal:
-        yield Told(refusing_rules(verdict, context), "", verdict.refusal)
+        yield AdmissionMessage(refusing_rules(verdict, context), "", verdict.refusal)
 
 
-def _warnings(verdict: OfflineVerdict, context: Context) -> Iterator[Told]:
+def _warnings(verdict: OfflineVerdict, context: Context) -> Iterator[AdmissionMessage]:
     known: set[str] = set()
     for warning in field_warnings(verdict, context):
         known.update(as_warnings([warning]))
-        yield Told((warning.rule,) if warning.rule else (), str(warning.field), warning.message)
+        yield AdmissionMessage((warning.rule,) if warning.rule else (), str(warning.field), warning.message)
     for text in verdict.warnings:
         if text not in known:
-            yield Told((), "", text)
+            yield AdmissionMessage((), "", text)

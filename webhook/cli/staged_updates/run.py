@@ -11,7 +11,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.staged_update import RunState
 from scorer.api.unstructured.documents import name_of
 from scorer.staged_update.orders import (
-    WantedRun,
+    RunOrder,
     order_resume,
     order_start,
     order_stop,
@@ -155,10 +155,10 @@ class _NewRunOptions:
     snapshot: str | None
     initialize_only: bool
 
-    def wanted(self, name: str, namespace: str) -> WantedRun:
+    def wanted(self, name: str, namespace: str) -> RunOrder:
         """Return the run that is wanted."""
         state = RunState.INITIALIZE if self.initialize_only else RunState.RUN
-        return WantedRun(name, namespace, self.placement or "", self.strategy or "", self.snapshot or "", state)
+        return RunOrder(name, namespace, self.placement or "", self.strategy or "", self.snapshot or "", state)
 
 
 @click.group("run", help=HELP, short_help=SHORT)
@@ -202,7 +202,7 @@ def start(name: str, content: _NewRunOptions, namespace: str, waiting: WaitOptio
     return run(_start(hub.find(), content.wanted(name, namespace), waiting, hub))
 
 
-async def _start(connection: HubConnection, wanted: WantedRun, waiting: WaitOptions, hub: HubOptions) -> int:
+async def _start(connection: HubConnection, wanted: RunOrder, waiting: WaitOptions, hub: HubOptions) -> int:
     planning = wanted.state is RunState.INITIALIZE
     async with Client(connection) as client:
         runs = Runs(client, wanted.namespace)
@@ -220,7 +220,7 @@ async def _start(connection: HubConnection, wanted: WantedRun, waiting: WaitOpti
         return await wait_for(runs, wanted.name, waiting, initialised if planning else waiting.finished, hub)
 
 
-def _check_complete(wanted: WantedRun) -> None:
+def _check_complete(wanted: RunOrder) -> None:
     given = {"--placement": wanted.placement, "--strategy": wanted.strategy}
     missing = " and ".join(option for option, value in given.items() if not value)
     if missing:

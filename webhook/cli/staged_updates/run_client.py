@@ -13,8 +13,8 @@ from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.api.unstructured.documents import name_of, text_at
 from scorer.rollout.snapshots.resources import snapshot_groups
 from scorer.staged_update.orders import (
+    RunOrder,
     RunOrderRefusedError,
-    WantedRun,
     approved_conditions,
     is_approved,
     parent_run,
@@ -120,7 +120,7 @@ class Runs:
         snapshots = await self._list(place, f"{PARENT_PLACEMENT}={placement},{RESOURCE_INDEX}")
         return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
 
-    async def check(self, wanted: WantedRun) -> None:
+    async def check(self, wanted: RunOrder) -> None:
         """Make sure that the placement and the strategy of a new run exist, as far as the caller may read them.
 
         Raises:

@@ -82,7 +82,7 @@ class RunProgress(Protocol):
         ...
 
 
-class FoundRun(Protocol):
+class FollowedRun(Protocol):
     """A run of any kind, and where it stands."""
 
     @property
@@ -96,8 +96,8 @@ class FoundRun(Protocol):
         ...
 
 
-F = TypeVar("F", bound=FoundRun)
-F_co = TypeVar("F_co", bound=FoundRun, covariant=True)
+F = TypeVar("F", bound=FollowedRun)
+F_co = TypeVar("F_co", bound=FollowedRun, covariant=True)
 
 
 class RunReader(Protocol[F_co]):
@@ -224,11 +224,11 @@ async def _again(runs: RunReader[F], name: str) -> F | None:
     return found
 
 
-def tell_waits() -> Callable[[FoundRun], None]:
+def tell_waits() -> Callable[[FollowedRun], None]:
     """Return what says on standard error what a run waits for, whenever that changes."""
     said = ""
 
-    def tell(found: FoundRun) -> None:
+    def tell(found: FollowedRun) -> None:
         nonlocal said
         waits = "; ".join(wait.message for wait in found.situation.waits) or found.situation.message
         line = f"{found.situation.phase}: {waits}" if waits else str(found.situation.phase)
@@ -239,7 +239,7 @@ def tell_waits() -> Callable[[FoundRun], None]:
     return tell
 
 
-def report(code: int, found: FoundRun, waiting: WaitOptions, lines: Callable[[], Iterable[str]]) -> int:
+def report(code: int, found: FollowedRun, waiting: WaitOptions, lines: Callable[[], Iterable[str]]) -> int:
     """Say how a wait has ended; return the exit code.
 
     Args:

@@ -19,7 +19,7 @@ from webhook.cli.hub.client import Client
 from webhook.cli.options.hub import HubOptions
 from webhook.cli.staged_updates.output import hub_words
 from webhook.cli.text.output import print_document, print_table
-from webhook.cli.upgrades.run_client import FoundUpgrade, UpgradeRuns
+from webhook.cli.upgrades.run_client import UpgradeRuns, UpgradeRunView
 from webhook.runtime.clock import utc_now
 
 HEADERS: Final = ("STAGE", "GROUP", "MEMBER", "STATE", "VERSION", "SINCE", "FINISHED", "MESSAGE")
@@ -46,7 +46,7 @@ def command_line(words: Sequence[str], hub: HubOptions) -> str:
     return f"{program} {shlex.join([*words, *hub_words(hub)])}"
 
 
-def upgrade_document(found: FoundUpgrade, hub: HubOptions) -> JsonObject:
+def upgrade_document(found: UpgradeRunView, hub: HubOptions) -> JsonObject:
     """Return the whole of a run, with the commands that answer what it waits for and show its plan."""
     document: JsonObject = dict(overview(found.read, found.situation))
     for shown, wait in zip(document["waits"], found.situation.waits, strict=True):

@@ -24,7 +24,7 @@ from webhook.cli.text.output import print_document
 from webhook.cli.upgrades.output import command_line
 from webhook.cli.upgrades.plan_output import Background, print_plan
 from webhook.cli.upgrades.plan_request import PLANNED, plan_question
-from webhook.cli.upgrades.run_client import FoundUpgrade, UpgradeRuns
+from webhook.cli.upgrades.run_client import UpgradeRuns, UpgradeRunView
 from webhook.runtime.clock import utc_now
 
 HELP: Final = """Show when an upgrade run reaches each member.
@@ -154,7 +154,7 @@ async def _plan(hub: HubOptions, name: str, output: str) -> int:
     return 0
 
 
-async def _planned(runs: UpgradeRuns, name: str) -> FoundUpgrade:
+async def _planned(runs: UpgradeRuns, name: str) -> UpgradeRunView:
     """Return a run with its plan, or without one if none is made within seconds."""
     clock = asyncio.get_running_loop().time
     end = clock() + PATIENCE_SECONDS

@@ -28,7 +28,7 @@ _TOKEN_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class FoundUpgrade:
+class UpgradeRunView:
     """An upgrade run, and where it stands.
 
     Args:
@@ -52,12 +52,12 @@ class UpgradeRuns:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def find(self, name: str) -> FoundUpgrade | None:
+    async def find(self, name: str) -> UpgradeRunView | None:
         """Return a run; None: there is none of that name."""
         document = await self._get(UPGRADE_RUN, name)
         return None if document is None else await self._found(document)
 
-    async def get(self, name: str) -> FoundUpgrade:
+    async def get(self, name: str) -> UpgradeRunView:
         """Return a run.
 
         Raises:
@@ -68,7 +68,7 @@ class UpgradeRuns:
             raise UserError(f"there is no {UPGRADE_RUN.kind} {name}")
         return found
 
-    async def seen(self, name: str) -> FoundUpgrade | None:
+    async def seen(self, name: str) -> UpgradeRunView | None:
         """Return a run; None: there is none of that name, or none that the caller may see."""
         try:
             return await self._found(await self._client.get(ResourcePath(UPGRADE_RUN, name=name)))
@@ -77,7 +77,7 @@ class UpgradeRuns:
                 raise
             return None
 
-    async def all(self) -> list[FoundUpgrade]:
+    async def all(self) -> list[UpgradeRunView]:
         """Return all runs; what cannot be read is named on standard error."""
         found = []
         for document in dicts_at(await self._client.list(ResourcePath(UPGRADE_RUN)), "items"):
@@ -92,7 +92,7 @@ class UpgradeRuns:
         tell_warnings(await self._client.create(UPGRADE_RUN, document))
         return self.title(name_of(document))
 
-    async def order(self, name: str, decide: Callable[[FoundUpgrade], JsonObject | None]) -> bool:
+    async def order(self, name: str, decide: Callable[[UpgradeRunView], JsonObject | None]) -> bool:
         """Change a run and return True, or return False when *decide* returns no patch.
 
         Args:
@@ -159,7 +159,7 @@ class UpgradeRuns:
                 return None
             raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
 
-    async def _found(self, document: JsonObject) -> FoundUpgrade:
+    async def _found(self, document: JsonObject) -> UpgradeRunView:
         try:
             read = ClusterUpgradeRun.read(document)
         except pydantic.ValidationError as error:
@@ -170,7 +170,7 @@ class UpgradeRuns:
         if waiting:
             gates = [gate for name in waiting if (gate := await self.gate(name)) is not None]
             situation = situation_of(read, approved_gates(gates))
-        return FoundUpgrade(document, read, situation)
+        return UpgradeRunView(document, read, situation)
 
 
 def new_token() -> str:
@@ -183,7 +183,7 @@ PATIENCE_SECONDS: Final = 5.0
 """How long the loop is given to take an order in before the command says what it has come to."""
 
 
-def why_not(found: FoundUpgrade) -> str:
+def why_not(found: UpgradeRunView) -> str:
     """Return why a run cannot start, as the loop says; empty: it says no such thing."""
     status = found.read.status
     initialized = find_condition(status.conditions, INITIALIZED)
@@ -192,7 +192,7 @@ def why_not(found: FoundUpgrade) -> str:
     return f"{initialized.reason}: {initialized.message}"
 
 
-async def taken_in(runs: UpgradeRuns, ordered: FoundUpgrade) -> FoundUpgrade:
+async def taken_in(runs: UpgradeRuns, ordered: UpgradeRunView) -> UpgradeRunView:
     """Return a run once the loop has taken an order to start in; if that does not come within seconds, as it is then.
 
     Args:
@@ -208,7 +208,7 @@ async def taken_in(runs: UpgradeRuns, ordered: FoundUpgrade) -> FoundUpgrade:
     return found
 
 
-def has_taken(found: FoundUpgrade) -> bool:
+def has_taken(found: UpgradeRunView) -> bool:
     """Say whether the order to start has come to something: the run has begun, or it is known why it cannot."""
     spec, status = found.read.spec, found.read.status
     if status.observed_generation < found.read.metadata.generation:

@@ -39,7 +39,7 @@ from webhook.cli.upgrades.output import (
     upgrade_wait_lines,
 )
 from webhook.cli.upgrades.plan import command as plan
-from webhook.cli.upgrades.run_client import FoundUpgrade, UpgradeRuns, has_taken, new_token, taken_in, why_not
+from webhook.cli.upgrades.run_client import UpgradeRuns, UpgradeRunView, has_taken, new_token, taken_in, why_not
 from webhook.cli.upgrades.skips import Effect, effects
 from webhook.runtime.clock import utc_now
 
@@ -162,10 +162,10 @@ def command() -> None:
     """Hold the commands."""
 
 
-def finished(waiting: WaitOptions) -> Verdict[FoundUpgrade]:
+def finished(waiting: WaitOptions) -> Verdict[UpgradeRunView]:
     """Return what ends a wait when the run is over, or when nothing happens until somebody acts."""
 
-    def verdict(found: FoundUpgrade) -> int | None:
+    def verdict(found: UpgradeRunView) -> int | None:
         if found.situation.is_over:
             return DONE
         if found.situation.phase == "Failed":
@@ -178,7 +178,7 @@ def finished(waiting: WaitOptions) -> Verdict[FoundUpgrade]:
     return verdict
 
 
-def _stopped(found: FoundUpgrade) -> int | None:
+def _stopped(found: UpgradeRunView) -> int | None:
     """End when the run is stopped, or over."""
     if found.situation.phase == "Failed":
         return FAILED
@@ -207,7 +207,7 @@ async def _start(hub: HubOptions, name: str, waiting: WaitOptions, token: str) -
         return await _follow(runs, found, waiting, finished(waiting), hub)
 
 
-async def _tell_start(runs: UpgradeRuns, found: FoundUpgrade, waiting: WaitOptions) -> None:
+async def _tell_start(runs: UpgradeRuns, found: UpgradeRunView, waiting: WaitOptions) -> None:
     """Say what has become of the order to start.
 
     Raises:
@@ -246,14 +246,14 @@ async def _stop(hub: HubOptions, name: str, waiting: WaitOptions) -> int:
 
 
 async def _follow(
-    runs: UpgradeRuns, found: FoundUpgrade, waiting: WaitOptions, verdict: Verdict[FoundUpgrade], hub: HubOptions
+    runs: UpgradeRuns, found: UpgradeRunView, waiting: WaitOptions, verdict: Verdict[UpgradeRunView], hub: HubOptions
 ) -> int:
     """Wait for what an order comes to, if that is wanted; return the exit code."""
     if not waiting.wait:
         return DONE
     generation = found.read.metadata.generation
 
-    def taken(now: FoundUpgrade) -> int | None:
+    def taken(now: UpgradeRunView) -> int | None:
         """Say how the wait ends, once the run has taken the order in."""
         return verdict(now) if now.read.status.observed_generation >= generation else None
 
@@ -299,7 +299,7 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
     told: list[Effect] = []
     notes: list[str] = []
 
-    def decide(found: FoundUpgrade) -> JsonObject:
+    def decide(found: UpgradeRunView) -> JsonObject:
         order_skip(found.read, targets)  # names that the run does not have are mistakes
         told[:] = effects(found.read, targets)
         notes[:] = dict.fromkeys(note for each in told for note in each.notes)
@@ -344,7 +344,7 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
     return DONE
 
 
-def _is_left(found: FoundUpgrade) -> bool:
+def _is_left(found: UpgradeRunView) -> bool:
     """Say whether any member of a run does not run what it was to bring."""
     entries = (entry for stage in found.read.status.stages for group in stage.groups for entry in group.members)
     return any(
@@ -371,7 +371,7 @@ def status(name: str, watch: bool, output: str, waiting: WaitOptions, hub: HubOp
     return DONE
 
 
-async def _status(name: str, waiting: WaitOptions, shown: Shown[FoundUpgrade]) -> int:
+async def _status(name: str, waiting: WaitOptions, shown: Shown[UpgradeRunView]) -> int:
     async with Client(shown.hub.find()) as client:
         runs = UpgradeRuns(client)
         verdict = finished(waiting)

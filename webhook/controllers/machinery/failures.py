@@ -48,7 +48,7 @@ def concerned_placement(ref: PlacementRef) -> Concerned:
     return Concerned(FAMILY_OF[ref.kind].placement, Key(ref.name, ref.namespace))
 
 
-class FailureTeller(Generic[K]):
+class FailureReporter(Generic[K]):
     """Tells of the failures of one controller.
 
     Args:

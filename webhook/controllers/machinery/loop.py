@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from scorer.api.kinds import Kind
 from scorer.shards import WHOLE, Share
-from webhook.controllers.machinery.failures import FailureTeller
+from webhook.controllers.machinery.failures import FailureReporter
 from webhook.controllers.machinery.observer import UNOBSERVED, QueueObserver
 from webhook.controllers.machinery.queue import WorkQueue
 from webhook.controllers.machinery.wiring import Wiring
@@ -61,7 +61,7 @@ class Loop:
         self._subscriptions: list[Callable[[], None]] = []
 
         def queue(of: Wiring[Any]) -> WorkQueue[Any]:
-            teller = FailureTeller(hub, now, events.record, of.name, of.concerned)
+            teller = FailureReporter(hub, now, events.record, of.name, of.concerned)
             return WorkQueue(of.name, of.reconcile, observer, teller, _ownership(of, share))
 
         self.queues: Mapping[str, WorkQueue[Any]] = {each.name: queue(each) for each in self.controllers}

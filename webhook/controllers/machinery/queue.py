@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 K_contra = TypeVar("K_contra", contravariant=True)
 
 
-class Teller(Protocol[K_contra]):
+class FailureListener(Protocol[K_contra]):
     """Says on objects that a controller fails on them; quick."""
 
     def failing(self, key: K_contra, error: BaseException) -> None:
@@ -64,7 +64,7 @@ class WorkQueue(Generic[K]):
         name: str,
         reconcile: Callable[[K], Awaitable[Result]],
         observer: QueueObserver = UNOBSERVED,
-        teller: Teller[K] | None = None,
+        teller: FailureListener[K] | None = None,
         owns: Callable[[K], bool] | None = None,
     ) -> None:
         self.name = name

@@ -31,9 +31,9 @@ from scorer.node_disruption.execution.replacement_claims import claims_of
 from scorer.node_disruption.execution.reporting import (
     Circumstance,
     NodePoolCondition,
+    NodePoolConditionReason,
+    NodePoolEventReason,
     Note,
-    StandingReason,
-    ToldReason,
     describe,
     notes,
     standings,
@@ -49,8 +49,8 @@ from webhook.controllers.nodes.events import NodeAdvice, counted_by_cause, joine
 from webhook.controllers.nodes.observer import UNOBSERVED_NODES, NodeDisruptionObserver
 from webhook.controllers.nodes.orchestration import NodeOrders, under_way
 from webhook.controllers.nodes.planning import PASS, NodePlanning, PlanningPass
-from webhook.controllers.nodes.preconditions import RIVAL_EVERY, SKEW, NodeRivals
-from webhook.controllers.nodes.reservations import NodeTurns
+from webhook.controllers.nodes.preconditions import RIVAL_EVERY, SKEW, KarpenterDetector
+from webhook.controllers.nodes.reservations import NodeReservations
 from webhook.controllers.nodes.writes import NodeCommands
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache.changes import Broadcaster
@@ -111,7 +111,7 @@ class NodeDisruptionController:
         self._record = record
         self._observer = observer
         self._clock = clock
-        self._rivals = NodeRivals(place.work, options, now, clock)
+        self._rivals = KarpenterDetector(place.work, options, now, clock)
         self._told = Broadcaster[None]()
         self._opened = asyncio.Event()
         self._site: _Site | None = None
@@ -264,7 +264,7 @@ class NodeDisruptionController:
     def _notes(self, found: PlanningPass, acting: bool) -> Iterable[Note]:
         if self._why_not:
             for name in found.cluster.pools:
-                yield Note("NodePool", name, ToldReason.REFUSED, self._why_not, warning=True)
+                yield Note("NodePool", name, NodePoolEventReason.REFUSED, self._why_not, warning=True)
         yield from joined(notes(found.decision, found.cluster, found.views, acting=acting))
 
     async def _begin_all(self, site: "_Site", found: PlanningPass) -> None:
@@ -283,14 +283,14 @@ class NodeDisruptionController:
             if command.validate_after:
                 site.planning.waiting = command, self._now() + command.validate_after
                 said = f"{describe(command)}; it is looked at again in {command.validate_after.seconds} s"
-                site.advice.tell(Note("Node", node, ToldReason.CANDIDATE, said) for node in command.nodes)
+                site.advice.tell(Note("Node", node, NodePoolEventReason.CANDIDATE, said) for node in command.nodes)
                 return
             await self._begin(site, command, found)
 
     def _fail(self, site: "_Site", command: Command, failure: ValidationFailure) -> None:
         self._observer.failed(command.method, failure.word)
         said = f"{command.reason}: {failure.word}: {failure.message}"
-        site.advice.tell(Note("Node", node, ToldReason.REJECTED, said) for node in command.nodes)
+        site.advice.tell(Note("Node", node, NodePoolEventReason.REJECTED, said) for node in command.nodes)
 
     async def _expire_or_repeat(self, site: "_Site", name: str, uid: str) -> None:
         if not await site.orders.about(name, partial(self._expire, site, name, uid)):
@@ -302,7 +302,7 @@ class NodeDisruptionController:
             return
         if _is_of_others(site.world, name):
             said = f"it has reached its age, and has the taint {DISRUPTED_TAINT} of somebody else: it goes without that"
-            site.advice.tell([Note("Node", name, ToldReason.BLOCKED, said, warning=True)])
+            site.advice.tell([Note("Node", name, NodePoolEventReason.BLOCKED, said, warning=True)])
             return
         if not await self._may_act(surely=True):
             return
@@ -337,7 +337,9 @@ class NodeDisruptionController:
                 self._refuse(site, command, refusal)
                 return
             self._observer.decided(command.method, command.decided)
-            site.advice.tell(Note("Node", name, ToldReason.APPROVED, describe(command)) for name in order.nodes)
+            site.advice.tell(
+                Note("Node", name, NodePoolEventReason.APPROVED, describe(command)) for name in order.nodes
+            )
             site.planning.hurry()
             await self._mark(site, order, uids, claims_of(order, command.replacements, known))
 
@@ -360,7 +362,7 @@ class NodeDisruptionController:
             await site.orders.undo(order, marked, "not every node of the command could be marked")
             return
         said = f"{order.reason}: waits for {', '.join(order.replacements)}"
-        site.advice.tell(Note("Node", name, ToldReason.LAUNCHING, said) for name in sorted(marked))
+        site.advice.tell(Note("Node", name, NodePoolEventReason.LAUNCHING, said) for name in sorted(marked))
         try:
             await site.commands.create(replacements)
         except StoreError as error:
@@ -373,7 +375,7 @@ class NodeDisruptionController:
         for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
             site.orders.shun(name, f"the gate says no again and again: {refusal}")
         self._refused = frozenset(command.nodes)
-        site.advice.tell(Note("Node", node, ToldReason.BLOCKED, said) for node in command.nodes)
+        site.advice.tell(Note("Node", node, NodePoolEventReason.BLOCKED, said) for node in command.nodes)
 
     @asynccontextmanager
     async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
@@ -412,7 +414,9 @@ class _Site:
         self.advice = NodeAdvice(self.world, record, now)
         self.commands = NodeCommands(self.world, now)
         reservations = LeaseReservations(store, place.namespace, now) if place.namespace else None
-        self.turns = None if reservations is None else NodeTurns(self.world, reservations, store, options.gate, now)
+        self.turns = (
+            None if reservations is None else NodeReservations(self.world, reservations, store, options.gate, now)
+        )
         self.planning = NodePlanning(self.world, options, reservations, now)
         self._draining: NodeDraining | None = None
         self._orders: NodeOrders | None = None
@@ -443,7 +447,7 @@ class _Site:
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _UNREADABLE: Final = NodePoolCondition(
     UNKNOWN,
-    StandingReason.CANNOT_READ,
+    NodePoolConditionReason.CANNOT_READ,
     "the NodePool is none that Karpenter would take, and so its nodes stay until they reach their age",
 )
 

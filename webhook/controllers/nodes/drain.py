@@ -22,7 +22,7 @@ from scorer.node_disruption.cluster.snapshot import read_claim
 from scorer.node_disruption.drain.eviction import DrainBlocker
 from scorer.node_disruption.drain.step import DrainStep, drain_deadline, drain_step
 from scorer.node_disruption.execution.command_annotation import DELETION, Order, drained_from, read_order
-from scorer.node_disruption.execution.reporting import Note, ToldReason
+from scorer.node_disruption.execution.reporting import NodePoolEventReason, Note
 from webhook.controllers.nodes.backoff import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from webhook.controllers.nodes.cache import NodeWorld
 from webhook.controllers.nodes.events import NodeAdvice
@@ -111,7 +111,7 @@ class NodeDraining:
         if not await mark(name, uid, begun):
             return None
         self._advice.tell(
-            [Note("Node", name, ToldReason.TERMINATING, f"{order.reason}: it is drained, and then deleted")]
+            [Note("Node", name, NodePoolEventReason.TERMINATING, f"{order.reason}: it is drained, and then deleted")]
         )
         return begun.draining
 
@@ -135,7 +135,7 @@ class NodeDraining:
         if deadline is not None:
             await self._commands.set_deadline(claim, deadline)
             said = f"its drain ends at {format_time(deadline)}, whatever pods remain"
-            self._advice.tell([Note("Node", name, ToldReason.EXPIRING, said, quiet=timedelta(days=1))])
+            self._advice.tell([Note("Node", name, NodePoolEventReason.EXPIRING, said, quiet=timedelta(days=1))])
         return deadline
 
     def _step(self, pods: Iterable[JsonObject], since: datetime, deadline: datetime | None) -> DrainStep:
@@ -198,7 +198,7 @@ def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[No
     said += [error for key, error in sorted(errors.items()) if key not in held]
     if said:
         more = f" and {len(said) - _NAMED} more pods" if len(said) > _NAMED else ""
-        yield Note("Node", node, ToldReason.FAILED_DRAINING, "; ".join(said[:_NAMED]) + more, warning=True)
+        yield Note("Node", node, NodePoolEventReason.FAILED_DRAINING, "; ".join(said[:_NAMED]) + more, warning=True)
 
 
 def _until(hold: DrainBlocker) -> str:
@@ -211,10 +211,14 @@ def _until(hold: DrainBlocker) -> str:
 def _told_of(pod: Pod, grace_seconds: int | None) -> Note:
     if grace_seconds is None:
         return Note(
-            "Pod", pod.name, ToldReason.EVICTED, f"evicted: node {pod.node} is drained", namespace=pod.namespace
+            "Pod",
+            pod.name,
+            NodePoolEventReason.EVICTED,
+            f"evicted: node {pod.node} is drained",
+            namespace=pod.namespace,
         )
     message = f"deleted with {grace_seconds} s to end: the time of the drain of node {pod.node} is over"
-    return Note("Pod", pod.name, ToldReason.DISRUPTED, message, warning=True, namespace=pod.namespace)
+    return Note("Pod", pod.name, NodePoolEventReason.DISRUPTED, message, warning=True, namespace=pod.namespace)
 
 
 def is_going(world: NodeWorld, name: str) -> bool:

@@ -19,13 +19,19 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.api.unstructured.documents import annotation, conditions_of, generation_of, status_of, text_at
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT
-from scorer.node_disruption.execution.reporting import DISRUPTION, NodePoolCondition, Note, StandingReason, ToldReason
+from scorer.node_disruption.execution.reporting import (
+    DISRUPTION,
+    NodePoolCondition,
+    NodePoolConditionReason,
+    NodePoolEventReason,
+    Note,
+)
 from webhook.controllers.nodes.cache import NodeWorld
 
 CONDITION: Final = OURS + DISRUPTION
 MOST_EVENTS: Final = 100
 """How many Events one pass records; the others are recorded by those that follow."""
-_SAID_ONCE: Final = frozenset((ToldReason.FAILED_DRAINING,))
+_SAID_ONCE: Final = frozenset((NodePoolEventReason.FAILED_DRAINING,))
 """What such an Event names changes from one second to the next, and is not told again for that."""
 
 Record = Callable[[JsonObject, Event], None]
@@ -66,7 +72,7 @@ class NodeAdvice:
 
     def cannot_read(self, why: str) -> None:
         """Say on all pools that nothing can be decided, and why."""
-        standing = NodePoolCondition(UNKNOWN, StandingReason.CANNOT_READ, why)
+        standing = NodePoolCondition(UNKNOWN, NodePoolConditionReason.CANNOT_READ, why)
         names = (document["metadata"]["name"] for document in self._world.cache.list(kinds.NODE_POOL))
         self.stand(dict.fromkeys(names, standing))
 
@@ -87,7 +93,7 @@ class NodeAdvice:
             Note(
                 kinds.POD.kind,
                 pod.name,
-                ToldReason.INVALID_ANNOTATION,
+                NodePoolEventReason.INVALID_ANNOTATION,
                 _INVALID,
                 warning=True,
                 namespace=pod.namespace,

@@ -27,7 +27,7 @@ from scorer.node_disruption.execution.command_annotation import (
     strays,
 )
 from scorer.node_disruption.execution.progress import CommandStep, Next, next_step
-from scorer.node_disruption.execution.reporting import Note, ToldReason
+from scorer.node_disruption.execution.reporting import NodePoolEventReason, Note
 from webhook.controllers.nodes.backoff import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from webhook.controllers.nodes.cache import NodeWorld
 from webhook.controllers.nodes.drain import NodeDraining, is_going
@@ -143,7 +143,9 @@ class NodeOrders:
             self._pauses.failed(name)
             if not isinstance(error, ConflictError):  # which nearly always passes at once
                 log.warning("cannot disrupt a node", extra={"node": name, "error": str(error)})
-                self._advice.tell([Note("Node", name, ToldReason.BLOCKED, f"it cannot go on: {error}", warning=True)])
+                self._advice.tell(
+                    [Note("Node", name, NodePoolEventReason.BLOCKED, f"it cannot go on: {error}", warning=True)]
+                )
             return False
         except Exception:  # a bug that one node brings to light must not hold up the others; logged with the traceback
             self._pauses.failed(name)
@@ -165,7 +167,7 @@ class NodeOrders:
             if await self.about(name, partial(self._commands.unmark, name, uid)):
                 done = True
                 said = f"{order.reason}: it stays: {why}"
-                self._advice.tell([Note("Node", name, ToldReason.UNDONE, said, warning=True)])
+                self._advice.tell([Note("Node", name, NodePoolEventReason.UNDONE, said, warning=True)])
         if done:
             if not self._takes_over:
                 self.rest(REST)
@@ -225,7 +227,7 @@ class NodeOrders:
                 for name in uids:
                     await self.about(name, partial(self._tell_claim, name, order))
                 said = f"{step.message}{until}"
-                self._advice.tell(Note("Node", name, ToldReason.WAITING, said) for name in uids)
+                self._advice.tell(Note("Node", name, NodePoolEventReason.WAITING, said) for name in uids)
             case Next.UNDO:
                 await self.undo(order, uids, step.message)
             case Next.DRAIN:

@@ -23,7 +23,7 @@ SKEW: Final = timedelta(minutes=1)
 """How far the clocks of processes and servers may be apart; what is further apart is a mistake."""
 
 
-class NodeRivals:
+class KarpenterDetector:
     """Looks for a Karpenter, and at the clock.
 
     Args:

@@ -33,7 +33,7 @@ SECONDS: Final = 60
 _DRIFT: Final = (Method.DRIFT, Method.STATIC_DRIFT)
 
 
-class NodeTurns:
+class NodeReservations:
     """Reservations of nodes for commands.
 
     Args:

@@ -31,7 +31,7 @@ from scorer.membership.silence import is_silent
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.object_size import TooLarge
 from scorer.rollout.removal.finalization import (
-    Remnant,
+    RemainingWorks,
     describe_remnants,
     forgets_works,
     removal_status,
@@ -320,7 +320,7 @@ class PlacementController:
         self._observer.stands(family.placement, ref, still=False)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
             return DONE
-        left: list[Remnant] = []
+        left: list[RemainingWorks] = []
         event = Event("PlacementCleanupFinalizerRemoved", "all snapshots and Works of the placement are deleted")
         if await goes_with_its_definition(self._hub.store, family.placement):
             message = (
@@ -348,16 +348,16 @@ class PlacementController:
             self._record(namespace or placement, Event("PlacementWorksLeft", message, "Warning"))
         return DONE
 
-    def _remnants(self, family: Family, ref: PlacementRef) -> list[Remnant]:
+    def _remnants(self, family: Family, ref: PlacementRef) -> list[RemainingWorks]:
         """Return the Works that the deletion of a placement waits for, by cluster."""
         cache, remnants = self._hub.cache, []
         for binding in children(cache, family.binding, ref):
             member = cache.get(MEMBER_CLUSTER, text_at(binding, "spec", "targetCluster"))
             silent = is_silent(status_of(member or {}))
-            remnants.append(Remnant(binding, tuple(works_of(cache, binding)), member, silent))
+            remnants.append(RemainingWorks(binding, tuple(works_of(cache, binding)), member, silent))
         return [remnant for remnant in remnants if remnant.is_awaited]
 
-    def _wait_for(self, family: Family, placement: JsonObject, remnants: Sequence[Remnant]) -> Result:
+    def _wait_for(self, family: Family, placement: JsonObject, remnants: Sequence[RemainingWorks]) -> Result:
         """Report what a deleted placement waits for, once that takes longer than usual."""
         if (left := until_reported(placement, remnants, self._now())) > timedelta():
             return Result(min(left, LOOK_AGAIN))

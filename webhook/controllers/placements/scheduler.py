@@ -48,7 +48,7 @@ from scorer.placement.holdings import Binding
 from scorer.placement.record import decision_text, snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import ScheduleResult, confirm, hold, schedule
-from scorer.placement.wake import Sleeper, woken
+from scorer.placement.wake import RequeueCandidate, woken
 from scorer.rollout.removal.deletion import (
     is_to_go,
     is_unscheduled_by_others,
@@ -148,10 +148,10 @@ class SchedulerController:
             if names := set(woken(before, after, sleepers, self._now(), cache.limits)):
                 yield from (ref for ref in placement_refs(cache) if str(ref) in names)
 
-    def _sleeper(self, ref: PlacementRef, document: JsonObject) -> Sleeper:
+    def _sleeper(self, ref: PlacementRef, document: JsonObject) -> RequeueCandidate:
         kind = dict_at(document, "spec", "policy").get("placementType") or PlacementType.PICK_ALL.value
         known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
-        return Sleeper(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
+        return RequeueCandidate(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
 
     def _is_fully_scheduled(self, ref: PlacementRef, document: JsonObject) -> bool:
         """Say whether a placement says so, and our record as well, which it copies a little later."""

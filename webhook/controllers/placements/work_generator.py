@@ -29,7 +29,7 @@ from scorer.api.unstructured.documents import (
 from scorer.membership.silence import unheard
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.removal.deletion import is_abandoned, is_to_go
-from scorer.rollout.removal.finalization import Remnant
+from scorer.rollout.removal.finalization import RemainingWorks
 from scorer.rollout.removal.marks import is_meant
 from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.snapshots.resources import SnapshotGroup, snapshot_groups
@@ -299,7 +299,7 @@ class WorkGenerator:
         works = works_of(self._hub.cache, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
         await take_away(self._hub, works, member, abandoned=is_abandoned(binding))
-        remnant = Remnant(binding, tuple(works_of(self._hub.cache, binding)), member)
+        remnant = RemainingWorks(binding, tuple(works_of(self._hub.cache, binding)), member)
         # The binding is deleted last: without it no controller looks after its Works. Only a namespace that is being
         # deleted does not wait for them, once the placement has reported them.
         forgets = self._is_in_deleted_namespace(family, binding) and self._is_released(family, binding)

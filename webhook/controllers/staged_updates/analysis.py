@@ -32,7 +32,7 @@ from scorer.staged_update.approval.analysis import AnalysisError, Check, ObjectC
 from scorer.staged_update.approval.evaluation import (
     ANALYZED,
     PASSED,
-    Look,
+    CheckResult,
     NotSeen,
     Observation,
     is_asked,
@@ -128,7 +128,7 @@ class AnalysisController:
     def _request(self, ref: RequestRef) -> JsonObject | None:
         return self._hub.cache.get(family_in(ref.namespace).approval_request, ref.name, ref.namespace)
 
-    async def _look(self, ref: RequestRef) -> Look | None:
+    async def _look(self, ref: RequestRef) -> CheckResult | None:
         """Return what a look comes to; None: there is nothing to look at."""
         question = self._question(ref)
         if not isinstance(question, _Question):
@@ -139,12 +139,12 @@ class AnalysisController:
         if not isinstance(now, _Question):
             return now
         if now.check != question.check:
-            return Look(None, again=timedelta())
+            return CheckResult(None, again=timedelta())
         failures = self._failures.get(ref, 0)
         self._failures[ref] = failures + 1 if isinstance(seen, NotSeen) and seen.failed else 0
         return judge(now.request, now.check, seen, self._now(), failures)
 
-    def _question(self, ref: RequestRef) -> "_Question | Look | None":
+    def _question(self, ref: RequestRef) -> "_Question | CheckResult | None":
         """Return what has to be looked at for a request, or what is to be said instead; None: nothing."""
         request = self._request(ref)
         if request is None or is_deleting(request) or _is_true(request, APPROVED):

@@ -43,7 +43,15 @@ from scorer.staged_update.approval.requests import APPROVED, requests_of
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance, is_over
 from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
-from scorer.staged_update.outcome import Accept, Action, Ask, Discard, Remove, StagedUpdateStep, Update
+from scorer.staged_update.outcome import (
+    Accept,
+    Action,
+    CreateApprovalRequest,
+    Discard,
+    Remove,
+    StagedUpdateStep,
+    Update,
+)
 from scorer.staged_update.phase import RunWaitKind, situation_of
 from scorer.staged_update.plan.initialization import full_name
 from scorer.staged_update.record import INITIALIZED, STARTED, cluster_name, clusters_of, status, tasks_of
@@ -343,7 +351,7 @@ class StagedUpdateController:
                 self._hub.report(family.binding, stored, started_status(stored, message, self._now()))
             case Remove(binding=binding):
                 await remove_meant(self._hub, family.binding, binding)
-            case Ask(request=request):
+            case CreateApprovalRequest(request=request):
                 await self._hub.create(family.approval_request, request)
             case Discard(request=request):
                 await self._hub.delete(family.approval_request, request)

@@ -89,7 +89,7 @@ class _Asked:
     issues: Sequence[Issue]
 
 
-class UpgraderDesk:
+class UpgraderBackEnds:
     """The back ends of a hub.
 
     Args:

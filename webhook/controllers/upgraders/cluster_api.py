@@ -29,7 +29,7 @@ from scorer.upgrade.back_ends.interface import (
     Target,
 )
 from scorer.upgrade.cluster_api.change import changed_cluster, held_message, refusal_of
-from scorer.upgrade.cluster_api.history import Looks
+from scorer.upgrade.cluster_api.history import ClusterApiHistory
 from scorer.upgrade.cluster_api.inventory import inventory_of
 from scorer.upgrade.cluster_api.progress import holds_workers, observation_of
 from scorer.upgrade.cluster_api.topology import (
@@ -78,7 +78,7 @@ class ClusterApi:
         self._discovered: datetime | None = None
         self._discovering = asyncio.Lock()
         self._looked: dict[str, _Looked] = {}
-        self._looks: dict[str, Looks] = {}
+        self._looks: dict[str, ClusterApiHistory] = {}
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return what a cluster runs, by its control plane and its sets of machines; None: it is not there."""
@@ -156,9 +156,9 @@ class ClusterApi:
         """Say that it goes on: a version cannot go down again."""
         return CancelResult.NOT_SUPPORTED
 
-    def _seen(self, member: str, parts: ClusterApiObjects) -> Looks:
+    def _seen(self, member: str, parts: ClusterApiObjects) -> ClusterApiHistory:
         """Remember one more look at the Cluster of a member."""
-        looks = self._looks[member] = self._looks.get(member, Looks()).then(parts, self._now())
+        looks = self._looks[member] = self._looks.get(member, ClusterApiHistory()).then(parts, self._now())
         return looks
 
     def _member(self, name: str) -> MemberRef:

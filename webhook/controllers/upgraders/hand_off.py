@@ -35,7 +35,7 @@ from scorer.upgrade.back_ends.interface import (
 )
 from scorer.upgrade.back_ends.requests import may_begin, observation_of, remark_of
 from webhook.controllers.upgraders.delivery import Delivery, NotDeliveredError
-from webhook.controllers.upgraders.upgrade_requests import RequestBook
+from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.settings.upgraders import HAND_OFF
 
@@ -68,7 +68,7 @@ class HandOff:
 
     def __init__(self, place: Workplace) -> None:
         self._now = place.now
-        self._book = RequestBook(place.hub, place.now)
+        self._book = UpgradeRequestStore(place.hub, place.now)
         self._delivery = Delivery(place.options.hand_off) if place.options.hand_off.url else None
         self._patience = place.options.call.total_seconds() / 2
         """In seconds: what the request itself says must be known although its upgrader does not answer in time."""

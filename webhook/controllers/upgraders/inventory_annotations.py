@@ -11,7 +11,7 @@ from scorer.api.unstructured.documents import annotation, name_of
 from scorer.upgrade.back_ends.interface import Inventory
 from scorer.upgrade.back_ends.inventories import OBSERVED
 from scorer.upgrade.members.member import Member
-from webhook.controllers.upgraders.upgrade_requests import RequestBook
+from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.kube.cache.hub import at_once
 from webhook.kube.ports import ConflictError, Key
 
@@ -25,7 +25,7 @@ class InventoryNotes:
         book: Writes them.
     """
 
-    def __init__(self, book: RequestBook) -> None:
+    def __init__(self, book: UpgradeRequestStore) -> None:
         self._book = book
         self._kept: dict[str, tuple[str, Inventory | None]] = {}
         """By member: the note that it had, and the inventory that it fits."""

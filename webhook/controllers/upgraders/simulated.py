@@ -30,7 +30,7 @@ from scorer.upgrade.back_ends.interface import (
 from scorer.upgrade.back_ends.requests import observation_of, report_of
 from scorer.upgrade.members.member import DURATION, parse_expected
 from scorer.upgrade.simulation.back_end import moved
-from webhook.controllers.upgraders.upgrade_requests import RequestBook
+from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.settings.upgraders import SIMULATED
 
@@ -51,7 +51,7 @@ class Simulated:
 
     def __init__(self, place: Workplace) -> None:
         self._now = place.now
-        self._book = RequestBook(place.hub, place.now)
+        self._book = UpgradeRequestStore(place.hub, place.now)
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return what a cluster runs since its last upgrade."""

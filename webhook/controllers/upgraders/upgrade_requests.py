@@ -32,7 +32,7 @@ _ATTEMPTS: Final = 3
 _CONFLICT: Final = Rejected("NameTaken", "another operation has a request of the same name")
 
 
-class RequestBook:
+class UpgradeRequestStore:
     """Reads and writes the requests.
 
     Args:

@@ -12,7 +12,7 @@ from scorer.api.unstructured.documents import annotation
 from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode, WindowReservation
 from scorer.upgrade.back_ends.interface import Observation, Operation, Target
 from scorer.upgrade.members.member import UPGRADER, Member
-from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.members.windows import WindowStates
 from scorer.upgrade.planning.durations import estimates
 from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.operations import operation_of, with_operation
@@ -20,7 +20,7 @@ from scorer.upgrade.state.placement_guard import GuardedPlacement, by_cluster
 from scorer.upgrade.versions.catalog import ReleaseCatalog
 from scorer.upgrade.versions.images import ImageTargets
 from webhook.controllers.machinery.result import TerminalError
-from webhook.controllers.upgraders.client import UpgraderDesk
+from webhook.controllers.upgraders.client import UpgraderBackEnds
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.upgrades import HubUpgrades, UnreadableRunError
@@ -53,12 +53,14 @@ class UpgradeFacts:
         windows: The maintenance windows of the members.
     """
 
-    def __init__(self, hub: Hub, now: Callable[[], datetime], desk: UpgraderDesk, windows: MaintenanceWindows) -> None:
+    def __init__(
+        self, hub: Hub, now: Callable[[], datetime], desk: UpgraderBackEnds, windows: MaintenanceWindows
+    ) -> None:
         self.upgrades = HubUpgrades(hub.cache, hub.store, windows, desk.default)
         self._now = now
         self._desk = desk
         self._windows = windows
-        self._standings = Standings()
+        self._standings = WindowStates()
 
     def run(self, document: JsonObject) -> ClusterUpgradeRun:
         """Read a run.

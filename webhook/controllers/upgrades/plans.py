@@ -21,7 +21,7 @@ from scorer.api.unstructured.documents import dict_at, is_deleting, name_of, spe
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.plan import PlannedAction, UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.members.windows import WindowStates
 from scorer.upgrade.planning.durations import estimates
 from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.state.record import OVER, plan_document
@@ -34,7 +34,7 @@ from webhook.controllers.upgrades.runs import seen_of_member
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
-from webhook.runtime.clock import TakesTooLongError, patience
+from webhook.runtime.clock import DeadlineExceededError, patience
 
 AT_MOST_EVERY: Final = timedelta(minutes=1)
 SOON: Final = timedelta(seconds=1)
@@ -134,13 +134,13 @@ class UpgradePlanController:
         situation = await self._facts.of(document, ask=False)  # the controller of runs asks
         run, facts = situation.run, situation.facts
         durations = estimates(self._facts.upgrades.samples(), facts.members, run.spec.upgrade.type)
-        facts = replace(facts, durations=durations, standings=Standings())  # nothing is shared with the thread
+        facts = replace(facts, durations=durations, standings=WindowStates())  # nothing is shared with the thread
         placements = await self._facts.upgrades.placements(run)
         self._given_up.discard(name)
         pulse = patience(f"the plan of run {name}", LONGEST_SECONDS)
         try:
             plan = await asyncio.to_thread(plan_of, run, facts, placements, pulse=pulse)
-        except TakesTooLongError as error:
+        except DeadlineExceededError as error:
             self._given_up.add(name)
             _log.warning("a plan is given up", extra={"run": name, "error": str(error)})
             return Result(GIVEN_UP_FOR)

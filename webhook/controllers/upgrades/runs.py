@@ -55,9 +55,9 @@ from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.result import DONE, Result, soonest
 from webhook.controllers.machinery.wiring import UPGRADES, Signal, Waker, Watch, Wiring, always
 from webhook.controllers.members.reservations import LOOK_AGAIN, MemberReservations, Reserved
-from webhook.controllers.upgraders.client import ASK_AGAIN, UpgraderDesk
+from webhook.controllers.upgraders.client import ASK_AGAIN, UpgraderBackEnds
 from webhook.controllers.upgraders.inventory_annotations import InventoryNotes
-from webhook.controllers.upgraders.upgrade_requests import RequestBook
+from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.controllers.upgrades.facts import UpgradeFacts, UpgradeRunContext
 from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
 from webhook.kube.cache.changes import ObjectDelta, desired
@@ -92,7 +92,7 @@ class ClusterUpgradeController:
         now: Callable[[], datetime],
         record: Callable[[JsonObject, Event], None],
         facts: UpgradeFacts,
-        desk: UpgraderDesk,
+        desk: UpgraderBackEnds,
         windows: MaintenanceWindows,
         turns: MemberReservations | None = None,
         observer: UpgradeObserver = UNOBSERVED_UPGRADES,
@@ -105,7 +105,7 @@ class ClusterUpgradeController:
         self._windows = windows
         self._turns = turns
         self._observer = observer
-        self._notes = InventoryNotes(RequestBook(hub, now))
+        self._notes = InventoryNotes(UpgradeRequestStore(hub, now))
         self._reserved = Reserved[str](turns)
         self._deciding = asyncio.Lock()
         self._decisions = 0

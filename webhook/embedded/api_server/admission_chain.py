@@ -24,7 +24,7 @@ from webhook.admission.review import for_headers, status_of
 from webhook.defaulting.defaulted import DefaultingContext
 from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.history.entry import InvolvedObject
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause
@@ -51,7 +51,7 @@ class WriteRules:
     patched: bool = False
     content: JsonObject | None = None
     staged_run_default_state: str = RunState.INITIALIZE.value
-    history: HistoryDesk | None = None
+    history: HistoryService | None = None
 
     def admit(
         self, target: RequestInfo, document: JsonObject, old: JsonObject | None

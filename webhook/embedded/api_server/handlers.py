@@ -21,7 +21,7 @@ from scorer.api.unstructured.json_patch import PatchError, apply_patch
 from scorer.api.values.quoting import printable, quote
 from webhook.access.bearer import bearer_token
 from webhook.access.vouching import vouch_for
-from webhook.admission.review import BadReviewError, parse_json
+from webhook.admission.review import InvalidReviewError, parse_json
 from webhook.embedded.api_server import discovery, openapi
 from webhook.embedded.api_server.admission_chain import FIELD_VALIDATIONS, FieldValidation, WriteRules
 from webhook.embedded.api_server.owner_token import OwnerToken
@@ -33,10 +33,10 @@ from webhook.embedded.api_server.watch import WatchOptions, stream
 from webhook.embedded.patches import managed_fields
 from webhook.embedded.patches.field_sets import FieldShape
 from webhook.embedded.patches.managed_fields import FieldConflictError, Manager
-from webhook.embedded.patches.merge_patches import BadPatchError, merge_patch, strategic_merge
+from webhook.embedded.patches.merge_patches import InvalidPatchError, merge_patch, strategic_merge
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.embedded.storage.watcher import Watcher
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
 from webhook.kube.transport.serialization import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from webhook.validation.framework.context import Context
@@ -56,7 +56,7 @@ def add_routes(
     token: str,
     *,
     staged_run_default_state: str = RunState.INITIALIZE.value,
-    history: HistoryDesk | None = None,
+    history: HistoryService | None = None,
 ) -> None:
     """Serve *store* under ``/api``, ``/apis``, ``/openapi/v3`` and ``/version`` of *app*.
 
@@ -88,7 +88,7 @@ class _Api:
     context: Callable[[], Context]
     owner: OwnerToken
     staged_run_default_state: str
-    history: HistoryDesk | None
+    history: HistoryService | None
     watchers: weakref.WeakSet[Watcher] = field(default_factory=weakref.WeakSet)
     patching: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One patch at a time: patches never conflict with each other, and the attempts are left for other writes."""
@@ -289,7 +289,7 @@ class _Api:
         shape, now = await self._shape(target), self.context().now
         try:
             document = managed_fields.applied(shape, live, config, manager, now, force=force)
-        except BadPatchError as error:
+        except InvalidPatchError as error:
             raise ApiError(400, str(error)) from error
         except FieldConflictError as error:
             raise of_conflicts(error) from error
@@ -378,7 +378,7 @@ def _patched(request: web.Request, target: RequestInfo, stored: JsonObject, patc
         return merge_patch(stored, patch)
     try:
         return strategic_merge(target.kind, stored, patch)
-    except BadPatchError as error:
+    except InvalidPatchError as error:
         raise ApiError(400, str(error)) from error
 
 
@@ -413,7 +413,7 @@ async def _json(request: web.Request, content_type: str) -> Any:
         return parse_json(await request.read())
     except web.HTTPRequestEntityTooLarge as error:
         raise ApiError(413, f"the body is too large: {error.text}") from error
-    except BadReviewError as error:
+    except InvalidReviewError as error:
         raise ApiError(400, str(error)) from error
 
 

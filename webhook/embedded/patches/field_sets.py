@@ -19,7 +19,7 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.documents import dict_at, text_at, texts_at
 from scorer.api.values.quoting import quote
-from webhook.embedded.patches.merge_patches import BadPatchError, item_key
+from webhook.embedded.patches.merge_patches import InvalidPatchError, item_key
 from webhook.kube.transport.serialization import encode
 
 FieldPath: TypeAlias = tuple[str, ...]
@@ -74,14 +74,14 @@ class FieldShape:
         return not isinstance(value, list) or self._keys() is None
 
     def children(self, value: Any) -> dict[str, Any]:
-        """Return the parts of a value that is divided. Raises `BadPatchError`: an item has no key, or one twice."""
+        """Return the parts of a value that is divided. Raises `InvalidPatchError`: an item has no key, or one twice."""
         if isinstance(value, dict):
             return {f"f:{name}": child for name, child in value.items()}
         found: dict[str, Any] = {}
         for item in value:
             element = self._element(item)
             if element in found:
-                raise BadPatchError(f"{'.'.join(self.path)}: {element[2:]} is given twice")
+                raise InvalidPatchError(f"{'.'.join(self.path)}: {element[2:]} is given twice")
             found[element] = item
         return found
 
@@ -98,7 +98,7 @@ class FieldShape:
         if not keys:
             return "v:" + encode(item).decode()
         if not isinstance(item, dict) or not any(key in item for key in keys):
-            raise BadPatchError(f"{'.'.join(self.path)}: {quote(item)} in it has no {' and '.join(keys)}")
+            raise InvalidPatchError(f"{'.'.join(self.path)}: {quote(item)} in it has no {' and '.join(keys)}")
         if self.schema is None:
             usual: Mapping[str, Any] = _USUAL_KEYS
         else:
@@ -108,7 +108,7 @@ class FieldShape:
 
 
 def fields_of(shape: FieldShape, value: Any, at: FieldPath = ()) -> FieldSet:
-    """Return the fields that whoever applies *value* owns. Raises `BadPatchError`: also when there are too many."""
+    """Return the fields that whoever applies *value* owns. Raises `InvalidPatchError`: also when there are too many."""
     found = frozenset(islice(_fields(shape, value, at), MOST_FIELDS + 1))
     _check_number(len(found))
     return found
@@ -116,7 +116,7 @@ def fields_of(shape: FieldShape, value: Any, at: FieldPath = ()) -> FieldSet:
 
 def _check_number(fields: int) -> None:
     if fields > MOST_FIELDS:
-        raise BadPatchError(f"an object with more than {MOST_FIELDS} fields cannot be applied on this hub")
+        raise InvalidPatchError(f"an object with more than {MOST_FIELDS} fields cannot be applied on this hub")
 
 
 def _fields(shape: FieldShape, value: Any, at: FieldPath) -> Iterator[FieldPath]:
@@ -143,7 +143,7 @@ def with_named(shape: FieldShape, fields: Iterable[FieldPath]) -> FieldSet:
 
 
 def merged(shape: FieldShape, live: Any, config: Any) -> Any:
-    """Return *live* with what *config* says; the arguments are not changed. Raises `BadPatchError`."""
+    """Return *live* with what *config* says; the arguments are not changed. Raises `InvalidPatchError`."""
     if type(live) is not type(config) or shape.is_whole(config):
         return config
     here, ours = shape.children(live), shape.children(config)
@@ -213,7 +213,7 @@ class _Comparing:
 
 
 def compared(shape: FieldShape, old: JsonObject, new: JsonObject) -> FieldSetComparison:
-    """Compare two states of an object. Raises `BadPatchError`: also when they differ in too many fields."""
+    """Compare two states of an object. Raises `InvalidPatchError`: also when they differ in too many fields."""
     comparing = _Comparing()
     comparing.visit(shape, old, new, ())
     return comparing.found

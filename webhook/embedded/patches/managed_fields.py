@@ -26,7 +26,7 @@ from webhook.embedded.patches.field_sets import (
     with_named,
     without,
 )
-from webhook.embedded.patches.merge_patches import BadPatchError
+from webhook.embedded.patches.merge_patches import InvalidPatchError
 
 _APPLY, _UPDATE = "Apply", "Update"
 _EARLIER: Final = "before-first-apply"
@@ -115,7 +115,7 @@ def applied(
 
     Raises:
         FieldConflictError: Others have set fields to other values.
-        BadPatchError: An item of a list has no key, or one that is taken.
+        InvalidPatchError: An item of a list has no key, or one that is taken.
     """
     before, config = _bare(shape, live) if live is not None else {}, _bare(shape, config)
     owners = _owners(live)
@@ -146,7 +146,7 @@ def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: 
     try:
         difference = compared(shape, before, after)
         left = _taken(shape, owners, before, after, manager, force=True)
-    except BadPatchError:  # the object is as its rules allow; only who owns what cannot be told
+    except InvalidPatchError:  # the object is as its rules allow; only who owns what cannot be told
         return _with(document, live["metadata"].get("managedFields"))
     mine = next((fields for owner, fields in left.items() if owner.identity == manager.identity), frozenset())
     mine |= difference.added | difference.changed

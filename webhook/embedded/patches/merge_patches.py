@@ -28,7 +28,7 @@ _KEYS: Final[Mapping[Path, str]] = {
 """Where an API server uses another merge key than an agent that applies a Work."""
 
 
-class BadPatchError(ValueError):
+class InvalidPatchError(ValueError):
     """An invalid patch; the message says where."""
 
 
@@ -62,7 +62,7 @@ def strategic_merge(kind: Kind, target: JsonObject, patch: JsonObject) -> JsonOb
         patch: The changes; null removes a field.
 
     Raises:
-        BadPatchError: A directive, or an item of a list that is merged, is malformed.
+        InvalidPatchError: A directive, or an item of a list that is merged, is malformed.
     """
     return _merged_map(kind, (), target, patch)
 
@@ -70,7 +70,7 @@ def strategic_merge(kind: Kind, target: JsonObject, patch: JsonObject) -> JsonOb
 def _merged_map(kind: Kind, path: Path, target: Any, patch: Mapping[str, Any]) -> JsonObject:
     directive = patch.get(_DIRECTIVE, "merge")
     if directive not in ("merge", "replace", "delete"):
-        raise BadPatchError(f"{_shown(path, _DIRECTIVE)} {quote(directive)}: expected merge, replace or delete")
+        raise InvalidPatchError(f"{_shown(path, _DIRECTIVE)} {quote(directive)}: expected merge, replace or delete")
     if directive == "delete":
         return {}
     merged = dict(target) if isinstance(target, Mapping) and directive == "merge" else {}
@@ -172,14 +172,14 @@ def _name(value: Any, key: str, path: Path) -> object:
     name = value.get(key) if key and isinstance(value, Mapping) else None if key else value
     if not isinstance(name, str | int | float):
         wanted = f"an object with a {key}" if key else "a plain value"
-        raise BadPatchError(f"{_shown(path)}: {quote(value)} in it: expected {wanted}")
+        raise InvalidPatchError(f"{_shown(path)}: {quote(value)} in it: expected {wanted}")
     return name
 
 
 def _list(patch: Mapping[str, Any], name: str, path: Path) -> list[Any] | None:
     value = patch.get(name)
     if value is not None and not isinstance(value, list):
-        raise BadPatchError(f"{_shown(path, name)}: {quote(value)}: expected a list")
+        raise InvalidPatchError(f"{_shown(path, name)}: {quote(value)}: expected a list")
     return value
 
 

@@ -49,7 +49,7 @@ from scorer.api.names import MEMBER_AGENT, OURS
 from scorer.api.values.duration import parse_sum
 from scorer.api.values.quantity import NANO, format_binary_quantity, format_quantity, read_quantity
 from webhook.embedded.simulation.scripts import NODES, SIMULATE
-from webhook.member.membership.heartbeat import Figures
+from webhook.member.membership.heartbeat import HeartbeatFigures
 
 SIMULATE_APPLY = OURS + "simulate-apply"
 SIMULATE_STATUS = OURS + "simulate-status"
@@ -190,7 +190,7 @@ def node_count(behaviour: Behaviour) -> int:
     return quantity.nano // NANO if quantity is not None and quantity.nano >= 0 else NODES
 
 
-def figures(behaviour: Behaviour, placed: Mapping[str, int], namespaces: Mapping[str, str]) -> Figures:
+def figures(behaviour: Behaviour, placed: Mapping[str, int], namespaces: Mapping[str, str]) -> HeartbeatFigures:
     """Return what the member's agent reports.
 
     Args:
@@ -207,7 +207,7 @@ def figures(behaviour: Behaviour, placed: Mapping[str, int], namespaces: Mapping
     free = amounts["available"] or amounts["allocatable"]
     available = {name: _less(text, placed.get(name, 0)) for name, text in free.items()}
     collected = status.get("namespaces")
-    return Figures(
+    return HeartbeatFigures(
         properties={name: _property(value) for name, value in (status.get("properties") or {}).items()},
         capacity=amounts["capacity"],
         allocatable=amounts["allocatable"],

@@ -65,7 +65,7 @@ from webhook.member.membership.hub_state import ask
 from webhook.member.objects.owner_references import is_applied_work, owners
 from webhook.member.store.reflector import list_and_watch
 from webhook.member.works.backoff import CONFLICT_DELAY, Pace, next_pace
-from webhook.member.works.queue import Agenda
+from webhook.member.works.queue import DelayingQueue
 from webhook.member.works.reconciler import WORDS, reconcile_work
 
 WORKERS = 8
@@ -104,7 +104,7 @@ class SimulatedMembers:
         self._sleep = sleep
         self._workers = workers
         self._stores = MemberStores(data / "members" if data is not None else None, now, open_stores)
-        self._agenda: Agenda[Item] = Agenda(now, sleep)
+        self._agenda: DelayingQueue[Item] = DelayingQueue(now, sleep)
         self._members: dict[str, SimulatedMember] = {}
         self._told: dict[str, tuple[Any, ...]] = {}
         self._works: dict[str, dict[str, tuple[Any, ...]]] = {}

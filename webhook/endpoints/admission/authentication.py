@@ -42,7 +42,7 @@ class Calls(Protocol):
         """Wait until what is known has been brought up to date."""
 
 
-class Doorkeeper:
+class ApiServerVerifier:
     """Tells the API server from strangers.
 
     Attributes:
@@ -123,11 +123,11 @@ SHARE_OF_STRANGERS: Final = 0.2
 """The share of the time that the reviews of all strangers together may take."""
 
 
-class TooManyStrangersError(Exception):
+class TooManyUnverifiedReviewsError(Exception):
     """Too many strangers wait for their turn; the message may be shown to them."""
 
 
-class Strangers:
+class UnverifiedReviewLimiter:
     """Lets strangers in one by one, and keeps most of the time free for the API server.
 
     Args:
@@ -142,9 +142,9 @@ class Strangers:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn. Raises `TooManyStrangersError`."""
+        """Wait for a turn. Raises `TooManyUnverifiedReviewsError`."""
         if self._waiting >= self._most:
-            raise TooManyStrangersError("too many reviews that are not the API server's")
+            raise TooManyUnverifiedReviewsError("too many reviews that are not the API server's")
         self._waiting += 1
         try:
             async with self._turn:

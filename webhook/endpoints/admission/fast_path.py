@@ -25,7 +25,7 @@ class Called:
     budget: float
 
 
-class AtOnce(Protocol):
+class FastPath(Protocol):
     """Answers reviews for which nothing has to be waited for."""
 
     def find(self, target: str) -> Called | None:
@@ -42,5 +42,5 @@ class AtOnce(Protocol):
         ...
 
 
-AT_ONCE: Final = web.AppKey("AT_ONCE", AtOnce)
+AT_ONCE: Final = web.AppKey("AT_ONCE", FastPath)
 """That of an application with hooks."""

@@ -32,8 +32,12 @@ from webhook.access.vouching import vouch_for, vouch_for_client
 from webhook.admission.authorization import is_enforced, weighed
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
-from webhook.admission.review import BadReviewError, answer, parse_review, respond
-from webhook.endpoints.admission.authentication import Doorkeeper, Strangers, TooManyStrangersError
+from webhook.admission.review import InvalidReviewError, answer, parse_review, respond
+from webhook.endpoints.admission.authentication import (
+    ApiServerVerifier,
+    TooManyUnverifiedReviewsError,
+    UnverifiedReviewLimiter,
+)
 from webhook.endpoints.admission.fast_path import AT_ONCE, Called
 from webhook.endpoints.http.bodies import (
     SHORT_BYTES,
@@ -102,12 +106,12 @@ def add_routes(
     settings: LimitSettings,
     health: Health,
     metrics: Metrics,
-    doorkeeper: Doorkeeper,
+    doorkeeper: ApiServerVerifier,
     bodies: Bodies,
     tracing: Tracing | None,
 ) -> None:
     """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
-    desk = Desk(app, services, settings, health, metrics, doorkeeper, bodies, tracing)
+    desk = ReviewHandler(app, services, settings, health, metrics, doorkeeper, bodies, tracing)
     app[AT_ONCE] = desk
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
@@ -167,7 +171,7 @@ def _budget(query: str) -> float:
     return min(int(match[1]) - BUDGET_MARGIN_SECONDS, BUDGET_SECONDS) if match else BUDGET_SECONDS
 
 
-class Desk:
+class ReviewHandler:
     """Receives reviews, and counts those in progress.
 
     Attributes:
@@ -181,7 +185,7 @@ class Desk:
         settings: LimitSettings,
         health: Health,
         metrics: Metrics,
-        doorkeeper: Doorkeeper,
+        doorkeeper: ApiServerVerifier,
         bodies: Bodies,
         tracing: Tracing | None,
     ) -> None:
@@ -191,7 +195,7 @@ class Desk:
         self._tracing = tracing
         self._doorkeeper = doorkeeper
         self._bodies = bodies
-        self._strangers = Strangers(settings.admission_in_flight // 2)
+        self._strangers = UnverifiedReviewLimiter(settings.admission_in_flight // 2)
         self._long = asyncio.Semaphore(LONG_AT_ONCE)
         answers = services.answers
         self._history = services.history
@@ -317,7 +321,7 @@ class Desk:
             return self._refuse(413, "size", str(error))
         except BodyTimeoutError as error:
             return self._refuse(408, "timeout", str(error))
-        except (BodyMemoryError, TooManyStrangersError) as error:
+        except (BodyMemoryError, TooManyUnverifiedReviewsError) as error:
             return self._refuse(503, "overload", str(error))
         except BrokenBodyError as error:
             return self._refuse(400, "malformed", str(error))
@@ -361,7 +365,7 @@ class Desk:
                     review = await asyncio.to_thread(parse_review, body)
             else:
                 review = parse_review(body)
-        except BadReviewError as error:
+        except InvalidReviewError as error:
             return self._refuse(error.code, "malformed", error.message)
         except TimeoutError:
             return self._refuse(503, "deadline", "the time the caller allows is used up")

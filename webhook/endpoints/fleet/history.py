@@ -22,7 +22,7 @@ from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.query_parameters import check_names, instant, refuse, whole_number
 from webhook.endpoints.http.responses import tagged
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.history.entry import EntryType
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
 from webhook.history.record import CONFIG_MAP
@@ -38,7 +38,7 @@ _LISTS: Final = ("type",)
 _PARAMETERS: Final = (*_LISTS, *_TEXTS, "since", "before", "continue", "limit")
 
 
-def add_routes(api: Api, history: HistoryDesk) -> None:
+def add_routes(api: Api, history: HistoryService) -> None:
     """Serve the list."""
 
     async def every(request: web.Request) -> web.Response:

@@ -19,8 +19,8 @@ from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, PlacementModel, RequestModel
 from webhook.endpoints.http.responses import JSON_NO_STORE
 from webhook.endpoints.refusals import note_member
-from webhook.gate.desk import GateDesk
-from webhook.history.desk import HistoryDesk
+from webhook.gate.desk import GateService
+from webhook.history.desk import HistoryService
 from webhook.kube.transport.serialization import encode
 
 
@@ -90,7 +90,7 @@ async def require_run(api: Api, request: web.Request, run: str) -> None:
         raise ProblemError(Problem.NOT_FOUND, f"there is no ClusterUpgradeRun {run[:320]!r}")
 
 
-def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
+def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
     """Serve the questions."""
 
     async def rollout(request: web.Request) -> web.Response:

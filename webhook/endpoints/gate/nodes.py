@@ -35,10 +35,10 @@ from webhook.endpoints.http.problems import Mistake, ProblemError
 from webhook.endpoints.http.request_models import ModelT, read_model
 from webhook.endpoints.http.responses import JSON_NO_STORE, tagged
 from webhook.endpoints.refusals import note_nodes, note_reservation, without_pods
-from webhook.gate.desk import GateDesk
+from webhook.gate.desk import GateService
 from webhook.gate.errors import MemberHeldError, ReservationRefusedError
 from webhook.gate.keeper import Claimant
-from webhook.history.desk import HistoryDesk
+from webhook.history.desk import HistoryService
 from webhook.kube.transport.serialization import encode
 
 QUESTION: Final = "/question"
@@ -48,7 +48,7 @@ _REVISION: Final = "reservations"
 _OF_ROLLOUTS: Final = rollout_holder("")
 
 
-def add_routes(api: Api, desk: GateDesk, history: HistoryDesk) -> None:
+def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
     """Serve the questions."""
 
     async def disruption(request: web.Request) -> web.Response:

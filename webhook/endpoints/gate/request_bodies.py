@@ -28,9 +28,9 @@ from webhook.endpoints.http.request_models import Name, RequestModel
 from webhook.gate.errors import (
     ContendedError,
     GateError,
+    LeaseFullError,
     MemberHeldError,
     MistakenQuestionError,
-    NoRoomError,
     NotReadyError,
     NotYoursError,
     ReservationRefusedError,
@@ -220,7 +220,7 @@ _PROBLEMS: Final[Mapping[type[GateError], Problem]] = {
     NotYoursError: Problem.FORBIDDEN,
     ReservationRefusedError: Problem.CONFLICT,
     MemberHeldError: Problem.CONFLICT,
-    NoRoomError: Problem.CONFLICT,
+    LeaseFullError: Problem.CONFLICT,
     ContendedError: Problem.DEADLINE_EXCEEDED,
     NotReadyError: Problem.NOT_READY,
 }

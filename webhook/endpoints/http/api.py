@@ -19,7 +19,7 @@ from aiohttp import web
 from scorer.api.family import PlacementRef, UnknownObjectError, unknown_placement
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from webhook.admission.review import MOST_VALUES, BadReviewError, parse_object
+from webhook.admission.review import MOST_VALUES, InvalidReviewError, parse_object
 from webhook.answers.questions import InvalidQuestionError
 from webhook.endpoints.http.access_control import PLACEMENT_KINDS, SURFACES, Callers, Surface, caller_of
 from webhook.endpoints.http.bodies import (
@@ -260,7 +260,7 @@ class Api:
         try:
             async with self.body(request, self.settings.api_body_bytes) as body:
                 return await beside_loop(len(body), partial(read, body))
-        except BadReviewError as error:
+        except InvalidReviewError as error:
             is_large = error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             self.metrics.rejected("api", "size" if is_large else "malformed")
             problem = Problem.PAYLOAD_TOO_LARGE if is_large else Problem.MALFORMED_REQUEST

@@ -22,7 +22,7 @@ from scorer.extender.filtering import NOT_SYNCED, filter_error
 from scorer.extender.preemption import BIND_REFUSED
 from scorer.extender.question import ExtenderRequest, PreemptionArgs
 from scorer.extender.reading import MalformedArgsError
-from webhook.admission.review import BadReviewError, parse_object
+from webhook.admission.review import InvalidReviewError, parse_object
 from webhook.answers.extender import HubExtender
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.bodies import beside_loop
@@ -168,7 +168,7 @@ class _Desk:
         try:
             async with asyncio.timeout_at(deadline):
                 answer = await self._decide(verb, body)
-        except (BadReviewError, MalformedArgsError) as error:
+        except (InvalidReviewError, MalformedArgsError) as error:
             self._metrics.rejected("extender", "malformed")
             raise ProblemError(Problem.MALFORMED_REQUEST, printable(str(error))) from error
         except TimeoutError:

@@ -23,9 +23,9 @@ from webhook.answers.proposal import (
     RUNS,
     Audience,
     Deleted,
-    Given,
     Proposal,
     ProposalError,
+    ProposedObject,
     kinds_named,
 )
 from webhook.endpoints.http.access_control import caller_of
@@ -134,7 +134,7 @@ def _proposal(body: PlanModel, known: HubKinds) -> Proposal:
         if not found:
             kind = known.find(*group_kind(document))
             assert kind is not None
-            given.append(Given(kind, document))
+            given.append(ProposedObject(kind, document))
     if mistakes:
         raise _refusal(mistakes)
     deleted = [Deleted(each.kind, each.name, each.namespace) for each in body.deleted]

@@ -19,7 +19,7 @@ from webhook.settings.access import CallerSettings
 from webhook.sign_in.people import SignIn
 from webhook.sign_in.provider import CALLBACK
 from webhook.sign_in.sessions import BEGUN_LIFE
-from webhook.sign_in.trouble import SignInError, Trouble
+from webhook.sign_in.trouble import SignInError, SignInFailure
 
 DONE: Final = "done"
 AT_ONCE: Final = 20
@@ -56,15 +56,15 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
     async def finish(request: web.Request) -> web.Response:
         begun = kept(request, BEGUN)
         if begun is None:  # costs nothing, and any site can have browsers ask for it
-            return failed(SignInError(Trouble.STALE, "comes back without a sign-in that has begun"))
+            return failed(SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun"))
         if slots.locked() or coming_back.take(request.remote or "", asyncio.get_running_loop().time()):
-            return failed(SignInError(Trouble.BUSY, "too many come back at once"))
+            return failed(SignInError(SignInFailure.BUSY, "too many come back at once"))
         try:
             async with slots:
                 sealed, session = await sign_in.finish(request.query, begun)
         except SignInError as error:
             response = failed(error)
-            if error.trouble is Trouble.STALE:  # another one may have begun here, and is not over
+            if error.trouble is SignInFailure.STALE:  # another one may have begun here, and is not over
                 return response
         else:
             response = _to_page(DONE)

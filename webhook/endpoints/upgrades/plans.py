@@ -39,7 +39,7 @@ from webhook.endpoints.http.request_models import Name, RequestModel
 from webhook.endpoints.http.responses import JSON_NO_STORE
 from webhook.kube.ports import StoreError
 from webhook.kube.transport.serialization import encode
-from webhook.runtime.clock import TakesTooLongError
+from webhook.runtime.clock import DeadlineExceededError
 from webhook.validation.framework.context import Context
 
 MOST_MEMBERS: Final = 2000
@@ -131,7 +131,7 @@ async def _answered(ask: Callable[[], Any]) -> web.Response:
         raise ProblemError(Problem.NOT_FOUND, str(error)) from error
     except UnplannableError as error:
         raise ProblemError(Problem.CONFLICT, str(error)) from error
-    except (PlannerBusyError, TakesTooLongError) as error:
+    except (PlannerBusyError, DeadlineExceededError) as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
     except StoreError as error:
         raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error

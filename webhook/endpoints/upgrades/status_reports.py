@@ -15,7 +15,7 @@ from pydantic import Field
 from scorer.api.upgrade.request import LONGEST_OPERATION_ID, MOST_POOLS, PoolInventory, UpgradeRequestStatus
 from scorer.api.values.quoting import quote
 from webhook.access.signature import OPERATION, SIGNATURE, is_signature, is_signed
-from webhook.admission.review import MOST_VALUES, BadReviewError, parse_object
+from webhook.admission.review import MOST_VALUES, InvalidReviewError, parse_object
 from webhook.answers.upgrade_reports import (
     ReportInvalidError,
     ReportRefusedError,
@@ -82,7 +82,7 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
                 raise api.bad_signature(request, f"the header {SIGNATURE} does not fit the body")
             try:
                 document = await beside_loop(len(body), partial(parse_object, body, MOST_VALUES))
-            except BadReviewError as error:
+            except InvalidReviewError as error:
                 raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
             status = read_model(UpgradeReport, document)
         _check_operation(operation, request.headers.get(OPERATION, operation), status, unbound=unbound)

@@ -16,7 +16,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, UPGRADED_MEMBER
 from scorer.api.unstructured.documents import dict_at
 from webhook.kube.cache.changes import Handler, ObjectDelta
-from webhook.kube.cache.memory import Sharing, untracked
+from webhook.kube.cache.memory import Interner, untracked
 from webhook.kube.ports import EventType, Key, WatchEvent, key_of
 
 Trim = Callable[[JsonObject], JsonObject]
@@ -38,7 +38,7 @@ class Revision:
         self.number = 0
 
 
-class Shelf:
+class KindCache:
     """All objects of one kind, by key and by the indexed labels.
 
     Args:
@@ -47,9 +47,9 @@ class Shelf:
         revision: Counts changes; that of the cache.
     """
 
-    def __init__(self, kind: Kind, sharing: Sharing | None = None, revision: Revision | None = None) -> None:
+    def __init__(self, kind: Kind, sharing: Interner | None = None, revision: Revision | None = None) -> None:
         self.kind = kind
-        self._sharing = sharing or Sharing()
+        self._sharing = sharing or Interner()
         self._revision = revision or Revision()
         self.refusal = ""
         """Why the store does not let us read the kind; empty when it does."""
@@ -133,7 +133,9 @@ class Shelf:
         self._keep(key, document)
         self._tell(old, document)
 
-    def reduced_page(self, documents: Iterable[JsonObject], version: str, before: "Known") -> list[JsonObject]:
+    def reduced_page(
+        self, documents: Iterable[JsonObject], version: str, before: "KindCacheSnapshot"
+    ) -> list[JsonObject]:
         """Return what is kept of a part of a list, for `replace_all`: so no long list is whole in memory as it came.
 
         Args:
@@ -209,11 +211,13 @@ class Shelf:
             del self.namespaces[key.namespace]
         self._tell(old, None)
 
-    def known(self) -> "Known":
+    def known(self) -> "KindCacheSnapshot":
         """Return what is known now; to be called before asking for the list that goes to `replace_all`."""
-        return Known(self.heard, frozenset(self.gone))
+        return KindCacheSnapshot(self.heard, frozenset(self.gone))
 
-    def replace_all(self, documents: Iterable[JsonObject], version: str, *, before: "Known | None" = None) -> None:
+    def replace_all(
+        self, documents: Iterable[JsonObject], version: str, *, before: "KindCacheSnapshot | None" = None
+    ) -> None:
         """Take in the full list as of *version*: what it does not name is gone, unless it was written later.
 
         A list that is older than what was heard before it was asked for comes from a store that was restored from a
@@ -228,7 +232,7 @@ class Shelf:
         """
         listed = {key_of(document): document for document in documents}
         at = _version_of(version)
-        heard, gone = before or Known(self._listed_at, frozenset())
+        heard, gone = before or KindCacheSnapshot(self._listed_at, frozenset())
         restored = at < heard
         if restored:
             self.gone.clear()
@@ -268,7 +272,7 @@ class Shelf:
                 log.exception("cannot process an object", extra={"kind": document.get("kind"), "key": key})
 
 
-class Known(NamedTuple):
+class KindCacheSnapshot(NamedTuple):
     """What a shelf knows at one moment.
 
     Args:

@@ -22,8 +22,8 @@ from scorer.api.meta import JsonObject
 from scorer.eligibility import EligibilityLimits
 from scorer.fleet import Fleet
 from webhook.kube.cache.changes import Handler, ObjectDelta
-from webhook.kube.cache.indexer import Known, Revision, Shelf, Trim
-from webhook.kube.cache.memory import Sharing, untracked
+from webhook.kube.cache.indexer import KindCache, KindCacheSnapshot, Revision, Trim
+from webhook.kube.cache.memory import Interner, untracked
 from webhook.kube.ports import (
     ExpiredError,
     ForbiddenError,
@@ -82,8 +82,8 @@ class Cache:
 
     def __init__(self, store: Store, limits: EligibilityLimits | None = None) -> None:
         self._store = store
-        self._shelves: dict[tuple[str, str], Shelf] = {}
-        self._sharing = Sharing()
+        self._shelves: dict[tuple[str, str], KindCache] = {}
+        self._sharing = Interner()
         self._is_away = False
         """Whether the log says already that the store does not answer."""
         self._tasks: asyncio.TaskGroup | None = None
@@ -138,7 +138,7 @@ class Cache:
         """
         await asyncio.gather(*(self._list(self.shelf(kind)) for kind in kinds))
 
-    async def _list(self, shelf: Shelf) -> None:
+    async def _list(self, shelf: KindCache) -> None:
         failures = 0
         while True:
             # Before the request: the watch goes on meanwhile, and what it brings must not make the list look older than
@@ -154,7 +154,7 @@ class Cache:
             shelf.replace_all(items, version, before=before)
             return
 
-    async def _read_all(self, shelf: Shelf, before: Known) -> tuple[list[JsonObject], str]:
+    async def _read_all(self, shelf: KindCache, before: KindCacheSnapshot) -> tuple[list[JsonObject], str]:
         """Return what is kept of all objects of a kind, and the version of the list."""
         if not isinstance(self._store, PagedStore):
             listing = await self._store.list(shelf.kind)
@@ -190,11 +190,11 @@ class Cache:
         """Return the estimated size of the table of parts that objects share."""
         return self._sharing.bytes
 
-    def shelf(self, kind: Kind) -> Shelf:
+    def shelf(self, kind: Kind) -> KindCache:
         """Return the shelf of *kind*, which is watched from then on."""
         shelf = self._shelves.get(kind.group_kind)
         if shelf is None:
-            shelf = self._shelves[kind.group_kind] = Shelf(kind, self._sharing, self._revision)
+            shelf = self._shelves[kind.group_kind] = KindCache(kind, self._sharing, self._revision)
             if kind == MEMBER_CLUSTER:
                 shelf.handlers.append(self._note_member)
             if self._tasks is not None:
@@ -328,7 +328,7 @@ class Cache:
         _ = self.fleet
         self._fold_took = time.monotonic() - begun
 
-    async def _follow(self, kind: Kind, shelf: Shelf) -> None:
+    async def _follow(self, kind: Kind, shelf: KindCache) -> None:
         failures = refusals = 0
         turn = 0.0
         while True:

@@ -50,7 +50,7 @@ _LEVELS: Final = 4
 """So deep a part is compared with the state before: each level is compared with all that is in it."""
 
 
-class Sharing:
+class Interner:
     """Turns equal maps and lists into one, within and across documents."""
 
     def __init__(self) -> None:

@@ -69,7 +69,7 @@ class CertificateProfile:
     jitter: float = 0.0
 
 
-class KeptAuthority:
+class ManagedAuthority:
     """Gives a server its leaves (`certs.source.LeafSource`): `start` it once, then `keep` it.
 
     Args:

@@ -70,7 +70,7 @@ class _Rivalry:
         return min(QUIET * (1 << min(self.undone - CONTESTED_AFTER, 16)), LONGEST)
 
 
-class Rivals:
+class ContestedObjects:
     """Remembers which objects of a member other clients keep changing."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Memory:
     """
 
     fingerprints: Fingerprints = field(default_factory=Fingerprints)
-    rivals: Rivals = field(default_factory=Rivals)
+    rivals: ContestedObjects = field(default_factory=ContestedObjects)
 
 
 def _passed(limit: timedelta, since: datetime, now: datetime) -> bool:

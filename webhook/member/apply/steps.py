@@ -40,7 +40,7 @@ from webhook.kube.ports import (
     UnavailableError,
 )
 from webhook.member.apply.comparison import DriftComparison, compare, missing_object
-from webhook.member.apply.contention import Rivals
+from webhook.member.apply.contention import ContestedObjects
 from webhook.member.apply.field_managers import is_field_conflict
 from webhook.member.apply.fingerprints import content
 from webhook.member.apply.writer import Writer
@@ -89,7 +89,7 @@ class Steps:
     hub: Store
     member: MemberStore
     writer: Writer
-    rivals: Rivals
+    rivals: ContestedObjects
     now: datetime
 
     async def process(self, item: Manifest) -> Processed:

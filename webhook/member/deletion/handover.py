@@ -29,7 +29,7 @@ from webhook.member.store.ports import MemberStore
 
 
 @dataclass(frozen=True, slots=True)
-class Heirs:
+class SiblingWorks:
     """The other Works of a binding that stay.
 
     Args:
@@ -41,10 +41,10 @@ class Heirs:
     unsettled: bool = False
 
 
-NO_HEIRS: Final = Heirs()
+NO_HEIRS: Final = SiblingWorks()
 
 
-async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Heirs:
+async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> SiblingWorks:
     """Ask the hub for the other Works of a Work's binding.
 
     Raises:
@@ -61,7 +61,7 @@ async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Heirs:
         of_another = annotation(other, PARENT_RESOURCE_SNAPSHOT_NAME) != annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME)
         unsettled = unsettled or of_another
         holders |= {item.identity: name_of(other) for item in decode(manifests_of(other), kinds)}
-    return Heirs(holders, unsettled)
+    return SiblingWorks(holders, unsettled)
 
 
 async def owner_by(heir: str, member: MemberStore, us: HubMember) -> JsonObject | None:

@@ -20,7 +20,7 @@ from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.api.unstructured.documents import finalizers_of, without_finalizer
 from scorer.membership.identity import AppliedWorkOwnership, HubMember, standing
 from webhook.kube.ports import ForbiddenError, Key, Store, StoreError
-from webhook.member.objects.applied_works import GoingError, applied_work
+from webhook.member.objects.applied_works import AppliedWorkDeletingError, applied_work
 from webhook.member.objects.ledger import on_latest, recorded, remember, served_kinds, written_down
 from webhook.member.objects.manifests import ManifestIdentity
 from webhook.member.objects.owner_references import (
@@ -37,7 +37,7 @@ from webhook.member.store.ports import MemberStore
 
 
 async def recreated(
-    going: GoingError, work: JsonObject, hub: Store, member: MemberStore, us: HubMember, now: datetime
+    going: AppliedWorkDeletingError, work: JsonObject, hub: Store, member: MemberStore, us: HubMember, now: datetime
 ) -> tuple[JsonObject, JsonObject]:
     """Free an AppliedWork that another client deletes while its Work exists.
 
@@ -48,7 +48,7 @@ async def recreated(
         The Work, and the new AppliedWork.
 
     Raises:
-        GoingError: It is not ours to free, or another finalizer still holds it.
+        AppliedWorkDeletingError: It is not ours to free, or another finalizer still holds it.
         StoreError: The hub or the member did not answer.
     """
     found = going.found

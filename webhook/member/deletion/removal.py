@@ -23,7 +23,7 @@ from scorer.rollout.removal.marks import RemovalAction, RemovalFacts, fate, is_m
 from scorer.rollout.selection.kinds import MemberLimits
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.deletion.crds import Definitions, is_definition
-from webhook.member.deletion.handover import NO_HEIRS, Heirs, heirs_of, owner_by, written_at
+from webhook.member.deletion.handover import NO_HEIRS, SiblingWorks, heirs_of, owner_by, written_at
 from webhook.member.deletion.orphans import take_back
 from webhook.member.objects.ledger import on_latest, recorded, served_kinds, still_answers, unanswered, written_down
 from webhook.member.objects.manifests import DEFAULT_LIMITS, Manifest, ManifestIdentity, RejectedManifest, limits_of
@@ -223,7 +223,7 @@ class _Keeping:
         content: RemovalFacts,
         limits: MemberLimits,
         us: HubMember,
-        heirs: Heirs = NO_HEIRS,
+        heirs: SiblingWorks = NO_HEIRS,
         definitions: Definitions | None = None,
     ) -> None:
         self._name = owner["metadata"]["name"]

@@ -33,9 +33,9 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import HUB_UID, MEMBER_AGENT, WORK_CLEANUP, member_namespace
 from scorer.api.unstructured.documents import annotation, list_at, spec_of, without_finalizer
 from webhook.kube.ports import EventType, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
-from webhook.member.membership.heartbeat import Figures, next_heartbeat, report, report_refusal
-from webhook.member.membership.hub_state import Word, ask
-from webhook.member.membership.registration import NotOursError, Registration
+from webhook.member.membership.heartbeat import HeartbeatFigures, next_heartbeat, report, report_refusal
+from webhook.member.membership.hub_state import HubMemberState, ask
+from webhook.member.membership.registration import ForeignClusterError, Registration
 from webhook.member.store.reflector import Sleep, follow
 
 RETRY_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -94,7 +94,7 @@ class Membership:
         self,
         cluster: str,
         hub: Store,
-        collect: Callable[[], Awaitable[Figures]],
+        collect: Callable[[], Awaitable[HeartbeatFigures]],
         apply: Callable[[str], Coroutine[Any, Any, None]],
         registration: Registration,
         *,
@@ -150,7 +150,7 @@ class Membership:
         finally:
             await self._stop_applying()
 
-    async def word(self) -> Word:
+    async def word(self) -> HubMemberState:
         """Ask the hub about this member.
 
         Raises:
@@ -216,7 +216,7 @@ class Membership:
             return True
         try:
             await (self._registration.still_ours(hub) if joined else self._registration.claim(hub))
-        except NotOursError as error:
+        except ForeignClusterError as error:
             await self._complain("ClusterOfAnother", f"{error}; `harbormaster agent --take-over` makes it ours")
             return False
         except StoreError as error:

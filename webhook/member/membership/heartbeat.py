@@ -46,7 +46,7 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class HeartbeatFigures:
     """What was collected from the member for one heartbeat.
 
     Args:
@@ -94,7 +94,13 @@ def next_heartbeat(now: datetime, period_seconds: int, jitter: float) -> datetim
 
 
 def heartbeat_status(
-    kind: Kind, old: Mapping[str, Any], figures: Figures, now: datetime, *, generation: int, joined: bool = True
+    kind: Kind,
+    old: Mapping[str, Any],
+    figures: HeartbeatFigures,
+    now: datetime,
+    *,
+    generation: int,
+    joined: bool = True,
 ) -> JsonObject:
     """Return the ``status`` that a heartbeat stores.
 
@@ -138,13 +144,13 @@ def heartbeat_status(
     return status
 
 
-def _properties(old: Mapping[str, Any], figures: Figures, at: str) -> JsonObject:
+def _properties(old: Mapping[str, Any], figures: HeartbeatFigures, at: str) -> JsonObject:
     found = {name: {"value": value, "observationTime": at} for name, value in figures.properties.items()}
     kept = (old.get("properties") or {}) if figures.keeps_others else {}
     return dict(sorted({**kept, **found}.items()))
 
 
-def _usage(old: Mapping[str, Any], figures: Figures, at: str) -> JsonObject:
+def _usage(old: Mapping[str, Any], figures: HeartbeatFigures, at: str) -> JsonObject:
     if not figures.usage_known:
         return dict(old.get("resourceUsage") or {})
     return {
@@ -156,7 +162,7 @@ def _usage(old: Mapping[str, Any], figures: Figures, at: str) -> JsonObject:
 
 
 async def report(
-    hub: Store, kind: Kind, key: Key, figures: Figures, now: datetime, *, joined: bool = True
+    hub: Store, kind: Kind, key: Key, figures: HeartbeatFigures, now: datetime, *, joined: bool = True
 ) -> JsonObject:
     """Write one heartbeat into the status of the object; return the object as stored.
 
@@ -176,7 +182,9 @@ async def report(
     return await _report(hub, kind, key, figures, now, joined=joined)
 
 
-async def _report(hub: Store, kind: Kind, key: Key, figures: Figures, now: datetime, *, joined: bool) -> JsonObject:
+async def _report(
+    hub: Store, kind: Kind, key: Key, figures: HeartbeatFigures, now: datetime, *, joined: bool
+) -> JsonObject:
     document = await hub.get(kind, key)
     generation = document["metadata"].get("generation", 0)
     status = heartbeat_status(kind, status_of(document), figures, now, generation=generation, joined=joined)
@@ -202,7 +210,7 @@ async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: d
         await hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": {**old, "conditions": wanted}})
 
 
-def _agent_conditions(figures: Figures, *, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
+def _agent_conditions(figures: HeartbeatFigures, *, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
     def made(kind: str, good: bool, reasons: tuple[str, str], messages: tuple[str, str]) -> JsonObject:
         status, index = (TRUE, 0) if good else (FALSE, 1)
         return make_condition(kind, status, reasons[index], messages[index], generation=generation, now=now)
@@ -240,7 +248,7 @@ def _cluster_conditions(*, joined: bool, generation: int, now: datetime) -> list
     ]
 
 
-def _collection_conditions(figures: Figures, generation: int, now: datetime) -> list[JsonObject]:
+def _collection_conditions(figures: HeartbeatFigures, generation: int, now: datetime) -> list[JsonObject]:
     good = not figures.problem
     made = [
         make_condition(

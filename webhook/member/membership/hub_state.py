@@ -18,7 +18,7 @@ from webhook.kube.ports import Key, NotFoundError, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class HubMemberState:
     """What the hub says about a member.
 
     Args:
@@ -30,15 +30,15 @@ class Word:
     accepts_older: bool = False
 
 
-AskHub: TypeAlias = Callable[[], Awaitable[Word]]
+AskHub: TypeAlias = Callable[[], Awaitable[HubMemberState]]
 
 
-async def stays() -> Word:
+async def stays() -> HubMemberState:
     """Say that the member stays, for callers without a hub to ask."""
-    return Word()
+    return HubMemberState()
 
 
-async def ask(hub: Store, cluster: str, now: datetime) -> Word:
+async def ask(hub: Store, cluster: str, now: datetime) -> HubMemberState:
     """Ask the hub about a member.
 
     Args:
@@ -54,7 +54,7 @@ async def ask(hub: Store, cluster: str, now: datetime) -> Word:
         document = await hub.get(INTERNAL_MEMBER_CLUSTER, Key(cluster, space))
         namespace = await hub.get(NAMESPACE, Key(space))
     except NotFoundError:
-        return Word(leaving=True)
+        return HubMemberState(leaving=True)
     joined = spec_of(document).get("state") == MemberState.JOIN
     leaving = not joined or is_deleting(namespace)
-    return Word(leaving=leaving, accepts_older=accepts_older(document, now))
+    return HubMemberState(leaving=leaving, accepts_older=accepts_older(document, now))

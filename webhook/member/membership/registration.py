@@ -49,7 +49,7 @@ _REVIEW: Final = ApiPath("apis", "authentication.k8s.io", "v1", "selfsubjectrevi
 _log = logging.getLogger(__name__)
 
 
-class NotOursError(Exception):
+class ForeignClusterError(Exception):
     """The cluster belongs to another hub or member; the message says to which."""
 
 
@@ -112,7 +112,7 @@ class Registration:
             hub: Its uid; empty: it does not say.
 
         Raises:
-            NotOursError: It is another's, and nothing was written.
+            ForeignClusterError: It is another's, and nothing was written.
             StoreError: It could not be read or recorded, so the cluster is not known to be ours.
         """
         self._hub = hub
@@ -121,7 +121,7 @@ class Registration:
         record = await self._read()
         why = refusal(_recorded(record), applied, us)
         if why and not self._take_over:
-            raise NotOursError(why)
+            raise ForeignClusterError(why)
         if why:
             _log.warning("taking over", extra={"cluster": self._cluster, "was": why})
         # The record first, over the version that was judged: of two agents that claim at once, one gets ConflictError,
@@ -144,7 +144,7 @@ class Registration:
         """Check that no other agent has taken the cluster over; write a missing or incomplete record again.
 
         Raises:
-            NotOursError: It is another's.
+            ForeignClusterError: It is another's.
             StoreError: The cluster did not answer.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()
@@ -152,7 +152,7 @@ class Registration:
         if recorded == us:
             return
         if why := refusal(recorded, (), us):
-            raise NotOursError(why)
+            raise ForeignClusterError(why)
         await self._write(record, us)
 
     async def release(self, hub: str) -> None:

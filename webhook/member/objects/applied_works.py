@@ -30,7 +30,7 @@ from webhook.member.store.ports import MemberStore
 REASON = "AppliedWorkOfAnother"
 
 
-class GoingError(StoreError):
+class AppliedWorkDeletingError(StoreError):
     """The AppliedWork of the Work's name, *found*, is being deleted."""
 
     def __init__(self, found: JsonObject) -> None:
@@ -50,7 +50,7 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
 
     Raises:
         AnothersError: It is another's.
-        GoingError: It is being deleted.
+        AppliedWorkDeletingError: It is being deleted.
         ConflictError: Another client wrote or created it in the meantime.
         StoreError: The member did not answer.
     """
@@ -59,7 +59,7 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
     except NotFoundError:
         return await _make(key, member, us)
     if is_deleting(found):
-        raise GoingError(found)
+        raise AppliedWorkDeletingError(found)
     match standing(found, us):
         case AppliedWorkOwnership.OURS:
             held = with_finalizer(found, APPLIED_WORK_CLEANUP)

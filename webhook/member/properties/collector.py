@@ -17,7 +17,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import AGENT_VERSION, FLEET
 from scorer.cost import CPU_COST, MEMORY_COST, NO_PRICE, Cost, cluster_cost
 from webhook.kube.ports import EventType, StoreError, WatchEvent, key_of
-from webhook.member.membership.heartbeat import Figures, Statement
+from webhook.member.membership.heartbeat import HeartbeatFigures, Statement
 from webhook.member.objects.owner_references import is_applied_work, owners
 from webhook.member.properties.prices import PriceFile, PriceList
 from webhook.member.properties.provider import CollectionError, Provided, ProviderCommand
@@ -167,7 +167,7 @@ class Collector:
         self._version_at: datetime | None = None
         self._cost: tuple[tuple[object, ...], Cost] | None = None
 
-    async def collect(self) -> Figures:
+    async def collect(self) -> HeartbeatFigures:
         """Return the figures for one heartbeat; errors are part of them."""
         figures = await self._built_in()
         if self._provider is None:
@@ -177,7 +177,7 @@ class Collector:
             figures = replace(figures, statements=(self._provider.started, *figures.statements))
         return figures
 
-    async def _built_in(self) -> Figures:
+    async def _built_in(self) -> HeartbeatFigures:
         observed, usage = self._observed, self._observed.usage
         properties = {AGENT_VERSION: self._release}
         if observed.synced:
@@ -191,7 +191,7 @@ class Collector:
             if cost.cpu is not None and cost.memory is not None:
                 properties |= {CPU_COST: cost.cpu, MEMORY_COST: cost.memory}
             statements.append(Statement(COSTS_COLLECTED, cost.status, cost.reason, message))
-        return Figures(
+        return HeartbeatFigures(
             properties=properties,
             capacity=usage.capacity,
             allocatable=usage.allocatable,
@@ -225,7 +225,7 @@ class Collector:
         cost = self._cost[1]
         return cost, _about_cost(cost, usage, listed, region) + (f"; {problem}" if problem else "")
 
-    async def _ask_provider(self, provider: ProviderCommand, figures: Figures) -> Figures:
+    async def _ask_provider(self, provider: ProviderCommand, figures: HeartbeatFigures) -> HeartbeatFigures:
         if provider.given_up():
             return figures
         try:
@@ -240,7 +240,7 @@ class Collector:
         return replace(_with(figures, self._provided), remark=self._provided.remark)
 
 
-def _with(figures: Figures, provided: Provided) -> Figures:
+def _with(figures: HeartbeatFigures, provided: Provided) -> HeartbeatFigures:
     """Return *figures* with what a provider reported, which takes precedence."""
     resources = provided.resources
     return replace(

@@ -24,7 +24,7 @@ from webhook.member.store.ports import MemberStore
 from webhook.member.store.reflector import Sleep, follow
 from webhook.member.works.backoff import CONFLICT_DELAY, Pace, next_pace
 from webhook.member.works.object_watches import AppliedObjects
-from webhook.member.works.queue import Agenda
+from webhook.member.works.queue import DelayingQueue
 from webhook.member.works.reconciler import WORDS, clean_up_after, clean_up_without_work, reconcile_work, went_early
 
 WORKERS: Final = 8
@@ -98,7 +98,7 @@ class Applying:
         self._count = count
         self._hub_uid = hub_uid
         self._limits = limits
-        self._agenda: Agenda[str] = Agenda(time.steady, time.sleep)
+        self._agenda: DelayingQueue[str] = DelayingQueue(time.steady, time.sleep)
         self._works: dict[str, tuple[Any, ...]] = {}
         self._early: dict[str, JsonObject] = {}
         """The last state of Works that went early: what they put on the member may have to be removed."""

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 Entry = TypeVar("Entry", bound=Hashable)
 
 
-class Agenda(Generic[Entry]):
+class DelayingQueue(Generic[Entry]):
     """Hands out entries when they are due, each to one worker at a time.
 
     Args:

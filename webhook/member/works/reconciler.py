@@ -50,7 +50,7 @@ from webhook.member.deletion.removal import NotReleasedError, release_compared, 
 from webhook.member.membership.hub_state import AskHub, stays
 from webhook.member.objects.applied_works import (
     AnothersError,
-    GoingError,
+    AppliedWorkDeletingError,
     applied_work,
     forbidden_status,
     refused_status,
@@ -174,7 +174,7 @@ async def _apply(
     """
     try:
         owner = await applied_work(key_of(work), member, us)
-    except GoingError as error:
+    except AppliedWorkDeletingError as error:
         work, owner = await recreated(error, work, hub, member, us, now)
         await tell(work, Event(MADE_ANEW, OWNER_DELETED, "Warning"), hub, member, now)
     except AnothersError as error:

@@ -4,7 +4,7 @@ All of it is passed in: the kinds that the hub serves, the other objects on it, 
 time. A `Context()` is an empty hub, with harbormaster's own controller as the user.
 
 Rules that deny read `Context.existing`, where an unknown object counts as absent. Live checks, which only warn,
-read `Context.hub`, which raises `NotKnownError` for unknown objects: they then yield nothing.
+read `Context.hub`, which raises `UnknownStateError` for unknown objects: they then yield nothing.
 
 Both are views of a cache, which lags behind the store, and two writes may be reviewed at the same time. So a rule
 about other objects prevents mistakes; it cannot guarantee an invariant, and controllers must not rely on it.
@@ -77,7 +77,7 @@ def _kind_of_definition(definition: JsonObject) -> Kind | None:
     return found if served else None
 
 
-class NotKnownError(Exception):
+class UnknownStateError(Exception):
     """A live check asks about something unknown, and so has no verdict."""
 
 
@@ -88,7 +88,7 @@ class OutOfTimeError(Exception):
 class HubView(Protocol):
     """What is known of the hub. Documents are shared, read-only and unchecked.
 
-    Every method raises `NotKnownError` if the answer is not known, which differs from an empty answer.
+    Every method raises `UnknownStateError` if the answer is not known, which differs from an empty answer.
     """
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
@@ -114,20 +114,20 @@ class UnknownHub:
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
-        raise NotKnownError(kind, name, namespace)
+        raise UnknownStateError(kind, name, namespace)
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.list`."""
-        raise NotKnownError(kind, namespace)
+        raise UnknownStateError(kind, namespace)
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""
-        raise NotKnownError(kind, label, value, namespace)
+        raise UnknownStateError(kind, label, value, namespace)
 
     @property
     def fleet(self) -> Fleet:
         """See `HubView.fleet`."""
-        raise NotKnownError(MEMBER_CLUSTER)
+        raise UnknownStateError(MEMBER_CLUSTER)
 
 
 class DocumentHub:
@@ -147,7 +147,7 @@ class DocumentHub:
         """See `HubView.list`."""
         found = self._documents.get(kind.group_kind)
         if not found:
-            raise NotKnownError(kind)
+            raise UnknownStateError(kind)
         return [document for document in found if namespace in ("", namespace_of(document))]
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:

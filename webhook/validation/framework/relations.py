@@ -11,7 +11,7 @@ from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, name_of, namespace_of, text_at
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 
 WRITTEN: Final[Mapping[tuple[str, str], Family]] = {
     kind.group_kind: family for family in FAMILIES for kind in (family.placement, family.strategy, family.run)
@@ -23,11 +23,11 @@ def family_of(document: JsonObject) -> Family:
     """Return the kinds around a placement, strategy or run.
 
     Raises:
-        NotKnownError: It is none of these; only a forged review contains a stored object of another kind.
+        UnknownStateError: It is none of these; only a forged review contains a stored object of another kind.
     """
     family = WRITTEN.get(group_kind(document))
     if family is None:
-        raise NotKnownError(document.get("kind"))
+        raise UnknownStateError(document.get("kind"))
     return family
 
 

@@ -15,7 +15,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, OUR_KINDS, UPGRADE_GROUP, Kind
 from scorer.api.names import ALLOW_DELETION, CLUSTER_GROUP, MEMBER_NAMESPACE_PREFIX, PLACEMENT_GROUP
 from scorer.api.unstructured.documents import annotation, is_deleting, name_of
 from scorer.api.values.quoting import quote
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.rule import enforces, pick
 from webhook.validation.guard_rails.writes import RULES, ReviewedWrite
 
@@ -87,7 +87,7 @@ def _in_use(kind: Kind, context: Context) -> str:
     """
     try:
         count = len(context.hub.list(kind))
-    except NotKnownError:
+    except UnknownStateError:
         members = len(context.existing(MEMBER_CLUSTER))
         return f"the fleet has {_number(members, 'member cluster')}, and may need it" if members else ""
     return f"there {'is' if count == 1 else 'are'} {_number(count, kind.kind)}" if count else ""

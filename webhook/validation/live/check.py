@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
-from webhook.validation.framework.context import Context, NotKnownError, OutOfTimeError
+from webhook.validation.framework.context import Context, OutOfTimeError, UnknownStateError
 from webhook.validation.framework.field import FieldWarning
 
 LiveCheck: TypeAlias = Callable[[JsonObject | None, JsonObject | None, Context], Iterator[FieldWarning]]
@@ -39,7 +39,7 @@ def run_checks(
             context.check_time()
             for warning in islice(check(document, old, context), MOST_FINDINGS):
                 found.append(warning)  # noqa: PERF402 - warnings before an error are kept
-        except NotKnownError:
+        except UnknownStateError:
             continue
         except OutOfTimeError:
             break

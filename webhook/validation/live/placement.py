@@ -39,7 +39,7 @@ from scorer.placement.request import read_request
 from scorer.profile import Profile
 from scorer.properties import CAPACITY_KINDS, NODE_COUNT, NODE_COUNT_ALIASES, RESOURCE_PREFIX, read_property
 from scorer.selectors import InvalidPolicyError
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.framework.relations import (
     children,
@@ -125,14 +125,14 @@ def _text_of(policy: JsonObject) -> bytes:
     try:
         return orjson.dumps(policy)
     except orjson.JSONEncodeError as error:
-        raise NotKnownError("policy") from error
+        raise UnknownStateError("policy") from error
 
 
 def _profile_of(policy: JsonObject, text: bytes) -> Profile:
     try:
         return _known_profile(text) if len(text) <= LONGEST_KNOWN else read_request(policy).profile
     except InvalidPolicyError as error:
-        raise NotKnownError("policy") from error
+        raise UnknownStateError("policy") from error
 
 
 @lru_cache(maxsize=MOST_KNOWN)
@@ -235,7 +235,7 @@ def warn_about_empty_selectors(
             continue
         try:
             finds = _finds_anything(term, kind, home if kind.namespaced else "", context)
-        except NotKnownError:
+        except UnknownStateError:
             continue
         if not finds:
             name = text_at(term, "name")
@@ -256,7 +256,7 @@ def _finds_anything(term: JsonObject, kind: Kind, namespace: str, context: Conte
         selector = LabelSelector.read(term.get("labelSelector") or {})
         return any(selector.matches(labels_of(found)) for found in timed(there, context) if not is_deleting(found))
     except (ValidationError, ValueError) as error:
-        raise NotKnownError(kind) from error
+        raise UnknownStateError(kind) from error
 
 
 def warn_about_shared_objects(
@@ -337,7 +337,7 @@ def _fits_labels(term: JsonObject, named: JsonObject, context: Context) -> bool:
     try:
         found = context.hub.get(kind, text_at(named, "name"))
         return found is not None and LabelSelector.read(term.get("labelSelector") or {}).matches(labels_of(found))
-    except (NotKnownError, ValueError):
+    except (UnknownStateError, ValueError):
         return False
 
 

@@ -23,7 +23,7 @@ from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.selectors import match_labels
 from scorer.staged_update.approval.analysis import read_analysis, stage_problems
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.framework.relations import (
     children,
@@ -52,7 +52,7 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
     try:
         spec = UpdateStrategySpec.read(dict_at(document, "spec"))
     except ValidationError as error:
-        raise NotKnownError("spec") from error
+        raise UnknownStateError("spec") from error
     fleet = context.hub.fleet
     if not spec.stages or not len(fleet):
         return
@@ -64,7 +64,7 @@ def warn_about_stages(document: JsonObject | None, _old: JsonObject | None, cont
         if stage.label_selector is None:
             continue
         if selector_error(stage.label_selector):
-            raise NotKnownError("labelSelector")
+            raise UnknownStateError("labelSelector")
         matched = match_labels(fleet, stage.label_selector.requirements())
         inside = concerned if matched is None else matched & concerned
         times += inside
@@ -93,7 +93,7 @@ def _waiting_clusters(document: JsonObject, fleet: Fleet, context: Context) -> B
             if text_at(placement, "spec", "strategy", "type") == "External"
         ]
         bindings = [binding for name in waiting for binding in children(family.binding, name, namespace, context)]
-    except NotKnownError:
+    except UnknownStateError:
         return None
     held = fleet.rows(cluster_of(binding) for binding in timed(bindings, context) if holds_cluster(binding))
     return held if held.any() else None
@@ -154,7 +154,7 @@ def _warn_about_strategy(document: JsonObject, context: Context) -> Iterator[Fie
     kind, name = family_of(document).strategy, text_at(document, "spec", "stagedRolloutStrategyName")
     try:
         found = context.hub.get(kind, name, namespace_of(document))
-    except NotKnownError:
+    except UnknownStateError:
         return
     if found is None:
         at = SPEC / "stagedRolloutStrategyName"

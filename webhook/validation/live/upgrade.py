@@ -25,7 +25,7 @@ from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, Membe
 from scorer.upgrade.versions.catalog import Region, ReleaseCatalog
 from scorer.upgrade.versions.comparison import is_alias, is_version, parse_version
 from scorer.windows.member_windows import MemberWindows
-from webhook.validation.framework.context import Context, NotKnownError
+from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
 from webhook.validation.framework.relations import is_same_object
 from webhook.validation.live.check import LiveCheck, counted, timed, with_names
@@ -73,7 +73,7 @@ def _warn_about_several(strategy: StrategySpec, members: Collection[Member], at:
     except MemberInMultipleGroupsError:
         yield FieldWarning(at, "a member is in several groups: a run does not start", "C-42")
     except MemberSelectionError as error:
-        raise NotKnownError("memberSelector") from error
+        raise UnknownStateError("memberSelector") from error
 
 
 def warn_about_run(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:
@@ -125,7 +125,7 @@ def _warn_about_versions(target: str, members: Collection[Member], context: Cont
 def _warn_about_publication(target: str, members: Collection[Member], context: Context) -> Iterator[FieldWarning]:
     try:
         catalog = ReleaseCatalog.of(_catalogs(context))
-    except NotKnownError:
+    except UnknownStateError:
         return
     regions = {name: catalog.region(name) for name in {member.region for member in members}}
     without = {name for name, region in regions.items() if not _offers(region, target)}
@@ -194,14 +194,14 @@ def _is_asked(document: JsonObject, old: JsonObject | None) -> bool:
 
 
 def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:
-    """Return the stages that a run would follow. Raises `NotKnownError` when its strategy is not there."""
+    """Return the stages that a run would follow. Raises `UnknownStateError` when its strategy is not there."""
     if spec.strategy is not None:
         return spec.strategy
     if spec.strategy_ref is None:
         return ONE_BY_ONE
     found = context.hub.get(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
     if found is None:
-        raise NotKnownError(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
+        raise UnknownStateError(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
     return _read_sequence(spec_of(found))
 
 
@@ -214,7 +214,7 @@ def _narrowed(spec: UpgradeRunSpec, context: Context) -> list[Member]:
             if spec.member_selector is None or spec.member_selector.matches(member.labels)
         ]
     except ValueError as error:
-        raise NotKnownError("memberSelector") from error
+        raise UnknownStateError("memberSelector") from error
 
 
 def _members(context: Context) -> list[Member]:
@@ -242,7 +242,7 @@ def _requests(context: Context) -> Mapping[str, list[JsonObject]]:
     try:
         for request in timed(context.hub.list(kinds.UPGRADE_REQUEST), context):
             found.setdefault(text_at(request, "spec", "memberName"), []).append(request)
-    except NotKnownError:
+    except UnknownStateError:
         pass
     return found
 
@@ -259,14 +259,14 @@ def _read_sequence(spec: JsonObject) -> StrategySpec:
     try:
         return StrategySpec.read(spec)
     except ValidationError as error:
-        raise NotKnownError("stages") from error
+        raise UnknownStateError("stages") from error
 
 
 def _read_run(document: JsonObject) -> UpgradeRunSpec:
     try:
         return UpgradeRunSpec.read(spec_of(document))
     except ValidationError as error:
-        raise NotKnownError("spec") from error
+        raise UnknownStateError("spec") from error
 
 
 STRATEGY_CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_groups,)

@@ -4,7 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.node_disruption.execution.reporting import Circumstance, StandingReason, ToldReason, notes, standings
+from scorer.node_disruption.execution.reporting import (
+    Circumstance,
+    NodePoolConditionReason,
+    NodePoolEventReason,
+    notes,
+    standings,
+)
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW, drifted, make_cluster, make_pool_of, make_worker
@@ -66,7 +72,7 @@ def told(*documents, acting=False, now=NOW):
 def test_what_is_said_on_a_pool(documents, given, wanted):
     found = standing(*documents, **given)
     assert (found.status, found.reason, found.message.split("; nodes that")[0]) == wanted
-    assert found.reason in set(StandingReason)
+    assert found.reason in set(NodePoolConditionReason)
 
 
 def test_a_pass_that_finds_the_same_says_the_same():
@@ -77,13 +83,13 @@ def test_a_pass_that_finds_the_same_says_the_same():
 
 def test_advice_is_told_on_the_nodes_and_nothing_of_it_when_it_is_done_anyway():
     documents = [make_pool_of(), make_worker("a")]
-    assert ("Node", "a", ToldReason.CANDIDATE) in told(*documents)
-    assert ("Node", "a", ToldReason.CANDIDATE) not in told(*documents, acting=True)
+    assert ("Node", "a", NodePoolEventReason.CANDIDATE) in told(*documents)
+    assert ("Node", "a", NodePoolEventReason.CANDIDATE) not in told(*documents, acting=True)
 
 
 def test_a_shut_pool_is_told_and_its_nodes_are_not():
     found = told(make_pool_of(budgets=SHUT), make_worker("a"))
-    assert ("NodePool", "general", ToldReason.BLOCKED) in found
+    assert ("NodePool", "general", NodePoolEventReason.BLOCKED) in found
     assert not any(kind == "Node" for kind, *_ in found)
 
 
@@ -108,8 +114,8 @@ def test_it_is_said_until_when_budgets_keep_nodes():
 def test_a_pod_says_until_when_it_is_protected_and_when_that_is_over():
     pod = make_pod("web", "a", annotations={"karpenter.sh/do-not-disrupt": "2h"})
     documents = [make_pool_of(after="Never"), make_worker("a"), pod]
-    assert ("Pod", "web", ToldReason.PROTECTED_UNTIL) in told(*documents)
-    assert ("Pod", "web", ToldReason.PROTECTION_OVER) in told(*documents, now=NOW + timedelta(hours=1))
+    assert ("Pod", "web", NodePoolEventReason.PROTECTED_UNTIL) in told(*documents)
+    assert ("Pod", "web", NodePoolEventReason.PROTECTION_OVER) in told(*documents, now=NOW + timedelta(hours=1))
     assert not any(kind == "Pod" for kind, *_ in told(*documents, now=NOW + timedelta(hours=2)))
 
 

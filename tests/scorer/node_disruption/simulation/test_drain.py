@@ -6,7 +6,7 @@ import pytest
 
 from scorer.node_budgets.blockers import read_pod_guard
 from scorer.node_disruption.cluster.pod import read_pod
-from scorer.node_disruption.drain.eviction import GuardBook
+from scorer.node_disruption.drain.eviction import EvictionLedger
 from scorer.node_disruption.simulation.drain import NodeDrain
 from tests.builders.pod import make_pod
 from tests.builders.worker import NOW
@@ -21,7 +21,7 @@ def pod(name, **more):
 
 def book(*guards):
     read = [read_pod_guard(each) for each in guards]
-    return GuardBook({"shop": read} if read else {})
+    return EvictionLedger({"shop": read} if read else {})
 
 
 def guard(name="web", allowed=0, **spec):

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from scorer.node_disruption.simulation.timeline import BlockedPeriod, Stretches, subject
+from scorer.node_disruption.simulation.timeline import BlockedPeriod, BlockedPeriods, subject
 from tests.builders.worker import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -14,7 +14,7 @@ def blocked(node="n", message="budget 0 of NodePool p lets 1 node go", at=NOW):
 
 def test_a_stretch_lasts_as_long_as_looks_find_it():
     """What changes in the message makes no difference."""
-    found = Stretches()
+    found = BlockedPeriods()
     found.see([blocked()], NOW)
     found.see([blocked(message="budget 0 of NodePool p lets 1 node go, 1 is going", at=NOW + MINUTE)], NOW + MINUTE)
     found.see([], NOW + 2 * MINUTE)
@@ -22,21 +22,21 @@ def test_a_stretch_lasts_as_long_as_looks_find_it():
 
 
 def test_another_cause_is_another_stretch():
-    found = Stretches()
+    found = BlockedPeriods()
     found.see([blocked()], NOW)
     found.see([blocked(message="budget 1 of NodePool p lets no node go", at=NOW + MINUTE)], NOW + MINUTE)
     assert [(each.since, each.until) for each in found.all()] == [(NOW, NOW + MINUTE), (NOW + MINUTE, None)]
 
 
 def test_what_lasts_no_time_is_none():
-    found = Stretches()
+    found = BlockedPeriods()
     found.see([blocked()], NOW)
     found.see([], NOW)
     assert found.all() == ()
 
 
 def test_a_node_that_goes_is_released():
-    found = Stretches()
+    found = BlockedPeriods()
     found.see([blocked("a"), blocked("b")], NOW)
     found.release({"a"}, NOW + MINUTE)
     assert [(each.node, each.until) for each in found.all()] == [("a", NOW + MINUTE), ("b", None)]

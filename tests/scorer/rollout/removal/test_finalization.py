@@ -11,7 +11,7 @@ from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.removal.finalization import (
     REMOVED,
     UNREPORTED_FOR,
-    Remnant,
+    RemainingWorks,
     describe_remnants,
     forgets_works,
     removal_status,
@@ -41,7 +41,7 @@ def make_member(**metadata):
 
 
 def remnant(*works, binding=None, member=None, cluster="a"):
-    return Remnant(binding or make_binding(cluster), works, make_member() if member is None else member)
+    return RemainingWorks(binding or make_binding(cluster), works, make_member() if member is None else member)
 
 
 def unscheduled(previous):
@@ -63,7 +63,7 @@ def deleted_placement(**metadata):
     ],
 )
 def test_a_placement_waits_for_bindings_with_works_on_members_of_the_fleet(member, finalizers, awaited):
-    assert Remnant(make_binding(finalizers=finalizers), (make_work(),), member).is_awaited is awaited
+    assert RemainingWorks(make_binding(finalizers=finalizers), (make_work(),), member).is_awaited is awaited
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scorer.rollout.writes import applied
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance, is_over
 from scorer.staged_update.facts import ClusterWait
-from scorer.staged_update.outcome import Accept, Ask, Remove, Update
+from scorer.staged_update.outcome import Accept, CreateApprovalRequest, Remove, Update
 from scorer.staged_update.record import SUCCEEDED, status
 from scorer.staged_update.views.forecast import forecast
 from tests.scorer.builders import modest
@@ -54,7 +54,7 @@ class Hub:
             case Remove(binding=binding):
                 kept = [each for each in self.facts.bindings if name_of(each) != name_of(binding)]
                 self.facts = replace(self.facts, bindings=kept)
-            case Ask(request=request):
+            case CreateApprovalRequest(request=request):
                 approved = {"type": "Approved", "status": "True", "observedGeneration": 1}
                 meta = {**request["metadata"], "generation": 1}
                 self.answer({**request, "metadata": meta, "status": {"conditions": [approved]}})

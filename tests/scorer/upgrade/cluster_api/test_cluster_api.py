@@ -10,7 +10,7 @@ from scorer.api.meta import format_time, parse_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_ends.interface import Operation, OperationState, Pool, Rejected, Target
 from scorer.upgrade.cluster_api.change import DEFER, HOLD, changed_cluster, refusal_of
-from scorer.upgrade.cluster_api.history import Looks
+from scorer.upgrade.cluster_api.history import ClusterApiHistory
 from scorer.upgrade.cluster_api.inventory import inventory_of
 from scorer.upgrade.cluster_api.progress import UNDATED_FOR, lacking, observation_of
 from scorer.upgrade.cluster_api.topology import OPERATION, ClusterApiRef, NoClusterError, class_of, control_plane_ref
@@ -325,7 +325,7 @@ def old_cluster(version="1.31.2", **conditions):
 def test_older_clusters_are_read_by_their_conditions_and_machines():
     blue = make_deployment("blue", version="1.31.2")
     parts = with_operation(make_parts("1.31.2", cluster=old_cluster(), deployments=[blue]))
-    watched = Looks().then(parts, NOW - UNDATED_FOR)
+    watched = ClusterApiHistory().then(parts, NOW - UNDATED_FOR)
     assert observation_of(parts, ID, UpgradeType.FULL, NOW, watched).state is OperationState.SUCCEEDED
     assert (class_of(parts.cluster), control_plane_ref(parts.cluster)) == (
         ("quays", "berth"),

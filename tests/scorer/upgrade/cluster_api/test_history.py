@@ -8,7 +8,7 @@ import pytest
 from scorer.api.meta import format_time, parse_time
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.upgrade.back_ends.interface import OperationState
-from scorer.upgrade.cluster_api.history import FORGET_AFTER, Looks
+from scorer.upgrade.cluster_api.history import FORGET_AFTER, ClusterApiHistory
 from scorer.upgrade.cluster_api.inventory import inventory_of
 from scorer.upgrade.cluster_api.progress import RECONCILE_FAILED_FOR, UNDATED_FOR, observation_of
 from scorer.upgrade.cluster_api.topology import OPERATION
@@ -28,7 +28,7 @@ def upgrading(reason, uid="u1", operation=ID):
 
 def looked(*parts, every=MINUTE):
     """Return what looks show that are so far apart, the last of them now."""
-    looks = Looks()
+    looks = ClusterApiHistory()
     for at, each in enumerate(parts):
         looks = looks.then(each, NOW - every * (len(parts) - 1 - at))
     return looks
@@ -51,7 +51,7 @@ def test_an_upgrade_fails_when_every_look_for_ten_minutes_finds_an_error(reason)
 def test_one_error_that_passes_fails_nothing():
     """The status of the condition has been False for days: its time says nothing of the error."""
     failing, fine = upgrading("ReconcileFailed"), upgrading("ClusterUpgrading")
-    assert state(failing, Looks()) is OperationState.IN_PROGRESS
+    assert state(failing, ClusterApiHistory()) is OperationState.IN_PROGRESS
     assert state(failing, looked(*[fine] * 60, failing)) is OperationState.IN_PROGRESS
     assert state(failing, looked(*[failing] * 9, fine, *[failing] * 9)) is OperationState.IN_PROGRESS
 
@@ -72,7 +72,7 @@ def test_looks_count_anew_for_another_cluster_of_that_name_and_after_a_long_time
 
 def test_a_clock_that_is_set_back_begins_to_count_there():
     failing = upgrading("ReconcileFailed")
-    back = Looks().then(failing, NOW + 5 * MINUTE).then(failing, NOW)
+    back = ClusterApiHistory().then(failing, NOW + 5 * MINUTE).then(failing, NOW)
     assert back.failing_since == NOW
 
 
@@ -88,10 +88,10 @@ def undated(image="100"):
 def test_conditions_that_do_not_say_what_they_are_about_are_believed_after_a_while():
     """Between the order of an image and its being passed on, nothing else differs from the state before."""
     parts = undated()
-    first = Looks().then(parts, NOW - UNDATED_FOR + MINUTE)
-    assert state(parts, Looks()) is OperationState.IN_PROGRESS
+    first = ClusterApiHistory().then(parts, NOW - UNDATED_FOR + MINUTE)
+    assert state(parts, ClusterApiHistory()) is OperationState.IN_PROGRESS
     assert state(parts, first.then(parts, NOW)) is OperationState.IN_PROGRESS
-    second = Looks().then(parts, NOW - UNDATED_FOR)
+    second = ClusterApiHistory().then(parts, NOW - UNDATED_FOR)
     assert state(parts, second.then(parts, NOW)) is OperationState.SUCCEEDED
     assert second.then(upgrading("X", operation="other"), NOW).operation_since == NOW, "it is about one operation"
 
@@ -102,4 +102,4 @@ def test_times_of_conditions_that_are_none_count_as_absent():
     assert format_time(NOW) != LONG_AGO
     for each in cluster["status"]["conditions"]:
         each["lastTransitionTime"] = "yesterday"
-    assert state(make_parts("1.31.2", "1.30.4", cluster=cluster), Looks()) is OperationState.IN_PROGRESS
+    assert state(make_parts("1.31.2", "1.30.4", cluster=cluster), ClusterApiHistory()) is OperationState.IN_PROGRESS

@@ -30,7 +30,7 @@ from scorer.api.upgrade.run import (
 from scorer.upgrade.back_ends.interface import Inventory, Observation, OperationState, Rejected
 from scorer.upgrade.evaluation.engine import advance
 from scorer.upgrade.evaluation.gates import APPROVED, REJECTED
-from scorer.upgrade.members.windows import Standings
+from scorer.upgrade.members.windows import WindowStates
 from scorer.upgrade.simulation.hub import SimulatedHub
 from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.operations import to_observe
@@ -109,7 +109,7 @@ class World:
         spec = self.hub.run.spec.model_copy(update=changes)
         return self.hub.run.model_copy(update={"metadata": metadata, "spec": spec, "status": self.status})
 
-    def facts(self, standings: Standings | None = None) -> UpgradeRunFacts:
+    def facts(self, standings: WindowStates | None = None) -> UpgradeRunFacts:
         """Return the hub as the engine sees it."""
         asked = {member_of(id_): id_ for id_ in to_observe(self.status)}
         known = {name: self.operations.get(name, OperationState.UNKNOWN) for name in asked if not self.silent}
@@ -207,7 +207,7 @@ class World:
         return replace(moved, status=aged(self.status, self.now + CLOCK_STEP, moved.now))
 
 
-_STANDINGS = (Standings(), Standings())
+_STANDINGS = (WindowStates(), WindowStates())
 Part = TypeVar("Part", bound=BaseModel)
 
 

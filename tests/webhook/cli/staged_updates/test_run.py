@@ -14,7 +14,7 @@ from scorer.api.kinds import (
     STAGED_RUN,
 )
 from scorer.api.unstructured.documents import status_of
-from scorer.staged_update.orders import WantedRun
+from scorer.staged_update.orders import RunOrder
 from scorer.staged_update.record import condition
 from tests.builders.placement import make_placement
 from tests.webhook.cli.conftest import kubeconfig, running_hub
@@ -332,7 +332,7 @@ class TestApprove:
     def test_a_name_that_is_that_of_a_run_and_of_a_request_is_not_guessed_at(self, cli, opened):
         ok(cli(*START, "--wait", "--timeout", "2m"), 2)
         opened.hub.run(
-            opened.world.store.create(STAGED_RUN, WantedRun("spring-after-test", "", "p", "careful").document())
+            opened.world.store.create(STAGED_RUN, RunOrder("spring-after-test", "", "p", "careful").document())
         )
         for command in (["approve"], ["reject", "--reason", "no"]):
             error = refused(cli(*command, "spring-after-test"))

@@ -14,7 +14,7 @@ from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ConflictError, Key, NotFoundError, UnavailableError, key_of
-from webhook.member.membership.heartbeat import Figures, report
+from webhook.member.membership.heartbeat import HeartbeatFigures, report
 
 CACHED = (*(watch.kind for watch in WATCHES), WORK)
 
@@ -24,7 +24,7 @@ MOST_CONFLICTS = 10
 LION, INTERNAL, HOME = Key("lion"), Key("lion", SPACE), Key(SPACE)
 ROLE_KEY, BINDING_KEY = Key("fleet-role-lion", SPACE), Key("fleet-rolebinding-lion", SPACE)
 PIECES = ((NAMESPACE, HOME), (ROLE, ROLE_KEY), (ROLE_BINDING, BINDING_KEY), (INTERNAL_MEMBER_CLUSTER, INTERNAL))
-FIGURES = Figures(properties={"kubernetes-fleet.io/node-count": "4"}, capacity={"cpu": "16"})
+FIGURES = HeartbeatFigures(properties={"kubernetes-fleet.io/node-count": "4"}, capacity={"cpu": "16"})
 CONFIG_MAP = KINDS["", "ConfigMap"]
 SPEC = {"workload": {"manifests": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "web"}}]}}
 

@@ -27,7 +27,7 @@ from webhook.controllers.members.access import ACCESS_CHECK
 from webhook.controllers.members.membership import WATCHES
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.ports import InvalidObjectError, Key, RetryError
-from webhook.member.membership.heartbeat import Figures
+from webhook.member.membership.heartbeat import HeartbeatFigures
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ async def test_the_hubs_clock_counts(stage, minutes):
 async def test_reports_reach_the_member_cluster(stage):
     await stage.add()
     await stage.reconcile()
-    await stage.beat(figures=Figures(properties={"a": "1"}, capacity={"cpu": "2"}, namespaces={"web": "w"}))
+    await stage.beat(figures=HeartbeatFigures(properties={"a": "1"}, capacity={"cpu": "2"}, namespaces={"web": "w"}))
     await stage.reconcile()
     status = await stage.status()
     assert status["properties"]["a"]["value"] == "1"

@@ -19,7 +19,7 @@ from scorer.upgrade.back_ends.interface import (
     Started,
     Target,
 )
-from webhook.controllers.upgraders.client import UpgraderDesk
+from webhook.controllers.upgraders.client import UpgraderBackEnds
 from webhook.settings.upgraders import UpgraderOptions
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
@@ -93,7 +93,7 @@ def failed():
 
 @pytest.fixture
 def desk(back, clock, failed):
-    return UpgraderDesk({"back": back}, OPTIONS, clock, lambda *call: failed.append(call))
+    return UpgraderBackEnds({"back": back}, OPTIONS, clock, lambda *call: failed.append(call))
 
 
 def members(document=MEMBER):
@@ -175,7 +175,7 @@ async def test_a_back_end_that_does_not_say_what_it_can_do_can_do_nothing(clock,
         def capabilities(self):
             raise RuntimeError("broken")
 
-    desk = UpgraderDesk({"back": Broken()}, OPTIONS, clock, lambda *call: failed.append(call))
+    desk = UpgraderBackEnds({"back": Broken()}, OPTIONS, clock, lambda *call: failed.append(call))
     assert not desk.capabilities["back"].supports(UpgradeType.FULL)
     assert failed == [("back", "capabilities")]
 
@@ -294,7 +294,7 @@ async def test_a_back_end_that_does_not_say_what_is_in_the_way_prevents_nothing(
 async def test_what_goes_wrong_though_a_back_end_answers_counts_as_a_call_that_failed(clock):
     back_end, counted = BackEnd(), []
     back_end.answers["observe"] = Observation(OperationState.ACCEPTED, unclaimed=True, trouble="connection refused")
-    desk = UpgraderDesk({"back": back_end}, OPTIONS, clock, lambda upgrader, call: counted.append((upgrader, call)))
+    desk = UpgraderBackEnds({"back": back_end}, OPTIONS, clock, lambda upgrader, call: counted.append((upgrader, call)))
     for _ in range(2):
         assert (await desk.observe([OPERATION], {}))["uid/c1/1"].unclaimed
     assert counted == [("back", "observe")] * 2

@@ -16,7 +16,7 @@ from tests.loopback import on_loopback
 from tests.webhook.controllers.upgrade_world import make_upgrade_run, make_upgraded
 from tests.webhook.controllers.world import World
 from webhook.controllers.upgraders.hand_off import HandOff
-from webhook.controllers.upgraders.upgrade_requests import RequestBook
+from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.controllers.upgraders.upgrader import Workplace
 from webhook.kube.ports import Key
 from webhook.runtime.clock import utc_now
@@ -50,7 +50,7 @@ class Desk:
         hand_off = HandOffOptions(url, secret_file)
         options = UpgraderOptions(call=timedelta(seconds=4), hand_off=hand_off)
         self.back_end = HandOff(Workplace(world.hub, lambda: self.begin + self.ahead, None, options))
-        self.book = RequestBook(world.hub, lambda: self.begin + self.ahead)
+        self.book = UpgradeRequestStore(world.hub, lambda: self.begin + self.ahead)
 
     def status(self):
         return status_of(self.book.find(self.operation))

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from scorer.api.kinds import KINDS
-from webhook.embedded.patches.merge_patches import BadPatchError, strategic_merge
+from webhook.embedded.patches.merge_patches import InvalidPatchError, strategic_merge
 
 CONFIG_MAP, SERVICE = KINDS["", "ConfigMap"], KINDS["", "Service"]
 ACCOUNT, DEPLOYMENT = KINDS["", "ServiceAccount"], KINDS["apps", "Deployment"]
@@ -168,7 +168,7 @@ def test_strategic_merge(kind, target, patch, merged):
     ],
 )
 def test_a_patch_that_makes_no_sense_is_told_where(patch, mistake):
-    with pytest.raises(BadPatchError, match=mistake):
+    with pytest.raises(InvalidPatchError, match=mistake):
         strategic_merge(DEPLOYMENT, pods(containers=named("a")), patch)
 
 

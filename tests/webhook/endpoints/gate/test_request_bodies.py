@@ -8,9 +8,9 @@ from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.gate.errors import (
     ContendedError,
     GateError,
+    LeaseFullError,
     MemberHeldError,
     MistakenQuestionError,
-    NoRoomError,
     NotReadyError,
     NotYoursError,
     ReservationRefusedError,
@@ -24,7 +24,7 @@ ERRORS = [
     (ReservationRefusedError(REFUSAL), Problem.CONFLICT, 10),
     (ReservationRefusedError(REFUSAL | {"retryAfterSeconds": 75}), Problem.CONFLICT, 75),
     (MemberHeldError("held", Reservation("i", "h", "ann", MEMBER, ("a",), None)), Problem.CONFLICT, 10),
-    (NoRoomError("full", 10), Problem.CONFLICT, 10),
+    (LeaseFullError("full", 10), Problem.CONFLICT, 10),
     (ContendedError("busy", 1), Problem.DEADLINE_EXCEEDED, 1),
     (NotReadyError("wait", 1), Problem.NOT_READY, 1),
 ]

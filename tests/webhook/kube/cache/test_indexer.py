@@ -5,13 +5,13 @@ import pytest
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT
 from tests.webhook.kube.cache.diary import Diary, version
-from webhook.kube.cache.indexer import Shelf
+from webhook.kube.cache.indexer import KindCache
 from webhook.kube.ports import Key
 
 
 @pytest.fixture
 def shelf():
-    return Shelf(MEMBER_CLUSTER)
+    return KindCache(MEMBER_CLUSTER)
 
 
 @pytest.fixture

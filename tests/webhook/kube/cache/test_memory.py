@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import dump_json
-from webhook.kube.cache.memory import MOST_BYTES, Sharing, _is_same_text
+from webhook.kube.cache.memory import MOST_BYTES, Interner, _is_same_text
 
 NUMBERS = st.integers(-2, 2) | st.floats(-2, 2).map(lambda number: number + 0.0)
 """Without -0.0, which is the same number as 0.0 in JSON, too."""
@@ -22,7 +22,7 @@ DOCUMENTS = st.recursive(
 
 @given(documents=st.lists(st.dictionaries(st.text("ab", max_size=2), DOCUMENTS, max_size=4), max_size=6))
 def test_documents_stay_what_they_are(documents):
-    sharing, before = Sharing(), copy.deepcopy(documents)
+    sharing, before = Interner(), copy.deepcopy(documents)
     for document in documents:
         sharing.share(document)
     assert [dump_json(document) for document in documents] == [dump_json(document) for document in before]
@@ -30,7 +30,7 @@ def test_documents_stay_what_they_are(documents):
 
 @given(states=st.lists(st.dictionaries(st.sampled_from(["metadata", "spec", "a"]), DOCUMENTS), max_size=6))
 def test_an_object_stays_what_it_is_whatever_it_was_before(states):
-    sharing, wanted, before = Sharing(), copy.deepcopy(states), None
+    sharing, wanted, before = Interner(), copy.deepcopy(states), None
     for state in states:
         sharing.share(state, before)
         before = state
@@ -50,8 +50,8 @@ def test_what_has_not_changed_is_taken_from_the_state_before():
         }
 
     first, second = state(1), state(2)
-    Sharing().share(first)
-    Sharing().share(second, first)
+    Interner().share(first)
+    Interner().share(second, first)
     assert second == state(2)
     assert second["spec"] is first["spec"]
     assert second["metadata"]["labels"] is first["metadata"]["labels"]
@@ -62,7 +62,7 @@ def test_what_has_not_changed_is_taken_from_the_state_before():
 def test_what_members_come_to_have_in_common_is_one_though_each_reports_for_long():
     """Each comes to a new state at another time, and what it says in each report is forgotten meanwhile."""
     with patch("webhook.kube.cache.memory.MOST_BYTES", 100_000):
-        sharing, known = Sharing(), {}
+        sharing, known = Interner(), {}
 
         def report(name, number, version):
             conditions = [{"type": "Ready", "reason": f"at {version}"}]
@@ -89,7 +89,7 @@ def test_a_deep_part_is_not_compared_at_each_level():
             part = {"part": part}
         return {"spec": part}
 
-    sharing, before, after = Sharing(), document(1), document(1.0)
+    sharing, before, after = Interner(), document(1), document(1.0)
     sharing.share(before)
     with patch("webhook.kube.cache.memory._is_same_text", wraps=_is_same_text) as compared:
         sharing.share(after, before)
@@ -98,7 +98,7 @@ def test_a_deep_part_is_not_compared_at_each_level():
 
 
 def test_equal_numbers_of_another_type_have_changed():
-    sharing, before = Sharing(), None
+    sharing, before = Interner(), None
     for value in (1, 1.0, True, 0, 0.0, False):
         document = {"spec": {"nested": [{"x": value}], "y": value}}
         sharing.share(document, before)
@@ -116,7 +116,7 @@ def test_what_cannot_be_written_as_json_is_shared_as_ever(value):
         return {"spec": {"part": part, "other": {"a": 1}}}
 
     before, after = document(), document()
-    sharing = Sharing()
+    sharing = Interner()
     sharing.share(before)
     sharing.share(after, before)
     assert after == before
@@ -124,7 +124,7 @@ def test_what_cannot_be_written_as_json_is_shared_as_ever(value):
 
 
 def test_equal_parts_are_one():
-    sharing = Sharing()
+    sharing = Interner()
     first, second = ({"status": {"conditions": [{"type": "Applied", "status": "True"}]}} for _ in range(2))
     sharing.share(first)
     sharing.share(second)
@@ -133,7 +133,7 @@ def test_equal_parts_are_one():
 
 
 def test_equal_parts_of_equal_parts_are_one_once_they_have_been_seen_often_enough():
-    sharing = Sharing()
+    sharing = Interner()
     documents = [
         {"metadata": {"uid": str(number)}, "status": {"all": [{"type": "Applied"}, ["a", {"b": 1}]], "more": {}}}
         for number in range(5)
@@ -147,14 +147,14 @@ def test_equal_parts_of_equal_parts_are_one_once_they_have_been_seen_often_enoug
 
 
 def test_equal_numbers_of_another_type_are_no_equal_parts():
-    sharing, documents = Sharing(), [{"part": {"nested": [{"x": value}]}} for value in (1, 1.0, True, 1, 1.0, True)]
+    sharing, documents = Interner(), [{"part": {"nested": [{"x": value}]}} for value in (1, 1.0, True, 1, 1.0, True)]
     for document in documents:
         sharing.share(document)
     assert [type(document["part"]["nested"][0]["x"]) for document in documents] == [int, float, bool] * 2
 
 
 def test_metadata_is_not_remembered():
-    sharing = Sharing()
+    sharing = Interner()
     for number in range(100):
         sharing.share({"metadata": {"uid": str(number), "labels": {"a": "b"}, "finalizers": ["c"]}})
     assert len(sharing._parts) == 2
@@ -171,7 +171,7 @@ def table_bytes(sharing):
 
 def test_parts_that_do_not_come_again_are_forgotten():
     """A member that reports for years leaves no more behind than one that has reported for some hours."""
-    sharing = Sharing()
+    sharing = Interner()
     numbers = range(4 * MOST_BYTES // len(TEXT))
     documents = [{"part": {"text": f"{number}{TEXT}"}} for number in numbers]
     for document in documents:
@@ -182,7 +182,7 @@ def test_parts_that_do_not_come_again_are_forgotten():
 
 
 def test_parts_that_come_again_stay_one():
-    sharing = Sharing()
+    sharing = Interner()
     first = {"part": [{"number": -1}, {"nested": {"in": "it"}}]}
     sharing.share(first)
     generation = MOST_BYTES // len(TEXT)
@@ -204,7 +204,7 @@ def test_parts_that_come_again_stay_one():
 )
 def test_no_version_of_large_content_is_kept(content):
     """A ConfigMap of 800 KB that changes every minute."""
-    sharing, before = Sharing(), None
+    sharing, before = Interner(), None
     for version in range(10):
         document = {"kind": "ConfigMap", "data": content(version), "labels": {"app": "shop"}}
         sharing.share(document, before)
@@ -217,7 +217,7 @@ def test_no_version_of_large_content_is_kept(content):
 
 
 def test_no_version_of_large_content_is_kept_beside_a_field_that_changes_alone():
-    sharing, before = Sharing(), None
+    sharing, before = Interner(), None
     for number in range(40):
         page = {f"{number // 2}-{line}": "<td></td>" for line in range(4_000)}
         document = {"kind": "Page", "spec": {"template": {"data": page}, "replicas": number}}
@@ -230,7 +230,7 @@ def test_no_version_of_large_content_is_kept_beside_a_field_that_changes_alone()
 
 def test_the_times_of_reports_are_not_kept():
     """No later report has them; parts beside them are shared."""
-    sharing = Sharing()
+    sharing = Interner()
     for number in range(100):
         time = f"2026-11-28T10:00:{number}Z"
         usage = {"capacity": {"cpu": "4"}, "observationTime": time}
@@ -242,7 +242,7 @@ def test_the_times_of_reports_are_not_kept():
 
 @given(numbers=st.lists(st.integers(0, 6), max_size=60))
 def test_documents_stay_what_they_are_while_parts_are_forgotten(numbers):
-    sharing = Sharing()
+    sharing = Interner()
     documents = [{"status": {"all": [{"n": number}, [{"n": number % 3}]], "n": number % 2}} for number in numbers]
     with patch("webhook.kube.cache.memory.MOST_BYTES", 500):
         for document in documents:

@@ -10,7 +10,7 @@ from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import ApiModel
 from tests.scorer.builders import cluster_document
-from webhook.kube.cache.indexer import Shelf
+from webhook.kube.cache.indexer import KindCache
 from webhook.kube.cache.informer import read_member
 from webhook.kube.cache.memory import untracked
 
@@ -45,7 +45,7 @@ def document(name="port-1", version="1"):
 
 
 def test_no_part_of_an_object_on_a_shelf_is_walked():
-    shelf = Shelf(MEMBER_CLUSTER)
+    shelf = KindCache(MEMBER_CLUSTER)
     shelf.put(document())
     shelf.put(document(version="2"))
     (kept,) = shelf.objects.values()
@@ -55,7 +55,7 @@ def test_no_part_of_an_object_on_a_shelf_is_walked():
 
 
 def test_an_object_that_is_trimmed_later_is_not_walked_either():
-    shelf = Shelf(MEMBER_CLUSTER)
+    shelf = KindCache(MEMBER_CLUSTER)
     shelf.put(document())
     shelf.trim_by(lambda whole: {"metadata": dict(whole["metadata"]), "spec": {"taints": [*whole["spec"]["taints"]]}})
     (kept,) = shelf.objects.values()

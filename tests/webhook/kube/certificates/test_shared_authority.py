@@ -16,7 +16,7 @@ from scorer.api.event import Event
 from tests.waiting import until
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
 from webhook.kube.certificates.authority_secret import AuthoritySecret
-from webhook.kube.certificates.shared_authority import SETTLING, CertificateProfile, KeptAuthority
+from webhook.kube.certificates.shared_authority import SETTLING, CertificateProfile, ManagedAuthority
 from webhook.kube.client.paths import path_of
 from webhook.kube.ports import ForbiddenError, StoreError
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBundles
@@ -38,13 +38,13 @@ class Clock:
 
 
 class Replica:
-    """A `KeptAuthority` and the leaf that its server shows."""
+    """A `ManagedAuthority` and the leaf that its server shows."""
 
     def __init__(self, hub: AuthorityHub, clock: Clock) -> None:
         self.clock = clock
         self.counted: list[str] = []
         self.told: list[tuple[dict, Event]] = []
-        self.kept = KeptAuthority(
+        self.kept = ManagedAuthority(
             AuthoritySecret(hub, "quay", "ca"),
             CaBundles(hub, "hooks"),
             CertificateProfile((NAME,), ()),
@@ -326,7 +326,7 @@ async def test_another_authority_that_is_due_is_replaced_without_losing_ours(hub
 
 async def test_a_short_life_is_looked_at_more_often_than_the_setting_says(hub):
     profile = CertificateProfile((NAME,), (), authority_life=timedelta(seconds=1.5), leaf_life=timedelta(seconds=1))
-    kept = KeptAuthority(AuthoritySecret(hub, "quay", "ca"), CaBundles(hub, "hooks"), profile, utc_now, 3600)
+    kept = ManagedAuthority(AuthoritySecret(hub, "quay", "ca"), CaBundles(hub, "hooks"), profile, utc_now, 3600)
     await kept.start()
     keeping = asyncio.create_task(kept.keep(lambda: None))
     try:

@@ -14,8 +14,8 @@ from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.counted_store import CountedStore
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
 from webhook.member.membership.controller import Membership, Rhythm, has_left
-from webhook.member.membership.heartbeat import Figures
-from webhook.member.membership.hub_state import Word
+from webhook.member.membership.heartbeat import HeartbeatFigures
+from webhook.member.membership.hub_state import HubMemberState
 from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registration
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -66,7 +66,7 @@ class World:
 
     async def collect(self):
         self.collected += 1
-        return Figures(properties={"kubernetes-fleet.io/node-count": "1"})
+        return HeartbeatFigures(properties={"kubernetes-fleet.io/node-count": "1"})
 
     async def home(self):
         if self.cluster_down:
@@ -388,11 +388,11 @@ async def test_a_cluster_that_is_gone_does_not_keep_its_member_from_leaving(worl
 @pytest.mark.parametrize(
     ("going", "until", "word"),
     [
-        (False, "", Word()),
-        (True, "", Word(leaving=True)),
-        (False, "2026-03-01T12:00:01Z", Word(accepts_older=True)),
-        (False, "2026-03-01T12:00:00Z", Word()),
-        (False, "yes", Word()),
+        (False, "", HubMemberState()),
+        (True, "", HubMemberState(leaving=True)),
+        (False, "2026-03-01T12:00:01Z", HubMemberState(accepts_older=True)),
+        (False, "2026-03-01T12:00:00Z", HubMemberState()),
+        (False, "yes", HubMemberState()),
     ],
 )
 async def test_what_the_hub_says_of_a_member(world, going, until, word):

@@ -13,7 +13,7 @@ from webhook.kube.ports import ConflictError, Key, NotFoundError
 from webhook.member.membership.heartbeat import (
     LONGEST_MESSAGE,
     MOST_ATTEMPTS,
-    Figures,
+    HeartbeatFigures,
     Statement,
     heartbeat_status,
     next_heartbeat,
@@ -21,7 +21,7 @@ from webhook.member.membership.heartbeat import (
 )
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-FIGURES = Figures(
+FIGURES = HeartbeatFigures(
     properties={"kubernetes-fleet.io/node-count": "3"},
     capacity={"cpu": "12"},
     allocatable={"cpu": "11"},
@@ -68,7 +68,7 @@ def test_times_of_transition_stay_while_nothing_changes():
     later = status(old=first, now=NOW + timedelta(minutes=1))
     assert later["agentStatus"][0]["lastReceivedHeartbeat"] == "2026-03-01T12:01:00Z"
     assert [c["lastTransitionTime"] for c in later["agentStatus"][0]["conditions"]] == ["2026-03-01T12:00:00Z"] * 2
-    sick = status(Figures(healthy=False), later, NOW + timedelta(minutes=2))
+    sick = status(HeartbeatFigures(healthy=False), later, NOW + timedelta(minutes=2))
     healthy = sick["agentStatus"][0]["conditions"][1]
     assert (healthy["status"], healthy["lastTransitionTime"]) == ("False", "2026-03-01T12:02:00Z")
 
@@ -85,16 +85,16 @@ def test_other_agents_keep_their_entries():
 
 
 def test_namespaces_are_limited_and_the_report_says_so():
-    few = status(Figures(namespaces={"b": "", "a": "work"}))
+    few = status(HeartbeatFigures(namespaces={"b": "", "a": "work"}))
     assert few["namespaces"] == {"a": "work", "b": ""}
     assert by_type(few["conditions"])["NamespaceCollectionSucceeded"] == ("True", "Succeeded")
-    many = status(Figures(namespaces={f"n{n:03}": "" for n in range(NAMESPACE_LIMIT + 1)}))
+    many = status(HeartbeatFigures(namespaces={f"n{n:03}": "" for n in range(NAMESPACE_LIMIT + 1)}))
     assert len(many["namespaces"]) == NAMESPACE_LIMIT
     assert by_type(many["conditions"])["NamespaceCollectionSucceeded"] == ("False", "Degraded")
 
 
 def test_a_problem_is_shown():
-    found = status(Figures(problem="no answer"))
+    found = status(HeartbeatFigures(problem="no answer"))
     assert by_type(found["conditions"])["ClusterPropertyCollectionSucceeded"] == ("False", "Failed")
 
 
@@ -125,7 +125,7 @@ async def test_report_writes_only_the_status(kind):
 
 def test_what_was_not_collected_stays_as_it_was_reported():
     before = status()
-    figures = Figures(
+    figures = HeartbeatFigures(
         properties={"b": "2"}, keeps_others=True, usage_known=False, problem="no", problem_reason="TimedOut"
     )
     after = status(figures, before, NOW + timedelta(minutes=1))
@@ -139,7 +139,7 @@ def test_what_was_not_collected_stays_as_it_was_reported():
 
 def test_a_source_speaks_for_itself():
     said = Statement("ClusterPropertyProviderStarted", "True", "Started", "x" * 5000)
-    found = status(Figures(statements=(said,)))["conditions"][-1]
+    found = status(HeartbeatFigures(statements=(said,)))["conditions"][-1]
     assert (found["type"], found["status"], found["reason"]) == ("ClusterPropertyProviderStarted", "True", "Started")
     assert len(found["message"]) == 1024
 

@@ -12,7 +12,7 @@ from scorer.rollout.removal.marks import meant
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
-from webhook.member.membership.registration import NotOursError, Registration
+from webhook.member.membership.registration import ForeignClusterError, Registration
 from webhook.member.works.reconciler import clean_up_after, clean_up_without_work, reconcile_work
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -263,7 +263,7 @@ async def test_who_a_cluster_is_recorded_for_is_known_without_the_hub(side):
     assert await ours.registration().is_recorded()  # an agent that was started again
     assert not await theirs.registration().is_recorded()
     other = elsewhere.registration()
-    with pytest.raises(NotOursError):
+    with pytest.raises(ForeignClusterError):
         await other.claim("hub-2")
     assert not await other.is_recorded()
     await registration.release("hub-1")

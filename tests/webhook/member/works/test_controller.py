@@ -16,7 +16,7 @@ from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.events import EVENT
 from webhook.kube.ports import ConflictError, EventType, ForbiddenError, Key, NotFoundError, UnavailableError
-from webhook.member.membership.hub_state import Word
+from webhook.member.membership.hub_state import HubMemberState
 from webhook.member.works import controller
 from webhook.member.works.backoff import WorkOutcome
 from webhook.member.works.controller import Applying, PassResult, Time
@@ -49,7 +49,7 @@ class World:
         return self.time
 
     async def word(self):
-        return Word(leaving=self.leaves)
+        return HubMemberState(leaving=self.leaves)
 
     async def sleep(self, seconds):
         until = self.time + timedelta(seconds=seconds)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.sleeping_clock import SleepingClock
-from webhook.member.works.queue import Agenda
+from webhook.member.works.queue import DelayingQueue
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -31,7 +31,7 @@ async def clock():
 
 @pytest.fixture
 async def agenda(clock):
-    agenda = Agenda(clock.now, clock.sleep)
+    agenda = DelayingQueue(clock.now, clock.sleep)
     task = asyncio.create_task(agenda.run())
     yield agenda
     task.cancel()

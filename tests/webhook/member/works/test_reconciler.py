@@ -22,7 +22,7 @@ from webhook.kube.ports import (
     key_of,
 )
 from webhook.member.apply import steps
-from webhook.member.membership.hub_state import Word
+from webhook.member.membership.hub_state import HubMemberState
 from webhook.member.objects.owner_references import owner_reference, with_owners
 from webhook.member.works.reconciler import reconcile_work
 
@@ -999,7 +999,7 @@ async def test_a_work_from_a_backup_changes_nothing_until_that_is_accepted(clust
     accepted = []
 
     async def word():
-        return Word(accepts_older=bool(accepted))
+        return HubMemberState(accepts_older=bool(accepted))
 
     async def look():
         return await reconcile_work(KEY, cluster.hub, ObservedStore(cluster.member), cluster.time, None, word)
