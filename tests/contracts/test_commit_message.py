@@ -1,0 +1,72 @@
+"""Commit messages: the rules, and the hook as git runs it."""
+
+import subprocess
+
+import pytest
+import yaml
+
+from tests.contracts.commit_message import problems
+from tests.contracts.sources import ROOT
+
+GOOD = "scheduler: keep bindings whose member is unreachable"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(GOOD, id="subject-alone"),
+        pytest.param(
+            f"{GOOD}\n\nA member that misses heartbeats used to lose\nits bindings.\n", id="subject-and-reason"
+        ),
+        pytest.param(f"{GOOD}\n# Please enter the commit message, {'very ' * 20}carefully.\n", id="comments-of-git"),
+        pytest.param(f"{GOOD}\n# {'-' * 24} >8 {'-' * 24}\ndiff --git a b\n{'a b ' * 30}\n", id="verbose-diff"),
+        pytest.param(f"webhook/kube: {'x' * 58}", id="72-characters"),
+        pytest.param(f"{GOOD}\n\nhttps://example.com/{'x' * 80}\n", id="long-address"),
+        pytest.param(f"{GOOD}\n\n    {'$ printed as it is ' * 5}\n", id="long-quotation"),
+        pytest.param("fixup! whatever", id="fixup-that-a-rebase-folds"),
+    ],
+)
+def test_a_message_in_the_form_of_the_project_is_accepted(message):
+    assert list(problems(message)) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        pytest.param("", "the message is empty", id="empty"),
+        pytest.param("# only a comment\n", "the message is empty", id="comments-only"),
+        pytest.param("Keep bindings", "must be `area: imperative summary`", id="no-area"),
+        pytest.param("scheduler:keep bindings", "must be `area: imperative summary`", id="no-space"),
+        pytest.param(f"webhook/kube: {'x' * 59}", "has 73 characters: 72 at most", id="73-characters"),
+        pytest.param(f"{GOOD}.", "must not end with a full stop", id="full-stop"),
+        pytest.param(f"{GOOD}\nA member", "'A member' must be a blank line", id="no-blank-line"),
+        pytest.param(f"{GOOD}\n\n{'word ' * 20}\n", "wrap the reason at 72", id="wide-reason"),
+        pytest.param("Merge branch 'next'", "rebase instead", id="merge"),
+    ],
+)
+def test_the_broken_rule_is_named(message, problem):
+    (found,) = problems(message)
+    assert problem in found
+
+
+def test_git_refuses_a_commit_through_the_hook(tmp_path):
+    (entry,) = (
+        hook["entry"]
+        for repository in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+        for hook in repository["hooks"]
+        if hook["stages"] == ["commit-msg"]
+    )
+    git = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    hook = tmp_path / ".git/hooks/commit-msg"
+    hook.write_text(f'#!/bin/sh\nmessage=$(realpath "$1")\ncd "{ROOT}" && exec {entry} "$message"\n')
+    hook.chmod(0o755)
+
+    def commit(message: str) -> subprocess.CompletedProcess[str]:
+        command = [*git, "commit", "--quiet", "--allow-empty", "--message", message]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    refused = commit("Keep bindings")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("commit message: 'Keep bindings' must be `area: imperative summary`")
+    assert commit(GOOD).returncode == 0
