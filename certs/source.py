@@ -16,7 +16,7 @@ from cryptography import x509
 
 from certs.authority import Authority, Leaf
 from certs.context import CertificateError
-from certs.lineage import certificates_in
+from certs.rotation import certificates_in
 
 _LOOKS: Final = 30
 """How often within the life of a certificate to look, at least, whether it is due."""

@@ -10,6 +10,7 @@ import operator
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from itertools import chain, compress
 from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, overload
@@ -28,8 +29,19 @@ RowColumn: TypeAlias = NDArray[np.intp]
 ABSENT = -1
 """The code of a cluster without a value."""
 
+UNLIMITED = np.iinfo(np.int64).max
+"""An instant that never comes, in a column of microseconds."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
 T = TypeVar("T", bound=Hashable)
 R = TypeVar("R")
+
+
+def microseconds(instant: datetime) -> int:
+    """Return microseconds since 1970."""
+    return (instant - _EPOCH) // _MICROSECOND
 
 
 def round_half_away(values: FloatColumn) -> IntColumn:

@@ -9,19 +9,28 @@ which shares the arrays, never written to, but not the dicts that hold them.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scorer.api.cluster.member_cluster import MemberCluster, Taint
 from scorer.api.cluster.scores import ExternalScore, read_score
-from scorer.api.conditions import TRUE, find_condition
-from scorer.api.names import MEMBER_AGENT, SCORE_PREFIX
-from scorer.columns import BoolColumn, DictionaryColumn, IntColumn, PropertyReading, QuantityColumn, Rows, row_of
-from scorer.eligibility import EligibilityLimits
+from scorer.api.conditions import find_condition
+from scorer.api.names import SCORE_PREFIX
+from scorer.columns import (
+    UNLIMITED,
+    BoolColumn,
+    DictionaryColumn,
+    IntColumn,
+    PropertyReading,
+    QuantityColumn,
+    Rows,
+    microseconds,
+    row_of,
+)
+from scorer.eligibility import EligibilityColumns, EligibilityLimits
 from scorer.properties import read_property
 
 _REVISIONS = 2**64
@@ -33,57 +42,10 @@ Without a limit, a user could fill the memory with policies of made-up label key
 rewrite all of these columns.
 """
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-_NEVER = np.iinfo(np.int64).min
-_ALWAYS = np.iinfo(np.int64).max
 _FOREVER = datetime.max.replace(tzinfo=UTC)
-
-LEAVING, NOT_REPORTING, STALE, NOT_JOINED, HEALTH_UNKNOWN, UNHEALTHY = range(1, 7)
-"""The tests of eligibility, in order (scheduling.md 5); 0 means eligible."""
-
-
-@dataclass(frozen=True, slots=True)
-class EligibilityColumns:
-    """What decides until when a cluster can be picked.
-
-    Instants, not verdicts, so that the columns stay valid as time passes. All are microseconds since 1970.
-
-    Args:
-        failed: The first test that fails regardless of the time (`LEAVING`, `NOT_REPORTING`, `NOT_JOINED`,
-            `HEALTH_UNKNOWN`), else 0.
-        heartbeat_until: The last instant at which the heartbeat counts as fresh.
-        health_until: The same for health; unbounded while the cluster is healthy.
-        until: The last instant at which all tests pass.
-    """
-
-    failed: NDArray[np.int8]
-    heartbeat_until: IntColumn
-    health_until: IntColumn
-    until: IntColumn
-
-    def failure_of(self, row: int, now: datetime) -> int:
-        """Return the first test that one cluster fails, 0 when it passes all; the scalar form of `first_failure`."""
-        instant, failed = microseconds(now), self.failed.item(row)
-        if failed in (LEAVING, NOT_REPORTING):
-            return failed
-        if self.heartbeat_until.item(row) < instant:
-            return STALE
-        return failed or (UNHEALTHY if self.health_until.item(row) < instant else 0)
-
-    def first_failure(self, rows: NDArray[np.intp], now: datetime) -> NDArray[np.int8]:
-        """Return the first test that each of *rows* fails, 0 where it passes all."""
-        instant = microseconds(now)
-        failed = self.failed[rows]
-        order = [failed == LEAVING, failed == NOT_REPORTING, self.heartbeat_until[rows] < instant]
-        order += [failed == NOT_JOINED, failed == HEALTH_UNKNOWN, self.health_until[rows] < instant]
-        return np.select(order, range(LEAVING, UNHEALTHY + 1), 0).astype(np.int8)
-
 
 NamespaceView: TypeAlias = tuple[bool, frozenset[str] | None]
 """Whether the member collects namespaces, and the namespaces it reported, None when it has reported no list."""
-
-_Eligibility: TypeAlias = tuple[int, int, int, int]
 
 
 @dataclass(slots=True)
@@ -194,7 +156,7 @@ class Fleet:
         """What decides eligibility."""
         columns = self._columns
         if columns.eligibility is None:
-            columns.eligibility = self._judge(range(len(self)))
+            columns.eligibility = EligibilityColumns.of(self.members, self.limits)
         return columns.eligibility
 
     def at(self, now: datetime) -> "Fleet":
@@ -284,36 +246,8 @@ class Fleet:
             {row: _namespace_view(new) for row, new in rows.items() if _collects(new) or _collects(before[row])}
         )
         if old.eligibility is not None:
-            columns.eligibility = self._judge(rows, old.eligibility, now)
+            columns.eligibility = old.eligibility.updated(np.fromiter(rows, np.intp), list(rows.values()), self.limits)
         return columns
-
-    def _judge(
-        self,
-        rows: Iterable[int],
-        before: EligibilityColumns | None = None,
-        members: Sequence[MemberCluster] | None = None,
-    ) -> EligibilityColumns:
-        members = self.members if members is None else members
-        where = np.fromiter(rows, dtype=np.intp)
-        judged = np.array([_judge_member(members[row], self.limits) for row in where.tolist()], dtype=np.int64)
-        failed, heartbeat, health, until = judged.reshape(-1, 4).T
-        if before is None:
-            return EligibilityColumns(failed.astype(np.int8), heartbeat.copy(), health.copy(), until.copy())
-        return EligibilityColumns(
-            _rewritten(before.failed, where, failed),
-            _rewritten(before.heartbeat_until, where, heartbeat),
-            _rewritten(before.health_until, where, health),
-            _rewritten(before.until, where, until),
-        )
-
-
-def _rewritten(column: NDArray[Any], where: NDArray[np.intp], values: IntColumn) -> NDArray[Any]:
-    """Return a copy with other *values* in the rows *where*; the column itself if they are there already."""
-    if np.array_equal(column[where], values):
-        return column
-    copy = column.copy()
-    copy[where] = values
-    return copy
 
 
 def _stamp(member: MemberCluster) -> int:
@@ -374,11 +308,6 @@ class _Readings:
         return (read_property(member, self.name) for member in self.members)
 
 
-def microseconds(instant: datetime) -> int:
-    """Return microseconds since 1970."""
-    return (instant - _EPOCH) // _MICROSECOND
-
-
 def _has_scores(member: MemberCluster) -> bool:
     annotations = member.metadata.annotations
     return bool(annotations) and any(map(_is_score, annotations))
@@ -396,7 +325,7 @@ def _first_expiry(member: MemberCluster) -> datetime | None:
 
 def _expiry(member: MemberCluster, name: str) -> int:
     score = read_score(member.metadata.annotations, name)
-    return _ALWAYS if score is None or score.valid_until is None else microseconds(score.valid_until)
+    return UNLIMITED if score is None or score.valid_until is None else microseconds(score.valid_until)
 
 
 def _collects(member: MemberCluster) -> bool:
@@ -410,21 +339,3 @@ def _collecting(member: MemberCluster) -> bool:
 def _namespace_view(member: MemberCluster) -> NamespaceView:
     namespaces = member.status.namespaces
     return _collecting(member), None if namespaces is None else frozenset(namespaces)
-
-
-def _judge_member(member: MemberCluster, limits: EligibilityLimits) -> _Eligibility:
-    agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
-    leaving = member.metadata.deletion_timestamp is not None
-    if agent is None:
-        return LEAVING if leaving else NOT_REPORTING, _NEVER, _NEVER, _NEVER
-    heartbeat, health_until, joined = agent.last_received_heartbeat, _NEVER, False
-    heartbeat_until = _NEVER if heartbeat is None else microseconds(heartbeat) + limits.heartbeat // _MICROSECOND
-    healthy = find_condition(agent.conditions, "Healthy")
-    if healthy is not None and healthy.status == TRUE:
-        health_until = _ALWAYS
-    elif healthy is not None and healthy.last_transition_time is not None:
-        health_until = microseconds(healthy.last_transition_time) + limits.health // _MICROSECOND
-    condition = find_condition(agent.conditions, "Joined")
-    joined = condition is not None and condition.status == TRUE
-    failed = LEAVING if leaving else NOT_JOINED if not joined else HEALTH_UNKNOWN if healthy is None else 0
-    return failed, heartbeat_until, health_until, _NEVER if failed else min(heartbeat_until, health_until)

@@ -97,7 +97,7 @@ PARTS: Final = (
         "certificates verified by openssl",
         (
             "tests/certs/test_authority.py::test_the_chain_verifies_with_openssl",
-            "tests/certs/test_lineage.py",
+            "tests/certs/test_rotation.py",
             "tests/webhook/server/test_certificates.py::test_openssl_verifies_the_running_server",
         ),
         _openssl,

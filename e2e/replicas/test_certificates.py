@@ -17,7 +17,7 @@ import pytest
 from cryptography import x509
 
 from certs.authority import Authority, name_of
-from certs.lineage import Lineage, pem_of
+from certs.rotation import Lineage, pem_of
 from e2e.conftest import StartService
 from e2e.controlplane.cluster import LOOPBACK, ApiError, Cluster, JsonObject
 from e2e.controlplane.door import Door

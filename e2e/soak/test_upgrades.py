@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from certs.lineage import Lineage
+from certs.rotation import Lineage
 from e2e.controlplane.cluster import ApiError, JsonObject
 from e2e.controlplane.printed import printed_with
 from e2e.controlplane.steady_writers import Authors, write

@@ -16,12 +16,12 @@ from scorer.api.cluster.member_cluster import Taint as ClusterTaint
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementType
 from scorer.columns import BoolColumn
+from scorer.eligibility import LEAVING
 from scorer.extender.followed import FollowedPlacement
 from scorer.extender.node import ExtenderNode
 from scorer.extender.pod import ExtenderPod, ExtenderTaint, PlacementMode
 from scorer.extender.question import ExtenderRequest
 from scorer.extender.surroundings import ExtenderContext, Rules
-from scorer.fleet import LEAVING
 from scorer.plugins.cluster_eligibility import eligible
 from scorer.plugins.namespace_affinity import NamespaceAffinity
 

@@ -29,7 +29,7 @@ from scorer.api.unstructured.documents import dicts_at, spec_of, status_of, text
 from scorer.api.values.field_path import FieldPath
 from scorer.membership.heartbeats import Heard, agents_of, read_time
 from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
-from scorer.membership.silence import REPORTING, silence
+from scorer.membership.missed_heartbeats import REPORTING, silence
 
 JOINED: Final = "Joined"
 READY_TO_JOIN: Final = "ReadyToJoin"

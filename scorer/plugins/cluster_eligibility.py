@@ -11,17 +11,9 @@ import numpy as np
 from scorer.api.conditions import find_condition
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.values.duration import format_duration
-from scorer.columns import BoolColumn
-from scorer.fleet import (
-    HEALTH_UNKNOWN,
-    LEAVING,
-    NOT_JOINED,
-    NOT_REPORTING,
-    STALE,
-    UNHEALTHY,
-    Fleet,
-    microseconds,
-)
+from scorer.columns import BoolColumn, microseconds
+from scorer.eligibility import HEALTH_UNKNOWN, LEAVING, NOT_JOINED, NOT_REPORTING, STALE, UNHEALTHY
+from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, FilterRejection
 

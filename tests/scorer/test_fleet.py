@@ -11,19 +11,9 @@ from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.cluster.scores import _known
 from scorer.api.placement.placement import ClusterSelectorTerm
 from scorer.api.values.quantity import parse_quantity
-from scorer.columns import PropertyReading, _known_amounts
-from scorer.fleet import (
-    HEALTH_UNKNOWN,
-    LEAVING,
-    MOST_COLUMNS,
-    NOT_JOINED,
-    NOT_REPORTING,
-    STALE,
-    UNHEALTHY,
-    EligibilityLimits,
-    Fleet,
-    microseconds,
-)
+from scorer.columns import PropertyReading, _known_amounts, microseconds
+from scorer.eligibility import HEALTH_UNKNOWN, LEAVING, NOT_JOINED, NOT_REPORTING, STALE, UNHEALTHY, EligibilityLimits
+from scorer.fleet import MOST_COLUMNS, Fleet
 from scorer.placement.plan_document import plan_entry
 from scorer.plugins.cluster_eligibility import eligible
 from scorer.properties import _known_reading, observation_time, property_name_error, read_property

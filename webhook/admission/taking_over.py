@@ -39,7 +39,8 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.api.values.label_selector import LabelSelector
 from scorer.columns import BoolColumn
-from scorer.fleet import NOT_JOINED, NOT_REPORTING, Fleet
+from scorer.eligibility import NOT_JOINED, NOT_REPORTING
+from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.membership.heartbeats import NAMESPACE_LIMIT
 from scorer.placement.binding_plan import BrokenBindingError

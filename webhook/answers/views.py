@@ -31,7 +31,8 @@ from scorer.plugins.cluster_eligibility import ineligibility
 from scorer.properties import NODE_COUNT, observation_time, read_property
 from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
 from scorer.rollout.removal.finalization import removal_detail
-from scorer.rollout.status.conditions import (
+from scorer.rollout.status.failures import failure_of
+from scorer.rollout.status.placement_conditions import (
     JUDGED_AGAIN,
     SCHEDULED,
     condition_type,
@@ -39,7 +40,6 @@ from scorer.rollout.status.conditions import (
     is_judged_again,
     too_large_message,
 )
-from scorer.rollout.status.failures import failure_of
 from scorer.rollout.status.progress import STALLED, failed_object
 from webhook.kube.cache.informer import Cache
 

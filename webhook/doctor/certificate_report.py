@@ -10,7 +10,7 @@ from datetime import datetime
 from cryptography import x509
 
 from certs.authority import name_of
-from certs.lineage import Lineage, certificates_in, fingerprint, pem_of
+from certs.rotation import Lineage, certificates_in, fingerprint, pem_of
 from scorer.api.meta import JsonObject, format_time
 from webhook.kube.certificates.authority_secret import StoredLineage
 from webhook.kube.certificates.shared_authority import LARGEST_JITTER

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from certs.authority import name_of
-from certs.lineage import certificates_in
+from certs.rotation import certificates_in
 from scorer.api.meta import format_time
 from webhook.doctor.certificate_report import CertificateState
 from webhook.doctor.finding import Finding, judged, unchecked

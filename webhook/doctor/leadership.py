@@ -9,8 +9,8 @@ from scorer.api.unstructured.documents import spec_of, text_at
 from scorer.membership.heartbeats import read_time
 from webhook.doctor.finding import Finding, State, judged
 from webhook.doctor.members import LARGEST_OFFSET, seconds, stored_at
-from webhook.kube.leader_election.candidate import LeaseTimes
 from webhook.kube.leader_election.lease import LONGEST_LEASE, parted_into
+from webhook.kube.leader_election.term import LeaseTimes
 
 CHECK: Final = "leader"
 USUAL_SECONDS: Final = round(LeaseTimes().lease)

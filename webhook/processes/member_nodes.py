@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from scorer.api.kinds import NODE_POOL
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
-from webhook.kube.leader_election.candidate import LeaderElectionConfig, Term, own_identity
 from webhook.kube.leader_election.leader import Leader
+from webhook.kube.leader_election.term import LeaderElectionConfig, Term, own_identity
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.processes.node_rights import NODE_LEASE
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions

@@ -16,7 +16,7 @@ from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.evictions import ServerNodeWork
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.events import EventRecorder, own_name
-from webhook.kube.leader_election.candidate import Term
+from webhook.kube.leader_election.term import Term
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 
 

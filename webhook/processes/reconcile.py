@@ -42,9 +42,9 @@ from webhook.kube.client.discovery import Discovery
 from webhook.kube.client.evictions import ServerNodeWork
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.events import EventRecorder, own_name
-from webhook.kube.leader_election.candidate import LeaderElectionConfig, Term, own_identity
 from webhook.kube.leader_election.leader import Leader
 from webhook.kube.leader_election.shards import Shards
+from webhook.kube.leader_election.term import LeaderElectionConfig, Term, own_identity
 from webhook.kube.login.connection import ConfigurationError
 from webhook.kube.ports import ForbiddenError, Key, NotServedError, StoreError
 from webhook.notifications.notifier import notifier_of

@@ -19,7 +19,7 @@ from scorer.api.unstructured.documents import (
     owner_reference,
     spec_of,
 )
-from scorer.rollout.status.conditions import STATUS_SYNCED, condition_type
+from scorer.rollout.status.placement_conditions import STATUS_SYNCED, condition_type
 from scorer.rollout.writes import Write, create, replace
 
 

@@ -43,7 +43,7 @@ from scorer.rollout.object_size import (
     stored_size,
 )
 from scorer.rollout.planner import RequestedClusters, RollingUpdateLimits
-from scorer.rollout.status.conditions import (
+from scorer.rollout.status.placement_conditions import (
     CONDITION_WORDS,
     SCHEDULED,
     STATUS_SYNCED,

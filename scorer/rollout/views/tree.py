@@ -46,8 +46,8 @@ from scorer.rollout.bindings import (
 )
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
 from scorer.rollout.removal.finalization import removal_detail
-from scorer.rollout.status.conditions import JUDGED_AGAIN, condition_type, is_judged_again, too_large_message
 from scorer.rollout.status.failures import failure_of
+from scorer.rollout.status.placement_conditions import JUDGED_AGAIN, condition_type, is_judged_again, too_large_message
 from scorer.rollout.status.progress import STALLED
 
 _SNAPSHOT: Final = re.compile(r"-(0|[1-9][0-9]*)-snapshot\Z", re.ASCII)

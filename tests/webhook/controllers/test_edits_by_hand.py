@@ -1,10 +1,10 @@
 """What somebody changes by hand on the hub is put right, also what our own last write left as it was."""
 
 import pytest
+from scorer.api.references import PlacementRef
 
 from scorer.api.kinds import BINDING, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT, WORK
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GENERATION, WORK_CLEANUP
-from scorer.api.references import PlacementRef
 from tests.builders.binding import make_binding
 from tests.builders.placement import make_placement
 from tests.waiting import until

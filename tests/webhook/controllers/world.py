@@ -12,7 +12,7 @@ from scorer.api.family import family_in
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import current_condition, is_deleting, with_spec
-from scorer.membership.silence import LIMIT, REPORTING
+from scorer.membership.missed_heartbeats import LIMIT, REPORTING
 from scorer.rollout.snapshots.resources import SnapshotSettings
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.edits import edit

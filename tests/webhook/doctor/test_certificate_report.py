@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from certs.authority import Authority
-from certs.lineage import Lineage, pem_of
+from certs.rotation import Lineage, pem_of
 from scorer.api.meta import format_time
 from webhook.doctor.certificate_report import CertificateState, configuration_rows, left_behind, rows
 from webhook.kube.certificates.authority_secret import StoredLineage

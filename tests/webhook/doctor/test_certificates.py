@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from certs.authority import Authority
-from certs.lineage import Lineage, pem_of
+from certs.rotation import Lineage, pem_of
 from webhook.doctor.certificate_report import CertificateState
 from webhook.doctor.certificates import judge_authority, judge_bundles
 from webhook.doctor.finding import State

@@ -16,7 +16,7 @@ from webhook.cli.text.output import print_document, print_table
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from certs.lineage import Lineage
+    from certs.rotation import Lineage
     from webhook.doctor.certificate_report import CertificateState
     from webhook.kube.certificates.authority_secret import AuthoritySecret
     from webhook.kube.webhook_configurations.ca_bundles import CaBundles
@@ -288,7 +288,7 @@ class _Hub:
 
 
 def _print_pem(found: "CertificateState") -> int:
-    from certs.lineage import pem_of
+    from certs.rotation import pem_of
 
     if found.stored.lineage is None:
         raise UserError(found.problems())

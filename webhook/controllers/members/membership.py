@@ -40,7 +40,7 @@ from scorer.membership.joining import (
 )
 from scorer.membership.leaving import FORCE_DELETE_AFTER, DepartureStage, departure, released
 from scorer.membership.member_status import member_status
-from scorer.membership.silence import is_silent
+from scorer.membership.missed_heartbeats import is_silent
 from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.result import DONE, Result, TerminalError

@@ -56,7 +56,7 @@ from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache.changes import Broadcaster
 from webhook.kube.cache.hub import Hub, at_once
 from webhook.kube.client.evictions import NodeWork
-from webhook.kube.leader_election.candidate import monotonic
+from webhook.kube.leader_election.term import monotonic
 from webhook.kube.ports import Key, StoreError, UnavailableError
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 

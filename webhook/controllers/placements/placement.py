@@ -27,7 +27,7 @@ from scorer.api.unstructured.documents import (
     with_finalizer,
     without_finalizer,
 )
-from scorer.membership.silence import is_silent
+from scorer.membership.missed_heartbeats import is_silent
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.object_size import TooLarge
 from scorer.rollout.removal.finalization import (
@@ -41,7 +41,6 @@ from scorer.rollout.removal.marks import REMOVED, is_meant
 from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.policies import latest_policy_snapshots, plan_policy_snapshots
 from scorer.rollout.snapshots.resources import fitting_content, plan_resource_snapshots, plan_strays, snapshot_groups
-from scorer.rollout.status.conditions import is_stalled
 from scorer.rollout.status.namespace_copy import (
     copy_namespace,
     moved_namespace_error,
@@ -50,6 +49,7 @@ from scorer.rollout.status.namespace_copy import (
     with_status_synced,
 )
 from scorer.rollout.status.placement import PlacementReport, SnapshotView, invalid_selection, placement_status
+from scorer.rollout.status.placement_conditions import is_stalled
 from scorer.rollout.writes import Write
 from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver

@@ -60,7 +60,7 @@ from scorer.rollout.removal.deletion import (
 from scorer.rollout.removal.eviction import EVICTED_BINDING
 from scorer.rollout.removal.marks import is_meant
 from scorer.rollout.snapshots.policies import latest_policy_snapshots
-from scorer.rollout.status.conditions import condition_type
+from scorer.rollout.status.placement_conditions import condition_type
 from scorer.rollout.works.orphans import as_works_say, orphaned_works, unproven_works
 from scorer.rollout.writes import replace
 from scorer.selectors import InvalidPolicyError

@@ -26,7 +26,7 @@ from scorer.api.unstructured.documents import (
     with_finalizer,
     without_finalizer,
 )
-from scorer.membership.silence import unheard
+from scorer.membership.missed_heartbeats import unheard
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.removal.deletion import is_abandoned, is_to_go
 from scorer.rollout.removal.finalization import RemainingWorks

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from certs.lineage import (
+from certs.rotation import (
     BUNDLE,
     CERTIFICATE,
     CROSS,

@@ -23,7 +23,7 @@ from cryptography import x509
 
 from certs.authority import AUTHORITY_LIFE, LEAF_LIFE, Authority, Leaf, name_of
 from certs.context import CertificateError
-from certs.lineage import Lineage, fingerprint, pem_of
+from certs.rotation import Lineage, fingerprint, pem_of
 from certs.source import check_pause, is_due
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject, format_time

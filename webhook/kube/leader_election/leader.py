@@ -4,7 +4,14 @@ import asyncio
 
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import spec_of
-from webhook.kube.leader_election.candidate import (
+from webhook.kube.leader_election.lease import (
+    believed_duration,
+    excess_of,
+    holder_of,
+    is_released,
+    parted_into,
+)
+from webhook.kube.leader_election.term import (
     USUAL,
     Body,
     LeaderElectionConfig,
@@ -14,13 +21,6 @@ from webhook.kube.leader_election.candidate import (
     expired,
     log,
     stop_work,
-)
-from webhook.kube.leader_election.lease import (
-    believed_duration,
-    excess_of,
-    holder_of,
-    is_released,
-    parted_into,
 )
 from webhook.kube.ports import (
     AlreadyExistsError,

@@ -32,8 +32,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import OURS
 from scorer.api.unstructured.documents import annotations_of, spec_of
 from scorer.shards import fair_shares
-from webhook.kube.leader_election.candidate import USUAL, LeaderElectionConfig, LeaseClient, Term, expired, stop_work
 from webhook.kube.leader_election.lease import PARTS, believed_duration, excess_of, holder_of, is_released, parted_into
+from webhook.kube.leader_election.term import USUAL, LeaderElectionConfig, LeaseClient, Term, expired, stop_work
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, Store, StoreError
 
 REPLICAS: Final = OURS + "replicas"

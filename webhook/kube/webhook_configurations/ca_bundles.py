@@ -18,7 +18,7 @@ from typing import Final
 
 from cryptography import x509
 
-from certs.lineage import certificates_in
+from certs.rotation import certificates_in
 from scorer.api.kinds import KINDS
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dict_at, dicts_at, text_at

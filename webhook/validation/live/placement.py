@@ -32,7 +32,8 @@ from scorer.api.unstructured.documents import (
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.label_selector import LabelSelector
 from scorer.api.values.quoting import quote
-from scorer.fleet import LEAVING, NOT_JOINED, NOT_REPORTING, Fleet
+from scorer.eligibility import LEAVING, NOT_JOINED, NOT_REPORTING
+from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.placement.plan_document import decide
 from scorer.placement.request import read_request

@@ -9,7 +9,6 @@ from scorer.api.names import UNSCHEDULED_AT
 from scorer.api.placement.status import PlacementStatus
 from scorer.rollout.bindings import WAITS_FOR_WINDOW
 from scorer.rollout.object_size import TooLarge
-from scorer.rollout.status.conditions import too_large_message
 from scorer.rollout.status.namespace_copy import (
     moved_namespace_error,
     plan_status_copy,
@@ -17,6 +16,7 @@ from scorer.rollout.status.namespace_copy import (
     with_status_synced,
 )
 from scorer.rollout.status.placement import SnapshotView, invalid_selection, placement_status
+from scorer.rollout.status.placement_conditions import too_large_message
 from scorer.rollout.writes import Verb
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 import yaml
 
-from certs.lineage import Lineage, certificates_in, pem_of
+from certs.rotation import Lineage, certificates_in, pem_of
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub
 from webhook.cli.hub import connection
 from webhook.cli.hub.connection import HubConnection

@@ -7,7 +7,7 @@ import pytest
 
 from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER
 from scorer.api.unstructured.documents import with_metadata
-from scorer.membership.silence import LIMIT
+from scorer.membership.missed_heartbeats import LIMIT
 from tests.waiting import until
 from tests.webhook.controllers.members.member_stage import INTERNAL, staged
 from tests.webhook.edits import edit

@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from certs.authority import Authority, Leaf
-from certs.lineage import Lineage, certificates_in
+from certs.rotation import Lineage, certificates_in
 from scorer.api.event import Event
 from tests.waiting import until
 from tests.webhook.kube.authority_hub import SECRET, AuthorityHub

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from scorer.api.kinds import NAMESPACE
 from tests.webhook.kube.leader_election.faulty_store import Fault, FaultyStore
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.kube.leader_election.candidate import LeaderElectionConfig, LeaseTimes, NotLeaderError
 from webhook.kube.leader_election.leader import Leader
 from webhook.kube.leader_election.shards import Shards
+from webhook.kube.leader_election.term import LeaderElectionConfig, LeaseTimes, NotLeaderError
 from webhook.kube.ports import Key
 
 KEY = Key("harbormaster-reconcile", "harbormaster-system")

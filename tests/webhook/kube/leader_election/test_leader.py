@@ -10,8 +10,8 @@ from scorer.api.meta import parse_time
 from tests.webhook.kube.leader_election.candidates import KEY, LONGEST_RETRY, START, Alone, hub
 from tests.webhook.kube.leader_election.faulty_store import Fault
 from tests.webhook.kube.still_time import run_in_still_time
-from webhook.kube.leader_election.candidate import LeaseTimes, NotLeaderError, Term
 from webhook.kube.leader_election.lease import parted_into
+from webhook.kube.leader_election.term import LeaseTimes, NotLeaderError, Term
 
 
 async def spec_of_lease(store):

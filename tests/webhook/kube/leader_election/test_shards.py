@@ -9,9 +9,9 @@ from scorer.api.kinds import LEASE
 from tests.webhook.kube.leader_election.candidates import KEY, LONGEST_RETRY, Replica, hub, passes
 from tests.webhook.kube.leader_election.faulty_store import Fault
 from tests.webhook.kube.still_time import run_in_still_time
-from webhook.kube.leader_election.candidate import LeaderElectionConfig
 from webhook.kube.leader_election.leader import Leader
 from webhook.kube.leader_election.shards import REPLICAS, Move, digest_of, read_roll
+from webhook.kube.leader_election.term import LeaderElectionConfig
 
 SETTLED = 4 * LONGEST_RETRY
 

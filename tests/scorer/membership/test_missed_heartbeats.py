@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.conditions import make_condition
 from scorer.api.meta import format_time
-from scorer.membership.silence import silence, unheard
+from scorer.membership.missed_heartbeats import silence, unheard
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

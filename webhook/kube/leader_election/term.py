@@ -1,4 +1,4 @@
-"""A candidate for the Lease, and the term during which it may write.
+"""The term of a leader, during which it may write, and the candidate's access to the Lease.
 
 Leading is a deadline on the monotonic clock. Every successful renewal pushes it, counted from before the renewal was
 sent: another candidate starts to wait only when it sees the renewed Lease, which is later. Once the deadline is past,

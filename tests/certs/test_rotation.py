@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509.oid import NameOID
 
 from certs.authority import Authority
-from certs.lineage import (
+from certs.rotation import (
     LONGEST_ENTRY,
     MOST_AUTHORITIES,
     DamagedLineageError,
