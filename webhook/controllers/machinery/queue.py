@@ -1,8 +1,32 @@
-"""A queue of keys: each at most once in line, each with one worker at a time, failures with backoff.
+"""A work queue of keys, with coalescing, delays and backoff.
 
-A key that is added while a worker has it is reconciled once more afterwards. Keys that have waited for their time stand
-in a line of their own, and the two lines take turns: what goes on with a placement is not kept waiting by all the
-others that are new.
+The queue holds keys, never events: a reconcile reads the current state, so a hundred changes of one object need one
+reconcile. Three guarantees follow from the phase of a key:
+
+- It is in line at most once. Adding a key that is in line changes nothing.
+- At most one worker has it. Two reconciles of one placement would only run into each other's conflicts.
+- No event is lost. A key that is added while a worker has it is *dirty*: its reconcile may have read the object before
+  the change, so the key goes back in line as soon as that reconcile ends.
+
+The life cycle of a key::
+
+    IDLE     is added, or its timer fires  ->  QUEUED
+    QUEUED   a worker takes it             ->  RUNNING
+    RUNNING  its reconcile ends            ->  IDLE
+    RUNNING  is added, or its timer fires  ->  DIRTY
+    DIRTY    its reconcile ends            ->  QUEUED
+
+A key that is idle without a timer and without counters has no state in the table, so the table does not grow with all
+keys that there have ever been.
+
+A timer is set by `WorkQueue.add_after`, by a result that asks for a requeue, and by a failure. It does not depend on
+the phase: a key may have one while it is queued or running. There is one timer per key, the earliest. Adding the key
+cancels it, as the reconcile that follows sets it anew if it is still needed.
+
+The counters count results in a row, so they outlast a reconcile.
+
+Keys whose timer has fired have a line of their own, and workers take from both lines in turn. Otherwise the next step
+of one rollout would wait behind a thousand placements that a restart has just added.
 
 Source: scheduling.md 2; serving.md 7.
 """
@@ -10,9 +34,11 @@ Source: scheduling.md 2; serving.md 7.
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 from webhook.controllers.machinery.observer import UNOBSERVED, QueueObserver, ReconcileOutcome
@@ -24,27 +50,65 @@ K = TypeVar("K", bound=Hashable)
 FIRST_BACKOFF = 0.005
 LONGEST_BACKOFF = 300.0
 AT_ONCE = 0.05
-"""Shortest pause, in seconds, of a key that asks to be reconciled again at once: it must not spin, so with each time in
-a row the pause grows as after failures."""
+"""Shortest delay of a requeue, in seconds. A key that requests an immediate requeue must not spin, so from one request
+to the next the delay grows as after failures."""
 
 TOLD_AFTER = 3
-"""After how many failures in a row the object says that its controller fails on it."""
+"""Consecutive failures after which the object reports that its controller fails on it."""
 
 log = logging.getLogger(__name__)
+
+
+class _Phase(Enum):
+    """Where a key is: at most once in line, with at most one worker."""
+
+    IDLE = auto()
+    QUEUED = auto()
+    RUNNING = auto()
+    DIRTY = auto()
+    """Running, and added since: goes back in line afterwards."""
+
+
+@dataclass(slots=True)
+class KeyState:
+    """The state of one key; equal to a new one if there is nothing to remember.
+
+    Args:
+        phase: Where the key is.
+        timer: Adds the key when it fires. None: unset.
+        failures: Consecutive failures that were retried with backoff. A `RetryError` with a delay of its own does not
+            count: after a minute of waiting for a namespace, the first conflict is still retried within milliseconds.
+        requeues: Consecutive immediate requeues. They are no failures: a rollout that requests one after each of twelve
+            steps does not wait longer after its first conflict.
+        reported_failures: Consecutive failures that count for the report on the object. Conflicts and outages do not
+            count: they pass by themselves.
+    """
+
+    phase: _Phase = _Phase.IDLE
+    timer: asyncio.TimerHandle | None = None
+    failures: int = 0
+    requeues: int = 0
+    reported_failures: int = 0
+
+    def cancel_timer(self) -> None:
+        """Cancel the timer, if one is set."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
 
 
 K_contra = TypeVar("K_contra", contravariant=True)
 
 
 class FailureListener(Protocol[K_contra]):
-    """Says on objects that a controller fails on them; quick."""
+    """Reports on objects that a controller fails on them; quick."""
 
     def failing(self, key: K_contra, error: BaseException) -> None:
-        """It fails, and will again unless something changes."""
+        """Report that the reconcile fails, and will fail again unless something changes."""
         ...
 
     def passed(self, key: K_contra) -> None:
-        """It works again, or always has."""
+        """Remove the report, if there is one: the reconcile has succeeded."""
         ...
 
 
@@ -54,9 +118,10 @@ class WorkQueue(Generic[K]):
     Args:
         name: Of the controller, for logs and metrics.
         reconcile: Does the work for one key.
-        observer: Is told what is done.
-        teller: Is told what fails, from the third time in a row on.
-        owns: Says whether a key is ours, when it comes and again when its turn comes; None: all are.
+        observer: Called after each reconcile and each retry.
+        teller: Called on every failure from the third consecutive one.
+        owns: Returns whether this shard owns a key; called when the key is added and again before it is reconciled,
+            as its owner may have changed meanwhile. None: unset, all keys are owned.
     """
 
     def __init__(
@@ -72,19 +137,13 @@ class WorkQueue(Generic[K]):
         self._observer = observer
         self._teller = teller
         self._owns = owns
-        self._broken: dict[K, int] = {}
-        """How often in a row a key has failed, not counting the times when something was just not ready."""
+        self._states: defaultdict[K, KeyState] = defaultdict(KeyState)
         self._lines: tuple[deque[tuple[K, float]], deque[tuple[K, float]]] = (deque(), deque())
-        """Keys and since when they are there: those just added, and those whose time has come."""
+        """Queued keys, each with the time of its arrival: those just added, and those whose timer has fired."""
         self._turn = 0
-        self._waiting: set[K] = set()
-        self._working: set[K] = set()
-        self._again: set[K] = set()
-        self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._failures: dict[K, int] = {}
-        self._at_once: dict[K, int] = {}
-        """How often in a row a key has asked to be reconciled again at once. That is no failure: a failure that follows
-        is retried as soon as any first one."""
+        """The line that the next key is taken from."""
+        self._running = 0
+        """Number of keys that are running or dirty."""
         self._wake = asyncio.Event()
         self.reconciled = 0
         self.failed = 0
@@ -92,15 +151,15 @@ class WorkQueue(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Whether no key is in line and no worker is busy; keys may still wait for their time."""
-        return not len(self) and not self._working
+        """Whether no key is in line and no worker is busy; timers may still be pending."""
+        return not len(self) and not self._running
 
     def __len__(self) -> int:
         return sum(map(len, self._lines))
 
     @property
     def longest_wait_seconds(self) -> float:
-        """How long the first key in line has been there; 0 when there is none."""
+        """Waiting time of the first key in line; 0 if no key is queued."""
         return max((time.monotonic() - line[0][1] for line in self._lines if line), default=0.0)
 
     def add(self, key: K) -> None:
@@ -110,36 +169,38 @@ class WorkQueue(Generic[K]):
     def _add(self, key: K, line: deque[tuple[K, float]]) -> None:
         if not self.owns(key):
             return
-        if timer := self._timers.pop(key, None):
-            timer.cancel()
-        if key in self._working:  # two workers on one key would only meet each other's conflicts
-            self._again.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
+        state = self._states[key]
+        state.cancel_timer()
+        if state.phase is _Phase.RUNNING:
+            state.phase = _Phase.DIRTY
+        elif state.phase is _Phase.IDLE:
+            state.phase = _Phase.QUEUED
             line.append((key, time.monotonic()))
             self._wake.set()
 
     def add_after(self, key: K, delay: timedelta) -> None:
-        """Put *key* in line after *delay*; an earlier time that is already set stands."""
+        """Put *key* in line after *delay*, unless its timer fires earlier."""
         if self.owns(key):
             self._set_timer(key, max(delay.total_seconds(), AT_ONCE))
 
     def owns(self, key: K) -> bool:
-        """Say whether *key* is reconciled here."""
+        """Return whether this shard owns *key*."""
         return self._owns is None or self._owns(key)
 
     def _set_timer(self, key: K, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        timer = self._timers.get(key)
-        if timer is not None and timer.when() <= loop.time() + seconds:
-            return
-        if timer is not None:
-            timer.cancel()
-        self._timers[key] = loop.call_later(seconds, self._due, key)
+        loop, state = asyncio.get_running_loop(), self._states[key]
+        if state.timer is None or state.timer.when() > loop.time() + seconds:
+            state.cancel_timer()
+            state.timer = loop.call_later(seconds, self._due, key)
 
     def _due(self, key: K) -> None:
-        self._timers.pop(key, None)
+        self._states[key].timer = None
         self._add(key, self._lines[1])
+        self._forget_if_idle(key)  # the key may belong to another shard by now
+
+    def _forget_if_idle(self, key: K) -> None:
+        if self._states[key] == KeyState():
+            del self._states[key]
 
     async def run(self, workers: int = 4) -> None:
         """Work until cancelled."""
@@ -148,35 +209,39 @@ class WorkQueue(Generic[K]):
                 for _ in range(workers):
                     tasks.create_task(self._work())
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
-            self._timers.clear()
+            for state in self._states.values():
+                state.cancel_timer()
 
     async def _work(self) -> None:
         while True:
-            while not len(self):  # asked again after the wait: another worker may have been faster
+            # Checked again after the wait: one event wakes all workers, and another one may have taken the key.
+            while not len(self):
                 self._wake.clear()
                 await self._wake.wait()
             key = self._take()
-            self._waiting.discard(key)
-            self._working.add(key)
+            state = self._states[key]
+            state.phase = _Phase.RUNNING
+            self._running += 1
             try:
-                if self.owns(key):  # what it names may be another's by now
+                if self.owns(key):
                     await self._one(key)
             finally:
-                self._working.discard(key)
-            if key in self._again:  # what woke it may have come after the reconcile had read
-                self._again.discard(key)
+                is_dirty = state.phase is _Phase.DIRTY
+                state.phase = _Phase.IDLE
+                self._running -= 1
+            if is_dirty:
                 self.add(key)
-            await asyncio.sleep(0)  # with a store in this process nothing else waits: let other tasks run
+            self._forget_if_idle(key)
+            await asyncio.sleep(0)  # an embedded store never suspends this task: let others run
 
     def _take(self) -> K:
-        """Take the next key out of its line: the lines take turns while there is something in both."""
+        """Take the next key, from both lines in turn; from one of them while the other is empty."""
         line = self._lines[self._turn] or self._lines[1 - self._turn]
         self._turn = 1 - self._turn
         return line.popleft()[0]
 
     async def _one(self, key: K) -> None:
+        state = self._states[key]
         self.reconciled += 1
         begun = time.monotonic()
         outcome = ReconcileOutcome.ERROR
@@ -184,8 +249,8 @@ class WorkQueue(Generic[K]):
             with self._observer.around(self.name, key):
                 result = await self._reconcile(key)
         except TerminalError as error:
-            self._failures.pop(key, None)
-            self._tell(key, error, TOLD_AFTER)
+            state.failures = 0
+            self._tell(key, error, TOLD_AFTER)  # reported now: without a retry there will be no third failure
             log.warning("waits for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except RetryError as error:
             outcome = ReconcileOutcome.REQUEUE
@@ -193,9 +258,9 @@ class WorkQueue(Generic[K]):
             if isinstance(error, StuckError):
                 self._tell(key, error)
             log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
-        except ConflictError as error:  # nearly always passes at once
+        except ConflictError as error:  # nearly always passes with the first retry
             self._back_off(key)
-            if self._failures[key] >= TOLD_AFTER:
+            if state.failures >= TOLD_AFTER:
                 log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except UnavailableError as error:
             self._back_off(key, None if error.retry_after is None else timedelta(seconds=error.retry_after))
@@ -212,36 +277,37 @@ class WorkQueue(Generic[K]):
             log.exception("reconcile failed", extra={"controller": self.name, "key": str(key)})
             self._tell(key, error)
         else:
-            self._broken.pop(key, None)
+            state.failures = state.reported_failures = 0
             if self._teller is not None:
                 self._teller.passed(key)
             outcome = ReconcileOutcome.SUCCESS if result.requeue_after is None else ReconcileOutcome.REQUEUE
-            self._failures.pop(key, None)
             if result.requeue_after is not None and result.requeue_after <= timedelta():
-                self._set_timer(key, max(_next_backoff(self._at_once, key), AT_ONCE))
+                self._set_timer(key, max(_backoff_seconds(state.requeues), AT_ONCE))
+                state.requeues += 1
             else:
-                self._at_once.pop(key, None)
+                state.requeues = 0
                 if result.requeue_after is not None:
                     self.add_after(key, result.requeue_after)
         finally:
             self._observer.finished(self.name, outcome, time.monotonic() - begun)
 
     def _tell(self, key: K, error: BaseException, times: int = 1) -> None:
-        self._broken[key] = self._broken.get(key, 0) + times
-        if self._teller is not None and self._broken[key] >= TOLD_AFTER:
+        state = self._states[key]
+        state.reported_failures += times
+        if self._teller is not None and state.reported_failures >= TOLD_AFTER:
             self._teller.failing(key, error)
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
-        """Try again later: after *after*, which leaves the backoff of failures as it is, or else after the backoff."""
+        """Retry after *after*, which does not count as a failure. None: unset, the backoff of failures applies."""
         self._observer.retried(self.name)
-        if after is None:
-            self._set_timer(key, _next_backoff(self._failures, key))
-        else:
+        if after is not None:
             self.add_after(key, after)
+            return
+        state = self._states[key]
+        self._set_timer(key, _backoff_seconds(state.failures))
+        state.failures += 1
 
 
-def _next_backoff(times: dict[K, int], key: K) -> float:
-    """Count another time for *key*, and return how long to wait after it."""
-    before = times.get(key, 0)
-    times[key] = before + 1
-    return min(FIRST_BACKOFF * 2.0 ** min(before, 20), LONGEST_BACKOFF)
+def _backoff_seconds(times: int) -> float:
+    """Return the delay after *times* earlier ones in a row."""
+    return min(FIRST_BACKOFF * 2.0 ** min(times, 20), LONGEST_BACKOFF)

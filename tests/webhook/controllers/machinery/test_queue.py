@@ -425,3 +425,56 @@ def test_keys_whose_time_has_come_take_turns_with_those_just_added():
 
     bench = Bench(takes_a_second).run(script, workers=1)
     assert "".join(bench.keys) == "123a4b5c6"
+
+
+def tabled(bench: Bench) -> set[str]:
+    """Return the keys that the queue has state of."""
+    return set(bench.queue._states)
+
+
+@pytest.mark.parametrize(
+    ("act", "remaining"),
+    [
+        pytest.param(None, set(), id="success"),
+        pytest.param(failing(lambda: ConflictError("written meanwhile"), times=3), set(), id="success-after-failures"),
+        pytest.param(failing(lambda: TerminalError("no way"), times=1), {"a", "b"}, id="failed-for-good"),
+        pytest.param(failing(lambda: RetryError("not yet", after(1)), times=1), set(), id="success-after-a-delay"),
+    ],
+)
+def test_a_key_without_state_leaves_the_table(act, remaining):
+    assert tabled(Bench(act).run(adding("a", "b", "a"))) == remaining
+
+
+def test_a_key_with_a_timer_stays_in_the_table_until_it_is_done():
+    async def script(bench):
+        bench.queue.add_after("a", after(30))
+        assert tabled(bench) == {"a"}
+        await asyncio.sleep(100)
+        assert tabled(bench) == set()
+
+    assert Bench().run(script).times == [30]
+
+
+def test_immediate_requeues_are_forgotten_after_the_last():
+    async def act(bench, key):
+        return Result(after(0)) if len(bench.calls) < 3 else DONE
+
+    assert tabled(Bench(act).run(adding("a"))) == set()
+
+
+def test_a_key_of_another_shard_leaves_the_table():
+    """It was added here, and belongs to another shard when its timer fires, or when a worker takes it."""
+    foreign: set[str] = set()
+
+    async def script(bench):
+        bench.queue._owns = lambda key: key not in foreign
+        bench.queue.add_after("late", after(30))
+        bench.queue.add("soon")
+        foreign.update({"late", "soon"})
+        bench.queue.add("never")
+        foreign.add("other")
+        bench.queue.add("other")
+        await asyncio.sleep(100)
+
+    bench = Bench().run(script)
+    assert (bench.keys, tabled(bench)) == (["never"], set())
