@@ -37,7 +37,7 @@ MEMBER: Final = "member"
 """The gate of member clusters; its things are their names."""
 ROLLOUT: Final = "rollout"
 """The gate of placements; its things are ``crp/web`` or ``rp/team/web``. With each reservation goes another one, of the
-member; see `beside`."""
+member; see `member_reservation`."""
 
 MOST_BYTES: Final = 200 * 1024
 """The longest list; Kubernetes takes 256 KiB for all annotations of an object together."""
@@ -122,7 +122,7 @@ def reservation_id(gate: str, thing: str, secret: str) -> str:
     return f"{lease_name(gate, thing).removeprefix(LEASE_PREFIX)}-{secret}"
 
 
-def beside(reservation: Reservation) -> Reservation:
+def member_reservation(reservation: Reservation) -> Reservation:
     """Return the member's half of a placement's reservation: the holder of the one holds the other.
 
     Both ids share their secret part, so that the member's half is derived from this one, and needs no record.
@@ -225,9 +225,11 @@ def end_of(now: datetime, lasts: timedelta) -> datetime:
 
 
 def without_halves(reservations: Iterable[Reservation]) -> tuple[Reservation, ...]:
-    """Leave out each member's half of a placement's reservation, so that the pair is listed once; see `beside`."""
+    """Leave out each member's half of a placement's reservation, so that a pair is listed once."""
     found = tuple(reservations)
-    halves = {beside(each).id for each in found if each.gate == ROLLOUT and not isinstance(each.granted, int)}
+    halves = {
+        member_reservation(each).id for each in found if each.gate == ROLLOUT and not isinstance(each.granted, int)
+    }
     return tuple(each for each in found if each.id not in halves)
 
 

@@ -38,7 +38,7 @@ async def approving(folder):
     (folder / "token").write_text(TOKEN)
     async with staged() as world:
         app = web.Application()
-        add_routes(app, world.store, lambda: Context.of_objects([]).asked_by(UserInfo("approver")), TOKEN)
+        add_routes(app, world.store, lambda: Context.of_objects([]).with_user(UserInfo("approver")), TOKEN)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()

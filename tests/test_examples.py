@@ -24,7 +24,7 @@ from scorer.what_if.state import HubState
 from webhook.admission.judge import judge, mutate
 from webhook.admission.review import answer, parse_review
 from webhook.cli.root import root
-from webhook.embedded.simulation.annotations import figures, keep_status, parse_behaviour, silent_status
+from webhook.embedded.simulation.annotations import figures, parse_behaviour, silent_status, status_in_annotation
 from webhook.embedded.simulation.scripts import SIMULATE, parse_script
 from webhook.member.membership.heartbeat import heartbeat_status
 from webhook.validation.framework.context import Context
@@ -71,7 +71,7 @@ PLACEMENTS = {named(document): admitted(document) for document in of_kind(PLACEM
 
 def member(document, namespaces=()):
     """Return a member as the hub knows it after the first heartbeat in `up`."""
-    kept = keep_status(admitted(document))
+    kept = status_in_annotation(admitted(document))
     behaviour = parse_behaviour(kept["metadata"]["annotations"])
     assert behaviour.problem == ""
     metadata = {**kept["metadata"], "generation": 1}

@@ -44,7 +44,7 @@ async def outside(folder, *command):
     (folder / "token").write_text(TOKEN)
     async with upgrading(ONLY, members={"t1": "t"}, upgraders=OPTIONS) as world:
         app = web.Application()
-        add_routes(app, world.store, lambda: Context.of_objects([]).asked_by(UserInfo("upgrader")), TOKEN)
+        add_routes(app, world.store, lambda: Context.of_objects([]).with_user(UserInfo("upgrader")), TOKEN)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()

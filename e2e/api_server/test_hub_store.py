@@ -169,7 +169,7 @@ async def test_a_watch_outlives_its_requests(store, space, monkeypatch):
 async def test_the_cache_keeps_one_version_of_large_content(store, space):
     """A ConfigMap of 300 KB that changes again and again, in a cache that shares equal parts of objects."""
     cache, size, versions = Cache(store), 300_000, 20
-    shelf = cache.shelf(CONFIG_MAP)
+    shelf = cache.of_kind(CONFIG_MAP)
     stored = await store.create(CONFIG_MAP, contract.config_map("page", space))
     key = key_of(stored)
 

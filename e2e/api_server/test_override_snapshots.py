@@ -41,7 +41,7 @@ class Process:
         """Hear of everything, reconcile, and return how many writes that took."""
         for watch in WATCHES:
             listing = await self.store.list(watch.kind)
-            self.cache.shelf(watch.kind).replace_all(listing.items, listing.resource_version)
+            self.cache.of_kind(watch.kind).replace_all(listing.items, listing.resource_version)
         before = self.hub.writes
         await OverrideController(self.hub, lambda *_: None).reconcile(ref)
         return self.hub.writes - before

@@ -60,7 +60,7 @@ class Faults:
         delay_seconds: How long a delayed request waits.
         watch_seconds: Watches end after so long; 0: when the server ends them.
         watch_gone: Share of the watches that are told at once that their version is too old (410), 0 to 1.
-        cut: ``refuse``: every connection ends, open ones too. ``silence``: nothing comes through, in no direction,
+        cut: ``refuse``: every connection ends, open ones too. ``outage``: nothing comes through, in no direction,
             until the cut is healed; then what waited goes on.
     """
 

@@ -36,7 +36,7 @@ def make_stage(name: str, region: str = "", **more: Any) -> JsonObject:
 
 
 ONE_BY_ONE = (make_stage("europe", "europe"), make_stage("west", "west"), make_stage("east", "east"))
-AT_ONCE = (make_stage("all", maxConcurrency="100%"),)
+ONE_STAGE = (make_stage("all", maxConcurrency="100%"),)
 ASKS_FIRST = (make_stage("europe", "europe", afterStageTasks=[APPROVAL]), *ONE_BY_ONE[1:])
 
 

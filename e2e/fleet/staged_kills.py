@@ -14,7 +14,7 @@ from e2e.fleet.changes import live_bindings
 from e2e.fleet.objects import DEPLOYMENT, annotations_of, labels_of, make_deployment, pick_fixed
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import FLEET
-from e2e.fleet.staged import ABORTED, ASKS_FIRST, AT_ONCE, DONE, ONE_BY_ONE, WAITING, StagedUpdates, make_strategy
+from e2e.fleet.staged import ABORTED, ASKS_FIRST, DONE, ONE_BY_ONE, ONE_STAGE, WAITING, StagedUpdates, make_strategy
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPROVAL_REQUEST, PLACEMENT, RESOURCE_SNAPSHOT, STAGED_RUN
 
@@ -61,7 +61,7 @@ def strike(fleet: Fleet, scene: Scene, place: Strike, name: str) -> None:
     loop = fleet.add_reconciler(f"killed-{name}", proxy.kubeconfig("loop", fleet.loop_token()))
     with fleet.other_reconcilers(loop):
         fleet.wait_leader(loop.identity)
-        updates.place(name, *AT_ONCE, policy=pick_fixed(*MEMBERS))
+        updates.place(name, *ONE_STAGE, policy=pick_fixed(*MEMBERS))
         scene.put(make_strategy(f"{name}-asks", *ASKS_FIRST))
         updates.start(f"{name}-1", name)
         updates.wait(f"{name}-1", DONE)
@@ -120,7 +120,7 @@ def strike_rollback(fleet: Fleet, scene: Scene, name: str) -> None:
     loop = fleet.add_reconciler(f"killed-{name}", proxy.kubeconfig("loop", fleet.loop_token()))
     with fleet.other_reconcilers(loop):
         fleet.wait_leader(loop.identity)
-        updates.place_unready(name, *AT_ONCE)
+        updates.place_unready(name, *ONE_STAGE)
         scene.put(make_strategy(f"{name}-careful", *ONE_BY_ONE, on_failure="Rollback", cluster_deadline="10s"))
         updates.start(f"{name}-1", name)
         updates.wait_in_flight(f"{name}-1", *MEMBERS)

@@ -26,7 +26,7 @@ GROUP_SIZE = 50
 GRADE = "example.com/grade"
 """A property, from 1 to the size of a group."""
 LEAST_MILLICORES = 500
-AT_ONCE = 16
+CONCURRENCY = 16
 JOINING_SECONDS = 600.0
 
 
@@ -54,7 +54,7 @@ class SimulatedMembers:
     async def join(self) -> None:
         """Create them, and have each report once: they have joined when the loop has taken that over."""
         async with await ApiServer.connect(self._hub.kubeconfig) as server:
-            store, turns = HubStore(server), asyncio.Semaphore(AT_ONCE)
+            store, turns = HubStore(server), asyncio.Semaphore(CONCURRENCY)
 
             async def joining(number: int) -> None:
                 async with turns:
@@ -72,7 +72,7 @@ class SimulatedMembers:
         """Have them report in turn for so long, at the rate that their number and their period make."""
         begin = time.perf_counter()
         async with await ApiServer.connect(self._hub.kubeconfig) as server:
-            store, turns = HubStore(server), asyncio.Semaphore(AT_ONCE)
+            store, turns = HubStore(server), asyncio.Semaphore(CONCURRENCY)
 
             async def beating(number: int) -> None:
                 async with turns:

@@ -22,7 +22,7 @@ from e2e.fleet.bed import COLLECTORS
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.removal.marks import meant, objects_digest
+from scorer.rollout.removal.marks import marked_for_removal, objects_digest
 from tests.waiting import until
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.client.api_server import ApiServer
@@ -74,7 +74,7 @@ def controller_manager(cluster: Cluster) -> Iterator[Program]:
 async def order_and_delete(hub: Store, key: Key, **annotations: str) -> None:
     """Delete a Work as the loop does."""
     found = with_metadata(await hub.get(WORK, key), annotations=annotations)
-    await hub.replace(WORK, meant(found) or found)
+    await hub.replace(WORK, marked_for_removal(found) or found)
     await hub.delete(WORK, key)
 
 

@@ -40,7 +40,7 @@ from scorer.api.kinds import (
     Kind,
 )
 from scorer.api.names import REMOVE
-from scorer.membership.identity import WORKS_FOUND
+from scorer.membership.identity import DISCOVERED_WORKS
 from webhook.doctor.members import judge_applied_works
 from webhook.kube.client.paths import path_of
 from webhook.kube.events import EVENT
@@ -447,7 +447,7 @@ def test_what_a_restored_member_brings_back_is_reported_and_can_be_removed(fleet
     assert member.objects.get(CONFIG_MAP, "settings", name)["data"] == {"colour": "blue"}
 
     def condition() -> JsonObject:
-        return condition_of(fleet.on_hub.get(MEMBER_CLUSTER, cluster), WORKS_FOUND)
+        return condition_of(fleet.on_hub.get(MEMBER_CLUSTER, cluster), DISCOVERED_WORKS)
 
     wait_until("the MemberCluster reports it", lambda: "" if condition().get("status") == "False" else f"{condition()}")
     assert f"{name}-work" in condition()["message"]

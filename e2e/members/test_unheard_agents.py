@@ -12,7 +12,7 @@ from e2e.fleet.objects import condition_of, make_config_map, make_namespace, mak
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPLIED_WORK, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.meta import format_time
-from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND
+from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_REVISION
 
 NAME = "unheard"
 
@@ -112,10 +112,10 @@ def test_rights_that_an_agent_has_lost_on_its_member_reach_the_placement(joined:
 
 def test_a_restored_hub_says_so_on_the_placement_with_the_next_step(joined: Pair) -> None:
     work = f"{NAME}-work"
-    stand = json.loads(joined.in_member.get(APPLIED_WORK, work)["metadata"]["annotations"][APPLIED_STAND])
+    stand = json.loads(joined.in_member.get(APPLIED_WORK, work)["metadata"]["annotations"][APPLIED_REVISION])
     # As if the member had applied a later Work, which the hub has forgotten with its backup.
     later = json.dumps({**stand, "generation": stand["generation"] + 1000})
-    joined.in_member.patch(APPLIED_WORK, work, {"metadata": {"annotations": {APPLIED_STAND: later}}})
+    joined.in_member.patch(APPLIED_WORK, work, {"metadata": {"annotations": {APPLIED_REVISION: later}}})
     change_content(joined)
     wait_until("the placement says so", failed(joined, "OlderThanApplied", ACCEPT_OLDER_UNTIL))
     placement = joined.on_hub.get(PLACEMENT, NAME)

@@ -39,7 +39,7 @@ from webhook.runtime.clock import utc_now
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions, NodeGateSettings
 
 USER, AGENT = "node-loop", "node-agent"
-NODES, BUDGET, PODS_AT_ONCE = (20, 8, 3) if SOAK else (4, 2, 1)
+NODES, BUDGET, POD_CONCURRENCY = (20, 8, 3) if SOAK else (4, 2, 1)
 
 WRITES = [
     (verb, {"group": group, "resource": resource, **more})
@@ -261,7 +261,7 @@ def test_act_replaces_nodes_within_the_budget_whenever_it_is_killed(
     for name in sorted(old):
         workers.add_node("busy", name, drifted())
         workers.add_pod(f"web-{name}", name, labels={"app": "web"})
-    workers.guard("web", {"app": "web"}, PODS_AT_ONCE)
+    workers.guard("web", {"app": "web"}, POD_CONCURRENCY)
     with watched(cluster, folder) as path:
         acting: Reconciler = request.getfixturevalue("acting")
         for step in (is_marked, is_launching, is_draining, is_deleted) if SOAK else (is_launching, is_draining):

@@ -29,7 +29,7 @@ BETWEEN_DEATHS = (50, 150) if SOAK else (20, 40)
 """Rounds from one replica's return to the next death."""
 LIMIT = 3
 NODES = 10
-ASKED_AT_ONCE = 4
+CONCURRENT_REQUESTS = 4
 POOL = "reserved"
 NAMESPACE = "harbormaster-system"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
@@ -145,7 +145,7 @@ async def play(hub: Cluster, services: list[Service], certificate: ClientCertifi
                 returning, next_death = None, turn + dice.randint(*BETWEEN_DEATHS)
             wanted: list[list[str] | int] = [
                 dice.randint(1, 2) if dice.random() < 0.5 else dice.sample(names, dice.randint(1, 2))
-                for _ in range(ASKED_AT_ONCE)
+                for _ in range(CONCURRENT_REQUESTS)
             ]
             asked = [asyncio.create_task(dice.choice(there).reserve(each)) for each in wanted]
             if turn >= next_death and returning is None:

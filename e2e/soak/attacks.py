@@ -243,7 +243,7 @@ ATTACKS: dict[str, tuple[Callable[[Target, int], Awaitable[None]], int]] = {
 
 async def attack(name: str, target: Target, seconds: float) -> None:
     """Attack for so long."""
-    deed, at_once = ATTACKS[name]
+    deed, concurrency = ATTACKS[name]
 
     async def again(number: int) -> None:
         while True:
@@ -253,7 +253,7 @@ async def attack(name: str, target: Target, seconds: float) -> None:
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
-            for number in range(at_once):
+            for number in range(concurrency):
                 tasks.create_task(again(number))
             await asyncio.sleep(2.5)
             print("at it", flush=True)

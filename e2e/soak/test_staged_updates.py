@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.fleet.bed import MEMBERS
-from e2e.fleet.staged import AT_ONCE, DONE, StagedUpdates
+from e2e.fleet.staged import DONE, ONE_STAGE, StagedUpdates
 from e2e.fleet.staged_kills import STRIKES, strike, strike_rollback
 from e2e.fleet.writes import Writes, told
 from scorer.staged_update.execution.stage import STUCK_AFTER
@@ -18,7 +18,7 @@ def test_a_run_ends_the_same_whichever_write_was_the_last_of_its_leader(fleet, s
 
 def test_a_run_that_is_stuck_is_not_written_again_by_the_next_leader(fleet, scene):
     updates = StagedUpdates(fleet, scene)
-    updates.place_unready("e2e-stuck", *AT_ONCE)
+    updates.place_unready("e2e-stuck", *ONE_STAGE)
     updates.start("e2e-stuck-run", "e2e-stuck")
     stuck = {"Progressing": "False UpdateRunStuck"}
     updates.wait("e2e-stuck-run", stuck, STUCK_AFTER.total_seconds() + 120)

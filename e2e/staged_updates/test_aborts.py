@@ -19,10 +19,10 @@ from e2e.fleet.staged import (
     ABORTED,
     APPROVAL,
     ASKS_FIRST,
-    AT_ONCE,
     DONE,
     EXTERNAL,
     NEVER_BEGUN,
+    ONE_STAGE,
     WAITING,
     StagedUpdates,
     make_stage,
@@ -31,7 +31,7 @@ from e2e.fleet.staged import (
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPROVAL_REQUEST, MEMBER_CLUSTER, PLACEMENT, STAGED_RUN, STAGED_STRATEGY
 
-ASKS_AT_ONCE = (make_stage("all", maxConcurrency="100%", beforeStageTasks=[APPROVAL]),)
+ASKS_FOR_ONE_STAGE = (make_stage("all", maxConcurrency="100%", beforeStageTasks=[APPROVAL]),)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -99,8 +99,8 @@ def test_another_label_of_a_member_ends_the_runs_whose_stages_it_changes(fleet, 
         "e2e-stage": (ring("one", "1", beforeStageTasks=[APPROVAL]), ring("two", "2")),
         "e2e-place": (make_stage("all", sortingLabelKey="e2e-order", beforeStageTasks=[APPROVAL]),),
         "e2e-sort": (make_stage("all", sortingLabelKey="e2e-sort", beforeStageTasks=[APPROVAL]),),
-        "e2e-more": ASKS_AT_ONCE,
-        "e2e-calm": ASKS_AT_ONCE,
+        "e2e-more": ASKS_FOR_ONE_STAGE,
+        "e2e-calm": ASKS_FOR_ONE_STAGE,
     }
     causes = {
         "e2e-stage": "stages-changed: stage one has lost cluster smartfish",
@@ -137,7 +137,7 @@ def test_neither_the_strategy_nor_content_nor_a_deleted_request_ends_a_run(fleet
     updates.place("e2e-keeps", *ASKS_FIRST)
     updates.start("e2e-keeps-run", "e2e-keeps")
     updates.wait("e2e-keeps-run", WAITING)
-    fleet.on_hub.patch(STAGED_STRATEGY, "e2e-keeps", {"spec": {"stages": list(AT_ONCE)}})
+    fleet.on_hub.patch(STAGED_STRATEGY, "e2e-keeps", {"spec": {"stages": list(ONE_STAGE)}})
     fleet.on_hub.delete(STAGED_STRATEGY, "e2e-keeps")
     updates.paint("e2e-keeps", "red")
     request = "e2e-keeps-run-after-europe"
@@ -156,7 +156,7 @@ def test_neither_the_strategy_nor_content_nor_a_deleted_request_ends_a_run(fleet
 
 def test_a_member_that_leaves_in_the_midst_of_a_stage_ends_the_run(fleet, updates):
     """The member comes back in the end; the run does not, so another one finishes its work."""
-    updates.place_unready("e2e-leaves", *AT_ONCE)
+    updates.place_unready("e2e-leaves", *ONE_STAGE)
     updates.start("e2e-leaves-run", "e2e-leaves")
     updates.wait_in_flight("e2e-leaves-run", *MEMBERS)
     leaving = fleet.members["smartfish"]
@@ -187,13 +187,13 @@ BAD_STAGES: dict[str, tuple[tuple[JsonObject, ...], str]] = {
 
 
 def test_a_run_that_can_never_begin_names_the_field_and_the_value(fleet, scene, updates):
-    updates.place("e2e-bad", *AT_ONCE)
+    updates.place("e2e-bad", *ONE_STAGE)
     wanted: dict[str, str] = {}
     for name, (stages, cause) in BAD_STAGES.items():
         scene.put(make_strategy(f"e2e-{name}", *stages))
         updates.start(f"e2e-bad-{name}", "e2e-bad", f"e2e-{name}")
         wanted[f"e2e-bad-{name}"] = cause
-    scene.put(make_strategy("e2e-maybe", *AT_ONCE, on_failure="Maybe"))
+    scene.put(make_strategy("e2e-maybe", *ONE_STAGE, on_failure="Maybe"))
     scene.home("e2e-rolls", colour="green")
     scene.put(make_placement("e2e-rolls", pick_n(1)))
     scene.home("e2e-short", colour="green")
@@ -216,7 +216,7 @@ def test_a_run_that_can_never_begin_names_the_field_and_the_value(fleet, scene, 
 
 def test_the_api_server_keeps_a_placement_with_its_runs(fleet, updates):
     """So no run ever sees its placement taken away by a rolling update."""
-    updates.place("e2e-stays", *AT_ONCE)
+    updates.place("e2e-stays", *ONE_STAGE)
     with pytest.raises(ApiError, match="is fixed once it is External"):
         fleet.on_hub.patch(PLACEMENT, "e2e-stays", {"spec": {"strategy": {"type": "RollingUpdate"}}})
 

@@ -25,11 +25,11 @@ from e2e.fleet.staged import (
     ABORTED,
     APPROVAL,
     ASKS_FIRST,
-    AT_ONCE,
     DONE,
     EXTERNAL,
     NEVER_BEGUN,
     ONE_BY_ONE,
+    ONE_STAGE,
     UPDATING,
     WAITING,
     StagedUpdates,
@@ -111,7 +111,7 @@ def unfinished(fleet: Fleet, placement: str) -> str:
 
 @pytest.mark.core
 def test_an_older_index_takes_a_release_back(updates):
-    updates.place("e2e-back", *AT_ONCE)
+    updates.place("e2e-back", *ONE_STAGE)
     updates.start("e2e-back-1", "e2e-back")
     updates.wait("e2e-back-1", DONE)
     updates.paint("e2e-back", "red")
@@ -140,7 +140,7 @@ def test_a_stopped_run_lets_what_is_in_flight_finish_and_goes_on_when_it_is_resu
 
 
 def test_a_second_run_takes_over_and_the_first_one_says_so(fleet, updates):
-    updates.place_unready("e2e-two", *AT_ONCE)
+    updates.place_unready("e2e-two", *ONE_STAGE)
     updates.start("e2e-two-1", "e2e-two")
     updates.wait_in_flight("e2e-two-1", *MEMBERS)
     fleet.on_hub.create(make_config_map("settings", "e2e-two", colour="red"))
@@ -154,7 +154,7 @@ def test_a_second_run_takes_over_and_the_first_one_says_so(fleet, updates):
 
 
 def test_the_last_stage_takes_the_placement_off_clusters_that_are_not_picked_any_more(fleet, updates):
-    updates.place("e2e-less", *AT_ONCE, policy=pick_fixed(*MEMBERS))
+    updates.place("e2e-less", *ONE_STAGE, policy=pick_fixed(*MEMBERS))
     updates.start("e2e-less-1", "e2e-less")
     updates.wait("e2e-less-1", DONE)
     fleet.on_hub.patch(PLACEMENT, "e2e-less", {"spec": {"policy": pick_fixed("bravelion", "jumpingcat")}})
@@ -252,9 +252,9 @@ def still_written(fleet: Fleet) -> str:
 def rest_in_every_state(fleet: Fleet, updates: StagedUpdates) -> None:
     """Have runs come to rest in the states of `STATES`, on four placements."""
     updates.place("e2e-rest-calm", *ASKS_FIRST)
-    updates.place("e2e-rest-quick", *AT_ONCE)
+    updates.place("e2e-rest-quick", *ONE_STAGE)
     updates.place("e2e-rest-over", *ASKS_FIRST)
-    updates.place_unready("e2e-rest-slow", *AT_ONCE)
+    updates.place_unready("e2e-rest-slow", *ONE_STAGE)
     updates.start("e2e-rest-new", "e2e-rest-calm", state="Initialize")
     updates.start("e2e-rest-never", "e2e-rest-calm", "e2e-rest-ghost")
     updates.start("e2e-rest-waiting", "e2e-rest-calm")

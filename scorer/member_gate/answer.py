@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from scorer.api.meta import JsonObject, format_time
 from scorer.member_gate.holds import Hold
 
-ASK_AGAIN: Final = timedelta(seconds=10)
+RETRY_INTERVAL: Final = timedelta(seconds=10)
 """How long a caller waits before it asks again, when no better instant is known (serving.md 3.1)."""
 
 
@@ -75,7 +75,7 @@ class MemberAnswer:
     reason: MemberReason
     message: str
     detail: Mapping[str, Any] = field(default_factory=dict)
-    retry_after: timedelta = ASK_AGAIN
+    retry_after: timedelta = RETRY_INTERVAL
 
     @property
     def allowed(self) -> bool:
@@ -87,7 +87,7 @@ class MemberAnswer:
         """Return the answer while something else holds the member."""
         until = {} if hold.until is None else {"until": format_time(hold.until)}
         by = {"kind": str(hold.kind or "Unknown"), "by": hold.by, **until}
-        after = ASK_AGAIN if hold.until is None else min(ASK_AGAIN, hold.until - now)
+        after = RETRY_INTERVAL if hold.until is None else min(RETRY_INTERVAL, hold.until - now)
         message = hold.message if hold.until is None else f"{hold.message} until {format_time(hold.until)}"
         return cls(MemberReason.MEMBER_HELD, message, {"heldBy": by}, after)
 

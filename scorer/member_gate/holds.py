@@ -103,7 +103,7 @@ def reserved_holds(cluster: str, reservations: Iterable[Reservation]) -> Iterato
         yield Hold(kind, each.holder, f"member {cluster} is reserved for {purpose} by {each.holder}", each.expires)
 
 
-def promised_hold(placement: str, cluster: str, reservations: Iterable[Reservation]) -> Hold | None:
+def reservation_hold(placement: str, cluster: str, reservations: Iterable[Reservation]) -> Hold | None:
     """Return the hold of the reservation of a placement, such as ``crp/web``, on a cluster; None: not reserved."""
     for each in reservations:
         if not isinstance(each.granted, int) and cluster in each.granted:

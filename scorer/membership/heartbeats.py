@@ -12,9 +12,9 @@ judges a member by that:
 * for an agent's very first heartbeat, the hub takes the agent's time, at most now. A heartbeat from a slow clock looks
   that much older than it is, for one period.
 
-The caller keeps what was heard, as a `Heard` per member. Losing it has the effect of a restart. A replica that becomes
-the leader must begin with an empty one: while it did not lead, another replica listened, and what this one had heard
-is out of date.
+The caller keeps what was heard, as a `Heartbeats` per member. Losing it has the effect of a restart. A replica that
+becomes the leader must begin with an empty one: while it did not lead, another replica listened, and what this one had
+heard is out of date.
 
 Source: scheduling.md 5 and 19.
 """
@@ -45,11 +45,13 @@ class Heartbeat:
     received: datetime
 
 
-Heard: TypeAlias = Mapping[str, Heartbeat]
+Heartbeats: TypeAlias = Mapping[str, Heartbeat]
 """The last heartbeat of each agent, by the type of agent."""
 
 
-def hear(reported: Mapping[str, Any], stored: Mapping[str, Any], heard: Heard, now: datetime) -> Heard:
+def record_heartbeats(
+    reported: Mapping[str, Any], stored: Mapping[str, Any], heard: Heartbeats, now: datetime
+) -> Heartbeats:
     """Return the last heartbeats, with those of this report.
 
     Args:

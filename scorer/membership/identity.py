@@ -17,8 +17,8 @@ from typing import Any
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     HUB_UID,
-    LET_GO,
     MEMBER_NAMESPACE_PREFIX,
+    RELEASED,
     REMOVE,
     member_namespace,
 )
@@ -27,7 +27,7 @@ from scorer.api.unstructured.documents import annotation, annotations_of, text_a
 IDENTITY_ACCEPTED = "IdentityAccepted"
 """Condition whether the agent is at the right cluster. It is set only once it was not."""
 
-WORKS_FOUND = "WorksFound"
+DISCOVERED_WORKS = "WorksFound"
 """Condition whether all AppliedWorks of the member have Works on the hub. It is set only once one had none."""
 
 REMOVE_APPLIED_WORK = (
@@ -88,34 +88,34 @@ def placed_by(applied_work: Mapping[str, Any]) -> HubMember:
     return HubMember(annotation(applied_work, HUB_UID), text_at(applied_work, "spec", "workNamespace"))
 
 
-def standing(applied_work: Mapping[str, Any], us: HubMember) -> AppliedWorkOwnership:
-    """Say how an AppliedWork stands to us."""
+def ownership_of(applied_work: Mapping[str, Any], us: HubMember) -> AppliedWorkOwnership:
+    """Return how an AppliedWork stands to us."""
     theirs = placed_by(applied_work)
-    if is_let_go(applied_work):
+    if is_released(applied_work):
         return AppliedWorkOwnership.LET_GO
     if not us.may_be(theirs):
         return AppliedWorkOwnership.ANOTHERS
     return AppliedWorkOwnership.OURS if theirs.hub == us.hub else AppliedWorkOwnership.UNMARKED
 
 
-def is_ours(applied_work: Mapping[str, Any], us: HubMember) -> bool:
-    """Say whether the objects that an AppliedWork owns are ours."""
-    return standing(applied_work, us) in (AppliedWorkOwnership.OURS, AppliedWorkOwnership.UNMARKED)
+def is_owned_by(applied_work: Mapping[str, Any], us: HubMember) -> bool:
+    """Return whether the objects that an AppliedWork owns are ours."""
+    return ownership_of(applied_work, us) in (AppliedWorkOwnership.OURS, AppliedWorkOwnership.UNMARKED)
 
 
-def is_let_go(applied_work: Mapping[str, Any]) -> bool:
-    """Say whether its member has left or was taken over: no agent removes what it owns, and any may take it over."""
-    return LET_GO in annotations_of(applied_work)
+def is_released(applied_work: Mapping[str, Any]) -> bool:
+    """Return whether its member has left or was taken over: no agent removes what it owns, and any may take it over."""
+    return RELEASED in annotations_of(applied_work)
 
 
-def let_go(applied_work: JsonObject) -> JsonObject:
+def released(applied_work: JsonObject) -> JsonObject:
     """Return an AppliedWork marked as let go of by its member."""
-    return with_metadata(applied_work, annotations={LET_GO: "true"})
+    return with_metadata(applied_work, annotations={RELEASED: "true"})
 
 
-def taken_up(applied_work: JsonObject, us: HubMember) -> JsonObject:
+def adopted(applied_work: JsonObject, us: HubMember) -> JsonObject:
     """Return an AppliedWork marked as ours."""
-    marked = with_metadata(applied_work, annotations={HUB_UID: us.hub or None, LET_GO: None})
+    marked = with_metadata(applied_work, annotations={HUB_UID: us.hub or None, RELEASED: None})
     return with_spec(marked, workNamespace=us.namespace)
 
 
@@ -129,7 +129,7 @@ def refusal(recorded: HubMember | None, applied_works: Collection[JsonObject], u
     """
     if recorded is not None:
         return "" if us.may_be(recorded) else f"this cluster is recorded as {recorded}, not as {us}"
-    standings = [(standing(each, us), each) for each in applied_works]
+    standings = [(ownership_of(each, us), each) for each in applied_works]
     foreign = [each for found, each in standings if found is AppliedWorkOwnership.ANOTHERS]
     if foreign and len(foreign) == sum(found is not AppliedWorkOwnership.LET_GO for found, _ in standings):
         name, theirs = foreign[0]["metadata"]["name"], placed_by(foreign[0])

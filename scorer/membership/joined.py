@@ -12,7 +12,7 @@ from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, is_deleting, status_of, text_at
 from scorer.eligibility import EligibilityLimits
 from scorer.membership.heartbeats import agents_of, read_time
-from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
+from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED
 from scorer.membership.member_status import JOINED, READY_TO_JOIN
 
 HEALTHY = "Healthy"
@@ -53,9 +53,9 @@ def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None
     return ""
 
 
-def left_behind(member: Mapping[str, Any]) -> str:
+def orphan_report(member: Mapping[str, Any]) -> str:
     """Return the report of a member about AppliedWorks that have no Work on the hub. Empty: it has no such report."""
-    found = _named(dicts_at(member, "status", "conditions"), WORKS_FOUND)
+    found = _named(dicts_at(member, "status", "conditions"), DISCOVERED_WORKS)
     return str(found.get("message", "")) if found.get("status") == FALSE else ""
 
 

@@ -27,8 +27,8 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, spec_of, status_of, text_at
 from scorer.api.values.field_path import FieldPath
-from scorer.membership.heartbeats import Heard, agents_of, read_time
-from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
+from scorer.membership.heartbeats import Heartbeats, agents_of, read_time
+from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED
 from scorer.membership.missed_heartbeats import REPORTING, silence
 
 JOINED: Final = "Joined"
@@ -37,7 +37,7 @@ EXPECTED_AGENTS: Final = frozenset({MEMBER_AGENT})
 """Types of agents that every member must have."""
 
 _REPORTS: Final = ("properties", "resourceUsage", "namespaces")
-_TROUBLES: Final = frozenset({IDENTITY_ACCEPTED, WORKS_FOUND})
+_TROUBLES: Final = frozenset({IDENTITY_ACCEPTED, DISCOVERED_WORKS})
 """Conditions that an agent reports only from the first trouble on."""
 
 
@@ -85,7 +85,7 @@ def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_A
 def member_status(
     member: JsonObject,
     internal: JsonObject | None,
-    heard: Heard,
+    heard: Heartbeats,
     now: datetime,
     *,
     problem: str = "",
@@ -97,7 +97,7 @@ def member_status(
     Args:
         member: The MemberCluster.
         internal: Its InternalMemberCluster; None: there is none.
-        heard: When the heartbeats arrived, from `scorer.membership.heartbeats.hear`.
+        heard: When the heartbeats arrived, from `scorer.membership.heartbeats.record_heartbeats`.
         now: The time by the hub's clock.
         problem: Why the hub cannot give the agent access; empty when it can.
         expected: Types of agents that the member must have.
@@ -163,7 +163,7 @@ def _problem_of(reported: Mapping[str, Any]) -> str:
 
 
 def _agents(
-    source: Mapping[str, Any], old: Mapping[str, Any], heard: Heard, generation: int, now: datetime
+    source: Mapping[str, Any], old: Mapping[str, Any], heard: Heartbeats, generation: int, now: datetime
 ) -> Iterator[JsonObject]:
     before = {agent["type"]: agent for agent in agents_of(old)}
     for agent in agents_of(source):

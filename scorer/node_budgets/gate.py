@@ -20,8 +20,8 @@ from scorer.node_budgets.wording import (
     MOST_NAMED,
     describe_budget,
     describe_reservation,
+    format_node_count,
     is_or_are,
-    nodes_in_words,
 )
 
 _POLL_SECONDS: Final = 10
@@ -83,7 +83,9 @@ class _Case:
         nodes = self.nodes()
         if not all(node.disruptable for node in nodes):
             return self.refused_by_nodes(nodes)
-        return self.granting(wanted, f"{nodes_in_words(wanted)} may be disrupted for {self.question.reason} now", nodes)
+        return self.granting(
+            wanted, f"{format_node_count(wanted)} may be disrupted for {self.question.reason} now", nodes
+        )
 
     def as_many_as_may(self) -> NodeGateAnswer:
         """Grant the first nodes that may go, up to what the budgets allow; refuse only if there is none."""
@@ -95,7 +97,7 @@ class _Case:
         if free == 0:
             return self.refused_by_nodes(nodes)
         granted = min(free, remaining)
-        message = f"{granted} of {nodes_in_words(wanted)} may be disrupted for {self.question.reason} now"
+        message = f"{granted} of {format_node_count(wanted)} may be disrupted for {self.question.reason} now"
         if granted == wanted:
             return self.granting(granted, message, nodes)
         blocked = "" if free == wanted else f"; {_blocked(nodes)}"
@@ -178,7 +180,7 @@ class _Case:
         reason, limit, total = self.question.reason, self.allowed.limit, self.counts.total
         positions = opening.closing or self.allowed.binding
         who = f"{self._named(positions)} {'let' if len(positions) > 1 else 'lets'}"
-        said = f"{who} {limit} of {nodes_in_words(total)} go for {reason}, {wanted} {is_or_are(wanted)} asked for"
+        said = f"{who} {limit} of {format_node_count(total)} go for {reason}, {wanted} {is_or_are(wanted)} asked for"
         going = self._going()
         match verdict:
             case GateVerdict.WINDOW_CLOSED:
@@ -251,7 +253,7 @@ def _check(question: NodeGateQuestion, pool: PoolView, counts: NodeCounts) -> No
         if question.count < 0:
             raise InvalidQuestion("/count", "negative", f"{question.count} is less than 0")
         if question.count > counts.total:
-            detail = f"{question.count} is more than the {nodes_in_words(counts.total)} of NodePool {pool.name}"
+            detail = f"{question.count} is more than the {format_node_count(counts.total)} of NodePool {pool.name}"
             raise InvalidQuestion("/count", "more-than-exist", detail)
         return
     seen: set[str] = set()
@@ -294,7 +296,7 @@ def _blocked(nodes: Sequence[NodeAnswer]) -> str:
     blocked = [node for node in nodes if not node.disruptable]
     said = [f"{node.name}: {_held(node.blockers)}" for node in blocked[:MOST_NAMED]]
     more = [f"{len(blocked) - MOST_NAMED} more nodes"] if len(blocked) > MOST_NAMED else []
-    return f"{nodes_in_words(len(blocked))} cannot be disrupted: {'; '.join((*said, *more))}"
+    return f"{format_node_count(len(blocked))} cannot be disrupted: {'; '.join((*said, *more))}"
 
 
 def _last_end(blockers: Sequence[Blocker]) -> datetime | None:

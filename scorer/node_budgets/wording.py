@@ -27,12 +27,11 @@ def describe_reservation(reservation: Reservation) -> str:
     """Return who has reserved how many nodes until when, as part of a sentence."""
     granted = reservation.granted
     count = granted if isinstance(granted, int) else len(granted)
-    return (
-        f"{nodes_in_words(count)} reserved by {shortened(reservation.holder)} until {format_time(reservation.expires)}"
-    )
+    holder, until = shortened(reservation.holder), format_time(reservation.expires)
+    return f"{format_node_count(count)} reserved by {holder} until {until}"
 
 
-def nodes_in_words(count: int) -> str:
+def format_node_count(count: int) -> str:
     """Return a number of nodes in words."""
     return "1 node" if count == 1 else f"{count} nodes"
 

@@ -13,12 +13,12 @@ from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_r
 from scorer.selectors import match_labels
 
 
-def what_would_help(rejection: FilterRejection | None) -> str:
+def filter_advice(rejection: FilterRejection | None) -> str:
     """Return in words what would let a rejected cluster pass the filter; empty when no simple change would."""
     return f"would pass with: {rejection.help}" if rejection and rejection.help else ""
 
 
-def what_would_win(run: ScheduleResult, judged: Round | None, scored: Scored, border: Scored, rank: int) -> str:
+def score_advice(run: ScheduleResult, judged: Round | None, scored: Scored, border: Scored, rank: int) -> str:
     """Return in words what would get a losing candidate picked.
 
     Args:

@@ -106,7 +106,7 @@ def scheduled(snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((condition for condition in conditions if condition.get("type") == "Scheduled"), None)
 
 
-def wanted_by(snapshot: Mapping[str, Any]) -> int | None:
+def requested_clusters(snapshot: Mapping[str, Any]) -> int | None:
     """Return how many clusters a policy snapshot asks for; None: all that pass."""
     policy = dict_at(snapshot, "spec", "policy")
     match policy.get("placementType"):

@@ -104,7 +104,7 @@ def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> JsonObject:
     ]
     losers: list[Scored] = []
     if run.last is not None:
-        losers = [loser for loser in run.last.losers() if loser.cluster not in selected]
+        losers = [loser for loser in run.last.unselected() if loser.cluster not in selected]
         for row in run.last.rejected_rows().tolist():
             rejection = run.last.reject(row)
             name = run.fleet.names[row]

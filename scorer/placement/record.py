@@ -68,7 +68,7 @@ def _unselected(schedule: ScheduleResult) -> Iterator[JsonObject]:
         yield _rejected(name, rejection)
     if schedule.last is None:
         return
-    for loser in schedule.last.losers(MOST_UNSELECTED):
+    for loser in schedule.last.unselected(MOST_UNSELECTED):
         yield {
             "clusterName": loser.cluster,
             "selected": False,

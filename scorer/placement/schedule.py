@@ -81,7 +81,7 @@ class Round:
         """Per filter of ``profile.filters``, the clusters that passed it; None: all."""
         return self.screened.passed
 
-    def losers(self, limit: int | None = None) -> list[Scored]:
+    def unselected(self, limit: int | None = None) -> list[Scored]:
         """Return the candidates that were not picked, best first."""
         return self.scored(self.losing(limit))
 

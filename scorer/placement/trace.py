@@ -29,7 +29,7 @@ from scorer.columns import PropertyReading
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, FilterRejection
-from scorer.placement.help import what_would_help, what_would_win
+from scorer.placement.help import filter_advice, score_advice
 from scorer.placement.holdings import Binding
 from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import scheduled_condition, unselected_counts
@@ -58,7 +58,7 @@ class ClusterTrace:
     rejection: FilterRejection | None = None
 
 
-def standings(run: ScheduleResult) -> list[ClusterTrace]:
+def cluster_traces(run: ScheduleResult) -> list[ClusterTrace]:
     """Return every cluster with its verdict, best first: selected, candidates, then the rest by name.
 
     That is every cluster that is in the fleet, that the policy names, or that has just lost the placement.
@@ -74,7 +74,7 @@ def standings(run: ScheduleResult) -> list[ClusterTrace]:
     ]
     selected = {standing.cluster for standing in found}
     verdict = str(Category.SCORE_TOO_LOW) if run.last else "NotNeeded"
-    losers = [loser for loser in judged.losers() if loser.cluster not in selected] if judged else []
+    losers = [loser for loser in judged.unselected() if loser.cluster not in selected] if judged else []
     found += [ClusterTrace(loser.cluster, verdict, scored=loser) for loser in losers]
     found = [replace(standing, rank=rank) for rank, standing in enumerate(found, start=1)]
     named = {standing.cluster for standing in found}
@@ -117,7 +117,7 @@ def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[Jso
         One object per cluster as scheduling.md 22 shows it, plus ``summary``, ``reason`` and ``help`` in words.
     """
     chosen = None if names is None else set(names)
-    found = standings(run)
+    found = cluster_traces(run)
     last_first = found[::-1]
     last = next((entry for verdict in ("Picked", "Kept") for entry in last_first if entry.verdict == verdict), None)
     judged = _judged(run)
@@ -214,11 +214,11 @@ def _item(
         item["gap"] = _gap(_keys(standing), border)
     item["reason"] = str(standing.rejection) if standing.rejection else _reason(run, standing, item)
     single = judged is None or row is None or judged.refusals(row) == 1
-    item["help"] = what_would_help(standing.rejection) if single else ""
+    item["help"] = filter_advice(standing.rejection) if single else ""
     if row is not None and _is_unlisted(run, standing.cluster) and eligible(run.fleet, run.now)[row]:
         item["help"] = "would be picked with: its name in clusterNames"
     if loses and border:
-        item["help"] = what_would_win(run, judged, _keys(standing), border, standing.rank or 0)
+        item["help"] = score_advice(run, judged, _keys(standing), border, standing.rank or 0)
     if warnings := _warnings(item):
         item["warnings"] = warnings
     loss = "; it loses its binding" if dropped is not None and standing.verdict != "Dropped" else ""

@@ -210,8 +210,8 @@ def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObje
     return with_spec(document, state=str(BindingState.BOUND), resourceSnapshotName=snapshot, **overrides.fields())
 
 
-def is_lost_and_found(document: JsonObject) -> bool:
-    """Say whether a binding was created in state Bound, and the rollout controller has not reported on it since.
+def is_recreated(document: JsonObject) -> bool:
+    """Return whether a binding was created in state Bound, and the rollout controller has not reported on it since.
 
     Such a binding was recreated in place of a lost one (`scorer.rollout.works.orphans`), or restored from a backup: its
     content has been rolled out before.

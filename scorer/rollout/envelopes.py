@@ -122,7 +122,7 @@ def _content_error(
     group, name = group_kind(content)
     if group == PLACEMENT_GROUP:
         return f"is a {name}, which cannot be wrapped"
-    if why := settings.why_never_wrapped(content):
+    if why := settings.envelope_exclusion_reason(content):
         return f"is {name} {name_of(content)}, which {why}"
     kind, where = kinds.get((group, name)), namespace_of(content)
     if key.type == ENVELOPE.kind:

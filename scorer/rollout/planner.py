@@ -168,7 +168,7 @@ class RolloutPlan:
         bind: Scheduled, to bind to the latest snapshot and overrides.
         remove: Unscheduled, to delete; those without Works regardless of the limits, since no content goes with them.
         blocked: Would be updated or bound if the limits allowed it: RolloutStarted False.
-        held_removals: Would be removed if the limits allowed it, or their cluster were free or open; only that they
+        deferred_removals: Would be removed if the limits allowed it, or their cluster were free or open; only that they
             wait for its windows is written on them.
         up_to_date: Bound and as wanted: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
         unready: Count as taken away: not available, or not for long enough.
@@ -184,7 +184,7 @@ class RolloutPlan:
     bind: tuple[BindingView, ...] = ()
     remove: tuple[BindingView, ...] = ()
     blocked: tuple[BindingView, ...] = ()
-    held_removals: tuple[BindingView, ...] = ()
+    deferred_removals: tuple[BindingView, ...] = ()
     up_to_date: tuple[BindingView, ...] = ()
     unready: tuple[BindingView, ...] = ()
     waiting: tuple[BindingView, ...] = ()
@@ -241,7 +241,7 @@ def plan_rollout(
     if not classes.has_candidates():
         return RolloutPlan(
             Action.NOTHING_TO_ROLL,
-            held_removals=tuple(classes.held_removals),
+            deferred_removals=tuple(classes.deferred_removals),
             up_to_date=tuple(classes.up_to_date),
             unready=tuple(classes.unready),
             waiting=tuple(classes.waiting),
@@ -259,7 +259,7 @@ def plan_rollout(
         bind=tuple(classes.bindable[:room_to_add]),
         remove=_by_name(classes.empty, free, paid[:room_to_remove]),
         blocked=_by_name(classes.updatable[room_to_update:], classes.bindable[room_to_add:]),
-        held_removals=_by_name(paid[room_to_remove:], classes.held_removals),
+        deferred_removals=_by_name(paid[room_to_remove:], classes.deferred_removals),
         up_to_date=tuple(classes.up_to_date),
         unready=tuple(classes.unready),
         waiting=tuple(classes.waiting),
@@ -335,7 +335,7 @@ class _Classes:
     updatable: list[BindingView] = field(default_factory=list)
     up_to_date: list[BindingView] = field(default_factory=list)
     waiting: list[BindingView] = field(default_factory=list)
-    held_removals: list[BindingView] = field(default_factory=list)
+    deferred_removals: list[BindingView] = field(default_factory=list)
     unready: list[BindingView] = field(default_factory=list)
     waits: list[timedelta | None] = field(default_factory=list)
 
@@ -376,7 +376,7 @@ def _classify(
             continue
         outdated = binding.snapshot != latest or binding.overrides != overrides.get(binding.cluster, NO_OVERRIDES)
         if binding.state is BindingState.UNSCHEDULED:
-            (classes.held_removals if is_held else classes.removable).append(binding)
+            (classes.deferred_removals if is_held else classes.removable).append(binding)
         elif not outdated:
             classes.up_to_date.append(binding)
         elif is_held:

@@ -37,10 +37,10 @@ def covers(run: ClusterStagedUpdateRun, cluster: str) -> bool:
     return any(entry.cluster_name == cluster for stage in _stages(run) for entry in stage.clusters)
 
 
-def staged_turn(
+def may_update(
     run: ClusterStagedUpdateRun, cluster: str, now: datetime, promised: Collection[str] = ()
 ) -> MemberAnswer:
-    """Say whether a run that has not ended would change a cluster now.
+    """Return whether a run that has not ended would change a cluster now.
 
     Args:
         run: The run, with its record.
@@ -108,7 +108,7 @@ def _in_stage(
         and not _status(entry.conditions, "Succeeded")
     ]
     plan = _planned(run, where)
-    most = len(stage.clusters) if plan is None else _at_once(plan, len(stage.clusters))
+    most = len(stage.clusters) if plan is None else _stage_concurrency(plan, len(stage.clusters))
     if len(busy) >= most:
         message = f"stage {where} of run {name} changes {most} at once, and is busy with {', '.join(busy[:3])}"
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail)
@@ -142,7 +142,7 @@ def _planned(run: ClusterStagedUpdateRun, name: str) -> StageConfig | None:
     return next((stage for stage in strategy.stages if stage.name == name), None) if strategy is not None else None
 
 
-def _at_once(stage: StageConfig, total: int) -> int:
+def _stage_concurrency(stage: StageConfig, total: int) -> int:
     try:
         return scaled_down(stage.max_concurrency, total)
     except ValueError:

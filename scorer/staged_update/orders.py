@@ -211,7 +211,7 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
     return [*(each for each in conditions_of(request) if each.get("type") != APPROVED), made]
 
 
-def answer_words(run: JsonObject, found: RunSituation, wait: RunWait) -> list[str]:
+def approval_command(run: JsonObject, found: RunSituation, wait: RunWait) -> list[str]:
     """Return the words of the harbormaster command that answers what a run waits for; none: no command does."""
     if not wait.needs_person:
         return []

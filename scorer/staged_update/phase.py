@@ -24,7 +24,7 @@ from scorer.api.unstructured.documents import (
     text_at,
 )
 from scorer.api.values.duration import parse_wait_time
-from scorer.staged_update.approval.evaluation import is_looked_at, progress_of
+from scorer.staged_update.approval.evaluation import has_automatic_approval, progress_of
 from scorer.staged_update.approval.requests import APPROVED, requests_of
 from scorer.staged_update.record import (
     INITIALIZED,
@@ -242,7 +242,7 @@ def _approval(stage: JsonObject, task: JsonObject, requests: Mapping[str, JsonOb
         request=name,
         since=since(task, REQUEST_CREATED),
         answered=answered,
-        analysed=is_looked_at(request),
+        analysed=has_automatic_approval(request),
         message=f"{message}: given, the run is about to go on" if answered else message,
     )
 

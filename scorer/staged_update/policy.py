@@ -81,7 +81,7 @@ def policy_of(run: JsonObject) -> FailurePolicy | None:
     )
 
 
-def taken_over(run: JsonObject, strategy: JsonObject) -> Mapping[str, str]:
+def inherited_annotations(run: JsonObject, strategy: JsonObject) -> Mapping[str, str]:
     """Return the annotations that a run takes over from its strategy: those that it does not have itself."""
     own, found = annotations_of(run), annotations_of(strategy)
     return {key: found[key] for key in COPIED if key in found and key not in own}

@@ -25,7 +25,7 @@ def changed_clusters(stages: Iterable[JsonObject]) -> bool:
     return any(status(entry, STARTED) == TRUE for stage in stages for entry in clusters_of(stage))
 
 
-def taken_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
+def rolled_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
     """Return the name of the run that takes *run* back, empty when there is none: one that is younger and says so."""
     began = text_at(run, "metadata", "creationTimestamp")
     found = (

@@ -28,12 +28,12 @@ def shortened(text: str, longest: int) -> str:
     return printable(text if len(text) <= longest else f"{text[: longest - 1]}…")
 
 
-def in_words(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """Return how many of something there are, such as ``1 member`` and ``2 members``."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def names_said(names: list[str]) -> str:
+def format_names(names: list[str]) -> str:
     """Return a list of names for people, of which at most 20 are written."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more

@@ -158,7 +158,7 @@ def _stage(stage: ForecastStage) -> JsonObject:
     return {
         "name": stage.planned.name,
         "progress": str(stage.progress),
-        "atOnce": stage.planned.at_once,
+        "atOnce": stage.planned.max_concurrency,
         "sortedBy": stage.planned.stage.sorting_label_key or "",
         "clusters": [_cluster(each) for each in stage.clusters],
         "batches": stage.batches,

@@ -9,7 +9,7 @@ from scorer.api.unstructured.documents import name_of
 from scorer.fleet import Fleet
 from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.views.forecast import Waits
-from scorer.windows.maintenance import WindowState, standing
+from scorer.windows.maintenance import WindowState, window_state
 from scorer.windows.member_windows import OF_UPDATES, MemberWindows, WindowDefinition, closed_window, windows_of
 
 
@@ -25,7 +25,7 @@ def window_waits(fleet: Fleet, windows: Iterable[JsonObject]) -> Waits:
 
     @lru_cache(maxsize=4096)
     def standing_of(names: tuple[str, ...], at: datetime) -> WindowState:
-        return standing([window for name in names if (window := definitions[name].window) is not None], at)
+        return window_state([window for name in names if (window := definitions[name].window) is not None], at)
 
     def wait(cluster: str, at: datetime) -> ClusterWait | None:
         found = of.get(cluster)

@@ -38,7 +38,7 @@ _WEEKS: Final[dict[WeekIndex, int]] = {
     week: place for place, week in enumerate(WeekIndex) if week is not WeekIndex.LAST
 }
 
-Stretch = tuple[int, int]
+OpenInterval = tuple[int, int]
 """Minutes since the first instant of the calendar, UTC; the end does not belong to it."""
 _end_of = itemgetter(1)
 
@@ -74,7 +74,7 @@ class MaintenanceWindow:
     minutes: int
     offset: int = 0
     first: date | None = None
-    blocked: Sequence[Stretch] = ()
+    blocked: Sequence[OpenInterval] = ()
 
     @classmethod
     def of(cls, spec: MaintenanceWindowSpec) -> "MaintenanceWindow":
@@ -92,14 +92,14 @@ class MaintenanceWindow:
         opens = _minute_of_day(spec.start_time)
         return cls(spec.schedule, opens, spec.duration_hours * 60, offset, spec.start_date, _merged(blocked))
 
-    def stretches(self, since: int) -> Iterator[Stretch]:
+    def openings(self, since: int) -> Iterator[OpenInterval]:
         """Yield when it is open, in order, from the minute *since* on: what has ended by then is left out."""
         day: int | None = since // DAY_MINUTES + 1 - 2
         last = min(since // DAY_MINUTES + 1 + HORIZON_DAYS + 1, date.max.toordinal())
         while day is not None and day <= last:
             day = yield from self._until_blocked(day, last, since)
 
-    def _until_blocked(self, begin: int, last: int, since: int) -> Generator[Stretch, None, int | None]:
+    def _until_blocked(self, begin: int, last: int, since: int) -> Generator[OpenInterval, None, int | None]:
         """Yield when it is open on local days, up to one that is blocked as a whole.
 
         Returns:
@@ -143,22 +143,22 @@ class NextOpenings:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[MaintenanceWindow, int, Stretch | None]] = {}
+        self._known: dict[int, tuple[MaintenanceWindow, int, OpenInterval | None]] = {}
 
-    def of(self, window: MaintenanceWindow, minute: int) -> Stretch | None:
+    def of(self, window: MaintenanceWindow, minute: int) -> OpenInterval | None:
         """Return the first time the window is open that has not ended by *minute*; None: there is none to be found."""
         known = self._known.get(id(window))
         if known is not None:
             _, since, found = known
             if since <= minute < found[1] if found is not None else since // DAY_MINUTES == minute // DAY_MINUTES:
                 return found
-        found = next(window.stretches(minute), None)
+        found = next(window.openings(minute), None)
         self._known[id(window)] = window, minute, found  # the window is kept, so that no other one gets its id
         return found
 
 
-def standing(windows: Sequence[MaintenanceWindow], now: datetime, known: NextOpenings | None = None) -> WindowState:
-    """Say whether one of several windows is open, and until when that stays so.
+def window_state(windows: Sequence[MaintenanceWindow], now: datetime, known: NextOpenings | None = None) -> WindowState:
+    """Return whether one of several windows is open, and until when that stays so.
 
     Args:
         windows: The windows.
@@ -185,7 +185,7 @@ def openings(
     for _ in range(most * 2):
         if at >= end:
             return
-        found = standing(windows, at, known)
+        found = window_state(windows, at, known)
         if found.is_open:
             yield at, found.until or end
         if found.until is None:
@@ -244,7 +244,7 @@ def _day_of_month(schedule: AbsoluteMonthlySchedule | RelativeMonthlySchedule, m
     return first + to_weekday + 7 * _WEEKS.get(schedule.week_index, (length - 1 - to_weekday) // 7)
 
 
-def _without(stretch: Stretch, blocked: Iterable[Stretch]) -> Iterator[Stretch]:
+def _without(stretch: OpenInterval, blocked: Iterable[OpenInterval]) -> Iterator[OpenInterval]:
     """Yield what remains of a stretch; *blocked* is in order."""
     begin, end = stretch
     for closes, opens in blocked:
@@ -259,9 +259,9 @@ def _without(stretch: Stretch, blocked: Iterable[Stretch]) -> Iterator[Stretch]:
         yield begin, end
 
 
-def _merged(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
+def _merged(stretches: Iterable[OpenInterval]) -> tuple[OpenInterval, ...]:
     """Return stretches, which are in order, as those that neither overlap nor touch."""
-    found: list[Stretch] = []
+    found: list[OpenInterval] = []
     for begin, end in stretches:
         if found and begin <= found[-1][1]:
             found[-1] = found[-1][0], max(found[-1][1], end)
@@ -270,7 +270,7 @@ def _merged(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
     return tuple(found)
 
 
-def _blocked(place: int, days: DateRange, offset: int) -> Stretch:
+def _blocked(place: int, days: DateRange, offset: int) -> OpenInterval:
     """Return the minutes of whole local days, both ends included."""
     if days.end < days.start:
         raise ValueError(f"spec.notAllowedDates[{place}]: end {days.end} is before start {days.start}")

@@ -36,7 +36,7 @@ from scorer.api.meta import JsonObject
 from tests.bench.figures import PER_SECOND, SHORT, Figure, Part
 from tests.bench.fleets import COST, CPU, NODES, member
 from webhook.defaulting.placement import default
-from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.processes.up import Up
 from webhook.settings.admission import OWN_CONTROLLER
 from webhook.settings.programs import UpSettings
@@ -302,7 +302,7 @@ async def run_ours() -> None:
         settings = UpSettings(https_port=0, http_port=0, drain_seconds=0)
         async with Up(settings, Path(folder)) as up:
             for number in range(MEMBERS):
-                await up.store.create(MEMBER_CLUSTER, keep_status(member(f"member-{number:04}", dice)))
+                await up.store.create(MEMBER_CLUSTER, status_in_annotation(member(f"member-{number:04}", dice)))
             while len(up.cache.fleet) < MEMBERS or up.members.busy:
                 await asyncio.sleep(0.05)
             https = up.server.addresses.https

@@ -133,7 +133,7 @@ class Bed:
         return processor_seconds(self.loop.pid)
 
 
-async def at_once(count: int, make: Callable[[int], Awaitable[object]], first: int = 0) -> float:
+async def run_concurrently(count: int, make: Callable[[int], Awaitable[object]], first: int = 0) -> float:
     """Do something *count* times over 32 connections; return the seconds it took."""
     numbers = iter(range(first, first + count))
 
@@ -154,7 +154,7 @@ async def join(bed: Bed, count: int) -> None:
     async def one(number: int) -> None:
         await bed.store.create(MEMBER_CLUSTER, _member(f"member-{number:04}", number))
 
-    await at_once(count, one, bed.members)
+    await run_concurrently(count, one, bed.members)
     bed.members += count
     await report(bed)
 
@@ -174,7 +174,7 @@ async def report(bed: Bed) -> None:
                     await asyncio.sleep(0.2)
         await bed.store.replace_status(INTERNAL_MEMBER_CLUSTER, {**found, "status": _report(number)})
 
-    await at_once(bed.members, one)
+    await run_concurrently(bed.members, one)
     await bed.at_rest()
 
 
@@ -194,8 +194,8 @@ async def raw_rate(bed: Bed, count: int) -> float:
         kind, document = chosen[number]
         await bed.store.delete(kind, key_of(_copy(document)))
 
-    seconds = await at_once(len(chosen), create)
-    await at_once(len(chosen), delete)
+    seconds = await run_concurrently(len(chosen), create)
+    await run_concurrently(len(chosen), delete)
     return len(chosen) / seconds
 
 
@@ -279,7 +279,7 @@ async def roll_out(bed: Bed, count: int, first: int, clusters: int | None) -> Ro
         for part in range(2):
             await bed.store.create(CONFIG_MAP, _config(f"app-{number:04}", part))
 
-    await at_once(count, content, first)
+    await run_concurrently(count, content, first)
     await report(bed)
     processor, before, works = bed.processor, bed.writes(), await bed.count(WORK)
     wanted = works + count * (clusters or await bed.count(MEMBER_CLUSTER))
@@ -287,7 +287,7 @@ async def roll_out(bed: Bed, count: int, first: int, clusters: int | None) -> Ro
 
     async with Watcher(bed.store) as seen:
         start = time.perf_counter()
-        await at_once(count, lambda number: bed.store.create(PLACEMENT, _placement(number, clusters)), first)
+        await run_concurrently(count, lambda number: bed.store.create(PLACEMENT, _placement(number, clusters)), first)
         await seen.until(lambda: len(seen.works) >= wanted)
         there = time.perf_counter()
         early = asyncio.create_task(asyncio.to_thread(bed.writes))

@@ -31,7 +31,7 @@ from tests.bench.scoring import (
     SERVING_CORE,
     Hub,
     Replica,
-    ask_at_once,
+    ask_concurrently,
     ask_steadily,
     floor_of,
     listening,
@@ -89,9 +89,9 @@ async def measure() -> None:
         _, answer = await once(found, question())
         async with listening(floor_of(len(answer))) as (port, authority):
             trust = ssl.create_default_context(cadata=authority)
-            floor = await ask_at_once(port, trust, question(), SECONDS / 4)
+            floor = await ask_concurrently(port, trust, question(), SECONDS / 4)
             paced = await ask_steadily(port, trust, question(), QUESTIONS_PER_SECOND, SECONDS / 2)
-        alone = await ask_at_once(found.port, found.trust, question(), SECONDS / 2)
+        alone = await ask_concurrently(found.port, found.trust, question(), SECONDS / 2)
         tell(PART, "one after the other, no heartbeats", alone, floor, TARGET_MILLISECONDS)
         # A processor that rests between two questions answers later, with nothing else to do.
         rested = await ask_steadily(found.port, found.trust, question(), QUESTIONS_PER_SECOND, SECONDS)

@@ -13,7 +13,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.figures import Figure, Part
 from tests.bench.fleets import member, policy
-from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
@@ -42,7 +42,7 @@ async def measure() -> None:
 async def _add_fleet(up: Up) -> None:
     dice = np.random.default_rng(11)
     for number in range(MEMBERS):
-        await up.store.create(MEMBER_CLUSTER, keep_status(member(f"member-{number:04}", dice)))
+        await up.store.create(MEMBER_CLUSTER, status_in_annotation(member(f"member-{number:04}", dice)))
     await up.store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
     while sum(1 for cluster in up.cache.fleet.members if cluster.status.properties) < MEMBERS or up.members.busy:
         await asyncio.sleep(0.05)

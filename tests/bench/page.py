@@ -23,7 +23,7 @@ from tests.machine import chromium_path
 from tests.webhook.page.axe import NotInstalledError, script
 from tests.webhook.page.conftest import ARGUMENTS
 from tests.webhook.services import LISTENERS
-from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
@@ -53,7 +53,7 @@ async def hub(members: int, folder: Path) -> AsyncIterator[Up]:
     async with Up(settings, folder) as up:
         await up.store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
         for number in range(members):
-            await up.store.create(MEMBER_CLUSTER, keep_status(member(f"member-{number:04}", dice)))
+            await up.store.create(MEMBER_CLUSTER, status_in_annotation(member(f"member-{number:04}", dice)))
         policy = {"placementType": "PickN", "numberOfClusters": max(3, members // 10)}
         await up.store.create(PLACEMENT, make_placement("web", policy))
         await up.settled(120)

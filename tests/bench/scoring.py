@@ -290,7 +290,7 @@ async def ask_steadily(port: int, trust: ssl.SSLContext, asked: bytes, rate: flo
     return taken
 
 
-async def ask_at_once(port: int, trust: ssl.SSLContext, asked: bytes, seconds: float) -> list[float]:
+async def ask_concurrently(port: int, trust: ssl.SSLContext, asked: bytes, seconds: float) -> list[float]:
     """Ask again as soon as there is an answer, over one connection; returns the milliseconds of each."""
     taken: list[float] = []
     end = time.perf_counter() + seconds
@@ -344,9 +344,11 @@ async def measure() -> None:
             megabytes[MEMBERS] = found.megabytes
             _, answer = await once(found, question())
             async with listening(floor_of(len(answer))) as (port, authority):
-                floor = await ask_at_once(port, ssl.create_default_context(cadata=authority), question(), SECONDS / 4)
-            await ask_at_once(found.port, found.trust, question(), WARM_UP_SECONDS)
-            asked = await ask_at_once(found.port, found.trust, question(), SECONDS)
+                floor = await ask_concurrently(
+                    port, ssl.create_default_context(cadata=authority), question(), SECONDS / 4
+                )
+            await ask_concurrently(found.port, found.trust, question(), WARM_UP_SECONDS)
+            asked = await ask_concurrently(found.port, found.trust, question(), SECONDS)
             tell(PART, f"{MEMBERS:,} clusters, answer of {ANSWER}", asked, floor, 3.0)
 
         async def reported(found: Replica, hub: Hub) -> None:

@@ -41,7 +41,7 @@ COUNTS = (1, 2, 4)
 MEMBERS, CLUSTERS = 20, 10
 PLACEMENTS = 16 if SHORT else 48
 ANSWER_SECONDS = 0.1
-WRITES_AT_ONCE = 4
+WRITE_CONCURRENCY = 4
 """Of one replica on the slow hub: 40 writes a second at the most."""
 LEAST = 0.8
 """Of as many times the rate of one."""
@@ -239,7 +239,7 @@ def real_hub(folder: Path, etcd: Etcd) -> Iterator[Path]:
         cluster.stop()
 
 
-async def count_at_once(server: ApiServer) -> int:
+async def count_concurrently(server: ApiServer) -> int:
     """Ask the slow hub how many Works there are."""
     return int(await asyncio.to_thread(_count, server.address))
 
@@ -275,9 +275,9 @@ def main() -> None:
         def slow(count: int) -> Figure:
             here = Path(folder, f"slow-{count}")
             here.mkdir()
-            settings = {"HARBORMASTER_WRITE_CONCURRENCY": str(WRITES_AT_ONCE)}
+            settings = {"HARBORMASTER_WRITE_CONCURRENCY": str(WRITE_CONCURRENCY)}
             with slow_hub(here) as kubeconfig:
-                return runner.run(measure(kubeconfig, here, count, settings, count_at_once))
+                return runner.run(measure(kubeconfig, here, count, settings, count_concurrently))
 
         rows(f"answers take {ANSWER_SECONDS * 1000:.0f} ms", slow, LEAST)
         if SHORT:

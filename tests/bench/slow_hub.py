@@ -51,7 +51,7 @@ def application(store: EmbeddedStore, seconds: float) -> web.Application:
     app.router.add_get("/works", count)
     for path in ("/api", "/apis"):
         app.router.add_get(path, lambda request: web.json_response(_served(store, request.path)))
-    add_routes(app, store, lambda: Context.of_objects([]).asked_by(UserInfo("bench")), TOKEN)
+    add_routes(app, store, lambda: Context.of_objects([]).with_user(UserInfo("bench")), TOKEN)
     return app
 
 

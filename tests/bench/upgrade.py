@@ -23,9 +23,9 @@ EVALUATION_MS, WHOLE_SECONDS = 50.0, 2.0
 PART = Part("upgrade")
 
 
-def scenario(groups: int, at_once: int, windows: Sequence[Line] = ()) -> Scenario:
+def scenario(groups: int, concurrency: int, windows: Sequence[Line] = ()) -> Scenario:
     """Return a run of all members, which are divided evenly among the groups of one stage, and share their windows."""
-    names = [{"name": f"g{number}", "maxConcurrency": at_once} for number in range(groups)]
+    names = [{"name": f"g{number}", "maxConcurrency": concurrency} for number in range(groups)]
     members = [member(f"m{number:04}", f"g{number % groups}", windows=list(windows)) for number in range(MEMBERS)]
     found = prepared(*members, stages=[stage("s", *names)])
     shared = found.hub.members["m0000"].windows

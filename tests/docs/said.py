@@ -15,10 +15,10 @@ from tests.docs.speaking import CONSTANTS, calling, modules_with
 
 SPEAKERS: Final = frozenset(
     {"make_condition", "Event", "MemberEvent", "Statement", "CollectionError", "Repair", "Cost", "report_refusal"}
-    | {"NotSeen", "put_condition", "_Cause", "skip_member", "fail_member", "let_wait"}
+    | {"NotSeen", "set_condition", "_Cause", "skip_member", "fail_member", "mark_waiting"}
 )
 """What makes a condition or an event, or a part of one."""
-SPEAKING_METHODS: Final = frozenset({"put_run", "put_stage", "announce"})
+SPEAKING_METHODS: Final = frozenset({"set_run_progress", "set_stage_progress", "announce"})
 """Methods that make a condition or an event."""
 BESIDES: Final = frozenset(
     {"True", "False", "Unknown", "Normal", "Warning"}

@@ -16,11 +16,11 @@ from scorer.reservations import (
     Thing,
     TooManyReservationsError,
     UnreadableReservationsError,
-    beside,
     held_nodes,
     in_force,
     lease_name,
     lease_of,
+    member_reservation,
     new_lease,
     read_reservations,
     reservation_id,
@@ -85,7 +85,7 @@ def test_names_add_up_once_and_numbers_always():
 def test_a_pair_of_reservations_is_listed_once():
     placement = reservation(("member-1",), id=reservation_id("rollout", "web", "secret"), gate="rollout")
     other = reservation(3, id="c-d", gate="rollout")
-    member = beside(placement)
+    member = member_reservation(placement)
     assert (member.gate, lease_of(member.id)) == ("member", lease_name("member", "member-1"))
     assert without_halves(iter([member, placement, other])) == (placement, other)
     assert without_halves([member]) == (member,)

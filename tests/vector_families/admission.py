@@ -23,7 +23,7 @@ def _context(line: Line) -> Context:
     context = Context.of_objects(line.get("existing") or ())
     config: Line = line.get("config") or {}
     if user := line.get("user"):
-        context = context.asked_by(UserInfo.read(user))
+        context = context.with_user(UserInfo.read(user))
     switches: dict[str, Any] = {
         "networking_agents": bool(config.get("networkingAgents")),
         "block_workloads": bool(config.get("blockWorkloads")),

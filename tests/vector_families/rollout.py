@@ -14,7 +14,7 @@ LISTS = {
     "bind": "bind",
     "remove": "remove",
     "blocked": "blocked",
-    "heldRemovals": "held_removals",
+    "heldRemovals": "deferred_removals",
     "upToDate": "up_to_date",
 }
 NUMBERS = {

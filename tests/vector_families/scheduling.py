@@ -37,7 +37,7 @@ def check_schedule(line: Line) -> None:
     seen: dict[str, Any] = {"picked": [], "notPicked": [], "filtered": []}
     if run.last is not None:
         seen["picked"] = [[pick.cluster, pick.topology, pick.affinity, int(pick.bonus)] for pick in run.picked]
-        losers = run.last.losers()
+        losers = run.last.unselected()
         seen["notPicked"] = [[loser.cluster, loser.topology, loser.affinity, int(loser.bonus)] for loser in losers]
         rows = run.last.rejected_rows().tolist()
         seen["filtered"] = [[run.fleet.names[row], run.last.reject(row).plugin] for row in rows]

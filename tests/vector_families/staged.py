@@ -8,7 +8,7 @@ import pytest
 from scorer.api.unstructured.documents import dicts_at, status_of
 from scorer.staged_update.outcome import RunFailedError
 from scorer.staged_update.plan.initialization import initialise
-from scorer.staged_update.plan.stages import at_once
+from scorer.staged_update.plan.stages import stage_concurrency
 from scorer.staged_update.record import SUCCEEDED, StagedUpdateRecord, cluster_name, cluster_names, clusters_of, status
 from tests.scorer.staged_update.hub import (
     Hub,
@@ -119,7 +119,10 @@ def _check_plan(hub: Hub, want: Line) -> None:
         assert list(cluster_names(record["deletionStageStatus"])) == want["deleteStage"]
     if "maxConcurrency" in want:
         strategy = StagedUpdateRecord(hub.run, hub.now).strategy()
-        counts = [at_once(stage, len(clusters_of(known))) for stage, known in zip(strategy.stages, stages, strict=True)]
+        counts = [
+            stage_concurrency(stage, len(clusters_of(known)))
+            for stage, known in zip(strategy.stages, stages, strict=True)
+        ]
         assert counts == want["maxConcurrency"]
     if "approvalRequestNames" in want:
         assert [_requests(stage) for stage in stages] == want["approvalRequestNames"]

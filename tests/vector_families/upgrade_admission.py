@@ -23,7 +23,7 @@ def evaluate_admission(given: Line) -> Line:
     if document is not None and not subresource:
         document = apply_schema_defaults(KINDS[group_kind(document)], document)
         document = mutate(document, old, operation, DefaultingContext(NOW, _UID)).document
-    context = Context(now=NOW).asked_by(UserInfo("alice"))
+    context = Context(now=NOW).with_user(UserInfo("alice"))
     verdict = judge(operation, document, old, context, subresource=subresource)
     return {
         "allowed": verdict.allowed,

@@ -47,7 +47,7 @@ from scorer.upgrade.state.facts import Estimate
 from scorer.upgrade.state.step import StartUpgrade
 from scorer.upgrade.versions.catalog import ReleaseCatalog
 from scorer.upgrade.versions.images import UNLISTED
-from scorer.windows.maintenance import standing
+from scorer.windows.maintenance import window_state
 from scorer.windows.member_windows import WindowDefinition, windows_of
 from tests.vector_families.line import Line
 
@@ -111,7 +111,7 @@ def _window(given: Line) -> Line:
     now, upgrade = parse_time(given["now"]), UpgradeType(given.get("upgradeType", "Full"))
     windows, names = _windows("w", given["windows"], upgrade)
     readable = [windows[name].window for name in names]
-    found = standing([each for each in readable if each is not None], now) if names else None
+    found = window_state([each for each in readable if each is not None], now) if names else None
     seen: Line = {"open": found is not None and found.is_open, "tier": tier_of(found, now)}
     if found is not None and not found.is_open:
         seen["nextOpen"] = None if found.until is None else format_time(found.until)

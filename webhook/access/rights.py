@@ -6,7 +6,7 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import quote
 
-MOST_AT_ONCE: Final = 500
+MOST_REVIEWED: Final = 500
 """How many rights are reviewed for one write: none that passes validation needs more, and other writes wait, too."""
 
 

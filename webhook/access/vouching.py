@@ -18,12 +18,12 @@ CONNECTIONS: Final = web.AppKey("CONNECTIONS", AuthenticatedConnections)
 """Those of the listener that an application answers on."""
 
 
-def vouch_for(request: web.Request) -> None:
+def mark_authenticated(request: web.Request) -> None:
     """Take note that the client of *request* has shown who it is: its connection is among the last to be closed."""
-    vouch_for_client(request.app, request.protocol)
+    mark_client_authenticated(request.app, request.protocol)
 
 
-def vouch_for_client(app: web.Application, handler: RequestHandler) -> None:
+def mark_client_authenticated(app: web.Application, handler: RequestHandler) -> None:
     """Take note that the client behind *handler*, a connection to *app*, has shown who it is."""
     connections = app.get(CONNECTIONS)
     if connections is not None:

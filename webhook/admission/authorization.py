@@ -50,7 +50,7 @@ from scorer.api.unstructured.documents import annotation, dict_at, dicts_at, lab
 from scorer.api.upgrade.run import WindowMode
 from scorer.api.values.quoting import printable, quote
 from scorer.membership.access import ROLE, ROLE_BINDING
-from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed
+from webhook.access.rights import MOST_REVIEWED, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.judge import Judgement, as_warnings, mutate
 from webhook.admission.registry import MOST_VALUES
@@ -89,7 +89,7 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
     found: dict[Access, None] = {}
     for access in author.needs(document, context):
         found[replace(access, advisory=advisory)] = None
-        if len(found) > MOST_AT_ONCE:  # too many to review: none of them is asked about, so the rest does not matter
+        if len(found) > MOST_REVIEWED:  # too many to review: none of them is asked about, so the rest does not matter
             break
     return tuple(found)
 

@@ -130,7 +130,7 @@ class CachedContext:
         self.failures: Counter[str] = Counter()
         cache.require(ADMISSION_KINDS)
         cache.want(WANTED_KINDS)
-        live = {kind: cache.shelf(kind) for kind in (*LIVE_KINDS, *WANTED_KINDS, *selectable)}
+        live = {kind: cache.of_kind(kind) for kind in (*LIVE_KINDS, *WANTED_KINDS, *selectable)}
         self._hub = CachedHub(cache, live, self._fleet)
         cache.subscribe(kinds.CUSTOM_RESOURCE_DEFINITION, self._forget_kinds)
 

@@ -174,7 +174,7 @@ def catalogue() -> tuple[CatalogueEntry, ...]:
     return tuple(sorted(entries, key=lambda entry: (entry.rule.group, int(entry.rule.id.partition("-")[2]))))
 
 
-def what_rules_demand() -> dict[str, str]:
+def rule_texts() -> dict[str, str]:
     """Return the sentence of every rule, by id."""
     return {entry.rule.id: entry.rule.what for entry in catalogue()}
 

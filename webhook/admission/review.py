@@ -208,7 +208,7 @@ def answer(
     """
     request = review["request"]
     if hook == "validate":
-        context = context.asked_by(user or UserInfo.read(request.get("userInfo")))
+        context = context.with_user(user or UserInfo.read(request.get("userInfo")))
     question = AdmissionRequest(
         hook=hook,
         operation=request.get("operation"),

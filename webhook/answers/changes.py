@@ -63,7 +63,7 @@ class HubChanges:
     def _on_binding(self, family: Family, change: ObjectDelta) -> None:
         ref = str(family.parent(change.document))
         cluster = text_at(change.document, "spec", "targetCluster")
-        clusters = frozenset({cluster}) if change.came_or_went and cluster else frozenset[str]()
+        clusters = frozenset({cluster}) if change.is_added_or_deleted and cluster else frozenset[str]()
         self._tell(ViewChange(self._cache.revision, clusters, frozenset({ref})))
 
     def _on_run(self, change: ObjectDelta) -> None:

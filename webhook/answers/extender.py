@@ -65,7 +65,7 @@ class HubExtender:
         self._now = now
         self._rules = rules_of(settings)
         cache.trim(kinds.NODE, essential_node)
-        self._shelves = [cache.shelf(kind) for kind in WATCHED]
+        self._shelves = [cache.of_kind(kind) for kind in WATCHED]
         self._followed: dict[PlacementName, tuple[JsonObject, FollowedPlacement]] = {}
         self._nodes = _Nodes(self._rules.cluster_labels)
         self._aliases = _Aliases()

@@ -32,9 +32,9 @@ from scorer.placement.past_run import (
     DecisionTrigger,
     RecordedDecision,
     decisions_in,
+    requested_clusters,
     run_document,
     scheduled,
-    wanted_by,
 )
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
@@ -106,7 +106,7 @@ class RunHistory:
         The bindings of the first list tell when the recorded decisions were made.
         """
         old, new = change
-        if old is None and new is not None and not self._cache.shelf(family.binding).synced.is_set():
+        if old is None and new is not None and not self._cache.of_kind(family.binding).synced.is_set():
             self._date(family.parent(new), [new])
         if old is None or is_deleting(old) or (new is not None and not is_deleting(new)):
             return
@@ -121,7 +121,7 @@ class RunHistory:
         if new is None:
             return
         ref = family.parent(new)
-        listed = not self._cache.shelf(family.policy_snapshot).synced.is_set()
+        listed = not self._cache.of_kind(family.policy_snapshot).synced.is_set()
         if _is_latest(new) and not listed:
             for trigger in self._changes(family, ref, old, new):
                 self._note(family, ref, trigger)
@@ -206,7 +206,7 @@ class RunHistory:
 
     def _record(self, ref: PlacementRef, snapshot: JsonObject) -> None:
         past, now = self._past(ref), self._now()
-        size = len(self._cache.shelf(MEMBER_CLUSTER).objects)
+        size = len(self._cache.of_kind(MEMBER_CLUSTER).objects)
         run = self._read(snapshot, now, DecisionTrigger("Unknown"), size)
         before = past.runs[-1] if past.runs else None
         moved = {decision.cluster for decision in run.picked}
@@ -247,7 +247,7 @@ class RunHistory:
             trigger=trigger,
             snapshot=snapshot["metadata"]["name"],
             index=_index(snapshot),
-            wanted=wanted_by(snapshot),
+            wanted=requested_clusters(snapshot),
             picked=picked,
             others=others,
             satisfied=condition.get("status") == "True",

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-TURN_SECONDS: Final = 20.0
+QUEUE_TIMEOUT_SECONDS: Final = 20.0
 """How long a plan waits for earlier ones."""
 MOST_WAITING: Final = 8
 """How many plans may wait; each may be large, and all of them are in memory."""
@@ -33,10 +33,10 @@ class OneAtATime:
             raise PlannerBusyError(f"{self._waiting} other plans are waiting already")
         self._waiting += 1
         try:
-            async with asyncio.timeout(TURN_SECONDS):
+            async with asyncio.timeout(QUEUE_TIMEOUT_SECONDS):
                 await self._turn.acquire()
         except TimeoutError as error:
-            raise PlannerBusyError(f"other plans have been running for {TURN_SECONDS:g} s") from error
+            raise PlannerBusyError(f"other plans have been running for {QUEUE_TIMEOUT_SECONDS:g} s") from error
         finally:
             self._waiting -= 1
         try:

@@ -77,7 +77,7 @@ class HubPlanner:
             BusyError: Too many other plans are waiting, or they take too long.
         """
         async with self._plans.turn():
-            context = replace(self._admission().asked_by(user), now=self._now().replace(microsecond=0))
+            context = replace(self._admission().with_user(user), now=self._now().replace(microsecond=0))
             # Both before the first await: the watch goes on while rights are reviewed, and the answer must name the
             # revision that it was made from.
             hub, revision = self._hub(context), str(self._cache.fleet.revision)
@@ -94,10 +94,10 @@ class HubPlanner:
         for kind in {*KINDS.values(), INTERNAL_SERVICE_EXPORT}:
             if _is_known(kind, context):
                 known.append(kind.group_kind)
-                shelves[kind.group_kind] = dict(self._cache.shelf(kind).objects)
+                shelves[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
         for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *PLANNED_IF_THERE):
             if kind.group_kind not in shelves:
-                shelves[kind.group_kind] = dict(self._cache.shelf(kind).objects)
+                shelves[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
         return DocumentSet(shelves, known, fleet.updated(()))
 
 

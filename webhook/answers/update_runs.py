@@ -16,7 +16,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import ROLLBACK_OF
 from scorer.api.unstructured.documents import annotation, conditions_of, name_of, namespace_of, spec_of, text_at
 from scorer.rollout.views.timeline import BarState, Timeline, written
-from scorer.staged_update.orders import answer_words, index_used, rejected
+from scorer.staged_update.orders import approval_command, index_used, rejected
 from scorer.staged_update.phase import OVER, RunPhase, RunSituation, RunWait, RunWaitKind, situation_of
 from scorer.staged_update.views.timeline import run_timeline
 from webhook.answers.upgrade_views import UpgradeViews
@@ -61,7 +61,7 @@ class HubRuns:
         """The runs that are over, by kind, with what the list says of each: they only grow in number, and are listed
         whenever anything on the hub changes."""
         for family in FAMILIES:
-            cache.shelf(family.run)
+            cache.of_kind(family.run)
         cache.want((UPGRADE_RUN, MAINTENANCE_WINDOW))
         windows = MaintenanceWindows(cache)
         self._upgrades = UpgradeViews(cache, windows, now)
@@ -163,7 +163,7 @@ def _told(waits: Sequence[RunWait]) -> list[RunWait]:
 
 
 def _wait(run: JsonObject, found: RunSituation, wait: RunWait) -> JsonObject:
-    words = answer_words(run, found, wait)
+    words = approval_command(run, found, wait)
     return {
         "kind": str(wait.kind),
         "message": wait.message,

@@ -256,7 +256,7 @@ class UpgradeOrders:
         self, kind: Kind, new: JsonObject, old: JsonObject | None, user: UserInfo, *, subresource: str = ""
     ) -> None:
         """Ask admission about a change as one of the caller."""
-        context = replace(self._admission().asked_by(user), now=self._now())
+        context = replace(self._admission().with_user(user), now=self._now())
         operation = "CREATE" if old is None else "UPDATE"
         write: JsonObject = {
             "kind": {"group": kind.group, "kind": kind.kind},

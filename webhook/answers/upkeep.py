@@ -16,7 +16,7 @@ from scorer.upgrade.back_ends.inventories import OBSERVED, parse_observed
 from scorer.upgrade.members.member import UPGRADE_HOLD
 from scorer.upgrade.members.windows import targets_of
 from scorer.upgrade.state.record import OVER
-from scorer.windows.maintenance import standing
+from scorer.windows.maintenance import window_state
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 
@@ -68,7 +68,7 @@ class Upkeep:
             if definition.window is None or definition.target is None:
                 yield {"name": name, "unreadable": True}
                 continue
-            found = standing((definition.window,), now)
+            found = window_state((definition.window,), now)
             said: JsonObject = {"name": name, "target": definition.target.value, "open": found.is_open}
             yield said | ({"until": format_time(found.until)} if found.until is not None else {})
         yield from ({"name": name, "missing": True} for name in named.missing)

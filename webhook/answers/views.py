@@ -37,7 +37,7 @@ from scorer.rollout.status.placement_conditions import (
     SCHEDULED,
     condition_type,
     expected_conditions,
-    is_judged_again,
+    is_decision_pending,
     too_large_message,
 )
 from scorer.rollout.status.progress import STALLED, failed_object
@@ -154,7 +154,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
         for binding in bindings
         if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
     }
-    judged_again = bool(live) and is_judged_again(document)
+    judged_again = bool(live) and is_decision_pending(document)
     if judged_again:  # until the new decision the status names no cluster, so the bindings tell the state
         clusters = [_placed(_last_known(live[name], document), generation_of(live[name])) for name in sorted(live)]
     else:

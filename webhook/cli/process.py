@@ -27,7 +27,7 @@ INTERRUPTED: Final = 130
 """The exit code of an interrupted command, as in shells: 128 + SIGINT."""
 
 
-def end_at_once() -> None:
+def exit_on_signal() -> None:
     """Have Ctrl-C and SIGTERM end the process at once, unless another handler is already installed."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)

@@ -25,7 +25,7 @@ from webhook.controllers.machinery.loop import Loop
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.wiring import NODES, UPGRADES, Wiring
 from webhook.controllers.members.membership import MemberController
-from webhook.controllers.members.reservations import MemberReservations, turns_of
+from webhook.controllers.members.reservations import MemberReservations, member_reservations
 from webhook.controllers.nodes.blocked_pools import NodePoolController
 from webhook.controllers.nodes.disruption import NodeDisruptionController, NodePlace
 from webhook.controllers.nodes.observer import UNOBSERVED_NODES, NodeDisruptionObserver
@@ -165,7 +165,7 @@ def _controllers(
 ) -> Iterator[Wiring[Any]]:
     """Yield all controllers, in the order of the pipeline."""
     served = selectables.served
-    turns, windows = turns_of(hub, settings, now), MaintenanceWindows(hub.cache)
+    turns, windows = member_reservations(hub, settings, now), MaintenanceWindows(hub.cache)
     keys = WorkKeys(hub.store, settings.namespace)
     yield MemberController(hub, now, record, settings.force_delete_after, observer).wiring()
     yield OverrideController(hub, record).wiring()

@@ -100,7 +100,7 @@ class Account:
 def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
     """Yield the account of the server, then that of the loop, where it is another."""
     settings = installation.settings
-    optional = given_to_server(roles.held_by(subject_of(installation.server)))
+    optional = optional_server_rights(roles.held_by(subject_of(installation.server)))
     serving = serve_roles(
         settings.namespace,
         networking_agents=settings.networking_agents,
@@ -136,7 +136,7 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
         yield account(LOOP, "harbormaster rbac reconcile", installation.loop, looping)
 
 
-def given_to_server(held: Collection[Right]) -> tuple[OptionalRight, ...]:
+def optional_server_rights(held: Collection[Right]) -> tuple[OptionalRight, ...]:
     """Return which optional rights an operator has given to the server."""
     found = {(right.verb, right.resource) for right in held}
     return tuple(right for right, mark in _MARKS.items() if mark in found)

@@ -94,7 +94,7 @@ class CertificateState:
             yield f"{what} does not trust exactly what the Secret says; is `harbormaster serve` running?"
 
 
-def left_behind(lineage: Lineage, now: datetime) -> str:
+def untrusting_clients(lineage: Lineage, now: datetime) -> str:
     """Return whom another rollover cuts off now: clients that have not heard of the active authority; empty: nobody."""
     cross = next(iter(lineage.above(now)), None)
     if cross is None:

@@ -182,7 +182,7 @@ class Examination:
         await self._check_members()
         self.results.sort(key=lambda each: CHECKS.index(each.finding.check))
 
-    async def look_at_member(self, member: ApiServer) -> None:
+    async def examine_member(self, member: ApiServer) -> None:
         """Check, besides, what agents may do in a member: after all of `CHECKS`, once for each agent."""
         started = time.monotonic()
         for finding in await examine_member(member):

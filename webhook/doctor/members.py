@@ -13,7 +13,7 @@ from scorer.api.names import AGENT_VERSION, MEMBER_AGENT
 from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, name_of, status_of, text_at
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.identity import REMOVE_APPLIED_WORK
-from scorer.membership.joined import left_behind, missing
+from scorer.membership.joined import missing, orphan_report
 from webhook.doctor.finding import Finding, counted, judged
 
 MEMBERS, VERSIONS, CLOCKS = "members", "agent-versions", "agent-clocks"
@@ -41,7 +41,7 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
 
 def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
     """Judge whether members have AppliedWorks that no Work on the hub stands for, as after a restore from a backup."""
-    judging = {name_of(each): left_behind(each) for each in _staying(members)}
+    judging = {name_of(each): orphan_report(each) for each in _staying(members)}
     problems = [f"{name}: {report.partition(';')[0][:LONGEST_REPORT]}" for name, report in judging.items() if report]
     well = f"{counted(len(judging), 'member')} without AppliedWorks that have no Work" if judging else NO_MEMBERS
     advice = f"place the same content again, or remove it: for each of these AppliedWorks, {REMOVE_APPLIED_WORK}"

@@ -7,14 +7,13 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import status_of
 from webhook.doctor.rights import Right, Roles
+from webhook.kube.access.reviews import MAX_CONCURRENT_REVIEWS
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.paths import ApiPath
 from webhook.kube.ports import ForbiddenError
 from webhook.processes.rbac import RBAC_KINDS
 
-AT_ONCE: Final = 16
-"""Questions about rights that are under way at once."""
 _REVIEW: Final = ApiPath("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
 
 
@@ -26,7 +25,7 @@ async def read_roles(store: HubStore) -> Roles:
 
 async def denied(server: ApiServer, username: str, needed: Iterable[Right]) -> list[Right] | None:
     """Return what a user needs and the API server does not allow; None: the caller may not ask. Raises `StoreError`."""
-    turns = asyncio.Semaphore(AT_ONCE)
+    turns = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 
     async def ask(right: Right) -> Right | None:
         async with turns:

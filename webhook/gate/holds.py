@@ -21,7 +21,7 @@ from scorer.member_gate.holds import (
 )
 from scorer.reservations import MEMBER, Reservation, UnreadableReservationsError
 from scorer.rollout.bindings import BindingView, is_rolling
-from scorer.rollout.removal.eviction import EVICTED_BINDING, is_under_way
+from scorer.rollout.removal.eviction import EVICTED_BINDING, is_in_progress
 from webhook.kube.cache.changes import Broadcaster, Handler, ObjectDelta
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children
@@ -98,14 +98,14 @@ class HubMemberHolds:
             reserved = tuple(reserved_holds(member, self._reservations(MEMBER, member)))
         except UnreadableReservationsError as error:
             reserved = (Hold(None, "", str(error)),)
-        return (*self.going_on(member), *reserved)
+        return (*self.active_disruptions(member), *reserved)
 
-    def going_on(self, member: str) -> tuple[Hold, ...]:
+    def active_disruptions(self, member: str) -> tuple[Hold, ...]:
         """Return what goes on at a member, reservations left out."""
         evictions = (
             eviction_hold(member, name, spec_of(eviction).get("placementName") or "")
             for name, eviction in self._evictions.get(member, {}).items()
-            if is_under_way(eviction, self._bindings(eviction))
+            if is_in_progress(eviction, self._bindings(eviction))
         )
         return (*self._by_member.get(member, {}).values(), *evictions)
 

@@ -20,8 +20,8 @@ from scorer.reservations import (
     Reservation,
     Thing,
     UnreadableReservationsError,
-    beside,
     end_of,
+    member_reservation,
 )
 from webhook.gate.errors import MemberHeldError, NotYoursError, UnknownReservationError
 from webhook.gate.reservations import Held, LeaseReservations, Look, new_id
@@ -66,7 +66,7 @@ class ReservationKeeper:
 
     def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
         """Return all reservations with what they are of, and why some cannot be read."""
-        found, mistakes = self.reservations.all_known()
+        found, mistakes = self.reservations.all_cached()
         return tuple((thing, each) for thing, held in found for each in held), mistakes
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
@@ -109,7 +109,7 @@ class ReservationKeeper:
 
         await self.reservations.change_one(identifier, decide)
         if freed is not None:
-            await self._remove(beside(freed).id)
+            await self._remove(member_reservation(freed).id)
             await self.reservations.change_one(identifier, decide)
         if not released:
             raise _unknown(identifier)
@@ -152,7 +152,7 @@ class ReservationKeeper:
             await self._hold_beside(taken[-1])
         except BaseException:  # cancelled, too: the caller does not learn the id, so it could not give it back
             if taken and taken[-1].id == identifier:  # one that the caller had before stays
-                await self.drop(beside(taken[-1]).id)
+                await self.drop(member_reservation(taken[-1]).id)
                 await self.drop(identifier)
             raise
         return taken[-1]
@@ -184,7 +184,7 @@ class ReservationKeeper:
 
     async def _hold_beside(self, reservation: Reservation) -> None:
         """Hold the member for as long as the placement is held. Raises as `hold_rollout`."""
-        wanted = beside(reservation)
+        wanted = member_reservation(reservation)
         assert not isinstance(wanted.granted, int)
         (cluster,) = wanted.granted
 

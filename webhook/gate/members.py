@@ -28,8 +28,8 @@ from scorer.api.placement.staged_update import ClusterStagedUpdateRun
 from scorer.api.unstructured.documents import annotation, is_deleting, spec_of
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.api.values.name_grammar import label_value_error
-from scorer.member_gate.answer import ASK_AGAIN, MemberAnswer, MemberReason
-from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, staged_update_holds, waits_for
+from scorer.member_gate.answer import RETRY_INTERVAL, MemberAnswer, MemberReason
+from scorer.member_gate.holds import Hold, MemberDisruption, reservation_hold, staged_update_holds, waits_for
 from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
 from scorer.rollout.bindings import BindingView
 from scorer.rollout.planner import Action, RolloutPlan
@@ -42,7 +42,7 @@ from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.reservations import Held
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
-from webhook.kube.cache.live_reads import list_again, look_again
+from webhook.kube.cache.live_reads import refresh_list, refresh_objects
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.placements import RolloutState, children, rollout_state
 from webhook.kube.ports import Key, RetryError, Store, key_of
@@ -98,7 +98,7 @@ class HubMemberGate:
         self._rollouts_wait = MemberDisruption.ROLLOUT in settings.gate_members
         self._now = now
         self._parsed: dict[tuple[Kind, Key], tuple[JsonObject, ApiObject | None]] = {}
-        self._shelves = [cache.shelf(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
+        self._shelves = [cache.of_kind(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
         self._windows = MaintenanceWindows(cache)
         self.holds = HubMemberHolds(cache, settings.gate_members, self._reservations.known)
         for kind in (*(family.run for family in FAMILIES), kinds.UPGRADE_RUN):
@@ -164,8 +164,8 @@ class HubMemberGate:
             return
         family, store = FAMILY_OF[ref.kind], self._store
         bindings = children(self._cache, family.binding, ref)
-        await look_again(self._cache, store, family.placement, [Key(ref.name, ref.namespace)])
-        await list_again(self._cache, store, family.binding, {PARENT_PLACEMENT: ref.name}, bindings, ref.namespace)
+        await refresh_objects(self._cache, store, family.placement, [Key(ref.name, ref.namespace)])
+        await refresh_list(self._cache, store, family.binding, {PARENT_PLACEMENT: ref.name}, bindings, ref.namespace)
 
     def _rollout(self, ref: PlacementRef, cluster: str, reserved: Iterable[Reservation]) -> MemberAnswer:
         """Answer with what others have reserved of the placement. Raises as `rollout`."""
@@ -188,7 +188,7 @@ class HubMemberGate:
         if promised and answer.reason is MemberReason.BUDGET_USED_UP:
             answer = replace(answer, message=f"{answer.message}; {_promises(reserved, promised)}")
         answer = self._unless_closed(answer, ref, cluster)
-        return self._unless_held(answer, kind, cluster, promised_hold(str(ref), cluster, reserved))
+        return self._unless_held(answer, kind, cluster, reservation_hold(str(ref), cluster, reserved))
 
     def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
         """Say whether a cluster may be upgraded now.
@@ -216,8 +216,8 @@ class HubMemberGate:
                 else f"no unfinished upgrade run includes member {cluster}"
             )
             return MemberAnswer(MemberReason.NOT_IN_RUN, message)
-        on_hold = annotation(member, UPGRADE_HOLD) == "true"
-        answer = upgrade_gate.upgrade_turn(chosen, cluster, self._now(), on_hold=on_hold)
+        upgrades_paused = annotation(member, UPGRADE_HOLD) == "true"
+        answer = upgrade_gate.may_upgrade(chosen, cluster, self._now(), upgrades_paused=upgrades_paused)
         if answer.allowed and (busy := self._busy(cluster, chosen.metadata.name)):
             detail = {**answer.detail, "busyWith": busy}
             message = f"member {cluster} is being upgraded by run {busy}"
@@ -248,7 +248,7 @@ class HubMemberGate:
         closed = self._windows.closed(cluster, now) if _may_wait(answer) else None
         if closed is None or self._is_under_way(ref, cluster):
             return answer
-        after = ASK_AGAIN if closed.opens is None else closed.opens - now
+        after = RETRY_INTERVAL if closed.opens is None else closed.opens - now
         return MemberAnswer(MemberReason.MAINTENANCE_WINDOW_CLOSED, closed.message, answer.detail, after)
 
     def _unless_held(
@@ -280,7 +280,7 @@ class HubMemberGate:
         if run is None:
             message = f"{ref} is changed by staged update runs only, and there is no unfinished one"
             return MemberAnswer(MemberReason.WAITING_FOR_RUN, message)
-        return staged_turn.staged_turn(run, cluster, self._now(), promised)
+        return staged_turn.may_update(run, cluster, self._now(), promised)
 
     def _rolling(
         self,
@@ -334,7 +334,7 @@ def _with_forecast(answer: MemberAnswer, run: ClusterUpgradeRun, cluster: str, n
     start = next((each.start for each in plan.members if each.name == cluster), None) if plan is not None else None
     if answer.allowed or answer.reason is MemberReason.NOTHING_TO_DO or start is None or start <= now:
         return answer
-    after = answer.retry_after if answer.retry_after != ASK_AGAIN else start - now
+    after = answer.retry_after if answer.retry_after != RETRY_INTERVAL else start - now
     return replace(answer, detail={**answer.detail, "expectedAt": format_time(start)}, retry_after=after)
 
 
@@ -352,7 +352,7 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
         "mayBeTakenAway": max(0, budget.max_to_remove),
         "mayBeAdded": max(0, budget.max_to_add),
     }
-    after = plan.requeue_after or ASK_AGAIN
+    after = plan.requeue_after or RETRY_INTERVAL
 
     def among(bindings: tuple[BindingView, ...]) -> bool:
         return any(binding.cluster == cluster for binding in bindings)
@@ -366,7 +366,7 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
     for bindings, what in ((plan.update, "be updated"), (plan.bind, "be placed"), (plan.remove, "be removed")):
         if among(bindings):
             return MemberAnswer(MemberReason.ALLOWED, f"{ref} may {what} on cluster {cluster}", detail)
-    if among(plan.blocked) or among(plan.held_removals):
+    if among(plan.blocked) or among(plan.deferred_removals):
         message = (
             f"{budget.ready} of {budget.target} clusters of {ref} are ready, so {detail['mayBeTakenAway']} may be "
             f"taken away and {detail['mayBeAdded']} added, and others come first"

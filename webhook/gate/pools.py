@@ -39,7 +39,7 @@ from webhook.defaulting.node_pool import default
 from webhook.kube.cache.changes import Broadcaster, Handler, ObjectDelta
 from webhook.kube.cache.indexer import Trim
 from webhook.kube.cache.informer import Cache
-from webhook.kube.cache.live_reads import list_again, look_again
+from webhook.kube.cache.live_reads import refresh_list, refresh_objects
 from webhook.kube.cache.memory import essential_node
 from webhook.kube.ports import Key, Store
 
@@ -104,7 +104,7 @@ class HubNodePools:
     @property
     def synced(self) -> bool:
         """Whether pools, claims and nodes have been listed once; a hub that knows no pools counts as listed."""
-        return all(self._cache.shelf(kind).synced.is_set() for kind in COUNTED)
+        return all(self._cache.of_kind(kind).synced.is_set() for kind in COUNTED)
 
     @property
     def refusal(self) -> str:
@@ -166,9 +166,9 @@ class HubNodePools:
         claims = [claim for node in nodes if (claim := self._links.claim_of_node(node["metadata"]["name"]))]
         labels = {NODE_POOL_LABEL: name}
         await asyncio.gather(
-            look_again(self._cache, store, kinds.NODE_POOL, [Key(name)]),
-            list_again(self._cache, store, kinds.NODE_CLAIM, labels, claims),
-            list_again(self._cache, store, kinds.NODE, labels, nodes),
+            refresh_objects(self._cache, store, kinds.NODE_POOL, [Key(name)]),
+            refresh_list(self._cache, store, kinds.NODE_CLAIM, labels, claims),
+            refresh_list(self._cache, store, kinds.NODE, labels, nodes),
         )
 
     def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
@@ -210,7 +210,7 @@ class HubNodePools:
         for kind in _OF_PODS:
             if refusal := self._cache.refusal(kind):
                 return f"{kind.plural} may not be read: {refusal}; {NODE_POOLS.advice}"
-            if not self._cache.shelf(kind).synced.is_set():
+            if not self._cache.of_kind(kind).synced.is_set():
                 return f"{kind.plural} have not been listed yet"
         return ""
 

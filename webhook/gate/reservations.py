@@ -138,7 +138,7 @@ class LeaseReservations:
         lease = self._cache.get(LEASE, lease_name(gate, thing), self._namespace)
         return () if lease is None else self._known(lease)
 
-    def all_known(self) -> tuple[tuple[tuple[Thing, Held], ...], tuple[str, ...]]:
+    def all_cached(self) -> tuple[tuple[tuple[Thing, Held], ...], tuple[str, ...]]:
         """Return what is in force of all things, as far as the watch has told, and why some of it cannot be read."""
         found: list[tuple[Thing, Held]] = []
         mistakes: list[str] = []
@@ -232,12 +232,12 @@ class LeaseReservations:
                         f"there is no namespace {self._namespace!r} to keep reservations in; "
                         "create it, or name another one in the setting namespace"
                     ) from error
-                self._cache.shelf(LEASE).put(stored)
+                self._cache.of_kind(LEASE).put(stored)
             return
         try:
             if wanted:
                 stored = await self._call(self._store.replace(LEASE, with_reservations(lease, wanted)))
-                self._cache.shelf(LEASE).put(stored)
+                self._cache.of_kind(LEASE).put(stored)
             else:
                 await self._delete(key, lease)
         except NotFoundError as error:  # deleted since it was read, by a sweep perhaps: read again
@@ -249,7 +249,7 @@ class LeaseReservations:
         await self._call(
             self._store.delete(LEASE, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         )
-        self._cache.shelf(LEASE).drop(lease)
+        self._cache.of_kind(LEASE).drop(lease)
 
     def _known(self, lease: JsonObject) -> Held:
         """Return what is in force of a Lease in the cache, which is parsed once however often it is asked for.

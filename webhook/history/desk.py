@@ -15,7 +15,7 @@ from webhook.kube.ports import Store
 from webhook.settings.observability import HistorySettings
 
 WARNED: Final = "Warned"
-READ_AGAIN: Final = timedelta(seconds=5)
+POLL_INTERVAL: Final = timedelta(seconds=5)
 """How old the record may be in an answer, what this process has not written yet apart."""
 
 
@@ -89,7 +89,7 @@ class HistoryService:
         async with self._finding:
             now, writes, waiting = self._now(), self._writer.writes if self._writer else 0, self._waiting()
             # Read again also after a write of our own: what was waiting then is nowhere else.
-            if self._read_at is None or self._read_at[1] != writes or not now - READ_AGAIN < self._read_at[0] <= now:
+            if self._read_at is None or self._read_at[1] != writes or not now - POLL_INTERVAL < self._read_at[0] <= now:
                 self._read = (await self._store.list(CONFIG_MAP, self._namespace, LABELS)).items
                 self._read_at = now, writes
             # What was written while we read is not in what we have read, and does not wait any more.

@@ -164,7 +164,7 @@ class HistoryWriter:
                     self._waiting[identity] = self._named(_since(known, each))
             self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
         if self._is_untidy():
-            await self.tidy()
+            await self.delete_expired()
 
     def _loss(self, dropped: int) -> RecordEntry:
         """Return the entry that says how many others there are not."""
@@ -203,7 +203,7 @@ class HistoryWriter:
             # After a lost answer the same entries may be written twice; who reads the record knows them by their ids.
             self._chunk = await self._store.create(CONFIG_MAP, made)
 
-    async def tidy(self) -> None:
+    async def delete_expired(self) -> None:
         """Delete the ConfigMaps of the record that are too old, or too much.
 
         Raises:

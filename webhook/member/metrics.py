@@ -40,7 +40,7 @@ class AgentMetrics:
             lambda: float(works())
         )
 
-    def beaten(self, delivered: bool) -> None:
+    def count_heartbeat(self, delivered: bool) -> None:
         """Count one heartbeat."""
         self._heartbeats.labels(RESULTS[0 if delivered else 1]).inc()
 

@@ -25,7 +25,7 @@ from webhook.member.membership.controller import Membership, Rhythm
 from webhook.member.membership.heartbeat import HeartbeatFigures
 from webhook.member.membership.hub_secret import HUB_SECRET
 from webhook.member.membership.hub_token import HubToken, read_access
-from webhook.member.membership.registration import Registration, home_of
+from webhook.member.membership.registration import Registration, agent_namespace
 from webhook.member.metrics import AgentMetrics
 from webhook.member.properties.collector import Collector, MemberCache
 from webhook.member.properties.prices import PriceFile
@@ -33,7 +33,7 @@ from webhook.member.properties.provider import ProviderCommand
 from webhook.member.store.api_server import RemoteMember, ailment
 from webhook.member.store.reflector import follow
 from webhook.member.works.controller import Applying, Time
-from webhook.processes.garbage import spare_what_stays
+from webhook.processes.garbage import freeze_heap
 from webhook.processes.member_nodes import MemberNodes
 from webhook.runtime.clock import utc_now
 from webhook.runtime.distribution import installed_version
@@ -149,7 +149,7 @@ class Agent:
                 self._apply,
                 registration,
                 rhythm=Rhythm(self._now),
-                beaten=counts.beaten,
+                beaten=counts.count_heartbeat,
             )
             self.health.require("hub", lambda: self.membership.problem or self.membership.undelivered)
             if (token := self._token) is not None:
@@ -160,7 +160,7 @@ class Agent:
             self.health.live_by("member-login", self._member_server.contact.refusal)
             self.server = ProbeServer(self.settings, self.health, metrics, self.run)
             self._stack = stack.pop_all()
-        spare_what_stays()
+        freeze_heap()
         return self
 
     async def __aexit__(
@@ -178,8 +178,8 @@ class Agent:
                 group.create_task(self._token.keep_valid(self._hub_server))
             group.create_task(self.membership.run())
             group.create_task(self._nodes.run())
-            group.create_task(self._hub_server.keep_asking())
-            group.create_task(self._member_server.keep_asking())
+            group.create_task(self._hub_server.probe())
+            group.create_task(self._member_server.probe())
 
     async def _connect_hub(self) -> ApiServer:
         """Return the hub, logged in to by a kubeconfig, or by the Secret on the member, whose token is then renewed."""
@@ -206,7 +206,7 @@ class Agent:
     async def _home(self) -> str:
         """Return our own namespace on the member."""
         if not self._own_namespace:
-            self._own_namespace = await home_of(self._member_server, self.settings.namespace)
+            self._own_namespace = await agent_namespace(self._member_server, self.settings.namespace)
         return self._own_namespace
 
     async def _is_ours(self) -> bool:

@@ -18,11 +18,11 @@ LOADING: Final = 500_000
 
 
 def load_without_collecting() -> None:
-    """Collect nothing until `spare_what_stays`, unless that takes unusually long; to be called first."""
+    """Collect nothing until `freeze_heap`, unless that takes unusually long; to be called first."""
     gc.set_threshold(LOADING)
 
 
-def spare_what_stays() -> None:
+def freeze_heap() -> None:
     """Exempt all objects that exist now from collection, and collect seldom; to be called once, after the set-up.
 
     There is no collection before: it would find two thousand objects among 200,000, and take a tenth of a second.

@@ -41,7 +41,7 @@ from webhook.processes.member_objects import (
 )
 from webhook.processes.rbac import CLUSTER_ROLE
 from webhook.processes.rbac_objects import Role
-from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, other_cluster, told
+from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, format_outcome, other_cluster
 from webhook.runtime.clock import utc_now
 
 CHART: Final = "charts/harbormaster-agent"
@@ -209,7 +209,7 @@ class Join:
             changed = changed or outcome is not WriteOutcome.UNCHANGED
             metadata = wanted.document["metadata"]
             key = Key(metadata["name"], metadata.get("namespace", ""))
-            report(told(side, wanted.kind, key, outcome, dry_run=dry_run))
+            report(format_outcome(side, wanted.kind, key, outcome, dry_run=dry_run))
 
         async def settle(side: Side, steps: Sequence[DesiredObject]) -> None:
             for wanted in steps:

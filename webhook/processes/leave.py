@@ -17,8 +17,8 @@ from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.member.membership.controller import has_left
 from webhook.member.membership.hub_secret import HUB_SECRET, SECRET, HubAccess, InvalidSecretError
 from webhook.member.membership.registration import CONFIG_MAP, RECORD, Registration
-from webhook.processes.member_objects import AGENT, DEPLOYMENT, made_on_hub, made_on_member
-from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, other_cluster, told
+from webhook.processes.member_objects import AGENT, DEPLOYMENT, hub_leftovers, member_leftovers
+from webhook.processes.sides import JoinError, Report, Side, WriteOutcome, format_outcome, other_cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Leave:
                 pass
             except StoreError as error:
                 raise self._hub.error(f"delete MemberCluster {key.name}", error) from error
-        self._report(told(self._hub, MEMBER_CLUSTER, key, WriteOutcome.REMOVED, dry_run=dry_run))
+        self._report(format_outcome(self._hub, MEMBER_CLUSTER, key, WriteOutcome.REMOVED, dry_run=dry_run))
         return True
 
     async def waited_on(self) -> str:
@@ -124,17 +124,17 @@ class Leave:
             JoinError: An API server refuses, or does not answer.
         """
         options, any_removed = self._options, False
-        hub = [(self._hub, *each) for each in made_on_hub(options.member, options.hub_namespace)]
+        hub = [(self._hub, *each) for each in hub_leftovers(options.member, options.hub_namespace)]
         cluster = self._cluster
         steps = list(hub[:-1])
         if cluster is not None:
-            steps = [(cluster, *each) for each in made_on_member(options.namespace)] + steps
+            steps = [(cluster, *each) for each in member_leftovers(options.namespace)] + steps
             steps.append((cluster, SECRET, Key(HUB_SECRET, options.namespace)))
         for side, kind, key in (*steps, hub[-1]):
             outcome = await side.remove(kind, key, dry_run=dry_run)
             if outcome is not None:
                 any_removed = True
-                self._report(told(side, kind, key, outcome, dry_run=dry_run))
+                self._report(format_outcome(side, kind, key, outcome, dry_run=dry_run))
         return any_removed
 
     async def remarks(self) -> list[str]:

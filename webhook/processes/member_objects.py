@@ -153,7 +153,7 @@ def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> D
     return DesiredObject(DEPLOYMENT, _object(DEPLOYMENT, AGENT, namespace, {**_LABELS}, spec=spec))
 
 
-def made_on_member(namespace: str) -> Iterator[tuple[Kind, Key]]:
+def member_leftovers(namespace: str) -> Iterator[tuple[Kind, Key]]:
     """Yield what ``leave`` removes from the member before the Secret: the definition stays, and what was placed."""
     yield DEPLOYMENT, Key(AGENT, namespace)
     for wanted in reversed([*on_member(namespace)]):
@@ -161,7 +161,7 @@ def made_on_member(namespace: str) -> Iterator[tuple[Kind, Key]]:
             yield wanted.kind, _key(wanted)
 
 
-def made_on_hub(member: str, namespace: str) -> Iterator[tuple[Kind, Key]]:
+def hub_leftovers(member: str, namespace: str) -> Iterator[tuple[Kind, Key]]:
     """Yield what ``leave`` removes from the hub, the account last; arguments as `identity_of`."""
     for wanted in reversed([*on_hub(member, namespace)]):
         yield wanted.kind, _key(wanted)

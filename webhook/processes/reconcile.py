@@ -48,7 +48,7 @@ from webhook.kube.leader_election.term import LeaderElectionConfig, Term, own_id
 from webhook.kube.login.connection import ConfigurationError
 from webhook.kube.ports import ForbiddenError, Key, NotServedError, StoreError
 from webhook.notifications.notifier import notifier_of
-from webhook.processes.garbage import spare_what_stays
+from webhook.processes.garbage import freeze_heap
 from webhook.runtime.clock import utc_now
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.loop import HubLoopSettings
@@ -113,7 +113,7 @@ class Reconciliation:
         self._server = server
         self._cache = cache
         self._settings = settings.loop()
-        self._slots = WriteSlots(self._settings.writes_at_once)  # of the process, however many shards it works on
+        self._slots = WriteSlots(self._settings.write_concurrency)  # of the process, however many shards it works on
         self._now = now
         self._instance = own_name(identity)
         self._selectables = Selectables(cache, Discovery(server), self._settings.selection)
@@ -175,7 +175,7 @@ class Reconciliation:
             keeping.cancel()
             await asyncio.wait([keeping])
 
-    async def run_beside_others(self) -> None:
+    async def run_in_shared_process(self) -> None:
         """Do the same in a process that has more to do: a bug ends the term and not the process."""
         while True:
             try:
@@ -189,14 +189,14 @@ class Reconciliation:
 
         It can lead without the other kinds that the cache watches, such as node pools.
         """
-        if all(self._cache.shelf(kind).synced.is_set() for kind in self._required):
+        if all(self._cache.of_kind(kind).synced.is_set() for kind in self._required):
             return ""
         for kind in self._required:
             if refusal := self._cache.refusal(kind):
                 return f"{kind.resource} cannot be read: {refusal}"
         return "not filled yet"
 
-    def leader_trouble(self) -> str:
+    def leader_problem(self) -> str:
         """Return that no replica leads, and why, or empty while this or another one is seen to."""
         seconds = self.elected.leaderless_seconds
         if seconds < LEADERLESS_SECONDS:
@@ -283,13 +283,13 @@ class Reconcile:
             await self.reconciliation.check()
             metrics.watch_cache(self.cache.freshness, self.cache.shared_bytes)
             self.health.require("caches", self.reconciliation.trouble)
-            self.health.require("hub", server.contact.silence)
+            self.health.require("hub", server.contact.outage)
             self.health.live_by("hub-login", server.contact.refusal)
             self._server = server
-            self.health.require("leader", self.reconciliation.leader_trouble)
+            self.health.require("leader", self.reconciliation.leader_problem)
             self.server = ProbeServer(self.settings, self.health, metrics, self._run)
             self._stack = stack.pop_all()
-        spare_what_stays()
+        freeze_heap()
         return self
 
     async def __aexit__(
@@ -299,7 +299,7 @@ class Reconcile:
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._server.keep_asking())
+            tasks.create_task(self._server.probe())
             tasks.create_task(self.cache.run())
             tasks.create_task(self.notifier.run())
             tasks.create_task(self.reconciliation.run())

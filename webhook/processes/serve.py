@@ -43,7 +43,7 @@ from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, CaBun
 from webhook.kube.webhook_configurations.called_paths import HookCalls
 from webhook.kube.webhook_configurations.enforcement import EnforcementMonitor
 from webhook.notifications.notifier import notifier_of
-from webhook.processes.garbage import spare_what_stays
+from webhook.processes.garbage import freeze_heap
 from webhook.processes.services import EventSinks, answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.server.certificates import Certificates
@@ -158,7 +158,7 @@ class Serve:
             self.server.health.live_by("hub-login", hub.contact.refusal)
             if isinstance(leaves, ManagedAuthority):
                 self.server.health.require("ca-bundle", leaves.bundle_problem)
-            if not self.settings.tells_strangers:
+            if not self.settings.verifies_callers:
                 _log.warning(
                     "any client that reaches the HTTPS port is taken for the API server; give both `serve` and "
                     "`webhook-configuration` a webhook_secret_file, or require_client_certificate"
@@ -167,7 +167,7 @@ class Serve:
             # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
             watching = asyncio.create_task(self.cache.run(), name="cache")
             stack.push_async_callback(_end, watching)
-            asking = asyncio.create_task(hub.keep_asking(), name="hub")
+            asking = asyncio.create_task(hub.probe(), name="hub")
             stack.push_async_callback(_end, asking)
             calling = asyncio.create_task(calls.follow(), name="hook-calls")
             stack.push_async_callback(_end, calling)
@@ -195,10 +195,10 @@ class Serve:
                     onlookers=Onlookers(tracing, notifier.note_event),
                 )
                 await self.reconciliation.check()
-                loop = asyncio.create_task(self.reconciliation.run_beside_others(), name="reconcile")
+                loop = asyncio.create_task(self.reconciliation.run_in_shared_process(), name="reconcile")
                 stack.push_async_callback(_end, loop)
             self._stack = stack.pop_all()
-        spare_what_stays()
+        freeze_heap()
         return self
 
     async def __aexit__(

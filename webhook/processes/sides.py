@@ -218,7 +218,7 @@ def described(kind: Kind, key: Key) -> str:
     return f"{kind.kind} {f'{key.namespace}/' if key.namespace else ''}{key.name}"
 
 
-def told(side: Side, kind: Kind, key: Key, outcome: WriteOutcome, *, dry_run: bool) -> str:
+def format_outcome(side: Side, kind: Kind, key: Key, outcome: WriteOutcome, *, dry_run: bool) -> str:
     """Return the line about one object."""
     word = f"would be {outcome.value}" if dry_run and outcome is not WriteOutcome.UNCHANGED else outcome.value
     return f"{side.name + ':':8}{described(kind, key)} {word}"

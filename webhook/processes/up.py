@@ -52,7 +52,7 @@ from webhook.kube.ports import AlreadyExistsError
 from webhook.notifications.notifier import notifier_of
 from webhook.processes import hub_kubeconfig
 from webhook.processes.data_folder import ELSEWHERE, DataFolderError, check_file, check_folder
-from webhook.processes.garbage import spare_what_stays
+from webhook.processes.garbage import freeze_heap
 from webhook.processes.services import EventSinks, answers_of, services_of
 from webhook.runtime.clock import utc_now
 from webhook.runtime.files import read_bounded
@@ -137,7 +137,7 @@ class Up:
             self.services = services_of(answers, self.cache, self.store, self.settings, metrics, telling)
 
             def extend(app: web.Application) -> None:
-                add_routes(app, self.store, lambda: context().asked_by(OWNER), token, history=history)
+                add_routes(app, self.store, lambda: context().with_user(OWNER), token, history=history)
 
             named = self.settings.client_ca
             authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
@@ -154,7 +154,7 @@ class Up:
             self._tell_clients(token)
             stack.callback(self.kubeconfig.unlink, missing_ok=True)
             self._stack = stack.pop_all()
-        spare_what_stays()
+        freeze_heap()
         return self
 
     async def __aexit__(

@@ -8,8 +8,8 @@ silent longest, and last of all those that are *vouched for*: they have shown wh
 
 Time is bounded as well. A handshake costs more of it than a review, so there are `HANDSHAKES_PER_SECOND` from an
 address; one more waits for its turn, unless a client that is vouched for is connected from there. All clients that have
-shown nothing share `STRANGERS_PER_SECOND` messages. A message that arrives is handled; but when there are too many, its
-client is not read from for a while.
+shown nothing share `UNAUTHENTICATED_PER_SECOND` messages. A message that arrives is handled; but when there are too
+many, its client is not read from for a while.
 
 Source: serving.md 8, "Slow clients".
 """
@@ -29,7 +29,7 @@ from aiohttp.web_protocol import RequestHandler
 from webhook.endpoints.http.limits import TokenBuckets
 from webhook.server.sockets import LISTENED_ON, listening_on
 
-ACCEPTED_AT_ONCE: Final = 16
+ACCEPTS_PER_EVENT: Final = 16
 """How many sockets are accepted before other work has its turn on the event loop."""
 PAUSE_SECONDS: Final = 0.5
 """How long to accept no connection when the system has no more sockets to give."""
@@ -37,13 +37,13 @@ SHORTEST_SECONDS: Final = 0.05
 """What a handshake may take, however late it has begun."""
 HANDSHAKES_PER_SECOND: Final = 50.0
 """From one address; each takes about 1.5 ms of a processor."""
-HANDSHAKES_AT_ONCE: Final = 200.0
+HANDSHAKE_BURST: Final = 200.0
 HANDSHAKE_AGAIN_SECONDS: Final = 0.1
 """How long a handshake without a turn waits before it asks for one again."""
 SHUTDOWN_SECONDS: Final = 3.0
 """How long a client may take to close its side of TLS."""
-STRANGERS_PER_SECOND: Final = 200.0
-STRANGERS_AT_ONCE: Final = 400.0
+UNAUTHENTICATED_PER_SECOND: Final = 200.0
+UNAUTHENTICATED_BURST: Final = 400.0
 NOT_HEARD_SECONDS: Final = 1.0
 """How long a stranger is not read from when there have been too many messages."""
 _LOOKED_AT: Final = 32
@@ -111,10 +111,10 @@ class Connection(asyncio.Protocol):
         """The client has sent something."""
         if not self._connections.heard(self) and self._waiting is None and self.transport is not None:
             self.transport.pause_reading()
-            self._waiting = asyncio.get_running_loop().call_later(NOT_HEARD_SECONDS, self.listen_again)
+            self._waiting = asyncio.get_running_loop().call_later(NOT_HEARD_SECONDS, self.resume_reading)
         self.handler.data_received(data)
 
-    def listen_again(self) -> None:
+    def resume_reading(self) -> None:
         """Read from the client again, if reading is paused."""
         if self._waiting is not None:
             self._waiting.cancel()
@@ -189,7 +189,7 @@ class Connections:
     Args:
         limit: How many there may be.
         handshakes: How many per address may have sent nothing yet, and how many may be in their handshake.
-        paced: Strangers share `STRANGERS_PER_SECOND` messages.
+        paced: Strangers share `UNAUTHENTICATED_PER_SECOND` messages.
     """
 
     def __init__(self, limit: int, handshakes: int, *, paced: bool = False) -> None:
@@ -200,10 +200,10 @@ class Connections:
         self._strangers: OrderedDict[Connection, None] = OrderedDict()
         self._vouched: OrderedDict[Connection, None] = OrderedDict()
         self._vouched_from: Counter[str] = Counter()
-        self._turns = TokenBuckets(HANDSHAKES_PER_SECOND, HANDSHAKES_AT_ONCE)
+        self._turns = TokenBuckets(HANDSHAKES_PER_SECOND, HANDSHAKE_BURST)
         self._of: dict[RequestHandler, Connection] = {}
         self._paced = paced
-        self._left, self._since = STRANGERS_AT_ONCE, 0.0
+        self._left, self._since = UNAUTHENTICATED_BURST, 0.0
 
     def __len__(self) -> int:
         return len(self._silent) + len(self._begun) + len(self._strangers) + len(self._vouched)
@@ -219,8 +219,8 @@ class Connections:
         self._silent.add(connection)
         return True
 
-    def has_turn(self, address: str, now: float) -> bool:
-        """Say whether a handshake from there may begin now, and if so, count it.
+    def may_handshake(self, address: str, now: float) -> bool:
+        """Return whether a handshake from there may begin now, and if so, count it.
 
         Args:
             address: Of the client.
@@ -262,7 +262,7 @@ class Connections:
 
     def _take_one(self) -> bool:
         now = asyncio.get_running_loop().time()
-        left = min(STRANGERS_AT_ONCE, self._left + (now - self._since) * STRANGERS_PER_SECOND)
+        left = min(UNAUTHENTICATED_BURST, self._left + (now - self._since) * UNAUTHENTICATED_PER_SECOND)
         self._left, self._since = max(0.0, left - 1), now
         return left >= 1
 
@@ -273,7 +273,7 @@ class Connections:
             del self._strangers[connection]
             self._vouched[connection] = None
             self._vouched_from[connection.address] += 1
-            connection.listen_again()
+            connection.resume_reading()
 
     def closed(self, connection: Connection) -> None:
         """Take note that a socket is closed."""
@@ -351,7 +351,7 @@ class Listener:
         self._loop = asyncio.get_running_loop()
         self._sockets = list(sockets)
         # One at a time where others accept as well: the first to wake would take all that come at once.
-        self._at_once = 1 if sockets else ACCEPTED_AT_ONCE
+        self._accepts_per_event = 1 if sockets else ACCEPTS_PER_EVENT
         self._silent: dict[Connection, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -387,7 +387,7 @@ class Listener:
         return ours
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(self._at_once):
+        for _ in range(self._accepts_per_event):
             try:
                 accepted, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -430,7 +430,7 @@ class Listener:
 
     def _begin(self, connection: Connection, began: float) -> None:
         """Begin the handshake when it has its turn; until then the client counts as one that has sent nothing."""
-        if self._tls is not None and not self._connections.has_turn(connection.address, self._loop.time()):
+        if self._tls is not None and not self._connections.may_handshake(connection.address, self._loop.time()):
             # Without a reader meanwhile: the socket stays readable, so the loop would call this again and again.
             self._loop.remove_reader(connection.accepted)
             self._loop.call_later(HANDSHAKE_AGAIN_SECONDS, self._look_again, connection, began)

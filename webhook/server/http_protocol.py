@@ -26,7 +26,7 @@ from aiohttp.http import HttpVersion10, HttpVersion11
 from aiohttp.http_exceptions import BadStatusLine
 from aiohttp.web_protocol import RequestHandler
 
-from webhook.endpoints.admission.fast_path import AT_ONCE, Called, FastPath
+from webhook.endpoints.admission.fast_path import FAST_PATH, Called, FastPath
 from webhook.endpoints.http.responses import new_id
 
 VERSIONS: Final = (HttpVersion10, HttpVersion11)
@@ -226,7 +226,7 @@ class _Protocol(RequestHandler):
                 if self._patience is None:  # not once more for every piece
                     self._patience = self._loop.call_later(HELD_SECONDS, self._let_go)
             return None
-        return posts.desk.answer_at_once(post.called, self, body)
+        return posts.desk.answer_synchronously(post.called, self, body)
 
     def _is_waiting(self) -> bool:
         """Whether the library has had no message or waits for the next, and the connection goes on."""
@@ -257,7 +257,7 @@ class _Protocol(RequestHandler):
 
 def posts_of(app: web.Application) -> Posts | None:
     """Return what reads the reviews that come to *app*, None where only the library may."""
-    desk = app.get(AT_ONCE)
+    desk = app.get(FAST_PATH)
     known = all(hasattr(RequestHandler, name) for name in OF_THE_LIBRARY)
     return Posts(desk) if desk is not None and known else None
 

@@ -37,7 +37,7 @@ class HookSettings(HookSecretSettings):
             )
 
     @property
-    def tells_strangers(self) -> bool:
+    def verifies_callers(self) -> bool:
         """Whether the API server can be told apart from others who send reviews."""
         return self.webhook_secret_file is not None or self.require_client_certificate or not self.plain_admission_paths
 

@@ -45,8 +45,8 @@ class AnalysisOptions:
         """Whether there is anything that could be asked."""
         return bool(self.endpoints or self.kinds)
 
-    def may_ask(self, endpoint: str, namespace: str) -> bool:
-        """Say whether a run may ask an endpoint, which answers any query; *namespace* is the run's, empty for none."""
+    def may_query(self, endpoint: str, namespace: str) -> bool:
+        """Return whether a run may ask an endpoint, which answers any query; *namespace*: the run's, empty for none."""
         return not namespace or bool(self.namespaces.get(endpoint, frozenset()) & {namespace, EVERY_NAMESPACE})
 
 

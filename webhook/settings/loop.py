@@ -32,7 +32,7 @@ class LoopSettings:
         renewed_after: How long the numbers of a rollout have to stay the same before waiting clusters are told why.
         force_delete_after: How long to wait for a leaving member that does not answer.
         workers: Keys of one controller that are reconciled at once.
-        writes_at_once: Writes under way at once.
+        write_concurrency: Concurrent writes.
         gate_members: Disruptions of a member that wait for one another; none: no controller reserves a member or waits.
         namespace: Where reservations are kept.
         analysis: What may approve a stage of a staged update run by itself.
@@ -48,7 +48,7 @@ class LoopSettings:
     renewed_after: timedelta = timedelta(seconds=5)
     force_delete_after: timedelta = timedelta(minutes=15)
     workers: int = 16
-    writes_at_once: int = 32
+    write_concurrency: int = 32
     gate_members: tuple[MemberDisruption, ...] = ()
     namespace: str = "harbormaster-system"
     analysis: AnalysisOptions = field(default_factory=AnalysisOptions)
@@ -136,6 +136,6 @@ class HubLoopSettings(ControllerSettings, ThrottleSettings, ShardSettings, NodeD
                 timedelta(seconds=self.resource_snapshot_interval_seconds),
                 timedelta(seconds=self.resource_collection_seconds),
             ),
-            writes_at_once=self.write_concurrency,
+            write_concurrency=self.write_concurrency,
             node_disruption=self.node_disruption(),
         )

@@ -69,7 +69,7 @@ class SignIn:
         """
         begun = PendingSignIn.new()
         try:
-            return SignInRedirect(await self._provider.address(begun), self.sessions.close_begun(begun))
+            return SignInRedirect(await self._provider.address(begun), self.sessions.seal_sign_in(begun))
         except SettingsError as error:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
@@ -96,7 +96,7 @@ class SignIn:
             return f"{self._options.page}/"
 
     async def _finish(self, query: Mapping[str, str], kept: str) -> tuple[str, Session]:
-        options, begun = self._options, self.sessions.open_begun(kept)
+        options, begun = self._options, self.sessions.open_sign_in(kept)
         state = query.get("state", "").encode("utf-8", "surrogateescape")
         if begun is None or not hmac.compare_digest(state, begun.state.encode()):
             raise SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun, or with another one")

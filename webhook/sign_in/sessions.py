@@ -110,12 +110,12 @@ class Sessions:
             return None
         return Session(UserInfo(document["user"], frozenset(document["groups"])), ends)
 
-    def close_begun(self, begun: PendingSignIn) -> str:
+    def seal_sign_in(self, begun: PendingSignIn) -> str:
         """Seal a sign-in that begins now."""
         ends = int((self._now() + BEGUN_LIFE).timestamp())
         return self._begun.close(orjson.dumps([begun.state, begun.nonce, begun.verifier, ends]))
 
-    def open_begun(self, text: str) -> PendingSignIn | None:
+    def open_sign_in(self, text: str) -> PendingSignIn | None:
         """Return the sign-in that was sealed; None: none was by us, or it began too long ago."""
         try:
             *begun, ends = orjson.loads(self._begun.open(text))

@@ -29,7 +29,7 @@ class Allowances:
         """Return how many more nodes of a pool may go for *reason*; 0 for a pool that is not known."""
         return self._allowance(pool, reason).remaining if pool in self._views else 0
 
-    def taking(self, reason: str) -> "RemainingAllowance":
+    def remaining_for(self, reason: str) -> "RemainingAllowance":
         """Return what remains for *reason*, to take nodes from one by one."""
         return RemainingAllowance(self, reason)
 

@@ -26,7 +26,7 @@ from scorer.node_budgets.blockers import NodePod, read_node_pod
 from scorer.node_disruption.cluster.constraint_reader import read_shape
 from scorer.node_disruption.cluster.constraints import NodeTerm, PodShape
 from scorer.node_disruption.cluster.requirements import parse_integer
-from scorer.node_disruption.cluster.resources import pod_requests, pod_taken
+from scorer.node_disruption.cluster.resources import pod_requests, pod_usage
 
 DEFAULT_GRACE: Final = timedelta(seconds=30)
 LONGEST_GRACE_SECONDS: Final = 10**9
@@ -100,7 +100,7 @@ class Pod:
         """Namespace and name."""
         return f"{self.namespace}/{self.name}"
 
-    def takes(self, node: str) -> Mapping[str, int]:
+    def usage_on(self, node: str) -> Mapping[str, int]:
         """Return what it takes on a node, by resource."""
         return self.taken if node == self.node and self.taken else self.requests
 
@@ -146,7 +146,7 @@ def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...
         node=text_at(spec, "nodeName"),
         labels=labels_of(document),
         requests=requests,
-        taken=pod_taken(document, requests),
+        taken=pod_usage(document, requests),
         priority=_integer(spec.get("priority")),
         deletion_cost=_deletion_cost(document),
         owner=owner,

@@ -55,7 +55,7 @@ Kept: TypeAlias = Mapping[str, DerivedValue[T]]
 """By name."""
 
 
-def keep(known: DerivedValue[T] | None, sources: tuple[object, ...], make: Callable[..., T]) -> DerivedValue[T]:
+def derive(known: DerivedValue[T] | None, sources: tuple[object, ...], make: Callable[..., T]) -> DerivedValue[T]:
     """Return what *make* returns of *sources*: what is known, where these are the same objects."""
     if known is not None and all(map(operator.is_, known.sources, sources)):
         return known
@@ -96,10 +96,12 @@ def read_cluster(documents: Iterable[JsonObject], now: datetime) -> ClusterSnaps
         documents: Of the dump; lists of objects are taken apart, and kinds that play no part are ignored.
         now: When the dump was made; a time that is later is noted.
     """
-    return read_again(documents, now).cluster
+    return read_incrementally(documents, now).cluster
 
 
-def read_again(documents: Iterable[JsonObject], now: datetime, before: ClusterReading | None = None) -> ClusterReading:
+def read_incrementally(
+    documents: Iterable[JsonObject], now: datetime, before: ClusterReading | None = None
+) -> ClusterReading:
     """Read a cluster that may have been read before: nodes, pools and pods whose documents are the same stay the same.
 
     Args:
@@ -171,7 +173,7 @@ def _nodes(found: Mapping[str, Sequence[JsonObject]], known: Kept[ClusterNode]) 
         name, instance = name_of(document), text_at(document, "spec", "providerID")
         own = (each for each in named.get(name, ()) if not is_of_another_instance(each, instance))
         claim = next(own, None) or unnamed.get(instance)
-        nodes[name] = keep(known.get(name), (document, claim), read_node)
+        nodes[name] = derive(known.get(name), (document, claim), read_node)
     return nodes
 
 
@@ -180,7 +182,7 @@ def _pools(documents: Iterable[JsonObject], known: Kept[NodePoolState], notes: l
     for document in documents:
         name = name_of(document)
         try:
-            pools[name] = keep(known.get(name), (document,), read_pool)
+            pools[name] = derive(known.get(name), (document,), read_pool)
         except ValidationError:
             notes.append(f"NodePool {name} cannot be read and is left out")
     return pools
@@ -218,7 +220,7 @@ def _pods(documents: Iterable[JsonObject], volumes: _Volumes, known: Kept[Pod]) 
     pods = {}
     for document in documents:
         key = f"{namespace_of(document)}/{name_of(document)}"
-        pods[key] = keep(known.get(key), (document,), read)
+        pods[key] = derive(known.get(key), (document,), read)
     return pods
 
 

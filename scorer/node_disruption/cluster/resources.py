@@ -35,7 +35,7 @@ def pod_requests(document: JsonObject) -> dict[str, int]:
     return _whole(_summed(spec_of(document), {}, {}))
 
 
-def pod_taken(document: JsonObject, requests: dict[str, int]) -> dict[str, int]:
+def pod_usage(document: JsonObject, requests: dict[str, int]) -> dict[str, int]:
     """Return what a pod takes where it runs: more than its *requests* while it waits to become smaller."""
     status = status_of(document)
     statuses = {

@@ -84,7 +84,7 @@ class EvictionLedger:
             if is_healthy(pod):
                 self._taken.update((each.namespace, each.name) for each in around)
 
-    def come_back(self, key: str) -> None:
+    def record_running(self, key: str) -> None:
         """Note that a pod runs again."""
         self._taken.subtract((each.namespace, each.name) for each in self._away.pop(key, ()))
 
@@ -114,7 +114,7 @@ class EvictionLedger:
         return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
 
 
-def hold_of(pod: Pod, book: EvictionLedger, now: datetime, forced: datetime | None) -> DrainBlocker | None:
+def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, forced: datetime | None) -> DrainBlocker | None:
     """Return what keeps a pod whose turn it is; None: nothing does.
 
     Args:

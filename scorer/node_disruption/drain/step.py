@@ -13,7 +13,7 @@ from typing import Final
 
 from scorer.node_budgets.blockers import PodGuard
 from scorer.node_disruption.cluster.pod import Owner, Pod
-from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger, hold_of
+from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger, blocker_of
 
 SHORTEST: Final = timedelta(seconds=5)
 """How long a drain takes at least."""
@@ -100,7 +100,9 @@ def drain_step(
     return DrainStep(
         evict=evict,
         delete=tuple(Deletion(pod, _grace(now, deadline)) for pod in forced),
-        holds=tuple(hold for pod in turn if (hold := hold_of(pod, book, now, _forced_at(pod, deadline))) is not None),
+        holds=tuple(
+            hold for pod in turn if (hold := blocker_of(pod, book, now, _forced_at(pod, deadline))) is not None
+        ),
         left=len(waited),
         is_over=not waited and now >= earliest,
         next_at=_next(waited, ending, now, deadline, earliest),

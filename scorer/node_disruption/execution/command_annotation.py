@@ -161,8 +161,8 @@ def drained_from(order: Order, now: datetime) -> Order:
 def orders_on(nodes: Iterable[JsonObject]) -> dict[str, tuple[Order, dict[str, JsonObject]]]:
     """Return the orders that nodes carry, by what they say, each with its nodes by name.
 
-    A node whose annotation cannot be read, or does not name it, carries none: see `strays`. One whose annotation says
-    anything else than those of the other nodes, under the same id or not, does not speak for them.
+    A node whose annotation cannot be read, or does not name it, carries none: see `orphaned_nodes`. One whose
+    annotation says anything else than those of the other nodes, under the same id or not, does not speak for them.
     """
     found: dict[str, tuple[Order, dict[str, JsonObject]]] = {}
     for node in nodes:
@@ -174,7 +174,7 @@ def orders_on(nodes: Iterable[JsonObject]) -> dict[str, tuple[Order, dict[str, J
     return dict(sorted(found.items()))
 
 
-def strays(nodes: Iterable[JsonObject]) -> list[JsonObject]:
+def orphaned_nodes(nodes: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the nodes with our annotation that no command holds."""
     return [node for node in nodes if is_marked(node) and own_order(node) is None]
 

@@ -55,7 +55,7 @@ def sightings(leases: Iterable[JsonObject], before: Sightings, clock: float) -> 
     return found
 
 
-def rival_of(seen: Sightings, clock: float) -> str:
+def current_leader(seen: Sightings, clock: float) -> str:
     """Return who leads by one of the Leases that were *seen*, for people; empty: nobody."""
     for where, each in seen.items():
         holder = text_at(each.lease, "spec", "holderIdentity")

@@ -133,7 +133,7 @@ class Circumstance:
     under_way: Mapping[str, str] | None = None
 
 
-def standings(
+def pool_conditions(
     decision: DisruptionDecision, cluster: ClusterSnapshot, given: Circumstance
 ) -> dict[str, NodePoolCondition]:
     """Return what the condition of every pool says, by its name."""

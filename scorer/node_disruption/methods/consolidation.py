@@ -41,7 +41,7 @@ def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method)
         )
         return Refusal(DisruptionBlockReason.NOT_CHEAPER, f"{message} per hour")
     if relocation.left:
-        return why_left(relocation)
+        return unschedulable_refusal(relocation)
     if not relocation.new_nodes:
         return command_of(method, candidates, relocation)
     if len(relocation.new_nodes) > 1:
@@ -104,7 +104,7 @@ def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
     return replace(node, types=types)
 
 
-def why_left(relocation: Relocation) -> Refusal:
+def unschedulable_refusal(relocation: Relocation) -> Refusal:
     """Return that pods would find no place, with the first of them."""
     left = relocation.left
     named = "; ".join(f"{key}: {left[key]}" for key in islice(left, _NAMED))

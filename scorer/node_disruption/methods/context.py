@@ -179,7 +179,9 @@ def pool_views(cluster: ClusterSnapshot, settings: PlannerOptions) -> dict[str, 
     }
 
 
-def stays(candidate: Candidate, wanted: str, refusal: Refusal | None, blockers: Iterable[Blocker]) -> list[Held]:
+def blocked_nodes(
+    candidate: Candidate, wanted: str, refusal: Refusal | None, blockers: Iterable[Blocker]
+) -> list[Held]:
     """Return why a node stays: for each of its blockers, and for what its pool's rules refuse.
 
     A node that is going anyway, or is not ours, does not stay.

@@ -36,8 +36,8 @@ from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Claim, N
 from scorer.node_disruption.instance_types.catalog import ON_DEMAND, RESERVED, InstanceType, InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import NewNode
 from scorer.node_disruption.methods.command import Command, Method, MethodOutcome
-from scorer.node_disruption.methods.consolidation import command_of, why_left
-from scorer.node_disruption.methods.context import Survey, stays
+from scorer.node_disruption.methods.consolidation import command_of, unschedulable_refusal
+from scorer.node_disruption.methods.context import Survey, blocked_nodes
 from scorer.node_disruption.scheduling.relocation import Relocation
 
 NODE_POOL_DRIFTED: Final = "NodePoolDrifted"
@@ -65,7 +65,7 @@ class Drifted:
     since: datetime | None = None
 
 
-def found_drift(
+def detect_drift(
     claim: Claim, pool: NodePoolState, catalog: InstanceTypeCatalog | None, now: datetime
 ) -> Drifted | None:
     """Return why a claim has drifted from its pool; None when it has not. The first of the checks counts."""
@@ -86,16 +86,16 @@ def drifts(survey: Survey) -> dict[str, Drifted]:
         name: drift
         for name, each in survey.nodes.items()
         if each.pool and each.node.claim
-        if (drift := found_drift(each.node.claim, each.pool, survey.catalog, survey.now))
+        if (drift := detect_drift(each.node.claim, each.pool, survey.catalog, survey.now))
     }
 
 
 def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
     """Replace the node that has drifted for the longest time and whose pods find a place; empty ones come first."""
-    held, taking = list[Held](), survey.allowances.taking(_DRIFTED)
+    held, taking = list[Held](), survey.allowances.remaining_for(_DRIFTED)
     for each in in_order(survey, drifted, static=False):
         if blockers := each.blockers_for(DisruptionClass.EVENTUAL):
-            held += stays(each, _DRIFTED, None, blockers)
+            held += blocked_nodes(each, _DRIFTED, None, blockers)
             continue
         refusal = taking.take(each.node.pool)
         move = refusal or _move(survey, each)
@@ -140,7 +140,7 @@ def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:
     if relocation.left and survey.catalog is None:
         relocation = _on_one_like_it(relocation, candidate)
     if relocation.left:
-        return replace(why_left(relocation), cause=DisruptionBlockReason.PODS_WITHOUT_PLACE)
+        return replace(unschedulable_refusal(relocation), cause=DisruptionBlockReason.PODS_WITHOUT_PLACE)
     return command_of(Method.DRIFT, [candidate], relocation, relocation.new_nodes)
 
 

@@ -10,7 +10,7 @@ from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.candidate import Candidate, sorted_by_savings
 from scorer.node_disruption.candidates.refusals import Held
 from scorer.node_disruption.methods.command import VALIDATION_DELAY, Command, Method, MethodOutcome
-from scorer.node_disruption.methods.context import Survey, stays
+from scorer.node_disruption.methods.context import Survey, blocked_nodes
 
 _EMPTY = DisruptionReason.EMPTY
 
@@ -19,8 +19,8 @@ def plan_emptiness(survey: Survey) -> MethodOutcome:
     """Delete every empty node that has been quiet for long enough, as many as budgets allow."""
     held = list[Held]()
     for each in _empty_ones(survey.nodes.values()):
-        held += stays(each, _EMPTY, survey.not_empty(each), each.blockers_for(DisruptionClass.GRACEFUL))
-    taking, chosen = survey.allowances.taking(_EMPTY), list[Candidate]()
+        held += blocked_nodes(each, _EMPTY, survey.not_empty(each), each.blockers_for(DisruptionClass.GRACEFUL))
+    taking, chosen = survey.allowances.remaining_for(_EMPTY), list[Candidate]()
     for each in sorted_by_savings(emptiable(survey)):
         refusal = taking.take(each.node.pool)
         if refusal is None:

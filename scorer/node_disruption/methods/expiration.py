@@ -9,7 +9,7 @@ from datetime import datetime
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.refusals import EXPIRED, Held
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
-from scorer.node_disruption.methods.context import Survey, stays
+from scorer.node_disruption.methods.context import Survey, blocked_nodes
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -61,13 +61,13 @@ def plan_graceful_expiration(survey: Survey) -> tuple[tuple[str, ...], tuple[Hel
     Returns:
         Names of the nodes that go now, the longest expired first, and why others stay.
     """
-    taking, going, held = survey.allowances.taking(EXPIRED), list[str](), list[Held]()
+    taking, going, held = survey.allowances.remaining_for(EXPIRED), list[str](), list[Held]()
     for name in expired(survey.cluster, survey.now):
         each = survey.nodes.get(name)
         if each is None:
             continue
         blockers = each.blockers_for(DisruptionClass.GRACEFUL)
-        held += stays(each, EXPIRED, None, blockers)
+        held += blocked_nodes(each, EXPIRED, None, blockers)
         if each.pool is None or blockers:
             continue
         refusal = taking.take(each.node.pool)

@@ -34,7 +34,7 @@ def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutco
 
     When none can, nodes that budgets hold back are not told: single-node consolidation looks at each of them again.
     """
-    taking, held, chosen = survey.allowances.taking(_REASON), list[Held](), list[Candidate]()
+    taking, held, chosen = survey.allowances.remaining_for(_REASON), list[Held](), list[Candidate]()
     for each in sorted_by_savings(survey.underutilized()):
         refusal = taking.take(each.node.pool)
         if refusal is None:

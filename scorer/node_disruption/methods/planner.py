@@ -25,7 +25,7 @@ from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.methods.balanced import pool_totals
 from scorer.node_disruption.methods.command import Command, MethodOutcome
-from scorer.node_disruption.methods.context import PlannerOptions, Survey, pool_views, stays, survey
+from scorer.node_disruption.methods.context import PlannerOptions, Survey, blocked_nodes, pool_views, survey
 from scorer.node_disruption.methods.drift import Drifted, drifts, plan_drift, types_checked_at
 from scorer.node_disruption.methods.emptiness import emptiable, plan_emptiness
 from scorer.node_disruption.methods.expiration import Expiration, expirations, expired, plan_graceful_expiration
@@ -221,7 +221,9 @@ def _blocked(looked: Survey) -> Iterator[Held]:
     for each in looked.nodes.values():
         if each.is_empty or each.pool is None or each.pool.replicas is not None:
             continue
-        yield from stays(each, wanted, looked.not_underutilized(each), each.blockers_for(DisruptionClass.GRACEFUL))
+        yield from blocked_nodes(
+            each, wanted, looked.not_underutilized(each), each.blockers_for(DisruptionClass.GRACEFUL)
+        )
 
 
 def _sorted(held: Iterable[Held]) -> list[Held]:

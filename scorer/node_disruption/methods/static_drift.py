@@ -15,7 +15,7 @@ from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, He
 from scorer.node_disruption.cluster.snapshot import ClusterNode, NodePoolState
 from scorer.node_disruption.methods.command import Command, Method, MethodOutcome
 from scorer.node_disruption.methods.consolidation import by_price, savings
-from scorer.node_disruption.methods.context import Survey, stays
+from scorer.node_disruption.methods.context import Survey, blocked_nodes
 from scorer.node_disruption.methods.drift import Drifted, in_order, template_node
 
 _DRIFTED: Final = DisruptionReason.DRIFTED
@@ -31,7 +31,7 @@ def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodO
     by_pool: dict[str, list[Candidate]] = {}
     for each in in_order(survey, drifted, static=True):
         if blockers := each.blockers_for(DisruptionClass.EVENTUAL):
-            held += stays(each, _DRIFTED, None, blockers)
+            held += blocked_nodes(each, _DRIFTED, None, blockers)
         else:
             by_pool.setdefault(each.node.pool, []).append(each)
     for _, candidates in sorted(by_pool.items()):
@@ -46,7 +46,7 @@ def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> MethodOutcome:
     assert pool is not None
     nodes = [node for node in survey.cluster.nodes.values() if node.pool == pool.name and node.claim]
     room = pool.limits[_NODES] - len(nodes) if _NODES in pool.limits else len(drifted)
-    taking, commands, held = survey.allowances.taking(_DRIFTED), list[Command](), list[Held]()
+    taking, commands, held = survey.allowances.remaining_for(_DRIFTED), list[Command](), list[Held]()
     why_none = _too_many(pool, nodes)
     for each in drifted:
         refusal = why_none or (_at_limit(pool, nodes) if len(commands) >= room else taking.take(pool.name))

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from scorer.node_disruption.candidates.candidate import Candidate
 from scorer.node_disruption.methods.command import Command, Method
-from scorer.node_disruption.methods.consolidation import price_of, why_left
+from scorer.node_disruption.methods.consolidation import price_of, unschedulable_refusal
 from scorer.node_disruption.methods.context import Survey
 from scorer.node_disruption.methods.emptiness import emptiable
 from scorer.node_disruption.scheduling.relocation import Relocation
@@ -54,7 +54,7 @@ def _still_empty(command: Command, survey: Survey) -> Command | ValidationFailur
     still = [found[name] for name in command.nodes if name in found]
     if not still:
         return ValidationFailure(ValidationFailureReason.CHURN, f"none of {_named(command.nodes)} can go any more")
-    taking = survey.allowances.taking(command.reason)
+    taking = survey.allowances.remaining_for(command.reason)
     fine = [each for each in still if taking.take(each.node.pool) is None]
     if not fine:
         refusal = taking.take(still[0].node.pool)
@@ -76,7 +76,7 @@ def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFail
 
 
 def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Survey) -> ValidationFailure | None:
-    taking = survey.allowances.taking(command.reason)
+    taking = survey.allowances.remaining_for(command.reason)
     refusals = (taking.take(each.node.pool) for each in candidates)
     refusal = next((each for each in refusals if each is not None), None)
     return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message) if refusal else None
@@ -91,7 +91,7 @@ def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
 def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | None:
     """Return how the pods would be placed otherwise than when the command was decided."""
     if relocation.left:
-        return ValidationFailure(ValidationFailureReason.SCHEDULING, why_left(relocation).message)
+        return ValidationFailure(ValidationFailureReason.SCHEDULING, unschedulable_refusal(relocation).message)
     before, now = len(command.replacements), len(relocation.new_nodes)
     if before != now:
         return ValidationFailure(ValidationFailureReason.SCHEDULING, f"it would need {now} new nodes now, not {before}")

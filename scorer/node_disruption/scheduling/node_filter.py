@@ -21,7 +21,7 @@ from scorer.node_disruption.cluster.constraints import PodShape
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.resources import PODS
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot
-from scorer.node_disruption.scheduling.node_load import NOTHING, Load, asking, loads
+from scorer.node_disruption.scheduling.node_load import NOTHING, Load, loads, shapes_with_affinity
 from scorer.node_disruption.scheduling.occupancy import Occupancy
 from scorer.node_disruption.scheduling.pod_counts import PodCounts
 from scorer.node_disruption.scheduling.static_filters import (
@@ -68,7 +68,7 @@ class ClusterCapacity:
         self._present = self._but(without)
         self._open = self._present & self._but(closed)
         self._loads: Mapping[str, Load] = loads(cluster, before._loads if before else {})
-        others = asking((*cluster.pending, *cluster.daemons))
+        others = shapes_with_affinity((*cluster.pending, *cluster.daemons))
         shapes = {id(shape): shape for shape in (*_asked(self._loads.values()), *others)}
         rows = [self._loads.get(name, NOTHING) for name in self.names]
         counts = PodCounts(rows, shapes.values(), cluster.namespaces)

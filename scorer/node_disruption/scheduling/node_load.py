@@ -45,8 +45,8 @@ class Load:
         return cls(
             all=pods,
             pods=taking,
-            taken=total(pod.takes(node) for pod in taking),
-            asking=tuple(asking(pods)),
+            taken=total(pod.usage_on(node) for pod in taking),
+            asking=tuple(shapes_with_affinity(pods)),
             special=tuple(pod for pod in taking if pod.shape.host_ports or pod.shape.anti_affinity),
             queue=tuple(queued(pod for pod in pods if pod.reschedulable)),
         )
@@ -69,7 +69,7 @@ def loads(cluster: ClusterSnapshot, known: Mapping[str, Load]) -> dict[str, Load
     return found
 
 
-def asking(pods: tuple[Pod, ...]) -> Iterator[PodShape]:
+def shapes_with_affinity(pods: tuple[Pod, ...]) -> Iterator[PodShape]:
     """Yield the different shapes of *pods* that ask for other pods, or for their absence."""
     for shape in {id(pod.shape): pod.shape for pod in pods}.values():
         if shape.affinity or shape.anti_affinity or shape.spreads:

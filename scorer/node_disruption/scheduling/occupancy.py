@@ -79,7 +79,7 @@ class Occupancy:
 
     def change(self, pod: Pod, row: int, node: str, sign: int) -> tuple[int, ...]:
         """Put a pod on a node (*sign* 1) or take it off (-1); returns the numbers whose counts change by *sign*."""
-        for resource, amount in pod.takes(node).items():
+        for resource, amount in pod.usage_on(node).items():
             self._change(("free", resource), row, -sign * amount)
         self._take_ports(pod.shape, row, sign)
         changed = (*self.counts.carried(pod.shape), *self.counts.meaning(pod)[0])

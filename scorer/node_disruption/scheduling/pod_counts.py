@@ -138,8 +138,8 @@ class PodCounts:
             self._meaning[own] = len(self._counted), found
         return self._with_meant(found, self._unusual, pod) if self._unusual else found
 
-    def is_meant(self, number: int, pod: Pod) -> bool:
-        """Say whether *pod* is among the selected, or is kept away by the carried term."""
+    def matches(self, number: int, pod: Pod) -> bool:
+        """Return whether *pod* is among the selected, or is kept away by the carried term."""
         counted = self._counted[number]
         if isinstance(counted, Carrying):
             return self._means(counted.term, pod, own=False)
@@ -176,7 +176,7 @@ class PodCounts:
         return found
 
     def _with_meant(self, found: Meaning, numbers: Iterable[int], pod: Pod) -> Meaning:
-        meant = [number for number in numbers if self.is_meant(number, pod)]
+        meant = [number for number in numbers if self.matches(number, pod)]
         if not meant:
             return found
         selected = (number for number in meant if isinstance(self._counted[number], SelectedPods))
@@ -206,11 +206,11 @@ class PodCounts:
         """Return the row of every pod that is selected."""
         if number in self._unusual:
             pairs = ((pod, row) for row, load in enumerate(self._loads) for pod in load.pods)
-            return np.array([row for pod, row in pairs if self.is_meant(number, pod)], dtype=np.intp)
+            return np.array([row for pod, row in pairs if self.matches(number, pod)], dtype=np.intp)
         there = self._there
         table = np.zeros(len(there.examples), dtype=np.bool_)
         for each in there.classes_of(selected):
-            table[each] = self.is_meant(number, there.examples[each])
+            table[each] = self.matches(number, there.examples[each])
         return there.rows[table[there.class_of]]
 
     @cached_property

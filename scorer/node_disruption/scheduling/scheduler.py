@@ -11,7 +11,7 @@ from typing import Final
 from scorer.api.node_pool import HOSTNAME
 from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.cluster.requirements import both, compatible, one_of
-from scorer.node_disruption.instance_types.new_node import NewNode, room_after, templates, wishes, within_limits
+from scorer.node_disruption.instance_types.new_node import NewNode, remaining_limits, templates, wishes, within_limits
 from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.node_load import queued
 
@@ -124,7 +124,7 @@ class _Placing:
             node = within_limits(template, self._room[template.pool])
             if node and self._join(replace(node, name=f"{node.pool}/new-{index + 1}"), index, pod):
                 room = self._room[template.pool]
-                self._room[template.pool] = room_after(self._opened[index], room) if room else room
+                self._room[template.pool] = remaining_limits(self._opened[index], room) if room else room
                 return True
         return False
 

@@ -179,7 +179,7 @@ class Domains:
             return None
         number = self._terms_of(shape).affinity
         tallies = [self._tally(number, term.topology_key) for term in shape.affinity]
-        if self._counts.is_meant(number, pod) and not any(tally.counts.any() for tally in tallies):
+        if self._counts.matches(number, pod) and not any(tally.counts.any() for tally in tallies):
             return self._rows.with_keys(term.topology_key for term in shape.affinity)
         mask = tallies[0].at(tallies[0].counts > 0)
         for tally in tallies[1:]:

@@ -211,7 +211,7 @@ class Clockwork:
                     self._touch(name, at)
         for key in [key for key, at in self._arrivals.items() if at <= now]:
             del self._arrivals[key]
-            self._book.come_back(key)
+            self._book.record_running(key)
 
     def settle(self, now: datetime) -> None:
         """Evict what can be evicted, find places, let drained nodes vanish, until nothing of it is left to do."""
@@ -299,7 +299,7 @@ class Clockwork:
             self._homeless[pod.key] = _Homeless(pod, now, free_at, cause)
             self._look_for_places = True
         else:
-            self._book.come_back(pod.key)
+            self._book.record_running(pod.key)
 
     def _remove(self, name: str, now: datetime) -> None:
         del self._drains[name]
@@ -369,7 +369,7 @@ class Clockwork:
         if runs_at > now:
             self._arrivals[key] = runs_at
         else:
-            self._book.come_back(key)
+            self._book.record_running(key)
 
     def _touch(self, name: str, now: datetime) -> None:
         """Note that a pod has come to a node or left it (nodepool-disruption.md 5.6)."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from scorer.node_disruption.cluster.pod import Owner, Pod
-from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger, hold_of
+from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger, blocker_of
 
 
 class NodeDrain:
@@ -59,7 +59,7 @@ class NodeDrain:
         """Yield what holds the pods whose turn it is, after `evict`."""
         tier = self._tier()
         for pod in self._left.values():
-            if pod.tier == tier and (hold := hold_of(pod, book, now, self._forced_at(pod))) is not None:
+            if pod.tier == tier and (hold := blocker_of(pod, book, now, self._forced_at(pod))) is not None:
                 yield hold
 
     def is_over(self, now: datetime, shortest: timedelta) -> bool:

@@ -21,7 +21,7 @@ from scorer.node_disruption.candidates.refusals import EXPIRED, DisruptionBlockR
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.methods.command import Command, Decided, Method
-from scorer.node_disruption.methods.drift import found_drift
+from scorer.node_disruption.methods.drift import detect_drift
 from scorer.node_disruption.methods.planner import DisruptionDecision, PlannerOptions, decide, validate
 from scorer.node_disruption.simulation.cluster import Clockwork, NodeProvisioning
 from scorer.node_disruption.simulation.launches import seen_types
@@ -118,7 +118,7 @@ class _Simulation:
         self._last_look: datetime | None = None
         self._next_look: datetime | None = start
         self._opening: datetime | None = None  # when something ends that has held nodes
-        self._look_again = assumptions.look_again_of(len(cluster.nodes))
+        self._look_again = assumptions.poll_interval(len(cluster.nodes))
         self._missed = False  # something has changed since the planner looked, and it may not look again yet
         self._stopped = ""
 
@@ -350,7 +350,7 @@ class _Simulation:
         pool = self._start_cluster.pools.get(node.pool)
         if node.claim is None or pool is None:
             return "drifted"
-        found = found_drift(node.claim, pool, self._catalog, self._now)
+        found = detect_drift(node.claim, pool, self._catalog, self._now)
         return "drifted" if found is None else found.message
 
     def _of_interest(self, held: Iterable[Held]) -> Iterator[BlockedPeriod]:

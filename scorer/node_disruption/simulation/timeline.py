@@ -39,7 +39,7 @@ class SimulationAssumptions:
         prices_change: Whether prices, or what can be had, change.
         look_again: How much time passes at least between two looks of the planner when the first found nothing to do;
             the end of a budget's window or of an annotation is not waited for. None: ten seconds, as in the
-            reference, and longer the more nodes there are, see `look_again_of`.
+            reference, and longer the more nodes there are, see `poll_interval`.
         most_happenings: After how many the simulation stops.
         most_looks: After how many looks of the planner it stops.
     """
@@ -53,7 +53,7 @@ class SimulationAssumptions:
     most_happenings: int = 10_000
     most_looks: int = 50_000
 
-    def look_again_of(self, nodes: int) -> timedelta:
+    def poll_interval(self, nodes: int) -> timedelta:
         """Return how much time passes between two looks at a cluster of so many nodes.
 
         Up to 100 nodes that is the ten seconds of the reference. Beyond, it grows with the time that looks take: eight

@@ -30,7 +30,7 @@ from scorer.api.unstructured.documents import (
     with_spec,
 )
 from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished
-from scorer.rollout.removal.marks import is_meant, meant, unmeant
+from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal, unmeant
 from scorer.rollout.writes import Write, delete, replace
 
 _LIVE: Final = frozenset(BindingState) - {BindingState.UNSCHEDULED}
@@ -54,12 +54,12 @@ def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject])
     """
     writes = []
     for binding in sorted(bindings, key=name_of):
-        if is_deleting(binding) and is_to_go(binding):
+        if is_deleting(binding) and is_removal_requested(binding):
             continue
         marked = binding
         if leaves_objects(placement) and annotation(binding, ABANDON) != "true":
             marked = with_metadata(marked, annotations={ABANDON: "true"})
-        marked = meant(marked) or marked
+        marked = marked_for_removal(marked) or marked
         if marked is not binding:
             writes.append(replace(marked))  # before the deletion: a binding without a finalizer is gone at once
         if not is_deleting(binding):
@@ -67,12 +67,12 @@ def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject])
     return writes
 
 
-def is_to_go(binding: Mapping[str, Any]) -> bool:
+def is_removal_requested(binding: Mapping[str, Any]) -> bool:
     """Return whether the loop wants the content of a binding removed from its cluster.
 
     The state Unscheduled orders that, too, if the loop wrote it, when a decision dropped the cluster.
     """
-    return is_meant(binding) or (_is_unscheduled(binding) and not is_unscheduled_by_others(binding))
+    return is_marked_for_removal(binding) or (_is_unscheduled(binding) and not is_unscheduled_by_others(binding))
 
 
 def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:
@@ -111,8 +111,8 @@ def _state_before(binding: Mapping[str, Any]) -> BindingState:
     return BindingState.BOUND if spec_of(binding).get("resourceSnapshotName") else BindingState.SCHEDULED
 
 
-def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
-    """Return the writes that take the mark `meant` off bindings for which its reason no longer exists.
+def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
+    """Return the writes that take the mark `marked_for_removal` off bindings for which its reason no longer exists.
 
     Such a binding is left by an eviction that was withdrawn between marking and deletion, and by a placement that was
     being deleted when its definition was removed. If the mark stayed, a later deletion by another client, by mistake,
@@ -124,7 +124,7 @@ def plan_words_taken_back(bindings: Iterable[JsonObject], evictions: Iterable[Ma
         evictions: All evictions on the hub.
     """
     said = [binding for binding in bindings if not is_deleting(binding)]
-    said = [binding for binding in said if is_meant(binding) or annotation(binding, ABANDON)]
+    said = [binding for binding in said if is_marked_for_removal(binding) or annotation(binding, ABANDON)]
     if not said:
         return []
     behind = {annotation(eviction, EVICTED_BINDING) for eviction in evictions if not is_finished(eviction)}
@@ -164,8 +164,8 @@ def plan_work_deletion(
     writes = []
     stays = is_member(member)
     for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
-        said = (meant(work) or work) if stays else unmeant(work)
-        ordered = is_deleting(work) and is_meant(work)
+        said = (marked_for_removal(work) or work) if stays else unmeant(work)
+        ordered = is_deleting(work) and is_marked_for_removal(work)
         if abandoned and not ordered and annotation(work, ABANDON) != "true":
             # In the same write as the order: an agent that read the order alone would remove the content.
             said = with_metadata(said, annotations={ABANDON: "true"})

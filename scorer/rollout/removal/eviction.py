@@ -176,10 +176,10 @@ def decide_eviction(
     return judge_eviction(placement, spec_of(eviction).get("clusterName") or "", views(bindings), budget)
 
 
-def is_under_way(
+def is_in_progress(
     eviction: Mapping[str, Any], bindings: Iterable[Mapping[str, Any]], *, withdrawn: bool = False
 ) -> bool:
-    """Say whether an eviction is taking a binding away: it names the binding, and that is not gone yet.
+    """Return whether an eviction is taking a binding away: it names the binding, and that is not gone yet.
 
     Args:
         eviction: The ClusterResourcePlacementEviction.

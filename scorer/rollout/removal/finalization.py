@@ -32,8 +32,8 @@ from scorer.api.unstructured.documents import (
     spec_of,
     status_of,
 )
-from scorer.rollout.removal.deletion import is_member, is_to_go
-from scorer.rollout.removal.marks import REMOVED, is_meant
+from scorer.rollout.removal.deletion import is_member, is_removal_requested
+from scorer.rollout.removal.marks import REMOVED, is_marked_for_removal
 
 UNREPORTED_FOR: Final = timedelta(seconds=5)
 """How long a placement waits for its Works without a report, unless an agent has named an obstacle."""
@@ -64,8 +64,10 @@ class RemainingWorks:
     @property
     def is_ordered(self) -> bool:
         """Whether the agent needs nothing else from the loop to remove, or to keep, the content of every Work."""
-        ordered = all(is_deleting(work) and (is_meant(work) or not is_member(self.member)) for work in self.works)
-        return is_to_go(self.binding) and ordered
+        ordered = all(
+            is_deleting(work) and (is_marked_for_removal(work) or not is_member(self.member)) for work in self.works
+        )
+        return is_removal_requested(self.binding) and ordered
 
     def describe(self) -> str:
         """Return the cluster, and the obstacles to the removal of its Works."""
@@ -101,7 +103,7 @@ def forgets_works(placement: Mapping[str, Any], namespace: Mapping[str, Any] | N
     return annotation(placement, FORGET_WORKS) == "true" or (namespace is not None and is_deleting(namespace))
 
 
-def describe_remnants(remnants: Iterable[RemainingWorks]) -> str:
+def describe_remaining_works(remnants: Iterable[RemainingWorks]) -> str:
     """Return the first few clusters with their obstacles, in order, and the number of the others."""
     ordered = sorted(remnants, key=lambda remnant: (not remnant.has_obstacle, remnant.describe()))
     more = f"; and {len(ordered) - _MOST_NAMED} more clusters" if len(ordered) > _MOST_NAMED else ""
@@ -117,7 +119,7 @@ def removal_status(placement: JsonObject, remnants: Iterable[RemainingWorks], no
         now: The time of a transition.
     """
     kind = _condition_type(placement)
-    message = f"waits until its Works are deleted: {describe_remnants(remnants)}"
+    message = f"waits until its Works are deleted: {describe_remaining_works(remnants)}"
     condition = make_condition(kind, FALSE, "WorksRemain", message, generation=generation_of(placement), now=now)
     old = conditions_of(placement)
     others = [each for each in old if each.get("type") != kind]

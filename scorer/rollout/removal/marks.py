@@ -35,9 +35,9 @@ REMOVED: Final = "Removed"
 """Type of the condition on a Work, and with the kind in front on a placement. It exists only while it is False."""
 
 
-def meant(document: JsonObject) -> JsonObject | None:
+def marked_for_removal(document: JsonObject) -> JsonObject | None:
     """Return the object marked as meant to go; None when it is marked already."""
-    return None if is_meant(document) else with_metadata(document, annotations={REMOVE: _uid(document)})
+    return None if is_marked_for_removal(document) else with_metadata(document, annotations={REMOVE: _uid(document)})
 
 
 def unmeant(document: JsonObject) -> JsonObject:
@@ -47,8 +47,8 @@ def unmeant(document: JsonObject) -> JsonObject:
     return with_metadata(document, annotations={REMOVE: None})
 
 
-def is_meant(document: Mapping[str, Any]) -> bool:
-    """Say whether the loop has marked this very object as meant to go."""
+def is_marked_for_removal(document: Mapping[str, Any]) -> bool:
+    """Return whether the loop has marked this very object as meant to go."""
     uid = _uid(document)
     return bool(uid) and annotation(document, REMOVE) == uid
 
@@ -105,17 +105,17 @@ class RemovalFacts:
     unsettled: bool = False
 
     @property
-    def leaves_alone(self) -> bool:
+    def is_untouchable(self) -> bool:
         """Whether the agent must neither write nor remove the object."""
         return self.untouchable or self.compared
 
     @property
     def outlives_owner(self) -> bool:
         """Whether the object is kept without another owner: our reference must be removed before its AppliedWork is."""
-        return self.marked or self.leaves_alone or self.abandoned or self.occupied
+        return self.marked or self.is_untouchable or self.abandoned or self.occupied
 
 
-def fate(content: RemovalFacts) -> RemovalAction:
+def removal_action(content: RemovalFacts) -> RemovalAction:
     """Return what to do with an object; this is the only place that decides it.
 
     An object that the agent leaves alone is released whether or not its removal was ordered: otherwise garbage
@@ -124,7 +124,7 @@ def fate(content: RemovalFacts) -> RemovalAction:
     asked = content.ordered if content.going else content.signed and not content.listed
     if not content.ours or content.leaving or content.older:
         return RemovalAction.KEPT
-    if content.leaves_alone:
+    if content.is_untouchable:
         return RemovalAction.RELEASED
     # Unsettled: the other Work may be about to take the object over. Deleted now, it would be recreated without what
     # only the member has of it; the agent decides again once that Work has been written.
@@ -151,8 +151,8 @@ def objects_digest(manifests: Iterable[Any]) -> str:
     return sha256(dump_json(sorted(_identity(manifest) for manifest in manifests))).hexdigest()[:32]
 
 
-def is_signed(work: Mapping[str, Any]) -> bool:
-    """Say whether a Work holds the objects that the hub has written into it.
+def has_hub_signature(work: Mapping[str, Any]) -> bool:
+    """Return whether a Work holds the objects that the hub has written into it.
 
     It does not if a user emptied or edited it by hand, if an older definition dropped its content, or if its hub does
     not sign. An object that is missing from such a Work does not count as unwanted.

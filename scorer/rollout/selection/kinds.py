@@ -84,8 +84,8 @@ def is_fleet_group(group: str) -> bool:
     return group in FLEET_GROUPS or group == _OWN_GROUP or group.endswith(f".{_OWN_GROUP}")
 
 
-def why_never_placed(group: str, kind: str, name: str, namespace: str = "", *, homes: Collection[str] = ()) -> str:
-    """Say why an object is never placed, as the end of a sentence about it; empty when it may be.
+def exclusion_reason(group: str, kind: str, name: str, namespace: str = "", *, homes: Collection[str] = ()) -> str:
+    """Return why an object is never placed, as the end of a sentence about it; empty when it may be.
 
     Args:
         group: Of the object.
@@ -151,7 +151,7 @@ class MemberLimits:
         """
         if cluster_scoped and self.namespaced_only:
             return "is cluster-scoped on the member and comes from a namespace of the hub"
-        if why := why_never_placed(group, kind, name, namespace, homes=(self.home,)):
+        if why := exclusion_reason(group, kind, name, namespace, homes=(self.home,)):
             return why
         of_its_own = (group, kind) == NAMESPACE.group_kind
         if pattern := _matching(name if of_its_own else namespace, self.blocked_namespaces):
@@ -242,19 +242,19 @@ class SelectionSettings:
         """Say whether the namespace is never selected."""
         return is_reserved_namespace(namespace) or namespace in self.reserved_namespaces or namespace == self.home
 
-    def why_never_placed(self, document: Mapping[str, Any]) -> str:
-        """Say why an object is never placed, whatever selects it, as the end of a sentence; empty when it may be.
+    def exclusion_reason(self, document: Mapping[str, Any]) -> str:
+        """Return why an object is never placed, whatever selects it, as the end of a sentence; empty when it may be.
 
-        An envelope may be placed; `why_never_wrapped` judges the objects in it.
+        An envelope may be placed; `envelope_exclusion_reason` judges the objects in it.
         """
         group, kind = group_kind(document)
         if group == PLACEMENT_GROUP and kind in ENVELOPE_KINDS:
             return ""
-        return why_never_placed(group, kind, name_of(document), namespace_of(document), homes=(self.home,))
+        return exclusion_reason(group, kind, name_of(document), namespace_of(document), homes=(self.home,))
 
-    def why_never_wrapped(self, document: Mapping[str, Any]) -> str:
-        """Say why an object in an envelope is not placed: an envelope must not bring what no selector may take."""
-        if why := self.why_never_placed(document):
+    def envelope_exclusion_reason(self, document: Mapping[str, Any]) -> str:
+        """Return why an object in an envelope is not placed: an envelope must not bring what no selector may take."""
+        if why := self.exclusion_reason(document):
             return why
         group, version = split_api_version(str(document.get("apiVersion") or ""))
         kind, name = str(document.get("kind") or ""), name_of(document)

@@ -187,7 +187,7 @@ class _Selector:
         """Find objects; a term that takes all of a kind skips those never placed, in any other they are a mistake."""
         everything = _takes_all(term)
         for document in self._matching(kind, term, ""):
-            if not (why := self._settings.why_never_placed(document)):
+            if not (why := self._settings.exclusion_reason(document)):
                 yield document
             elif not everything:
                 raise _UserError(f"{kind.kind} {name_of(document)} {why} and cannot be placed")

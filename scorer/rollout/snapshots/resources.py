@@ -345,7 +345,7 @@ def _delete(groups: Iterable[SnapshotGroup]) -> Iterable[Write]:
     return (delete(document) for group in groups for document in group.documents if not is_deleting(document))
 
 
-def plan_strays(
+def plan_orphaned_snapshots(
     placement: JsonObject, strays: Iterable[JsonObject], groups: Iterable[SnapshotGroup], used: Container[str]
 ) -> Iterator[Write]:
     """Return the writes for snapshots that another client has taken the label of their placement from.

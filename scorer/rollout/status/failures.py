@@ -1,6 +1,6 @@
 """Conditions that report a controller's failure on an object: one per controller, removed once the controller succeeds.
 
-Other controllers that write the status of such an object need not know of these conditions (`keeping_failures`).
+Other controllers that write the status of such an object need not know of these conditions (`with_current_failures`).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def failure_of(document: Mapping[str, Any]) -> str:
     return "" if first is None else str(first.get("message") or first.get("reason") or first["type"])
 
 
-def keeping_failures(status: JsonObject, document: JsonObject) -> JsonObject:
+def with_current_failures(status: JsonObject, document: JsonObject) -> JsonObject:
     """Return a new status of an object with the failures that the object reports now, and no others."""
     new, now = status.get("conditions") or (), conditions_of(document)
     failures = [condition for condition in now if _is_of_failure(condition)]

@@ -52,7 +52,7 @@ from scorer.rollout.status.placement_conditions import (
     is_complete,
     placement_condition,
 )
-from scorer.rollout.status.progress import STALLED, STALLED_REASON, find_rest
+from scorer.rollout.status.progress import STALLED, STALLED_REASON, find_stall
 from scorer.rollout.works.hub_restore import NEXT_STEP, OLDER_THAN_APPLIED
 
 RESYNC = timedelta(minutes=30)
@@ -249,7 +249,7 @@ class _Reporter:
             each for each in others if is_deleting(each) or spec_of(each).get("state") == BindingState.UNSCHEDULED
         )
         created = parse_time(metadata_of(self._placement).get("creationTimestamp") or format_time(self._now))
-        rest = find_rest(entries, self._expected[-1], leaving, created)
+        rest = find_stall(entries, self._expected[-1], leaving, created)
         if rest is None:
             return None
         left = rest.since + self._stalled_after + _unavailable_period(self._placement) - self._now

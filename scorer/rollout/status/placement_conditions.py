@@ -129,8 +129,8 @@ def too_large_message(placement: JsonObject) -> str:
     return str((found or {}).get("message") or "")
 
 
-def is_judged_again(placement: JsonObject) -> bool:
-    """Say whether a user has changed a placement, and there is no decision on the change yet."""
+def is_decision_pending(placement: JsonObject) -> bool:
+    """Return whether a user has changed a placement, and there is no decision on the change yet."""
     if is_deleting(placement) or generation_of(placement) <= 1:
         return False
     scheduled = current_condition(placement, condition_type(placement, SCHEDULED)) or {}

@@ -37,7 +37,7 @@ class RolloutStall:
     why: str
 
 
-def find_rest(
+def find_stall(
     entries: Sequence[Mapping[str, Any]], last: str, leaving: Iterable[JsonObject], created: datetime
 ) -> RolloutStall | None:
     """Return when a rollout moved last and what it waits for; None: it is over, or waits for maintenance windows.

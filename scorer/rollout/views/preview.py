@@ -135,11 +135,11 @@ def preview_rollout(
     closed, late = frozenset(held), set[str]()
     while True:
         plan = plan_rollout(wanted, strategy, seen, latest, now, overrides=overrides, held=closed)
-        late.update(each.cluster for each in (*plan.waiting, *plan.held_removals) if each.cluster in closed)
+        late.update(each.cluster for each in (*plan.waiting, *plan.deferred_removals) if each.cluster in closed)
         found = RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), held=tuple(sorted(late)))
         moved = {binding.name for binding in (*plan.update, *plan.bind, *plan.remove)}
         if moved and len(steps) == MOST_STEPS:
-            return replace(found, more=sum(map(len, (moved, plan.blocked, plan.held_removals, plan.waiting))))
+            return replace(found, more=sum(map(len, (moved, plan.blocked, plan.deferred_removals, plan.waiting))))
         if moved:
             steps.append(_step(plan))
         rest = _afterwards(seen, plan, latest, ready, now, limits)
@@ -180,7 +180,7 @@ def _step(plan: RolloutPlan) -> PreviewStep:
         _clusters(plan.update),
         _clusters(plan.bind),
         _clusters(plan.remove),
-        _clusters((*plan.blocked, *plan.held_removals)),
+        _clusters((*plan.blocked, *plan.deferred_removals)),
         plan.budget,
     )
 
@@ -223,7 +223,7 @@ def _is_on_its_way(binding: BindingView, now: datetime, limits: RollingUpdateLim
 def _blocked(plan: RolloutPlan) -> RolloutBlocker | None:
     if plan.error is not None:
         return RolloutBlocker((), str(plan.error.invariant), plan.error.message)
-    waiting = _clusters((*plan.blocked, *plan.held_removals))
+    waiting = _clusters((*plan.blocked, *plan.deferred_removals))
     if plan.action is not Action.ROLL or not waiting:
         return None
     return RolloutBlocker(waiting, "BudgetUsedUp", _why_blocked(plan.budget), plan.budget)
@@ -254,7 +254,7 @@ def _waiting_for_run(seen: Sequence[BindingView]) -> RolloutBlocker | None:
     )
 
 
-def with_promises(bindings: Iterable[BindingView], promised: Container[str]) -> list[BindingView]:
+def with_reserved_changes(bindings: Iterable[BindingView], promised: Container[str]) -> list[BindingView]:
     """Return the bindings as they will be once these clusters have been changed, and have not reported yet.
 
     Without this, the holder of a reservation and the rollout would both use the same room in the limits. While two

@@ -135,7 +135,7 @@ class Band:
         marks: The waits, those before the clusters first.
         started: When the first cluster was started, or the stage was passed over.
         ended: When all was done.
-        at_once: How many clusters may be updated at the same time; None: no limit.
+        max_concurrency: How many clusters may be updated at the same time; None: no limit.
         detail: What is wrong with it; empty: nothing.
         deletes: Whether the placement is removed from these clusters.
     """
@@ -146,7 +146,7 @@ class Band:
     marks: tuple[Mark, ...] = ()
     started: datetime | None = None
     ended: datetime | None = None
-    at_once: int | None = None
+    max_concurrency: int | None = None
     detail: str = ""
     deletes: bool = False
 
@@ -159,7 +159,7 @@ class Band:
             "deletes": self.deletes,
             "startedAt": written(self.started),
             "endedAt": written(self.ended),
-            "atOnce": self.at_once,
+            "atOnce": self.max_concurrency,
             "bars": [bar.document() for bar in self.bars],
             "marks": [mark.document() for mark in self.marks],
         }

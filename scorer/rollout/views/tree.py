@@ -47,7 +47,12 @@ from scorer.rollout.bindings import (
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
 from scorer.rollout.removal.finalization import removal_detail
 from scorer.rollout.status.failures import failure_of
-from scorer.rollout.status.placement_conditions import JUDGED_AGAIN, condition_type, is_judged_again, too_large_message
+from scorer.rollout.status.placement_conditions import (
+    JUDGED_AGAIN,
+    condition_type,
+    is_decision_pending,
+    too_large_message,
+)
 from scorer.rollout.status.progress import STALLED
 
 _SNAPSHOT: Final = re.compile(r"-(0|[1-9][0-9]*)-snapshot\Z", re.ASCII)
@@ -222,7 +227,7 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
         return "invalid", str(scheduled.get("message", ""))
     if failure:
         return "failed", failure
-    judged_again = is_judged_again(document) and any(each["state"] != ClusterState.REMOVING for each in clusters)
+    judged_again = is_decision_pending(document) and any(each["state"] != ClusterState.REMOVING for each in clusters)
     if not judged_again and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
     state, why = _progress_of_all(document, clusters)

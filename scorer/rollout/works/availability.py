@@ -45,7 +45,7 @@ def availability(document: JsonObject) -> Availability:
     `AvailabilityReason.FAILED`, with a message that names the field.
     """
     name = f"{document.get('kind')} {document.get('apiVersion')}"
-    if (document.get("apiVersion"), document.get("kind")) in _AT_ONCE:
+    if (document.get("apiVersion"), document.get("kind")) in _AVAILABLE_WHEN_APPLIED:
         return Availability(AvailabilityReason.AVAILABLE, "available as soon as it exists")
     judge = _JUDGES.get((str(document.get("apiVersion")), str(document.get("kind"))))
     if judge is None:
@@ -192,7 +192,7 @@ _JUDGES: Mapping[tuple[str, str], Callable[[JsonObject], Availability]] = Mappin
     }
 )
 
-_AT_ONCE = frozenset(
+_AVAILABLE_WHEN_APPLIED = frozenset(
     (version, kind)
     for version, kinds in {
         "v1": "Namespace Secret ConfigMap ServiceAccount LimitRange ResourceQuota",

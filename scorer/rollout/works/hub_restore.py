@@ -26,7 +26,7 @@ import orjson
 
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
-from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND, WRITTEN
+from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_REVISION, WRITTEN
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
@@ -69,20 +69,20 @@ class WorkRevision:
     written: datetime | None = None
 
 
-def stand_of(work: Mapping[str, Any]) -> WorkRevision:
+def work_revision(work: Mapping[str, Any]) -> WorkRevision:
     """Return how far a Work has come."""
     made = str(metadata_of(work).get("creationTimestamp") or "")
     written = _time(annotation(work, WRITTEN)) or _time(made)
     return WorkRevision(uid_of(work), generation_of(work), written)
 
 
-def applied_stand(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | None, bool]:
+def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | None, bool]:
     """Return the stand of a Work when it was last applied, and whether an older one has been held since.
 
     The stand is None if the AppliedWork has no record, or if the record cannot be read.
     """
     try:
-        said = orjson.loads(annotation(applied_work, APPLIED_STAND) or "{}")
+        said = orjson.loads(annotation(applied_work, APPLIED_REVISION) or "{}")
         return WorkRevision(
             str(said["uid"]), int(said["generation"]), _time(str(said.get("written") or ""))
         ), "held" in said
@@ -92,8 +92,8 @@ def applied_stand(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | None,
 
 def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
     """Say whether a Work is from before the one that was last applied, or follows on one that is held for that."""
-    applied, held = applied_stand(applied_work)
-    here = stand_of(work)
+    applied, held = applied_revision(applied_work)
+    here = work_revision(work)
     if applied is None or here == applied:
         return False
     return held or _is_restored(work, applied) or _is_put_back(work, applied)
@@ -101,7 +101,7 @@ def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
 
 def _is_restored(work: Mapping[str, Any], applied: WorkRevision) -> bool:
     """Say whether the hub has forgotten the Work that was applied."""
-    here = stand_of(work)
+    here = work_revision(work)
     if here.uid == applied.uid:
         return min(here.generation, _reported(work, here.generation)) < applied.generation
     return here.written is not None and applied.written is not None and here.written < applied.written - CLOCKS_APART
@@ -119,12 +119,12 @@ def _is_put_back(work: Mapping[str, Any], applied: WorkRevision) -> bool:
 
 def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
     """Return the AppliedWork with the record that *work* was applied; None when it has that already."""
-    return _saying(applied_work, stand_of(work), held=False)
+    return _saying(applied_work, work_revision(work), held=False)
 
 
 def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
     """Return the AppliedWork with the record that a Work of a restored hub is held; None when nothing changes."""
-    applied, _ = applied_stand(applied_work)
+    applied, _ = applied_revision(applied_work)
     if applied is None or not _is_restored(work, applied):
         return None
     return _saying(applied_work, applied, held=True)
@@ -139,9 +139,9 @@ def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
 
 def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> str:
     """Return the message about a Work that is held."""
-    applied, _ = applied_stand(applied_work)
+    applied, _ = applied_revision(applied_work)
     assert applied is not None
-    before, here = _words(applied), _words(stand_of(work))
+    before, here = _words(applied), _words(work_revision(work))
     return (
         f"this Work ({here}) is older than what was applied ({before}), as on a hub restored from a backup: nothing on "
         f"the member is changed; {NEXT_STEP}"
@@ -168,9 +168,9 @@ def _saying(applied_work: JsonObject, stand: WorkRevision, *, held: bool) -> Jso
     said = {"uid": stand.uid, "generation": stand.generation}
     written = {"written": format_time(stand.written)} if stand.written else {}
     text = dump_json({**said, **written, **({"held": True} if held else {})}).decode()
-    if annotation(applied_work, APPLIED_STAND) == text:
+    if annotation(applied_work, APPLIED_REVISION) == text:
         return None
-    return with_metadata(applied_work, annotations={APPLIED_STAND: text})
+    return with_metadata(applied_work, annotations={APPLIED_REVISION: text})
 
 
 def _words(stand: WorkRevision) -> str:

@@ -57,15 +57,15 @@ from scorer.rollout.object_size import (
     fits_together,
     format_left_out,
 )
-from scorer.rollout.removal.marks import is_meant, objects_digest
+from scorer.rollout.removal.marks import is_marked_for_removal, objects_digest
 from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope, selected_resources
 from scorer.rollout.works.records import (
     format_overrides,
     is_edited,
     override_hashes,
-    signed,
     signed_generation,
+    with_signature,
     without_marks,
 )
 from scorer.rollout.writes import Write, create, delete, replace
@@ -304,7 +304,7 @@ class _WorkPlanner:
                 writes += self._refresh(work)
             elif not is_deleting(work):
                 writes.append(replace(self._make(_Slot(name, ()), name, work, group.index)))
-        writes += (delete(work) for work in unwanted if not (is_deleting(work) and is_meant(work)))
+        writes += (delete(work) for work in unwanted if not (is_deleting(work) and is_marked_for_removal(work)))
         return WorkPlan(tuple(writes), waiting)
 
     def _holds_left_out(self, work: JsonObject) -> bool:
@@ -378,7 +378,7 @@ class _WorkPlanner:
         if annotation(work, OVERRIDES) != (self._overrides[OVERRIDES] or ""):
             kept = with_metadata(kept, annotations=self._overrides)
         if stored != self._strategy:
-            kept = with_spec(signed(kept, self._now), **self._strategy)
+            kept = with_spec(with_signature(kept, self._now), **self._strategy)
         elif signed_generation(work) > generation_of(work):  # the last write did not change the spec, see `is_edited`
             kept = with_metadata(kept, annotations={WORK_GENERATION: str(generation_of(work))})
         if kept is not work:
@@ -410,7 +410,7 @@ class _WorkPlanner:
             "metadata": {"name": name, "namespace": member_namespace(cluster)},
         }
         workload = {"manifests": list(fitting.objects)}
-        work = signed(with_metadata(without_marks(document), labels=labels, annotations=annotations), self._now)
+        work = with_signature(with_metadata(without_marks(document), labels=labels, annotations=annotations), self._now)
         return with_spec(work, workload=workload, **self._strategy)
 
     def _manifests(self, slot: _Slot) -> list[JsonObject]:
@@ -453,7 +453,7 @@ class _WorkPlanner:
                 raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, result.message))
             if result is None:
                 continue
-            if why := self._placeable.settings.why_never_placed(result):
+            if why := self._placeable.settings.exclusion_reason(result):
                 what = f"{result.get('kind')} {name_of(result)}"
                 raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, f"{what} {why} and cannot be placed"))
             yield result

@@ -66,7 +66,7 @@ def _hash_list(items: Sequence[Any] | None) -> str:
     return sha256(orjson.dumps(items or [], option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def signed(work: JsonObject, now: datetime | None) -> JsonObject:
+def with_signature(work: JsonObject, now: datetime | None) -> JsonObject:
     """Return the Work with the generation that it will have once it is written, and with the time."""
     # The API server raises the generation by exactly 1 when a write changes the spec, and refuses the write if another
     # client has written since: so a stored generation above the signed one proves an edit by another client.

@@ -190,8 +190,8 @@ def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, f
     return _look(request, _said(request, TRUE, "Met", message, check, now), again=min(left, check.every))
 
 
-def is_asked(run: JsonObject, request: JsonObject) -> bool:
-    """Say whether a run waits for this very request after a stage.
+def awaits_request(run: JsonObject, request: JsonObject) -> bool:
+    """Return whether a run waits for this very request after a stage.
 
     The run's own record says so, and the request by its ``spec``, which nobody can change. A run that was stopped waits
     for nothing.
@@ -211,10 +211,10 @@ def is_asked(run: JsonObject, request: JsonObject) -> bool:
     )
 
 
-def is_still_to_be_looked_at(run: JsonObject, request: JsonObject) -> bool:
-    """Say whether a check will be looked at that may approve a request, and has not been looked at once."""
+def is_check_pending(run: JsonObject, request: JsonObject) -> bool:
+    """Return whether a check will be looked at that may approve a request, and has not been looked at once."""
     text = annotation(run, ANALYSIS)
-    if not text or current_condition(request, ANALYZED) is not None or not is_asked(run, request):
+    if not text or current_condition(request, ANALYZED) is not None or not awaits_request(run, request):
         return False
     try:
         return text_at(request, "spec", "targetStage") in read_analysis(text, namespace_of(run))
@@ -237,8 +237,8 @@ def progress_of(request: JsonObject) -> str:
     return _MARK.sub("", text_at(current_condition(request, ANALYZED), "message"))
 
 
-def is_looked_at(request: JsonObject) -> bool:
-    """Say whether a request may be approved without anybody doing anything."""
+def has_automatic_approval(request: JsonObject) -> bool:
+    """Return whether a request may be approved without anybody doing anything."""
     return text_at(current_condition(request, ANALYZED), "reason") not in ("", *_FOR_PERSONS)
 
 

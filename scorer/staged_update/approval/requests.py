@@ -60,7 +60,7 @@ def make_request(run: JsonObject, stage: str, place: TaskPlace) -> JsonObject:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
 
 
-def look_at_approval(
+def advance_approval(
     record: StagedUpdateRecord,
     task: JsonObject,
     stage: str,

@@ -93,8 +93,8 @@ def has_succeeded(binding: JsonObject) -> bool:
     return view.status(AVAILABLE) == TRUE or view.status(DIFF_REPORTED) == TRUE
 
 
-def trouble(binding: JsonObject) -> str:
-    """Say what is wrong with the content on a cluster, empty while nothing is known to be."""
+def binding_problem(binding: JsonObject) -> str:
+    """Return what is wrong with the content on a cluster, empty while nothing is known to be."""
     view = BindingView.of(binding)
     if not is_failed(view) and view.status(DIFF_REPORTED) != FALSE:
         return ""

@@ -19,7 +19,7 @@ from scorer.staged_update.record import (
 )
 
 
-def look_at_deletions(work: StagePass) -> None:
+def record_deletions(work: StagePass) -> None:
     """Note which clusters the placement is gone from.
 
     Raises:
@@ -45,14 +45,14 @@ def execute_deletion(work: StagePass) -> None:
     if "startTime" not in stage:
         stage["startTime"] = format_time(work.now)
     work.record.put(stage, PROGRESSING, TRUE, "StageUpdatingStarted", "")
-    look_at_deletions(work)
+    record_deletions(work)
     for entry in clusters_of(stage):
         if status(entry, STARTED) != TRUE:
             _remove(work, entry)
     left = [cluster_name(entry) for entry in clusters_of(stage) if status(entry, SUCCEEDED) != TRUE]
     if left:
         more = f" and {len(left) - 3} more" if len(left) > 3 else ""
-        work.put_run(TRUE, "UpdateRunProgressing", f"removes the placement from {', '.join(left[:3])}{more}")
+        work.set_run_progress(TRUE, "UpdateRunProgressing", f"removes the placement from {', '.join(left[:3])}{more}")
         work.waits.append(RECHECK)
         return
     work.record.put(stage, PROGRESSING, FALSE, "StageUpdatingSucceeded", "")

@@ -16,8 +16,8 @@ from scorer.api.event import Event
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement.staged_update import RunState
 from scorer.api.unstructured.documents import dict_at, name_of, status_of, text_at
-from scorer.staged_update.execution.deletion import execute_deletion, look_at_deletions
-from scorer.staged_update.execution.stage import StagePass, execute_stage, is_in_flight, look_at_cluster
+from scorer.staged_update.execution.deletion import execute_deletion, record_deletions
+from scorer.staged_update.execution.stage import StagePass, check_cluster, execute_stage, is_in_flight
 from scorer.staged_update.facts import StagedUpdateFacts
 from scorer.staged_update.outcome import RECHECK, NotYetError, RunFailedError, RunFailureCause, StagedUpdateStep
 from scorer.staged_update.plan.initialization import initialise
@@ -37,7 +37,7 @@ from scorer.staged_update.record import (
     stage_name,
     status,
 )
-from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run, taken_back_by
+from scorer.staged_update.rollback import changed_clusters, free_name, previous_index, rollback_run, rolled_back_by
 
 _WARNINGS = frozenset(
     {"UpdateRunInitializedFailed", "UpdateRunStuck", "UpdateRunFailed", "StageUpdatingFailed", "ClusterUpdatingFailed"}
@@ -124,7 +124,7 @@ def _work(work: StagePass, *, stopping: bool) -> None:
         return
     execute_deletion(work)
     if status(work.record.deletion, SUCCEEDED) == TRUE:
-        work.put_run(FALSE, "UpdateRunSucceeded", "")
+        work.set_run_progress(FALSE, "UpdateRunSucceeded", "")
         work.record.put(work.record.status, SUCCEEDED, TRUE, "UpdateRunSucceeded", "")
 
 
@@ -167,7 +167,7 @@ def _rollback(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFa
         return None, ""
     if not index:
         return None, "; nothing is rolled back: the clusters had no other resource snapshot before"
-    if known := taken_back_by(run, facts.runs):
+    if known := rolled_back_by(run, facts.runs):
         return None, f"; run {known} rolls back to resource snapshot {index}"
     name = free_name(name_of(run), "rollback", {name_of(other) for other in facts.runs})
     return rollback_run(run, name, index), f"; run {name} rolls back to resource snapshot {index}"
@@ -180,7 +180,7 @@ def _step(run: JsonObject, record: StagedUpdateRecord, work: StagePass | None = 
     events = tuple(_events(before, record.status)) if changed else ()
     if work is None:
         return StagedUpdateStep(status=record.status if changed else None, events=events)
-    again = timedelta() if work.again_at_once else min(work.waits, default=None)
+    again = timedelta() if work.requeue_immediately else min(work.waits, default=None)
     return StagedUpdateStep(
         actions=tuple(work.actions), status=record.status if changed else None, events=events, again=again
     )
@@ -220,10 +220,10 @@ def stop_stage(work: StagePass) -> None:
     deleting = work.validated.at == len(work.validated.stages)
     stage = work.record.deletion if deleting else work.stage
     if deleting:
-        look_at_deletions(work)
+        record_deletions(work)
     for entry in clusters_of(stage):
         if not deleting and is_in_flight(entry):
-            look_at_cluster(work, entry)
+            check_cluster(work, entry)
         elif status(entry, STARTED) == FALSE:
             work.record.drop(entry, STARTED)
     busy = [cluster_name(entry) for entry in clusters_of(stage) if is_in_flight(entry)]
@@ -235,9 +235,9 @@ def stop_stage(work: StagePass) -> None:
     work.record.put(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waits for {named}")
     if work.stuck:
         message = f"stopping; in flight for more than 5 minutes: {named}"
-        work.put_run(FALSE, "UpdateRunStuck", message)
+        work.set_run_progress(FALSE, "UpdateRunStuck", message)
     else:
-        work.put_run(UNKNOWN, "UpdateRunStopping", f"waits for {named}")
+        work.set_run_progress(UNKNOWN, "UpdateRunStopping", f"waits for {named}")
 
 
 def _is_stopped(work: StagePass, *, begun: bool, stage: JsonObject) -> None:
@@ -247,4 +247,4 @@ def _is_stopped(work: StagePass, *, begun: bool, stage: JsonObject) -> None:
         work.record.put(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
         work.record.put(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
     message = "nothing is in flight; state Run resumes it"
-    work.put_run(FALSE, "UpdateRunStopped", message)
+    work.set_run_progress(FALSE, "UpdateRunStopped", message)

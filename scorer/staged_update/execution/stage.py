@@ -18,12 +18,12 @@ from scorer.api.names import UPDATED_BY
 from scorer.api.placement.staged_update import StageTaskType
 from scorer.api.unstructured.documents import annotation, dicts_at, text_at, uid_of
 from scorer.api.values.duration import parse_wait_time
-from scorer.staged_update.approval.requests import TaskPlace, look_at_approval
-from scorer.staged_update.execution.clusters import DesiredBinding, has_started, has_succeeded, trouble
+from scorer.staged_update.approval.requests import TaskPlace, advance_approval
+from scorer.staged_update.execution.clusters import DesiredBinding, binding_problem, has_started, has_succeeded
 from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
 from scorer.staged_update.outcome import APPROVAL_RECHECK, RECHECK, Action, RunFailedError, RunFailureCause, Update
 from scorer.staged_update.plan.stages import PlannedStage
-from scorer.staged_update.plan.validation import Validated, wanted_snapshot
+from scorer.staged_update.plan.validation import Validated, target_snapshot
 from scorer.staged_update.policy import FailurePolicy
 from scorer.staged_update.record import (
     PROGRESSING,
@@ -71,7 +71,7 @@ class StagePass:
     actions: list[Action] = field(default_factory=list)
     waits: list[timedelta] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
-    again_at_once: bool = False
+    requeue_immediately: bool = False
 
     @property
     def now(self) -> datetime:
@@ -88,12 +88,12 @@ class StagePass:
         """The stage that is worked on, as planned."""
         return self.validated.stages[self.validated.at]
 
-    def put_run(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
-        """Say how the run progresses."""
+    def set_run_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
+        """Return how the run progresses."""
         self.record.put(self.record.status, PROGRESSING, progressing, why, message)
 
-    def put_stage(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
-        """Say how the stage progresses."""
+    def set_stage_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
+        """Return how the stage progresses."""
         self.record.put(self.stage, PROGRESSING, progressing, why, message)
 
 
@@ -107,8 +107,8 @@ def execute_stage(work: StagePass) -> None:
         _skip(work)
     elif not _is_approved_to_start(work):
         name = work.planned.name
-        work.put_stage(FALSE, "StageUpdatingWaiting", "waits for its approval before it starts")
-        work.put_run(FALSE, "UpdateRunWaiting", f"waits for the approval before stage {name}")
+        work.set_stage_progress(FALSE, "StageUpdatingWaiting", "waits for its approval before it starts")
+        work.set_run_progress(FALSE, "UpdateRunWaiting", f"waits for the approval before stage {name}")
         work.waits.append(APPROVAL_RECHECK)
     elif _update_clusters(work):
         _finish_stage(work)
@@ -117,11 +117,11 @@ def execute_stage(work: StagePass) -> None:
 def _skip(work: StagePass) -> None:
     """Pass a stage without clusters: its tasks are not run."""
     message = "the stage has no cluster"
-    work.put_stage(FALSE, "StageUpdatingSkippedNoClusters", message)
+    work.set_stage_progress(FALSE, "StageUpdatingSkippedNoClusters", message)
     work.record.put(work.stage, SUCCEEDED, TRUE, "StageUpdatingSkippedNoClusters", message)
     work.stage["startTime"] = work.stage["endTime"] = format_time(work.now)
-    work.put_run(TRUE, "UpdateRunProgressing", f"stage {work.planned.name} has no cluster")
-    work.again_at_once = True
+    work.set_run_progress(TRUE, "UpdateRunProgressing", f"stage {work.planned.name} has no cluster")
+    work.requeue_immediately = True
 
 
 def _is_approved_to_start(work: StagePass) -> bool:
@@ -134,10 +134,10 @@ def _is_approved_to_start(work: StagePass) -> bool:
     if all(status(task, REQUEST_APPROVED) == TRUE for task in tasks):
         return True
     for task in tasks:
-        work.actions += look_at_approval(
+        work.actions += advance_approval(
             work.record, task, work.planned.name, TaskPlace.BEFORE, work.run, work.facts.requests
         )
-    work.again_at_once = all(status(task, REQUEST_APPROVED) == TRUE for task in tasks)
+    work.requeue_immediately = all(status(task, REQUEST_APPROVED) == TRUE for task in tasks)
     return False
 
 
@@ -147,11 +147,11 @@ def _update_clusters(work: StagePass) -> bool:
     failed = _failed(stage)
     for entry in stage:
         if not _is_done(entry, work.policy) and _is_under_way(work, entry):
-            look_at_cluster(work, entry)
+            check_cluster(work, entry)
     _check_failures(work)
-    slots = work.planned.at_once - sum(is_in_flight(entry) for entry in stage)
+    slots = work.planned.max_concurrency - sum(is_in_flight(entry) for entry in stage)
     if _failed(stage) != failed:  # recorded first: until then it may still turn out well, and needs its slot
-        slots, work.again_at_once = 0, True
+        slots, work.requeue_immediately = 0, True
     held = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
     is_open = any(not status(entry, SUCCEEDED) for entry in stage)
     if is_open:
@@ -213,7 +213,7 @@ def _binding(work: StagePass, entry: JsonObject) -> JsonObject:
 
 
 def _wanted(work: StagePass, entry: JsonObject) -> DesiredBinding:
-    return DesiredBinding.of(entry, wanted_snapshot(work.run, work.record), work.record)
+    return DesiredBinding.of(entry, target_snapshot(work.run, work.record), work.record)
 
 
 def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
@@ -246,7 +246,7 @@ def _start(work: StagePass, entry: JsonObject) -> bool:
     return False
 
 
-def look_at_cluster(work: StagePass, entry: JsonObject) -> bool:
+def check_cluster(work: StagePass, entry: JsonObject) -> bool:
     """Look at a cluster in flight; return whether it is done.
 
     A binding whose condition RolloutStarted is missing has not been taken over by another run as long as its spec is
@@ -273,7 +273,7 @@ def look_at_cluster(work: StagePass, entry: JsonObject) -> bool:
     if has_succeeded(binding):
         _succeed(work, entry)
         return True
-    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", trouble(binding))
+    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", binding_problem(binding))
     return _is_too_late(work, entry, binding)
 
 
@@ -289,7 +289,7 @@ def _is_too_late(work: StagePass, entry: JsonObject, binding: JsonObject) -> boo
     if work.policy is not None:
         left = work.policy.deadline - age
         if left <= timedelta():
-            why = trouble(binding) or "not available"
+            why = binding_problem(binding) or "not available"
             message = f"missed its deadline of {int(work.policy.deadline.total_seconds())} s: {why}"
             work.record.put(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", message)
             return True
@@ -319,33 +319,33 @@ def _check_failures(work: StagePass) -> None:
 
 def _tell_progress(work: StagePass, held: list[str]) -> None:
     name = work.planned.name
-    work.put_stage(TRUE, "StageUpdatingStarted", "")
+    work.set_stage_progress(TRUE, "StageUpdatingStarted", "")
     if work.stuck:
         message = f"clusters of stage {name} are in flight for more than 5 minutes: {_named(work.stuck)}"
-        work.put_run(FALSE, "UpdateRunStuck", message)
+        work.set_run_progress(FALSE, "UpdateRunStuck", message)
     elif held and not any(is_in_flight(entry) for entry in clusters_of(work.stage)):
         first = work.facts.waits[held[0]].message
-        work.put_run(TRUE, "UpdateRunProgressing", f"cluster {held[0]} of stage {name} waits: {first}")
+        work.set_run_progress(TRUE, "UpdateRunProgressing", f"cluster {held[0]} of stage {name} waits: {first}")
     else:
-        work.put_run(TRUE, "UpdateRunProgressing", f"updates stage {name}")
+        work.set_run_progress(TRUE, "UpdateRunProgressing", f"updates stage {name}")
 
 
 def _finish_stage(work: StagePass) -> None:
     """Look at the tasks after the stage; all clusters are done."""
     name, stage = work.planned.name, work.stage
     if reason(stage, PROGRESSING) != "StageUpdatingWaiting":
-        work.put_stage(FALSE, "StageUpdatingWaiting", "all clusters are done")
+        work.set_stage_progress(FALSE, "StageUpdatingWaiting", "all clusters are done")
     missing = list(_open_tasks(work))
     if not missing:
-        work.put_stage(FALSE, "StageUpdatingSucceeded", "")
+        work.set_stage_progress(FALSE, "StageUpdatingSucceeded", "")
         work.record.put(stage, SUCCEEDED, TRUE, "StageUpdatingSucceeded", "")
         stage["endTime"] = format_time(work.now)
-        work.put_run(TRUE, "UpdateRunProgressing", f"stage {name} has succeeded")
-        work.again_at_once = True
+        work.set_run_progress(TRUE, "UpdateRunProgressing", f"stage {name} has succeeded")
+        work.requeue_immediately = True
         return
     message = f"waits after stage {name}: {' and '.join(missing)}"
-    work.put_stage(FALSE, "StageUpdatingWaiting", f"waits for {' and '.join(missing)}")
-    work.put_run(FALSE, "UpdateRunWaiting", message)
+    work.set_stage_progress(FALSE, "StageUpdatingWaiting", f"waits for {' and '.join(missing)}")
+    work.set_run_progress(FALSE, "UpdateRunWaiting", message)
 
 
 def _open_tasks(work: StagePass) -> Iterator[str]:
@@ -355,7 +355,7 @@ def _open_tasks(work: StagePass) -> Iterator[str]:
             if (until := _wait_end(work, task)) is not None:
                 yield f"its wait, until {format_time(until)}"
             continue
-        work.actions += look_at_approval(
+        work.actions += advance_approval(
             work.record, task, work.planned.name, TaskPlace.AFTER, work.run, work.facts.requests
         )
         if status(task, REQUEST_APPROVED) != TRUE:

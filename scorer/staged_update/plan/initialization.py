@@ -38,7 +38,7 @@ from scorer.staged_update.facts import StagedUpdateFacts
 from scorer.staged_update.outcome import NotYetError, RunFailedError, RunFailureCause
 from scorer.staged_update.plan.stages import PlannedStage, compute_stages
 from scorer.staged_update.plan.targets import Targets, external_placement, find_targets
-from scorer.staged_update.policy import policy_of, taken_over
+from scorer.staged_update.policy import inherited_annotations, policy_of
 from scorer.staged_update.rollback import NO_INDEX
 
 LARGEST_STATUS: Final = 1_300_000
@@ -107,7 +107,7 @@ def _strategy(run: JsonObject, facts: StagedUpdateFacts) -> tuple[UpdateStrategy
         strategy = UpdateStrategySpec.read(spec_of(document))
     except ValidationError as error:
         raise _unreadable(document, error) from error
-    annotations = taken_over(run, document)
+    annotations = inherited_annotations(run, document)
     policy_of(with_metadata(run, annotations=annotations))
     return strategy, annotations
 

@@ -30,12 +30,12 @@ class PlannedStage:
     Args:
         stage: As the strategy has it.
         clusters: Their names, in the order in which they are started.
-        at_once: How many of them may be in flight.
+        max_concurrency: How many of them may be in flight.
     """
 
     stage: StageConfig
     clusters: tuple[str, ...]
-    at_once: int
+    max_concurrency: int
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ def compute_stages(
             message = f"stage {stage.name} selects clusters that an earlier stage selects too: {_named(twice)}"
             raise RunFailedError(RunFailureCause.CLUSTER_IN_TWO_STAGES, message)
         placed.update(clusters)
-        found.append(PlannedStage(stage, _ordered(stage, clusters, members), at_once(stage, len(clusters))))
+        found.append(PlannedStage(stage, _ordered(stage, clusters, members), stage_concurrency(stage, len(clusters))))
     if missing := sorted(name for name in selected if name not in placed):
         message = f"{len(missing)} clusters are in no stage: {_named(missing)}"
         raise RunFailedError(RunFailureCause.CLUSTERS_IN_NO_STAGE, message)
@@ -121,7 +121,7 @@ def _after_task_problem(task: StageTask) -> str:
     return "" if wait > timedelta() else f"waitTime {task.wait_time!r} is not positive"
 
 
-def at_once(stage: StageConfig, total: int) -> int:
+def stage_concurrency(stage: StageConfig, total: int) -> int:
     """Return how many of the *total* clusters of a stage may be in flight; percentages are rounded down, to 1 at least.
 
     Raises:

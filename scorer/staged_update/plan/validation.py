@@ -145,8 +145,8 @@ def _check_finished(known: JsonObject, at: int, finished: int, after_updating: b
 
 def _check_concurrency(known: JsonObject, stage: PlannedStage) -> None:
     busy = sum(status(entry, STARTED) == TRUE and not is_finished(entry) for entry in clusters_of(known))
-    if busy > stage.at_once:
-        raise _contradiction(f"{busy} clusters of stage {stage.name} are in flight, and {stage.at_once} may be")
+    if busy > stage.max_concurrency:
+        raise _contradiction(f"{busy} clusters of stage {stage.name} are in flight, and {stage.max_concurrency} may be")
 
 
 def _check_deletion(record: StagedUpdateRecord, targets: Targets, stages_remain: bool) -> None:
@@ -167,6 +167,6 @@ def _contradiction(message: str) -> RunFailedError:
     )
 
 
-def wanted_snapshot(run: JsonObject, record: StagedUpdateRecord) -> str:
+def target_snapshot(run: JsonObject, record: StagedUpdateRecord) -> str:
     """Return the name of the resource snapshot that every cluster gets."""
     return f"{text_at(spec_of(run), 'placementName')}-{text_at(record.status, 'resourceSnapshotIndexUsed')}-snapshot"

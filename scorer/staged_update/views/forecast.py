@@ -28,7 +28,7 @@ from scorer.staged_update.execution.stage import WAITING, is_in_flight
 from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts
 from scorer.staged_update.plan.initialization import initialise
 from scorer.staged_update.plan.stages import PlannedStage
-from scorer.staged_update.plan.validation import Validated, validate, wanted_snapshot
+from scorer.staged_update.plan.validation import Validated, target_snapshot, validate
 from scorer.staged_update.policy import FailurePolicy, policy_of
 from scorer.staged_update.record import (
     INITIALIZED,
@@ -128,7 +128,9 @@ class ForecastStage:
         busy = [each.name for each in self.clusters if each.progress is ForecastProgress.UNDER_WAY]
         to_come = [each.name for each in self.clusters if each.progress is ForecastProgress.TO_COME]
         left = [*busy, *to_come]
-        return [left[at : at + self.planned.at_once] for at in range(0, len(left), self.planned.at_once)]
+        return [
+            left[at : at + self.planned.max_concurrency] for at in range(0, len(left), self.planned.max_concurrency)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ def forecast(
     run, facts = as_initialised(run, facts)
     record = StagedUpdateRecord(run, facts.now)
     validated, policy = validate(run, record, facts), policy_of(run)
-    snapshot, clock = wanted_snapshot(run, record), facts.now
+    snapshot, clock = target_snapshot(run, record), facts.now
     stages = []
     for at in range(len(validated.stages)):
         stage = _stage(record, validated, at, _Clusters(snapshot, facts, validated, record))
@@ -298,7 +300,7 @@ class _Timing:
             for cluster in stage.clusters
             if cluster.progress is ForecastProgress.UNDER_WAY
         ]
-        slots += [clock] * (min(stage.planned.at_once, len(stage.clusters)) - len(slots))
+        slots += [clock] * (min(stage.planned.max_concurrency, len(stage.clusters)) - len(slots))
         heapq.heapify(slots)
         starts: dict[str, datetime] = {}
         for name in self._in_turn(stage, clock):

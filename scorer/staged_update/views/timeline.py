@@ -70,7 +70,7 @@ def _band(stage: JsonObject, plan: JsonObject, run_ended: datetime | None) -> Ba
         _marks(stage, plan),
         time_at(stage, "startTime"),
         time_at(stage, "endTime"),
-        None if deletes else _at_once(plan, len(clusters)),
+        None if deletes else _stage_concurrency(plan, len(clusters)),
         _trouble(stage),
         deletes,
     )
@@ -101,7 +101,7 @@ def _message(owner: JsonObject, kind: str) -> str:
     return text_at(condition(owner, kind), "message")
 
 
-def _at_once(plan: JsonObject, clusters: int) -> int:
+def _stage_concurrency(plan: JsonObject, clusters: int) -> int:
     most = plan.get("maxConcurrency", 1)
     try:
         return scaled_down(most, clusters) if isinstance(most, (int, str)) else 1

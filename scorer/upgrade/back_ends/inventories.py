@@ -85,7 +85,7 @@ def _told_at(status: UpgradeRequestStatus) -> datetime | None:
     return max(told, default=None)
 
 
-def known_version(member: Mapping[str, object], requests: Iterable[JsonObject]) -> str:
+def reported_version(member: Mapping[str, object], requests: Iterable[JsonObject]) -> str:
     """Return the version of a member's control plane; empty: nobody has reported one that can be read.
 
     Args:

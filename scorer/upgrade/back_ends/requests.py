@@ -145,7 +145,7 @@ def may_begin(request: Mapping[str, Any], now: datetime) -> bool:
     return now < deadline
 
 
-def remark_of(request: Mapping[str, Any], now: datetime) -> tuple[str, str] | None:
+def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] | None:
     """Return the reason and message of what people should know of a request; None: it is as it should be."""
     name, member = text_at(request, "metadata", "name"), text_at(request, "spec", "memberName")
     try:

@@ -9,7 +9,7 @@ from datetime import datetime
 from scorer.api.unstructured.documents import dicts_at, label, name_of, text_at
 from scorer.upgrade.back_ends.interface import Inventory, Pool
 from scorer.upgrade.cluster_api.history import NO_LOOKS, ClusterApiHistory
-from scorer.upgrade.cluster_api.progress import at_work, trouble
+from scorer.upgrade.cluster_api.progress import at_work, find_problem
 from scorer.upgrade.cluster_api.topology import (
     DEPLOYMENT_NAME,
     FAMILY,
@@ -43,7 +43,7 @@ def inventory_of(
     return Inventory(
         version=version,
         pools=tuple(_pools(parts, variable)),
-        ready=not is_paused(parts.cluster) and trouble(parts, now, looks) is None,
+        ready=not is_paused(parts.cluster) and find_problem(parts, now, looks) is None,
         busy=f"Cluster API: {waits[0]}" if waits else "",
         observed_at=now,
         chained=parts.is_chained,

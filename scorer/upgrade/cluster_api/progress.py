@@ -65,7 +65,7 @@ def observation_of(
     if is_paused(parts.cluster):
         message = f"Cluster {full_name(parts.cluster)} has been paused"
         return Observation(OperationState.FAILED, error=UpgradeError(code="ClusterPaused", message=message))
-    if (error := trouble(parts, now, looks)) is not None:
+    if (error := find_problem(parts, now, looks)) is not None:
         return Observation(OperationState.FAILED, error=error)
     return Observation(OperationState.IN_PROGRESS)
 
@@ -82,7 +82,7 @@ def _is_too_early(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHist
     return since is None or now - since < UNDATED_FOR
 
 
-def trouble(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHistory = NO_LOOKS) -> UpgradeError | None:
+def find_problem(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHistory = NO_LOOKS) -> UpgradeError | None:
     """Return why Cluster API does not get on with a Cluster; None: it does, as far as can be seen.
 
     Args:

@@ -18,12 +18,12 @@ from scorer.api.upgrade.run import MemberStatus, OnNotReady, OnUnsupportedJump, 
 from scorer.upgrade.back_ends.interface import Inventory, Target
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.window_policy import too_short
-from scorer.upgrade.members.member import Member, on_hold
-from scorer.upgrade.messages import in_words
+from scorer.upgrade.members.member import Member, pause_message
+from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.operations import still_open
 from scorer.upgrade.state.placement_guard import endangered
 from scorer.upgrade.versions.comparison import Version, is_version, parse_version
-from scorer.upgrade.versions.images import ImageTargets, behind, lacking
+from scorer.upgrade.versions.images import ImageTargets, lacking, outdated_pools
 
 REJECTED_RETRY: Final = timedelta(minutes=1)
 """How long a member waits that its back end does not take for the moment."""
@@ -105,8 +105,8 @@ class Checks:
         return not self._version or is_version(inventory.version)
 
     def _not_ready(self, member: Member, why: str) -> StartVerdict:
-        if member.on_hold:
-            return StartVerdict(StartOutcome.WAIT, "MemberOnHold", on_hold(member))
+        if member.upgrades_paused:
+            return StartVerdict(StartOutcome.WAIT, "MemberOnHold", pause_message(member))
         return not_ready(self._ev.spec.version_policy.on_not_ready, member.name, why)
 
 
@@ -182,7 +182,7 @@ class _Turn:
         if (pool := self.image_targets.unfindable(self.member)) is not None:
             message = f"pool {pool.name}: no image of family {pool.family} is common to the regions of this run"
             return StartVerdict(StartOutcome.SKIP, "ConsistentImageNotFound", message)
-        if self.moves_version or next(behind(self.inventory, self.images), None) is not None:
+        if self.moves_version or next(outdated_pools(self.inventory, self.images), None) is not None:
             return None
         if self.version and parse_version(self.inventory.version) > parse_version(self.version):
             message = f"runs {self.inventory.version}, which is later than {self.version}"
@@ -201,7 +201,7 @@ class _Turn:
     def not_ready(self) -> StartVerdict | None:
         """Skip or fail a cluster that is not ready, where the run says so; waiting for it is one cause of several."""
         policy = self.ev.spec.version_policy.on_not_ready
-        if self.inventory.ready or self.member.on_hold or policy is OnNotReady.WAIT:
+        if self.inventory.ready or self.member.upgrades_paused or policy is OnNotReady.WAIT:
             return None
         return not_ready(policy, self.member.name, "its upgrader says so")
 
@@ -250,7 +250,7 @@ class _Turn:
 
     def held(self) -> _Cause | None:
         """Wait as long as somebody holds the member."""
-        return _Cause("MemberOnHold", on_hold(self.member)) if self.member.on_hold else None
+        return _Cause("MemberOnHold", pause_message(self.member)) if self.member.upgrades_paused else None
 
     def unready(self) -> _Cause | None:
         """Wait for a cluster that is stopped or unreachable."""
@@ -294,7 +294,7 @@ class _Turn:
     def no_image(self) -> _Cause | None:
         """Wait for an image that is not published in the region yet."""
         region, images = self.ev.facts.catalog.region(self.member.region), self.images
-        for pool in behind(self.inventory, images):
+        for pool in outdated_pools(self.inventory, images):
             family, image = pool.family, images[pool.family]
             if not region.offers_image(family, image):
                 message = f"image {image} of family {family} is not available in region {self.member.region}"
@@ -315,7 +315,7 @@ class _Turn:
         placement = endangered(name, guarded, self.ev.upgrading) if guarded else None
         if placement is None:
             return None
-        allowed = in_words(placement.allowed, "cluster")
+        allowed = format_count(placement.allowed, "cluster")
         message = f"placement {placement.full_name} may have at most {allowed} in upgrade at once"
         return _Cause("PlacementGuard", message)
 

@@ -15,12 +15,12 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import SkipTargetType, UpgradeRunState
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.evaluation.context import Evaluation
-from scorer.upgrade.evaluation.gates import take_approvals
+from scorer.upgrade.evaluation.gates import complete_approved_gates
 from scorer.upgrade.evaluation.halting import halt
-from scorer.upgrade.evaluation.initialization import tell_clamped
+from scorer.upgrade.evaluation.initialization import report_clamped_limits
 from scorer.upgrade.evaluation.member_transitions import reset_member, skip_member
 from scorer.upgrade.evaluation.version_resolution import choose
-from scorer.upgrade.messages import in_words
+from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import OVER, SKIPPED_BY_USER, STOPPED, GroupWork, StageWork
 
 _SKIPPABLE: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, UpgradeState.STOPPED})
@@ -39,7 +39,7 @@ def follow(ev: Evaluation, *, initialised: bool) -> None:
             _restart_or_refuse(ev)
     elif ev.spec.state is UpgradeRunState.STOP:
         halt(ev, "the user has stopped the run")
-    if ev.record.is_started and (rejection := take_approvals(ev)):
+    if ev.record.is_started and (rejection := complete_approved_gates(ev)):
         halt(ev, rejection)
 
 
@@ -51,8 +51,8 @@ def start(ev: Evaluation, *, initialised: bool) -> None:
     ev.record.put(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
     ev.record.put_state(UpgradeState.RUNNING, ev.now)
     many = sum(1 for _ in ev.record.entries())  # the counts may be older: of a run that is initialised in this pass
-    ev.announce("RunStarted", f"the run has started with {in_words(many, 'member')}")
-    tell_clamped(ev)
+    ev.announce("RunStarted", f"the run has started with {format_count(many, 'member')}")
+    report_clamped_limits(ev)
 
 
 def _refuse_start(ev: Evaluation) -> None:
@@ -95,9 +95,9 @@ def _reset(ev: Evaluation, stage: StageWork, again: set[UpgradeState]) -> None:
             elif group.state in OVER:
                 group.put_state(UpgradeState.NOT_STARTED, ev.now)
     if reopened and not stage.is_skipped_by_user and stage.wait.state is not UpgradeState.SKIPPED:
-        stage.put_wait(state=UpgradeState.NOT_STARTED, start_time=None, completion_time=None)
+        stage.update_wait(state=UpgradeState.NOT_STARTED, start_time=None, completion_time=None)
     elif stage.wait.state is UpgradeState.STOPPED:
-        stage.put_wait(state=UpgradeState.RUNNING)
+        stage.update_wait(state=UpgradeState.RUNNING)
     _restart_gate_clocks(ev, stage)
 
 
@@ -189,7 +189,7 @@ def _skip_named_wait(ev: Evaluation, name: str) -> bool:
 def _skip_wait(ev: Evaluation, stage: StageWork) -> bool:
     if stage.wait.state in OVER:
         return False
-    stage.put_wait(state=UpgradeState.SKIPPED, completion_time=ev.now)
+    stage.update_wait(state=UpgradeState.SKIPPED, completion_time=ev.now)
     return True
 
 

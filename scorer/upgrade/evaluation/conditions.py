@@ -31,11 +31,11 @@ _PROGRESS: Final[dict[UpgradeState, tuple[bool, str]]] = {
 }
 
 
-def put_condition(ev: Evaluation, kind: str, *, holds: bool, reason: str, message: str = "") -> None:
+def set_condition(ev: Evaluation, kind: str, *, is_true: bool, reason: str, message: str = "") -> None:
     """Set a condition of the run; its time changes with its status alone."""
     known = find_condition(ev.record.status.conditions, kind)
     stored = find_condition(ev.run.status.conditions, kind)
-    status = TRUE if holds else FALSE
+    status = TRUE if is_true else FALSE
     since = stored.last_transition_time if stored is not None and stored.status == status else ev.now
     wanted = Condition(
         type=kind,
@@ -58,15 +58,15 @@ def remove_condition(ev: Evaluation, kind: str) -> None:
         ev.record.put(conditions=tuple(each for each in conditions if each.type != kind))
 
 
-def put_progress(ev: Evaluation) -> None:
+def set_progress_conditions(ev: Evaluation) -> None:
     """Set the conditions that follow from the states of a run that has started."""
     record = ev.record
     if not record.is_started:
         return
-    holds, reason = _PROGRESS.get(record.state, (True, "UpgradeRunning"))
+    is_true, reason = _PROGRESS.get(record.state, (True, "UpgradeRunning"))
     stage = record.current
     message = (stage.status.message if record.state in HALTED else f"at stage {stage.name}") if stage else ""
-    put_condition(ev, PROGRESSING, holds=holds, reason=reason, message=message)
+    set_condition(ev, PROGRESSING, is_true=is_true, reason=reason, message=message)
     _put_success(ev)
     _put_health(ev)
 
@@ -74,11 +74,11 @@ def put_progress(ev: Evaluation) -> None:
 def _put_success(ev: Evaluation) -> None:
     match ev.record.state:
         case UpgradeState.COMPLETED:
-            put_condition(ev, SUCCEEDED, holds=True, reason="UpgradeCompleted")
+            set_condition(ev, SUCCEEDED, is_true=True, reason="UpgradeCompleted")
         case UpgradeState.SKIPPED:
-            put_condition(ev, SUCCEEDED, holds=True, reason="UpgradeSkipped")
+            set_condition(ev, SUCCEEDED, is_true=True, reason="UpgradeSkipped")
         case UpgradeState.FAILED:
-            put_condition(ev, SUCCEEDED, holds=False, reason="FailureThresholdExceeded", message=_failures(ev))
+            set_condition(ev, SUCCEEDED, is_true=False, reason="FailureThresholdExceeded", message=_failures(ev))
         case UpgradeState.STOPPING:
             pass
         case _:
@@ -87,9 +87,9 @@ def _put_success(ev: Evaluation) -> None:
 
 def _put_health(ev: Evaluation) -> None:
     if failures := _failures(ev):
-        put_condition(ev, HEALTHY, holds=False, reason="ToleratedFailures", message=failures)
+        set_condition(ev, HEALTHY, is_true=False, reason="ToleratedFailures", message=failures)
     else:
-        put_condition(ev, HEALTHY, holds=True, reason="NoFailures")
+        set_condition(ev, HEALTHY, is_true=True, reason="NoFailures")
 
 
 def _failures(ev: Evaluation) -> str:

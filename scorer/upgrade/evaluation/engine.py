@@ -15,13 +15,18 @@ from dataclasses import replace
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.upgrade.evaluation.commands import follow
-from scorer.upgrade.evaluation.conditions import put_progress
+from scorer.upgrade.evaluation.conditions import set_progress_conditions
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gate_objects import write_gates
 from scorer.upgrade.evaluation.gates import complete_scheduled, positions
 from scorer.upgrade.evaluation.halting import check_thresholds
 from scorer.upgrade.evaluation.initialization import follow_members, initialise
-from scorer.upgrade.evaluation.observations import let_go, start_lost, take_back_lost, take_reports
+from scorer.upgrade.evaluation.observations import (
+    process_observations,
+    release_abandoned,
+    retry_lost_starts,
+    roll_back_lost_starts,
+)
 from scorer.upgrade.evaluation.readiness import check_before_start
 from scorer.upgrade.evaluation.requeue import next_wakeup
 from scorer.upgrade.evaluation.stage_transitions import end_wait, settle
@@ -52,15 +57,15 @@ def advance(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
         _go_on(ev)
         check_before_start(ev, initialised=initialised)
         _tell_end(ev)
-        put_progress(ev)
+        set_progress_conditions(ev)
     else:
-        let_go(ev)
+        release_abandoned(ev)
     write_gates(ev)
     return _step(ev)
 
 
-def take_in(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
-    """Say what a run records of what has happened, before its clocks and what it starts: one order of several at once.
+def record_observations(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
+    """Return the records of past events, before the clocks and starts of the run: one order among several.
 
     Only who has the orders of one instant one by one needs this, as a simulation does; `advance` follows.
     """
@@ -72,7 +77,7 @@ def take_in(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
 
 def _take_in(ev: Evaluation) -> bool:
     """Record what has happened; say whether the run is initialised."""
-    take_reports(ev)
+    process_observations(ev)
     check_thresholds(ev)
     initialised = ev.record.is_started or initialise(ev)
     follow(ev, initialised=initialised)
@@ -92,11 +97,11 @@ def _check_clocks(ev: Evaluation) -> None:
 
 def _go_on(ev: Evaluation) -> None:
     """Start what can start, and again what has never reached its back end, unless that would not be started now."""
-    take_back_lost(ev)
+    roll_back_lost_starts(ev)
     settle(ev)
-    if take_back_lost(ev):  # the run has halted just now
+    if roll_back_lost_starts(ev):  # the run has halted just now
         settle(ev)
-    start_lost(ev)
+    retry_lost_starts(ev)
 
 
 def _tell_end(ev: Evaluation) -> None:

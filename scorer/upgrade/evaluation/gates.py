@@ -124,7 +124,7 @@ def _complete(ev: Evaluation, position: Position, index: int, why: str) -> None:
     ev.announce("GateCompleted", f"{_said(gate, gate.gate)} {position.where} holds nothing any more: {why}")
 
 
-def take_approvals(ev: Evaluation) -> str:
+def complete_approved_gates(ev: Evaluation) -> str:
     """Complete the gates that are approved; return why one was rejected, empty if none was.
 
     A rejection counts once: after a restart of the run, the gate waits for another answer.

@@ -6,7 +6,7 @@ Source: upgrade-runs.md 8.4, 8.5 and 9.1.
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.member_transitions import stop_member
-from scorer.upgrade.messages import LONGEST_TOLD, in_words, shortened
+from scorer.upgrade.messages import LONGEST_TOLD, format_count, shortened
 from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 
@@ -26,7 +26,7 @@ def halt(ev: Evaluation, why: str) -> None:
             if member.state is UpgradeState.PENDING:
                 stop_member(group, index)
     if stage.wait.state is UpgradeState.RUNNING:
-        stage.put_wait(state=UpgradeState.STOPPED)
+        stage.update_wait(state=UpgradeState.STOPPED)
 
 
 def check_thresholds(ev: Evaluation) -> None:
@@ -40,7 +40,7 @@ def check_thresholds(ev: Evaluation) -> None:
     else:
         what, failed, allowed = f"stage {stage.name}", stage.failed, stage.status.max_allowed_failures
     have = "has" if failed == 1 else "have"
-    halt(ev, f"{in_words(failed, 'member')} of {what} {have} failed, more than the {allowed} that it allows")
+    halt(ev, f"{format_count(failed, 'member')} of {what} {have} failed, more than the {allowed} that it allows")
 
 
 def derive_halted(ev: Evaluation) -> None:
@@ -81,7 +81,7 @@ def _group_state(stage: StageWork, group: GroupWork) -> UpgradeState:
 def _derive_stage(ev: Evaluation, stage: StageWork) -> None:
     stage.put_state(_stage_state(ev, stage), ev.now)
     if stage.state is UpgradeState.SKIPPED:
-        skip_rest(ev, stage)
+        skip_remaining_gates(ev, stage)
 
 
 def _stage_state(ev: Evaluation, stage: StageWork) -> UpgradeState:
@@ -102,17 +102,17 @@ def _begin_wait(ev: Evaluation, stage: StageWork) -> None:
     if stage.wait.state is not UpgradeState.NOT_STARTED:
         return
     if stage.wait.seconds:
-        stage.put_wait(state=UpgradeState.STOPPED, start_time=ev.now)
+        stage.update_wait(state=UpgradeState.STOPPED, start_time=ev.now)
     else:
-        stage.put_wait(state=UpgradeState.COMPLETED, start_time=ev.now, completion_time=ev.now)
+        stage.update_wait(state=UpgradeState.COMPLETED, start_time=ev.now, completion_time=ev.now)
 
 
-def skip_rest(ev: Evaluation, stage: StageWork) -> None:
+def skip_remaining_gates(ev: Evaluation, stage: StageWork) -> None:
     """Skip the gates of a stage that are not done, and its wait if it is not over."""
     stage.before.skip(ev.now)
     stage.after.skip(ev.now)
     if stage.wait.state not in OVER:
-        stage.put_wait(state=UpgradeState.SKIPPED, completion_time=ev.now)
+        stage.update_wait(state=UpgradeState.SKIPPED, completion_time=ev.now)
 
 
 def _run_state(ev: Evaluation, stage: StageWork | None) -> UpgradeState:

@@ -22,11 +22,11 @@ from scorer.api.upgrade.run import (
 )
 from scorer.api.upgrade.strategy import GateConfiguration, GateType, Group, StrategySpec, StrategyStage
 from scorer.api.values.label_selector import LabelSelector
-from scorer.upgrade.evaluation.conditions import DRIFTED, INITIALIZED, put_condition
+from scorer.upgrade.evaluation.conditions import DRIFTED, INITIALIZED, set_condition
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.member_transitions import skip_member
 from scorer.upgrade.evaluation.version_resolution import NotResolvableError, choose
-from scorer.upgrade.messages import in_words, names_said
+from scorer.upgrade.messages import format_count, format_names
 from scorer.upgrade.state.record import FINISHED, UpgradeRecord
 from scorer.upgrade.state.step import CancelUpgrade
 from scorer.upgrade.strategy.limits import ConcurrencyLimits, group_limits, groups_of, is_clamped, stage_limits
@@ -61,16 +61,16 @@ def initialise(ev: Evaluation) -> bool:
         stages = _stages(ev, _take_strategy(ev))
     except NotInitializedError as error:
         _begin_record(ev, ())
-        put_condition(ev, INITIALIZED, holds=False, reason=error.reason, message=f"{message}; {error}")
+        set_condition(ev, INITIALIZED, is_true=False, reason=error.reason, message=f"{message}; {error}")
         return False
     if _layout(stages) != _layout(ev.record.status.stages):
         _begin_record(ev, stages)
     try:
         choose(ev)
     except NotResolvableError as error:
-        put_condition(ev, INITIALIZED, holds=False, reason="VersionNotResolvable", message=f"{message}; {error}")
+        set_condition(ev, INITIALIZED, is_true=False, reason="VersionNotResolvable", message=f"{message}; {error}")
         return False
-    put_condition(ev, INITIALIZED, holds=True, reason="InitializedSuccessfully", message=message)
+    set_condition(ev, INITIALIZED, is_true=True, reason="InitializedSuccessfully", message=message)
     return True
 
 
@@ -177,7 +177,7 @@ def _gate(where: str, gate: GateConfiguration) -> GateReport:
     return GateReport(type=gate.type, state=UpgradeState.NOT_STARTED, display_name=gate.display_name or "")
 
 
-def tell_clamped(ev: Evaluation) -> None:
+def report_clamped_limits(ev: Evaluation) -> None:
     """Tell which groups go less wide than they are configured to; once, at the start."""
     snapshot = ev.record.status.strategy_snapshot
     for stage in snapshot.stages if snapshot is not None else ():
@@ -188,8 +188,8 @@ def tell_clamped(ev: Evaluation) -> None:
             status = known[group.name]
             limits = ConcurrencyLimits(status.max_concurrency, status.max_allowed_failures)
             if is_clamped(group, len(status.members), limits):
-                at_once = in_words(limits.max_concurrency, "member")
-                message = f"group {group.name} upgrades {at_once} at once, not {group.max_concurrency}"
+                limit_text = format_count(limits.max_concurrency, "member")
+                message = f"group {group.name} upgrades {limit_text} at once, not {group.max_concurrency}"
                 ev.announce("ConcurrencyClamped", message)
 
 
@@ -239,10 +239,10 @@ def _skip_removed(ev: Evaluation) -> None:
 def _tell_drift(ev: Evaluation, names: Set[str]) -> None:
     later = sorted(ev.facts.members.keys() - names)
     if later and (joined := _would_belong(ev, later)):
-        message = f"not part of this run, as they have joined after its start: {names_said(joined)}"
-        put_condition(ev, DRIFTED, holds=True, reason="MembersChanged", message=message)
+        message = f"not part of this run, as they have joined after its start: {format_names(joined)}"
+        set_condition(ev, DRIFTED, is_true=True, reason="MembersChanged", message=message)
     else:
-        put_condition(ev, DRIFTED, holds=False, reason="NoChange")
+        set_condition(ev, DRIFTED, is_true=False, reason="NoChange")
 
 
 def _would_belong(ev: Evaluation, names: list[str]) -> list[str]:

@@ -15,7 +15,7 @@ def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, messa
     """Skip a member; if it was upgraded before, its times stay those of that attempt."""
     entry = group.members[index]
     ended = entry.completion_time if entry.attempt else None
-    group.put_member(
+    group.update_member(
         index,
         state=UpgradeState.SKIPPED,
         reason=reason,
@@ -33,7 +33,7 @@ def fail_member(
     """Let a member fail, at *ended* if that is known."""
     name, reason = group.members[index].name, shortened(reason, LONGEST_REASON)
     said = shortened(message, LONGEST_FAILURE - len(reason))
-    group.put_member(
+    group.update_member(
         index,
         state=UpgradeState.FAILED,
         reason=reason,
@@ -49,13 +49,13 @@ def fail_member(
 def complete_member(ev: Evaluation, group: GroupWork, index: int, ended: datetime | None) -> None:
     """Let a member be done, at *ended* if that is known."""
     entry = group.members[index]
-    group.put_member(
+    group.update_member(
         index, state=UpgradeState.COMPLETED, reason="", message="", completion_time=ended or ev.now, error=None
     )
     ev.announce("MemberUpgradeCompleted", f"member {entry.name} is upgraded")
 
 
-def let_wait(
+def mark_waiting(
     ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, opens: datetime | None = None
 ) -> None:
     """Let a member wait; it is told once for each reason of a stretch."""
@@ -63,7 +63,7 @@ def let_wait(
     is_new = entry.state is not UpgradeState.PENDING
     if is_new or entry.reason != reason:
         ev.announce("MemberPending", f"member {entry.name} waits, {reason}: {message}")
-    group.put_member(
+    group.update_member(
         index,
         state=UpgradeState.PENDING,
         reason=reason,
@@ -75,19 +75,19 @@ def let_wait(
 
 def stop_member(group: GroupWork, index: int) -> None:
     """Let a member wait no longer, as the run starts nothing more."""
-    group.put_member(
+    group.update_member(
         index, state=UpgradeState.STOPPED, reason="", message="", pending_since=None, next_window_open=None
     )
 
 
-def take_back_start(group: GroupWork, index: int) -> None:
+def roll_back_start(group: GroupWork, index: int) -> None:
     """Let an upgrade that is known not to have begun be none: it has no times, and begins as the same attempt again."""
-    group.put_member(index, operation_id="", start_time=None, completion_time=None)
+    group.update_member(index, operation_id="", start_time=None, completion_time=None)
 
 
 def reset_member(group: GroupWork, index: int) -> None:
     """Let a member have another turn; its attempts go on counting, and its times stay until the next one begins."""
-    group.put_member(
+    group.update_member(
         index,
         state=UpgradeState.NOT_STARTED,
         reason="",

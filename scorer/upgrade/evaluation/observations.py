@@ -15,35 +15,35 @@ from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.member_transitions import (
     complete_member,
     fail_member,
-    let_wait,
+    mark_waiting,
+    roll_back_start,
     stop_member,
-    take_back_start,
 )
 from scorer.upgrade.evaluation.timeouts import deadline_of
-from scorer.upgrade.members.member import Member, on_hold
+from scorer.upgrade.members.member import Member, pause_message
 from scorer.upgrade.state.operations import operation_of
 from scorer.upgrade.state.record import GroupWork
 from scorer.upgrade.state.step import StartUpgrade
 from scorer.upgrade.versions.comparison import is_version, parse_version
-from scorer.upgrade.versions.images import ImageTargets, behind, selection_of
+from scorer.upgrade.versions.images import ImageTargets, outdated_pools, selection_of
 
 
-def take_reports(ev: Evaluation) -> None:
+def process_observations(ev: Evaluation) -> None:
     """Follow what the back ends say about every member in upgrade, and about what was given up."""
     for group, index, entry in list(ev.record.running()):
         if (rejected := ev.facts.rejections.get(entry.operation_id)) is not None:
             _refused(ev, group, index, rejected)
         elif (found := ev.facts.observations.get(entry.operation_id)) is not None:
             _follow(ev, group, index, found)
-    let_go(ev)
+    release_abandoned(ev)
 
 
-def let_go(ev: Evaluation) -> None:
+def release_abandoned(ev: Evaluation) -> None:
     """Let go of the members whose upgrades were given up and have come to an end since, also of a run that is over."""
     for group, index, entry in list(ev.record.given_up()):
         found = ev.facts.observations.get(entry.operation_id)
         if found is not None and not found.in_flight:
-            group.put_member(index, operation_open=False)
+            group.update_member(index, operation_open=False)
 
 
 def _refused(ev: Evaluation, group: GroupWork, index: int, rejected: Rejected) -> None:
@@ -55,8 +55,8 @@ def _refused(ev: Evaluation, group: GroupWork, index: int, rejected: Rejected) -
     if ev.record.is_halted:
         stop_member(group, index)
     else:
-        let_wait(ev, group, index, "ClusterBusy", rejected.message or "its upgrader has refused it for now")
-    group.put_member(index, operation_id="", completion_time=ev.now)
+        mark_waiting(ev, group, index, "ClusterBusy", rejected.message or "its upgrader has refused it for now")
+    group.update_member(index, operation_id="", completion_time=ev.now)
 
 
 def _follow(ev: Evaluation, group: GroupWork, index: int, found: Observation) -> None:
@@ -79,7 +79,7 @@ def _ended(ev: Evaluation, entry: MemberStatus, found: Observation) -> datetime 
     return max(min(found.finished_at, ev.now), min(entry.start_time or ev.now, ev.now))
 
 
-def take_back_lost(ev: Evaluation) -> bool:
+def roll_back_lost_starts(ev: Evaluation) -> bool:
     """Take back every start that has never reached its back end, and that would not be made now; say whether one was.
 
     Such a call is made again under the same id (10.3). But nothing starts in a run that halts, outside of a window or
@@ -94,18 +94,18 @@ def take_back_lost(ev: Evaluation) -> bool:
             continue
         if ev.record.is_halted:
             stop_member(group, index)
-        elif member.on_hold:
-            let_wait(ev, group, index, "MemberOnHold", on_hold(member))
+        elif member.upgrades_paused:
+            mark_waiting(ev, group, index, "MemberOnHold", pause_message(member))
         elif (closed := ev.tiers.closed(member)) is not None:
-            let_wait(ev, group, index, "MaintenanceWindowClosed", closed.message, closed.opens)
+            mark_waiting(ev, group, index, "MaintenanceWindowClosed", closed.message, closed.opens)
         else:
             continue
-        take_back_start(group, index)
+        roll_back_start(group, index)
         taken = True
     return taken
 
 
-def start_lost(ev: Evaluation) -> None:
+def retry_lost_starts(ev: Evaluation) -> None:
     """Ask again for the start of every operation that never reached its back end, and has not been given up since.
 
     It stays the same operation, so it was decided on when it was first asked for.
@@ -158,7 +158,7 @@ def _missing(ev: Evaluation, entry: MemberStatus, member: Member, inventory: Inv
         for pool in inventory.pools:
             if is_version(pool.version) and parse_version(pool.version) < parse_version(wanted):
                 return f"its pool {pool.name} runs {pool.version} instead of {wanted}"
-    for pool in behind(inventory, _wanted_images(ev, entry, member, found)):
+    for pool in outdated_pools(inventory, _wanted_images(ev, entry, member, found)):
         return f"its pool {pool.name} runs image {pool.image or '(unknown)'}"
     return ""
 

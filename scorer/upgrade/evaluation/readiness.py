@@ -11,7 +11,7 @@ from typing import Final
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming, Readiness
 from scorer.upgrade.evaluation.checks import Checks, StartOutcome, StartVerdict
-from scorer.upgrade.evaluation.conditions import PREFLIGHT, put_condition, remove_condition
+from scorer.upgrade.evaluation.conditions import PREFLIGHT, remove_condition, set_condition
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import Position
 from scorer.upgrade.evaluation.version_resolution import choose
@@ -78,9 +78,9 @@ def check_before_start(ev: Evaluation, *, initialised: bool) -> None:
     more = [f"and {len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else []
     if found:
         message = "; ".join(found[:MOST_NAMED] + more)
-        put_condition(ev, PREFLIGHT, holds=False, reason="PreflightIssues", message=message)
+        set_condition(ev, PREFLIGHT, is_true=False, reason="PreflightIssues", message=message)
     else:
-        put_condition(ev, PREFLIGHT, holds=True, reason="PreflightPassed")
+        set_condition(ev, PREFLIGHT, is_true=True, reason="PreflightPassed")
 
 
 def _is_issue(verdict: StartVerdict) -> bool:

@@ -19,9 +19,9 @@ from scorer.upgrade.back_ends.interface import Operation
 from scorer.upgrade.evaluation.checks import Checks, StartOutcome, StartVerdict
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.halting import check_thresholds
-from scorer.upgrade.evaluation.member_transitions import fail_member, let_wait, skip_member
+from scorer.upgrade.evaluation.member_transitions import fail_member, mark_waiting, skip_member
 from scorer.upgrade.evaluation.window_policy import closing, is_reserved
-from scorer.upgrade.members.order import Turn
+from scorer.upgrade.members.order import UpgradeSlot
 from scorer.upgrade.messages import shortened
 from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 from scorer.upgrade.state.step import StartUpgrade
@@ -60,7 +60,7 @@ class _Queue:
         return None
 
 
-def _turn(ev: Evaluation, name: str) -> Turn:
+def _turn(ev: Evaluation, name: str) -> UpgradeSlot:
     member = ev.facts.members[name]
     tier = ev.tiers.tier(member)
     return tier, closing(ev, member, tier)
@@ -129,7 +129,7 @@ def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: StartVer
         target=verdict.target,
         deadline=ev.now + timedelta(seconds=seconds) if seconds else None,
     )
-    group.put_member(
+    group.update_member(
         index,
         state=UpgradeState.RUNNING,
         reason="",
@@ -160,7 +160,7 @@ def _fail(ev: Evaluation, group: GroupWork, index: int, verdict: StartVerdict) -
 
 
 def _wait(ev: Evaluation, group: GroupWork, index: int, verdict: StartVerdict) -> None:
-    let_wait(ev, group, index, verdict.reason, verdict.message, verdict.opens)
+    mark_waiting(ev, group, index, verdict.reason, verdict.message, verdict.opens)
 
 
 _WRITE: Final[dict[StartOutcome, Callable[[Evaluation, GroupWork, int, StartVerdict], None]]] = {

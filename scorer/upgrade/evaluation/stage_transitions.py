@@ -9,9 +9,9 @@ from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.gate import GateTiming
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import open_group_gates, open_stage_gates
-from scorer.upgrade.evaluation.halting import derive_halted, skip_rest
+from scorer.upgrade.evaluation.halting import derive_halted, skip_remaining_gates
 from scorer.upgrade.evaluation.scheduling import schedule
-from scorer.upgrade.messages import in_words
+from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 
@@ -94,7 +94,7 @@ def _derive_stage(ev: Evaluation, stage: StageWork) -> None:
     state = _stage_state(ev, stage)
     stage.put_state(state, ev.now)
     if state is UpgradeState.SKIPPED:
-        skip_rest(ev, stage)
+        skip_remaining_gates(ev, stage)
     if state in OVER:
         ev.announce("StageCompleted", f"stage {stage.name} is {state.value}")
 
@@ -118,9 +118,9 @@ def _stage_state(ev: Evaluation, stage: StageWork) -> UpgradeState:
 def _wait(ev: Evaluation, stage: StageWork) -> None:
     """Begin the wait after a stage, and end it when its time is over."""
     if stage.wait.state is UpgradeState.NOT_STARTED:
-        stage.put_wait(state=UpgradeState.RUNNING, start_time=ev.now)
+        stage.update_wait(state=UpgradeState.RUNNING, start_time=ev.now)
         if stage.wait.seconds:
-            length = in_words(stage.wait.seconds, "second")
+            length = format_count(stage.wait.seconds, "second")
             ev.announce("StageWaiting", f"the run waits {length} after stage {stage.name}")
     end_wait(ev, stage)
 
@@ -131,7 +131,7 @@ def end_wait(ev: Evaluation, stage: StageWork) -> None:
     if wait.state is not UpgradeState.RUNNING or wait.start_time is None:
         return
     if ev.now >= wait.start_time + timedelta(seconds=wait.seconds):
-        stage.put_wait(state=UpgradeState.COMPLETED, completion_time=ev.now)
+        stage.update_wait(state=UpgradeState.COMPLETED, completion_time=ev.now)
 
 
 def _derive_unreached(ev: Evaluation, stage: StageWork) -> None:
@@ -140,7 +140,7 @@ def _derive_unreached(ev: Evaluation, stage: StageWork) -> None:
         _derive_group(ev, stage, group, active=False)
     if stage.state not in OVER and all(group.state is UpgradeState.SKIPPED for group in stage.groups):
         stage.put_state(UpgradeState.SKIPPED, ev.now)
-        skip_rest(ev, stage)
+        skip_remaining_gates(ev, stage)
 
 
 def _derive_run(ev: Evaluation) -> None:

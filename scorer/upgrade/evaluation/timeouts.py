@@ -11,7 +11,7 @@ from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.evaluation.gates import positions
 from scorer.upgrade.evaluation.halting import halt
 from scorer.upgrade.evaluation.member_transitions import fail_member, skip_member
-from scorer.upgrade.messages import in_words
+from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import GroupWork
 from scorer.upgrade.state.step import CancelUpgrade
 
@@ -52,8 +52,10 @@ def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
         fail_member(ev, group, index, "UpgraderNotResponding", "nobody has taken up its upgrade in time")
     else:
         seconds = ev.spec.timeouts.member_upgrade_seconds
-        fail_member(ev, group, index, "UpgradeTimeout", f"its upgrade was not done after {in_words(seconds, 'second')}")
-    group.put_member(index, operation_open=found is None or found.in_flight)
+        fail_member(
+            ev, group, index, "UpgradeTimeout", f"its upgrade was not done after {format_count(seconds, 'second')}"
+        )
+    group.update_member(index, operation_open=found is None or found.in_flight)
     if ev.spec.timeouts.cancel_on_timeout:
         ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
 
@@ -71,7 +73,7 @@ def _check_pending(ev: Evaluation) -> None:
 
 def _end_waiting(ev: Evaluation, group: GroupWork, index: int) -> None:
     entry, timeouts = group.members[index], ev.spec.timeouts
-    message = f"has waited for {in_words(timeouts.pending_seconds, 'second')}, {entry.reason}: {entry.message}"
+    message = f"has waited for {format_count(timeouts.pending_seconds, 'second')}, {entry.reason}: {entry.message}"
     if timeouts.on_pending_timeout is OnPendingTimeout.SKIP:
         skip_member(ev, group, index, _TIMED_OUT, message)
     else:
@@ -87,6 +89,6 @@ def _check_gates(ev: Evaluation) -> None:
             if gate.state is not UpgradeState.PENDING or gate.start_time is None:
                 continue
             if gate.start_time + timedelta(seconds=seconds) <= ev.now:
-                waited = in_words(seconds, "second")
+                waited = format_count(seconds, "second")
                 halt(ev, f"GateTimeout: gate {gate.gate} {position.where} was waited for during {waited}")
                 return

@@ -10,7 +10,7 @@ from scorer.api.upgrade.run import ResolvedVersions
 from scorer.api.upgrade.version_catalog import VersionPhase
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.members.member import Member
-from scorer.upgrade.messages import names_said
+from scorer.upgrade.messages import format_names
 from scorer.upgrade.versions.comparison import Version, is_alias, is_version, parse_version
 from scorer.upgrade.versions.images import chosen_images
 
@@ -65,7 +65,7 @@ def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
 
 def _regions(names: Collection[str]) -> str:
     """Return the regions of members for people; a run without members has none."""
-    return f"the regions {names_said(sorted(names))}" if names else "its members' regions"
+    return f"the regions {format_names(sorted(names))}" if names else "its members' regions"
 
 
 def _is_patch(version: str, phase: VersionPhase, line: tuple[int, int]) -> bool:

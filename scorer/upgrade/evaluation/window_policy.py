@@ -11,7 +11,7 @@ from scorer.api.upgrade.run import WindowReservation
 from scorer.upgrade.evaluation.context import Evaluation
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.windows import FREE_TIER, OPEN_TIER, SOON_TIER
-from scorer.upgrade.messages import in_words
+from scorer.upgrade.messages import format_count
 from scorer.upgrade.state.record import GroupWork, StageWork
 from scorer.windows.member_windows import ClosedWindow
 
@@ -38,7 +38,7 @@ def too_short(ev: Evaluation, member: Member) -> ClosedWindow | None:
         return None
     if ev.tiers.longest(member) < estimate.p50:
         return None
-    length = in_words(round(estimate.p90.total_seconds() / 60), "minute")
+    length = format_count(round(estimate.p90.total_seconds() / 60), "minute")
     message = f"its maintenance window closes before an upgrade of up to {length} would end"
     return ClosedWindow(message, ev.tiers.next_opening(member))
 

@@ -42,7 +42,7 @@ class Member:
         labels: Its labels.
         region: Where it is, as the catalog names regions.
         order: Members with a lower number go first.
-        on_hold: Whether somebody holds its upgrades.
+        upgrades_paused: Whether its upgrades are paused by annotation.
         windows: The maintenance windows that apply to it and this upgrade.
         upgrader: The back end that upgrades it.
         inventory: What it runs; None: nobody knows.
@@ -53,15 +53,15 @@ class Member:
     labels: Mapping[str, str] = field(default_factory=dict)
     region: str = DEFAULT_REGION
     order: int = 0
-    on_hold: bool = False
+    upgrades_paused: bool = False
     windows: MemberWindows = field(default_factory=MemberWindows)
     upgrader: str = DEFAULT_UPGRADER
     inventory: Inventory | None = None
     expected: timedelta | None = None
 
 
-def on_hold(member: Member) -> str:
-    """Return in words that somebody holds a member."""
+def pause_message(member: Member) -> str:
+    """Return the message that a member is on hold."""
     return f"member {member.name} is on hold"
 
 
@@ -82,7 +82,7 @@ def read_member(
         labels=labels,
         region=next((region for key in _REGION_LABELS if (region := labels.get(key))), DEFAULT_REGION),
         order=parse_order(annotation(document, ORDER)) or 0,
-        on_hold=annotation(document, UPGRADE_HOLD) == "true",
+        upgrades_paused=annotation(document, UPGRADE_HOLD) == "true",
         windows=windows,
         upgrader=annotation(document, UPGRADER) or upgrader,
         inventory=inventory,

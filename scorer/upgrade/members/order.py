@@ -21,7 +21,7 @@ from scorer.upgrade.members.member import Member
 CANDIDATES: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
 """States of members that may have their turn."""
 
-Turn: TypeAlias = tuple[int, datetime]
+UpgradeSlot: TypeAlias = tuple[int, datetime]
 """What puts members in order at an instant: their tier, and then when their window closes where that counts."""
 
 
@@ -69,14 +69,16 @@ class LineUp:
         self._known = found
         return True
 
-    def candidates(self, entries: Sequence[MemberStatus], turn_of: Callable[[str], Turn]) -> Iterator[tuple[Turn, int]]:
+    def candidates(
+        self, entries: Sequence[MemberStatus], turn_of: Callable[[str], UpgradeSlot]
+    ) -> Iterator[tuple[UpgradeSlot, int]]:
         """Yield the positions of the members that may have their turn, the first one first, with what decides on it.
 
         Args:
             entries: What the run records of them now.
             turn_of: Tells what decides now, by the name of the member; that is the same for all with its windows.
         """
-        lines: dict[Turn, list[list[_Place]]] = {}
+        lines: dict[UpgradeSlot, list[list[_Place]]] = {}
         for line in self._lines:
             if _is_left(line, entries):
                 lines.setdefault(turn_of(line[-1].name), []).append(line)

@@ -12,7 +12,7 @@ from typing import Final
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.upgrade.maintenance_window import WindowTarget
 from scorer.upgrade.members.member import Member
-from scorer.windows.maintenance import MaintenanceWindow, NextOpenings, WindowState, standing
+from scorer.windows.maintenance import MaintenanceWindow, NextOpenings, WindowState, window_state
 from scorer.windows.member_windows import ClosedWindow, MemberWindows, WindowDefinition, closed_window
 
 SOON: Final = timedelta(hours=4)
@@ -62,7 +62,7 @@ class WindowStates:
             _, since, found = known
             if since == now or (found.until is not None and since <= now < found.until):
                 return found
-        found = standing(windows, now, self._stretches)
+        found = window_state(windows, now, self._stretches)
         self._known[key] = (windows, now, found)  # the windows are kept, so that no other one gets the same id
         return found
 
@@ -110,7 +110,7 @@ class Tiers:
     def next_opening(self, member: Member) -> datetime | None:
         """Return when a window of a member opens after those that are open now have closed; None: nobody knows."""
         closes = self.changes(member)
-        return None if closes is None else standing(self._windows(member.windows.names), closes).until
+        return None if closes is None else window_state(self._windows(member.windows.names), closes).until
 
     def longest(self, member: Member) -> timedelta:
         """Return how long the longest window of a member is open at most."""

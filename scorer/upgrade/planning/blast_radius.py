@@ -11,7 +11,7 @@ from scorer.api.upgrade.plan import BlastRadius, ExposedPlacement, StageRadius
 from scorer.api.upgrade.run import MemberStatus, StageStatus
 from scorer.api.values.int_or_percent import LARGEST
 from scorer.upgrade.members.member import Member
-from scorer.upgrade.planning.forecast import UpgradeForecast, go_on
+from scorer.upgrade.planning.forecast import UpgradeForecast, no_deadline
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.versions.images import pools_of
 
@@ -23,7 +23,7 @@ def blast_radius(
     found: UpgradeForecast,
     members: Mapping[str, Member],
     placements: Sequence[GuardedPlacement],
-    pulse: Callable[[], None] = go_on,
+    pulse: Callable[[], None] = no_deadline,
 ) -> BlastRadius:
     """Return what a run touches.
 
@@ -40,7 +40,7 @@ def blast_radius(
     return BlastRadius(stages=tuple(stages))
 
 
-def most_at_once(entries: Iterable[MemberStatus]) -> int:
+def max_concurrent_upgrades(entries: Iterable[MemberStatus]) -> int:
     """Return the largest number of clusters in upgrade at one instant; one that ends then does not count any more."""
     changes: list[tuple[datetime, int]] = []
     for entry in entries:
@@ -57,7 +57,7 @@ def most_at_once(entries: Iterable[MemberStatus]) -> int:
 
 def most_of(placement: GuardedPlacement, touched: Mapping[str, MemberStatus]) -> int:
     """Return the largest number of clusters of a placement in upgrade at one instant."""
-    return most_at_once(touched[name] for name in placement.clusters if name in touched)
+    return max_concurrent_upgrades(touched[name] for name in placement.clusters if name in touched)
 
 
 def _stage(stage: StageStatus, members: Mapping[str, Member], placements: Sequence[GuardedPlacement]) -> StageRadius:

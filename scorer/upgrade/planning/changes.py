@@ -213,8 +213,8 @@ def _(change: ConcurrencyChange, planned: Planned) -> Planned:
 
 def _widened(known: GroupStatus, change: ConcurrencyChange, ceiling: int) -> GroupStatus:
     size = len(known.members)
-    at_once = min(concurrency(change.value, size), ceiling, max(1, size))
-    return known.model_copy(update={"max_concurrency": at_once})
+    max_concurrency = min(concurrency(change.value, size), ceiling, max(1, size))
+    return known.model_copy(update={"max_concurrency": max_concurrency})
 
 
 def _is_concurrency(value: int | str) -> bool:

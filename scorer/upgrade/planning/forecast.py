@@ -141,7 +141,7 @@ class _Times:
         return replace(found, after=late + max(timedelta(seconds=1), late // OVERRUN))
 
 
-def go_on() -> None:
+def no_deadline() -> None:
     """Let a forecast take as long as it takes."""
 
 
@@ -167,7 +167,7 @@ def forecast(
     assumed: ForecastAssumptions,
     *,
     long: bool = False,
-    pulse: Callable[[], None] = go_on,
+    pulse: Callable[[], None] = no_deadline,
 ) -> UpgradeForecast:
     """Follow a run from now on; nothing is written.
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 from scorer.api.upgrade.plan import UpgradePlan
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.upgrade.planning.blast_radius import blast_radius, most_at_once
+from scorer.upgrade.planning.blast_radius import blast_radius, max_concurrent_upgrades
 from scorer.upgrade.planning.critical_path import critical_path
-from scorer.upgrade.planning.forecast import ForecastAssumptions, UpgradeForecast, forecast, go_on
+from scorer.upgrade.planning.forecast import ForecastAssumptions, UpgradeForecast, forecast, no_deadline
 from scorer.upgrade.planning.member_forecast import planned_members
 from scorer.upgrade.planning.warnings import warnings_of, windows_missed
 from scorer.upgrade.simulation.hub import gates_of
@@ -27,7 +27,7 @@ def plan_of(
     placements: Sequence[GuardedPlacement],
     assumed: ForecastAssumptions = AS_IT_IS,
     *,
-    pulse: Callable[[], None] = go_on,
+    pulse: Callable[[], None] = no_deadline,
 ) -> UpgradePlan:
     """Return what is expected of a run from now on.
 
@@ -46,7 +46,7 @@ def plan_of(
         eta=found.eta,
         eta_p90=late.eta,
         members=members,
-        max_concurrent=most_at_once(found.upgrades),
+        max_concurrent=max_concurrent_upgrades(found.upgrades),
         exposure=exposure(found),
         critical_path=critical_path(found, members),
         windows_missed=tuple(windows_missed(found, facts, pulse)),

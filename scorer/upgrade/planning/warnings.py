@@ -14,14 +14,14 @@ from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode, Window
 from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.windows import SOON
-from scorer.upgrade.messages import in_words, names_said
+from scorer.upgrade.messages import format_count, format_names
 from scorer.upgrade.planning.blast_radius import most_of
-from scorer.upgrade.planning.forecast import HORIZON, UpgradeForecast, go_on
+from scorer.upgrade.planning.forecast import HORIZON, UpgradeForecast, no_deadline
 from scorer.upgrade.state.facts import UpgradeRunFacts
 from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.state.record import OVER
-from scorer.upgrade.versions.images import ImageTargets, behind
-from scorer.windows.maintenance import MaintenanceWindow, standing
+from scorer.upgrade.versions.images import ImageTargets, outdated_pools
+from scorer.windows.maintenance import MaintenanceWindow, window_state
 
 IMAGE_AGE: Final = timedelta(days=90)
 """How long after its publication a node image may be used."""
@@ -68,18 +68,18 @@ def _in_the_way(found: UpgradeForecast) -> Iterator[str]:
         if told and entry.reason and entry.reason not in _SAYS_NOTHING:
             reasons.setdefault((entry.state.value, entry.reason), []).append(entry.name)
     for (state, reason), names in sorted(reasons.items())[:_MOST_REASONS]:
-        yield f"{reason}: {state} in the end: {names_said(names)}"
+        yield f"{reason}: {state} in the end: {format_names(names)}"
 
 
 def _last_wait(found: UpgradeForecast) -> Iterator[str]:
     last = found.run.status.stages[-1:]
     if last and last[0].after_stage_wait is not None and (seconds := last[0].after_stage_wait.seconds):
-        yield f"stage {last[0].name} is the last one, and the run waits for {in_words(seconds, 'second')} after it"
+        yield f"stage {last[0].name} is the last one, and the run waits for {format_count(seconds, 'second')} after it"
 
 
 def _short_windows(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[str]:
     if names := list(too_short(run, facts)):
-        yield f"no window is as long as an upgrade may take: {names_said(names)}"
+        yield f"no window is as long as an upgrade may take: {format_names(names)}"
 
 
 def _old_images(run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRunFacts) -> Iterator[str]:
@@ -91,12 +91,12 @@ def _old_images(run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRu
         if member is None or member.inventory is None:
             continue
         targets = images.of(member)
-        chosen = ((pool.family, targets[pool.family]) for pool in behind(member.inventory, targets))
+        chosen = ((pool.family, targets[pool.family]) for pool in outdated_pools(member.inventory, targets))
         published = [at for each in chosen if (at := facts.catalog.published.get(each)) is not None]
         if published and begun.at - min(published) > IMAGE_AGE:
             old.append(name)
     if old:
-        yield f"node images are more than {IMAGE_AGE.days} days old at the turn of: {names_said(old)}"
+        yield f"node images are more than {IMAGE_AGE.days} days old at the turn of: {format_names(old)}"
 
 
 def _unguarded(run: ClusterUpgradeRun, found: UpgradeForecast, placements: Sequence[GuardedPlacement]) -> Iterator[str]:
@@ -106,11 +106,11 @@ def _unguarded(run: ClusterUpgradeRun, found: UpgradeForecast, placements: Seque
     touched = {entry.name: entry for entry in found.upgrades}
     exposed = sorted(each.full_name for each in placements if most_of(each, touched) > each.allowed)
     if exposed:
-        yield f"placements with too many of their clusters in upgrade at once: {names_said(exposed)}"
+        yield f"placements with too many of their clusters in upgrade at once: {format_names(exposed)}"
 
 
 def windows_missed(
-    found: UpgradeForecast, facts: UpgradeRunFacts, pulse: Callable[[], None] = go_on
+    found: UpgradeForecast, facts: UpgradeRunFacts, pulse: Callable[[], None] = no_deadline
 ) -> Iterator[MissedWindow]:
     """Yield the members that come less than four hours too late, as a member goes early within four hours (7.1).
 
@@ -128,7 +128,7 @@ def windows_missed(
 
 
 def _has_just_closed(member: Member, facts: UpgradeRunFacts, turn: datetime) -> bool:
-    before = standing(list(_readable(member, facts)), turn - SOON)
+    before = window_state(list(_readable(member, facts)), turn - SOON)
     return before.is_open or (before.until is not None and before.until < turn)
 
 

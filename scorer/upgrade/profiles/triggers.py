@@ -118,7 +118,7 @@ def generated_run(profile: ClusterUpgradeProfile, target: ProfileTarget, *, star
     return with_metadata(run_of(profile, target, start=start), labels={PROFILE_LABEL: profile.metadata.name})
 
 
-def name_taken(profile: ClusterUpgradeProfile, name: str, other: str, now: datetime) -> UpgradeProfileStatus:
+def name_conflict_status(profile: ClusterUpgradeProfile, name: str, other: str, now: datetime) -> UpgradeProfileStatus:
     """Return the status of a profile whose run cannot be made, as another profile has one of the same name.
 
     A run of that name counts as made otherwise (upgrade-runs.md 12). But one of another profile has other members, so

@@ -19,7 +19,7 @@ from scorer.api.upgrade.gate import GateTiming, UpgradeGateStatus
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, SkipTarget, UpgradeRunState, UpgradeRunStatus
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.back_ends.interface import Capabilities, Rejected
-from scorer.upgrade.evaluation.engine import advance, take_in
+from scorer.upgrade.evaluation.engine import advance, record_observations
 from scorer.upgrade.evaluation.gates import APPROVED
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.members.rosters import Rosters
@@ -263,7 +263,7 @@ class SimulatedHub:
         return True
 
     def _take_in(self, now: datetime) -> None:
-        step = take_in(self.run, self.facts(now))
+        step = record_observations(self.run, self.facts(now))
         self._store(step)
         self._carry_out(step, now)
 

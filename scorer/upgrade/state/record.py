@@ -139,7 +139,7 @@ class GroupWork:
         """Change its state."""
         self.put(**_state_changes(self.status, state, now))
 
-    def put_member(self, index: int, **changes: Any) -> None:
+    def update_member(self, index: int, **changes: Any) -> None:
         """Change fields of one member."""
         self.roster.put(index, _changed(self.roster.entries[index], changes))
 
@@ -204,7 +204,7 @@ class StageWork:
         """Change its state."""
         self.put(**_state_changes(self.status, state, now))
 
-    def put_wait(self, **changes: Any) -> None:
+    def update_wait(self, **changes: Any) -> None:
         """Change fields of the wait after the stage."""
         self.wait = _changed(self.wait, changes)
 

@@ -23,8 +23,8 @@ def stage_limits(stage: StrategyStage, size: int) -> ConcurrencyLimits:
     Raises:
         ValueError: A limit can be read neither as a count nor as a percentage.
     """
-    at_once = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
-    return ConcurrencyLimits(concurrency(at_once, size), _failures(stage.max_allowed_failures or 0, size))
+    max_concurrency = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
+    return ConcurrencyLimits(concurrency(max_concurrency, size), _failures(stage.max_allowed_failures or 0, size))
 
 
 def group_limits(group: Group, size: int, stage: ConcurrencyLimits) -> ConcurrencyLimits:
@@ -33,8 +33,8 @@ def group_limits(group: Group, size: int, stage: ConcurrencyLimits) -> Concurren
     Raises:
         ValueError: A limit can be read neither as a count nor as a percentage.
     """
-    at_once = min(concurrency(group.max_concurrency, size), stage.max_concurrency, max(1, size))
-    return ConcurrencyLimits(at_once, _failures(group.max_allowed_failures, size))
+    max_concurrency = min(concurrency(group.max_concurrency, size), stage.max_concurrency, max(1, size))
+    return ConcurrencyLimits(max_concurrency, _failures(group.max_allowed_failures, size))
 
 
 def is_clamped(group: Group, size: int, limits: ConcurrencyLimits) -> bool:
@@ -47,13 +47,13 @@ def groups_of(stage: StrategyStage) -> tuple[Group, ...]:
     """Return the groups of a stage; one without groups has one that is named like it and takes over its limits."""
     if stage.groups:
         return stage.groups
-    at_once = DEFAULT_GROUP_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
+    max_concurrency = DEFAULT_GROUP_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
     failures = stage.max_allowed_failures or 0
     return (
         Group(
             name=stage.name,
             member_selector=stage.member_selector,
-            max_concurrency=at_once,
+            max_concurrency=max_concurrency,
             max_allowed_failures=failures,
         ),
     )

@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject, first_mistake, format_time
 from scorer.api.unstructured.documents import conditions_of, generation_of, spec_of
 from scorer.api.upgrade.strategy import StrategySpec
 from scorer.upgrade.members.member import GROUP_LABEL, Member
-from scorer.upgrade.messages import in_words, names_said
+from scorer.upgrade.messages import format_count, format_names
 from scorer.upgrade.strategy.limits import group_limits, groups_of, stage_limits
 from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
 
@@ -77,7 +77,7 @@ def _warnings(spec: StrategySpec, members: Iterable[Member]) -> Iterator[tuple[s
     """Yield the reason and message of everything that people should know."""
     last = spec.stages[-1]
     if last.after_stage_wait_seconds:
-        length = in_words(last.after_stage_wait_seconds, "second")
+        length = format_count(last.after_stage_wait_seconds, "second")
         yield "LastStageWait", f"stage {last.name} is the last one, and the run waits for {length} after it"
     known = list(members)
     try:
@@ -87,8 +87,8 @@ def _warnings(spec: StrategySpec, members: Iterable[Member]) -> Iterator[tuple[s
         return
     empty = sorted(group for (_, group), names in selected.items() if not names)
     if empty:
-        yield "EmptyGroups", f"no member is in {names_said(empty)}"
+        yield "EmptyGroups", f"no member is in {format_names(empty)}"
     chosen = {name for names in selected.values() for name in names}
     labelled = sorted(each.name for each in known if each.labels.get(GROUP_LABEL) and each.name not in chosen)
     if labelled:
-        yield "UnreachableMembers", f"in groups that no stage names: {names_said(labelled)}"
+        yield "UnreachableMembers", f"in groups that no stage names: {format_names(labelled)}"

@@ -117,7 +117,7 @@ class ImageTargets:
         return self._newest[place]
 
 
-def behind(inventory: Inventory, images: Mapping[str, str]) -> Iterator[Pool]:
+def outdated_pools(inventory: Inventory, images: Mapping[str, str]) -> Iterator[Pool]:
     """Yield the pools that do not run their image target, or a later one, yet."""
     for pool in inventory.pools:
         wanted = images.get(pool.family)
@@ -127,7 +127,7 @@ def behind(inventory: Inventory, images: Mapping[str, str]) -> Iterator[Pool]:
 
 def lacking(inventory: Inventory, images: Mapping[str, str]) -> Mapping[str, str]:
     """Return the image targets that some pool does not run yet, by family."""
-    return {pool.family: images[pool.family] for pool in behind(inventory, images)}
+    return {pool.family: images[pool.family] for pool in outdated_pools(inventory, images)}
 
 
 def pools_of(member: Member) -> tuple[Pool, ...]:

@@ -17,7 +17,7 @@ from scorer.api.upgrade.run import (
     StageStatus,
     UpgradeRunState,
 )
-from scorer.member_gate.answer import ASK_AGAIN, PENDING_REASONS, MemberAnswer, MemberReason
+from scorer.member_gate.answer import PENDING_REASONS, RETRY_INTERVAL, MemberAnswer, MemberReason
 from scorer.upgrade.members.member import UPGRADE_HOLD
 from scorer.upgrade.state.record import HALTED, OVER
 
@@ -38,14 +38,14 @@ def is_upgrading(run: ClusterUpgradeRun, member: str) -> bool:
     return found is not None and found[2].state is UpgradeState.RUNNING
 
 
-def upgrade_turn(run: ClusterUpgradeRun, member: str, now: datetime, *, on_hold: bool) -> MemberAnswer:
-    """Say whether a run would upgrade a member now.
+def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_paused: bool) -> MemberAnswer:
+    """Return whether a run would upgrade a member now.
 
     Args:
         run: The run, with its record.
         member: The member.
         now: Decides how long a wait still takes.
-        on_hold: Whether the member is annotated with `UPGRADE_HOLD`.
+        upgrades_paused: Whether the member is annotated with `UPGRADE_HOLD`.
     """
     name = run.metadata.name
     found = _place(run, member)
@@ -67,7 +67,7 @@ def upgrade_turn(run: ClusterUpgradeRun, member: str, now: datetime, *, on_hold:
         return MemberAnswer(MemberReason.NOT_ITS_TURN, f"run {name} has not started", detail)
     if (answer := _turn(run, stage, group, detail, now)) is not None:
         return answer
-    if on_hold:
+    if upgrades_paused:
         message = f"member {member} is on hold: its annotation {UPGRADE_HOLD} is true"
         return MemberAnswer(MemberReason.MEMBER_ON_HOLD, message, detail)
     if entry.state is UpgradeState.PENDING and (answer := _pending(entry, detail, now)) is not None:
@@ -127,14 +127,14 @@ def _pending(entry: MemberStatus, detail: dict[str, str], now: datetime) -> Memb
     if entry.reason not in PENDING_REASONS or entry.reason == MemberReason.MEMBER_ON_HOLD:
         return None
     opens = entry.next_window_open
-    after = opens - now if opens is not None and opens > now else ASK_AGAIN
+    after = opens - now if opens is not None and opens > now else RETRY_INTERVAL
     return MemberAnswer(MemberReason(entry.reason), entry.message or entry.reason, detail, after)
 
 
 def _gate(gate: GateReport, where: str, detail: dict[str, str], now: datetime) -> MemberAnswer:
     shown = gate.display_name or gate.gate
     starts = gate.absolute_start_time
-    after = starts - now if starts is not None and starts > now else ASK_AGAIN
+    after = starts - now if starts is not None and starts > now else RETRY_INTERVAL
     found = {"gate": gate.gate} if gate.gate else {}
     message = f"{where}, the gate {shown} has not completed" if shown else f"{where}, a gate has not completed"
     return MemberAnswer(MemberReason.GATE_PENDING, message, {**detail, **found}, after)

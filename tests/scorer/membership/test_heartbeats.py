@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.meta import format_time
-from scorer.membership.heartbeats import Heartbeat, hear
+from scorer.membership.heartbeats import Heartbeat, record_heartbeats
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -53,7 +53,7 @@ def heard(minute, received):
     ],
 )
 def test_when_it_was_received(reported, stored, before, received):
-    assert hear(reported, stored, before, NOW)["MemberAgent"].received == NOW + timedelta(minutes=received)
+    assert record_heartbeats(reported, stored, before, NOW)["MemberAgent"].received == NOW + timedelta(minutes=received)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,16 @@ def test_when_it_was_received(reported, stored, before, received):
     ],
 )
 def test_what_is_no_heartbeat_is_not_heard(reported):
-    assert hear(reported, {}, {}, NOW) == {}
-    assert hear(reported, {}, heard(1, -1), NOW) == heard(1, -1), "and nothing is forgotten"
+    assert record_heartbeats(reported, {}, {}, NOW) == {}
+    assert record_heartbeats(reported, {}, heard(1, -1), NOW) == heard(1, -1), "and nothing is forgotten"
 
 
 def test_only_the_member_agent_collects_sums():
     reported = status(-20, observed=-20, kind="ServiceExportImportAgent")
     stored = status(-25, observed=-30, kind="ServiceExportImportAgent")
-    assert hear(reported, stored, {}, NOW)["ServiceExportImportAgent"].received == NOW - timedelta(minutes=25)
+    assert record_heartbeats(reported, stored, {}, NOW)["ServiceExportImportAgent"].received == NOW - timedelta(
+        minutes=25
+    )
 
 
 minutes = st.integers(-600, 600)
@@ -92,13 +94,13 @@ def test_a_clock_that_is_wrong_by_a_constant_does_no_harm(skew, beats, restart):
             known = {}
         minute = (now - NOW) / timedelta(minutes=1) + skew
         reported = status(minute, observed=minute)
-        known = hear(reported, stored, known, now)
+        known = record_heartbeats(reported, stored, known, now)
         received = known["MemberAgent"].received
         assert received <= now
         assert received == now or (number == 0 and skew < 0) or number in restart
-        later = hear(reported, stored, known, now + timedelta(hours=1))
+        later = record_heartbeats(reported, stored, known, now + timedelta(hours=1))
         assert later == known, "time alone changes nothing"
         agent = {"type": "MemberAgent", "lastReceivedHeartbeat": format_time(received)}
         stored = {**reported, "agentStatus": [agent]}
-        after_restart = hear(reported, stored, {}, now + timedelta(hours=1))
+        after_restart = record_heartbeats(reported, stored, {}, now + timedelta(hours=1))
         assert after_restart["MemberAgent"].received == received, "nor does a restart"

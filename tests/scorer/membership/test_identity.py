@@ -4,16 +4,16 @@ from itertools import product
 
 import pytest
 
-from scorer.api.names import HUB_UID, LET_GO
+from scorer.api.names import HUB_UID, RELEASED
 from scorer.membership.identity import (
     AppliedWorkOwnership,
     HubMember,
-    is_let_go,
-    let_go,
+    adopted,
+    is_released,
+    ownership_of,
     placed_by,
     refusal,
-    standing,
-    taken_up,
+    released,
 )
 
 US = HubMember.named("berlin", "hub-1")
@@ -31,7 +31,7 @@ def applied_work(of, name="shop", annotations=()):
 )
 def test_how_an_applied_work_stands_to_us(hub, namespace, gone, us_hub):
     """Every combination, against an independent statement of the answer."""
-    found = applied_work(HubMember.named(namespace, hub), annotations={LET_GO: "true"} if gone else {})
+    found = applied_work(HubMember.named(namespace, hub), annotations={RELEASED: "true"} if gone else {})
     if gone:
         wanted = AppliedWorkOwnership.LET_GO
     elif namespace != "berlin":
@@ -42,15 +42,15 @@ def test_how_an_applied_work_stands_to_us(hub, namespace, gone, us_hub):
             ("hub-1", "hub-1"): AppliedWorkOwnership.OURS,
             ("", "hub-1"): AppliedWorkOwnership.UNMARKED,
         }.get((hub, us_hub), AppliedWorkOwnership.ANOTHERS)
-    assert standing(found, HubMember.named("berlin", us_hub)) is wanted
+    assert ownership_of(found, HubMember.named("berlin", us_hub)) is wanted
 
 
 def test_what_is_taken_up_is_ours_and_what_was_let_go_of_still_says_whose_it_was():
     for other in OTHERS:
-        gone = let_go(applied_work(other, annotations={"note": "kept"}))
-        assert (is_let_go(gone), placed_by(gone)) == (True, other)
-        ours = taken_up(gone, US)
-        assert (standing(ours, US), ours["metadata"]["annotations"]) == (
+        gone = released(applied_work(other, annotations={"note": "kept"}))
+        assert (is_released(gone), placed_by(gone)) == (True, other)
+        ours = adopted(gone, US)
+        assert (ownership_of(ours, US), ours["metadata"]["annotations"]) == (
             AppliedWorkOwnership.OURS,
             {"note": "kept", HUB_UID: "hub-1"},
         )
@@ -81,4 +81,4 @@ def test_a_hub_that_does_not_say_which_it_is_is_not_the_one_that_was_written_dow
 
 
 def test_what_another_has_let_go_of_is_no_reason_to_refuse():
-    assert refusal(None, [let_go(applied_work(OTHERS[0]))], US) == ""
+    assert refusal(None, [released(applied_work(OTHERS[0]))], US) == ""

@@ -6,8 +6,8 @@ import pytest
 
 from scorer.api.conditions import make_condition
 from scorer.api.meta import format_time
-from scorer.membership.heartbeats import hear
-from scorer.membership.identity import IDENTITY_ACCEPTED, WORKS_FOUND
+from scorer.membership.heartbeats import record_heartbeats
+from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED
 from scorer.membership.member_status import MemberEvent, joined_state, member_status
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ class Hub:
 
     def take(self, reported, now=NOW, generation=3, **options):
         document = member(self.stored, generation)
-        self.heard = hear((reported or {}).get("status") or {}, self.stored or {}, self.heard, now)
+        self.heard = record_heartbeats((reported or {}).get("status") or {}, self.stored or {}, self.heard, now)
         report = member_status(document, reported, self.heard, now, **options)
         self.stored, self.events = report.status, report.events
         return report.status
@@ -166,7 +166,7 @@ def test_reports_outlive_an_internal_member_cluster_that_was_made_anew():
     assert status["agentStatus"][0]["lastReceivedHeartbeat"] == format_time(later)
 
 
-@pytest.mark.parametrize("kind", [IDENTITY_ACCEPTED, WORKS_FOUND])
+@pytest.mark.parametrize("kind", [IDENTITY_ACCEPTED, DISCOVERED_WORKS])
 def test_a_trouble_that_is_over_before_the_first_report_to_a_new_internal_member_cluster_is_removed(kind):
     hub, trouble = Hub(), make_condition(kind, "False", "Bad", "", generation=1, now=NOW)
     hub.take(internal(agent(), conditions=[trouble]))

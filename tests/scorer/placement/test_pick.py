@@ -153,8 +153,8 @@ def assert_picks_equal(wanted, clusters, bindings=()):
     found = [(pick.topology, pick.affinity, pick.bonus, pick.cluster, pick.batch) for pick in decided.picked]
     assert found == picks
     last = decided.last
-    assert [(lost.topology, lost.affinity, lost.bonus, lost.cluster) for lost in last.losers()] == losers
-    assert [(lost.topology, lost.affinity, lost.bonus, lost.cluster) for lost in last.losers(2)] == losers[:2]
+    assert [(lost.topology, lost.affinity, lost.bonus, lost.cluster) for lost in last.unselected()] == losers
+    assert [(lost.topology, lost.affinity, lost.bonus, lost.cluster) for lost in last.unselected(2)] == losers[:2]
     rejected = [fleet.names[row] for row in last.rejected_rows().tolist()]
     assert [name for name in rejected if not last.cycle.placed[fleet.row(name)]] == [
         name for name in refused if not last.cycle.placed[fleet.row(name)]

@@ -251,7 +251,7 @@ def test_decisions_do_not_depend_on_the_order_of_members_or_bindings(data):
     other = run(wanted, data.draw(st.permutations(clusters)), data.draw(st.permutations(bindings)))
     assert (one.picked, one.kept, one.dropped, one.missed) == (other.picked, other.kept, other.dropped, other.missed)
     if one.last is not None:
-        assert one.last.losers() == other.last.losers()
+        assert one.last.unselected() == other.last.unselected()
         assert one.last.rejected_rows().tolist() == other.last.rejected_rows().tolist()
 
 
@@ -273,7 +273,7 @@ def test_what_another_run_has_found_changes_no_decision(data):
     assert (ours.missed, ours.satisfied) == (alone.missed, alone.satisfied)
     assert (ours.last is None) is (alone.last is None)
     if ours.last is not None:
-        assert ours.last.losers() == alone.last.losers()
+        assert ours.last.unselected() == alone.last.unselected()
         assert ours.last.rejected_rows().tolist() == alone.last.rejected_rows().tolist()
         assert ours.last.turned_away() == alone.last.turned_away()
 

@@ -89,7 +89,7 @@ def members_of_the_fleet(judged):
 def test_points_add_up_to_the_scores_of_the_run(judged):
     scores = {pick.cluster: (pick.topology, pick.affinity) for pick in judged.picked}
     if judged.last is not None:
-        scores |= {lost.cluster: (lost.topology, lost.affinity) for lost in judged.last.losers()}
+        scores |= {lost.cluster: (lost.topology, lost.affinity) for lost in judged.last.unselected()}
     for item in members_of_the_fleet(judged):
         parts = [(item["affinity"]["score"], item["affinity"]["terms"])]
         if "topology" in item:
@@ -128,7 +128,7 @@ def test_the_gap_names_the_first_key_that_differs_from_the_last_picked(judged):
     if not judged.picked:
         return
     last = judged.picked[-1]
-    losers = {lost.cluster: lost for lost in judged.last.losers()}
+    losers = {lost.cluster: lost for lost in judged.last.unselected()}
     for item in explain(judged):
         if item["verdict"] != "ScoreTooLow":
             assert "gap" not in item

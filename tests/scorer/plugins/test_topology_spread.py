@@ -24,7 +24,7 @@ def picks(schedule):
 
 
 def losers(schedule):
-    return [(loser.cluster, loser.topology) for loser in schedule.last.losers()]
+    return [(loser.cluster, loser.topology) for loser in schedule.last.unselected()]
 
 
 HARD, SOFT = spread("region", 1), spread("region", 1, "ScheduleAnyway")

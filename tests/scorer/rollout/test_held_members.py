@@ -7,7 +7,7 @@ import pytest
 from scorer.api.placement.binding import BindingState
 from scorer.rollout.bindings import BindingView, is_rolling
 from scorer.rollout.planner import Action, RequestedClusters, plan_rollout
-from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished, is_under_way, waiting_status
+from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished, is_in_progress, waiting_status
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AVAILABLE = {"Available": {"status": "True"}, "RolloutStarted": {"status": "True"}}
@@ -45,7 +45,7 @@ def test_a_held_member_is_neither_bound_nor_put_right_nor_left():
     assert (names(free.bind), names(free.update), names(free.remove)) == ("a", "b", "c")
     found = plan(bindings, set("abcd"), maxUnavailable="100%")
     assert found.action is Action.NOTHING_TO_ROLL
-    assert (names(found.waiting), names(found.held_removals), names(found.up_to_date)) == ("ab", "c", "d")
+    assert (names(found.waiting), names(found.deferred_removals), names(found.up_to_date)) == ("ab", "c", "d")
     assert found.budget == free.budget
 
 
@@ -96,12 +96,12 @@ OTHER = {"metadata": {"uid": "u2", "deletionTimestamp": "2026-11-20T12:00:00Z"}}
     ],
 )
 def test_an_eviction_is_under_way_from_what_it_means_to_its_end(under_way, found, bindings):
-    assert is_under_way(found, bindings) is under_way
+    assert is_in_progress(found, bindings) is under_way
 
 
 def test_an_eviction_that_is_withdrawn_goes_on_only_with_what_it_has_begun():
-    assert not is_under_way(eviction(), [THERE], withdrawn=True)
-    assert is_under_way(eviction(), [GOING], withdrawn=True)
+    assert not is_in_progress(eviction(), [THERE], withdrawn=True)
+    assert is_in_progress(eviction(), [GOING], withdrawn=True)
 
 
 def test_an_eviction_that_waits_has_no_answer_and_says_the_same_twice():

@@ -208,7 +208,7 @@ def test_r7_going_to_zero_is_paced_by_what_is_ready():
     assert clusters(plan(("PickN", 0), going_to_zero()).remove) == ["a", "b", "c"]
     assert clusters(plan(("PickN", 0), going_to_zero(), maxUnavailable=2).remove) == list("abcde")
     left = [binding for binding in going_to_zero() if binding.name in "ad"]
-    assert clusters(plan(("PickN", 0), left).held_removals) == ["a", "d"]
+    assert clusters(plan(("PickN", 0), left).deferred_removals) == ["a", "d"]
 
 
 def test_r7_without_removal_budget_everything_goes():
@@ -216,7 +216,7 @@ def test_r7_without_removal_budget_everything_goes():
     shrinking = plan(("PickN", 1), [make_binding("x"), *going_to_zero()], removal_needs_budget=False, maxUnavailable=0)
     assert clusters(shrinking.remove) == list("abcde")  # a and d are failed: free; b, c, e: 4 ready less 1
     held = plan(("PickN", 4), going_to_zero(), removal_needs_budget=False, maxUnavailable=0)
-    assert (clusters(held.remove), clusters(held.held_removals)) == (["a", "d"], ["b", "c", "e"])
+    assert (clusters(held.remove), clusters(held.deferred_removals)) == (["a", "d"], ["b", "c", "e"])
 
 
 def test_r8_untrackable_bindings_become_ready_by_age():

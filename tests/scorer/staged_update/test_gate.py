@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.placement.staged_update import ClusterStagedUpdateRun
-from scorer.member_gate.answer import ASK_AGAIN
-from scorer.staged_update.gate import covers, has_ended, staged_turn
+from scorer.member_gate.answer import RETRY_INTERVAL
+from scorer.staged_update.gate import covers, has_ended, may_update
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 STARTED, DONE = ("Started",), ("Started", "Succeeded")
@@ -54,7 +54,7 @@ def run_of(*stages, state="Run", conditions=("Initialized",), plan=None, last=No
 
 
 def turn(run, name="b", promised=()):
-    found = staged_turn(run, name, NOW, promised)
+    found = may_update(run, name, NOW, promised)
     return str(found.reason), found.message, found.retry_after
 
 
@@ -127,7 +127,7 @@ ONE = stage("one", cluster("b"))
     ],
 )
 def test_what_the_record_says_of_a_cluster(run, reason, message):
-    assert turn(run) == (reason, message, ASK_AGAIN)
+    assert turn(run) == (reason, message, RETRY_INTERVAL)
 
 
 def after_one(*clusters, after=(), conditions=()):
@@ -136,15 +136,13 @@ def after_one(*clusters, after=(), conditions=()):
 
 
 def test_the_detail_says_what_is_waited_for():
-    assert staged_turn(run_of(ONE, conditions=()), "b", NOW).detail == {"run": "spring"}
-    assert staged_turn(run_of(ONE), "b", NOW).detail == {"run": "spring", "stage": "one"}
+    assert may_update(run_of(ONE, conditions=()), "b", NOW).detail == {"run": "spring"}
+    assert may_update(run_of(ONE), "b", NOW).detail == {"run": "spring", "stage": "one"}
     later = after_one(cluster("a"))
-    assert staged_turn(later, "b", NOW).detail == {"run": "spring", "stage": "two", "waitsForStage": "one"}
+    assert may_update(later, "b", NOW).detail == {"run": "spring", "stage": "two", "waitsForStage": "one"}
     asked = run_of(stage("one", cluster("b"), before=[approval(request="spring-before-one")]))
-    assert staged_turn(asked, "b", NOW).detail["approvalRequest"] == "spring-before-one"
-    assert (
-        "approvalRequest" not in staged_turn(run_of(stage("one", cluster("b"), before=[approval()])), "b", NOW).detail
-    )
+    assert may_update(asked, "b", NOW).detail["approvalRequest"] == "spring-before-one"
+    assert "approvalRequest" not in may_update(run_of(stage("one", cluster("b"), before=[approval()])), "b", NOW).detail
 
 
 @pytest.mark.parametrize(
@@ -198,7 +196,7 @@ def test_the_detail_says_what_is_waited_for():
     ],
 )
 def test_what_keeps_an_earlier_stage_from_being_over(run, reason, message):
-    assert turn(run) == (reason, message, ASK_AGAIN)
+    assert turn(run) == (reason, message, RETRY_INTERVAL)
 
 
 def test_a_stage_may_have_to_be_approved_before_it_begins():
@@ -206,7 +204,7 @@ def test_a_stage_may_have_to_be_approved_before_it_begins():
     assert turn(run_of(waiting)) == (
         "WaitingForApproval",
         "before stage one of run spring, approval of spring-before-one is required",
-        ASK_AGAIN,
+        RETRY_INTERVAL,
     )
     assert turn(run_of(stage("one", cluster("b"), before=[approval("ApprovalRequestApproved")])))[0] == "Allowed"
     assert (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scorer.api.meta import parse_time
 from scorer.api.upgrade.maintenance_window import MaintenanceWindowSpec
 from scorer.windows import maintenance
-from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, NextOpenings, WindowState, standing
+from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, NextOpenings, WindowState, window_state
 
 DAILY = {"daily": {"intervalDays": 1}}
 MONDAY = datetime(2025, 1, 6, tzinfo=UTC)
@@ -37,7 +37,7 @@ def nth(week, day, months=1):
 
 def at(text, *windows):
     """Return whether the windows are open, and until when that stays so, as text."""
-    found = standing(windows, parse_time(text))
+    found = window_state(windows, parse_time(text))
     return found.is_open, found.until and found.until.strftime("%Y-%m-%dT%H:%M")
 
 
@@ -122,13 +122,13 @@ def test_windows_that_follow_one_another_without_a_gap_do_not_close_in_between()
 
 def test_an_opening_is_searched_800_days_ahead():
     first = (MONDAY + timedelta(days=HORIZON_DAYS)).date()
-    assert standing([window(startDate=str(first))], MONDAY).until == MONDAY + timedelta(days=HORIZON_DAYS)
+    assert window_state([window(startDate=str(first))], MONDAY).until == MONDAY + timedelta(days=HORIZON_DAYS)
     late = window(startDate=str(first + timedelta(days=1)))
-    assert standing([late], MONDAY) == WindowState(is_open=False, until=None)
+    assert window_state([late], MONDAY) == WindowState(is_open=False, until=None)
 
 
 def test_no_windows_are_never_open():
-    assert standing([], MONDAY) == WindowState(is_open=False, until=None)
+    assert window_state([], MONDAY) == WindowState(is_open=False, until=None)
 
 
 @pytest.mark.parametrize("now", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
@@ -136,8 +136,8 @@ def test_the_ends_of_the_calendar_are_no_errors(now):
     blocked = [{"start": "0001-01-01", "end": "0001-01-02"}, {"start": "9999-12-30", "end": "9999-12-31"}]
     for schedule in (DAILY, weekly("Friday", 4), monthly(31, 6), nth("Last", "Sunday", 6)):
         for offset in ("+14:00", "-13:59"):
-            standing([window(schedule, durationHours=24, utcOffset=offset)], parse_time(now))
-            assert not standing(
+            window_state([window(schedule, durationHours=24, utcOffset=offset)], parse_time(now))
+            assert not window_state(
                 [window(schedule, utcOffset="+00:00", notAllowedDates=blocked)], parse_time(now)
             ).is_open
 
@@ -199,23 +199,23 @@ WINDOWS = st.builds(
 @given(windows=st.lists(WINDOWS, min_size=1, max_size=3), half_hours=st.integers(0, 48 * 90))
 def test_what_is_said_stays_true_until_the_instant_that_is_named(windows, half_hours):
     now = MONDAY + half_hours * timedelta(minutes=30)
-    found = standing(windows, now)
+    found = window_state(windows, now)
     assert found.until is None or found.until > now
     if found.until is not None:
-        assert standing(windows, found.until).is_open is not found.is_open
+        assert window_state(windows, found.until).is_open is not found.is_open
         last = found.until - timedelta(microseconds=1)
-        assert standing(windows, last) == found
+        assert window_state(windows, last) == found
         middle = now + (last - now) / 2
-        assert standing(windows, middle) == found
+        assert window_state(windows, middle) == found
 
 
 @given(found=WINDOWS, day=st.integers(-10, 40))
 def test_what_is_blocked_is_cut_out_of_what_the_schedule_opens(found, day):
     since = (MONDAY - maintenance._FIRST_INSTANT) // timedelta(minutes=1) + day * 1440
-    free = {minute for begin, end in islice(replace(found, blocked=()).stretches(since), 40) for minute in (begin, end)}
+    free = {minute for begin, end in islice(replace(found, blocked=()).openings(since), 40) for minute in (begin, end)}
     last = max(free)
     wanted = []
-    for begin, end in replace(found, blocked=()).stretches(since):
+    for begin, end in replace(found, blocked=()).openings(since):
         parts = [(begin, end)]
         for closes, opens in found.blocked:
             parts = [
@@ -227,7 +227,7 @@ def test_what_is_blocked_is_cut_out_of_what_the_schedule_opens(found, day):
         wanted += [part for part in parts if part[1] > since]
         if begin > last:
             break
-    assert list(islice(found.stretches(since), len(wanted))) == wanted
+    assert list(islice(found.openings(since), len(wanted))) == wanted
 
 
 def test_a_window_that_is_closed_for_years_is_not_looked_at_day_by_day(monkeypatch):
@@ -242,7 +242,7 @@ def test_a_window_that_is_closed_for_years_is_not_looked_at_day_by_day(monkeypat
             yield day
 
     monkeypatch.setattr(MaintenanceWindow, "_days", counted)
-    assert standing([found], MONDAY).until == datetime(2027, 3, 1, tzinfo=UTC)
+    assert window_state([found], MONDAY).until == datetime(2027, 3, 1, tzinfo=UTC)
     assert len(looked_at) < 10
 
 
@@ -250,7 +250,7 @@ def test_windows_that_several_sets_share_are_searched_once(monkeypatch):
     windows, searched, search = (
         [window(startTime=f"{hour:02}:00") for hour in range(10, 16)],
         [],
-        MaintenanceWindow.stretches,
+        MaintenanceWindow.openings,
     )
 
     def counted(self, since):
@@ -262,5 +262,5 @@ def test_windows_that_several_sets_share_are_searched_once(monkeypatch):
     for first in range(3):
         for minutes in range(3):
             now = MONDAY + timedelta(minutes=minutes)
-            assert standing(windows[first : first + 4], now, known).until == MONDAY + timedelta(hours=10 + first)
+            assert window_state(windows[first : first + 4], now, known).until == MONDAY + timedelta(hours=10 + first)
     assert len(searched) == len(windows)

@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.kinds import MAINTENANCE_WINDOW
 from scorer.api.names import UPGRADE_WINDOWS
-from scorer.windows.maintenance import standing
+from scorer.windows.maintenance import window_state
 from scorer.windows.member_windows import (
     OF_UPDATES,
     ClosedWindow,
@@ -49,7 +49,7 @@ def closed(named, *documents):
     """Return what a member says that names these windows."""
     definitions, windows = known(*documents), applying(member(named), *documents)
     readable = [found for name in windows.names if (found := definitions[name].window) is not None]
-    return closed_window(windows, definitions, standing(readable, NOW))
+    return closed_window(windows, definitions, window_state(readable, NOW))
 
 
 PROD = {"memberSelector": {"matchLabels": {"env": "prod"}}}

@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.crd.pruning import apply_schema_defaults
 from tests.webhook.validation.upgrade_objects import make
-from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attributes
+from webhook.access.rights import MOST_REVIEWED, Access, Reviewed, resource_attributes
 from webhook.access.user import UserInfo
 from webhook.admission import authorization
 from webhook.admission.authorization import authorized, needed_access
@@ -487,8 +487,8 @@ def test_a_snapshot_written_by_hand_brings_nothing_into_namespaces_of_the_system
 
 
 def test_the_rights_that_one_write_can_ask_about_are_bounded():
-    many = [manifest("ConfigMap", f"c{number}", namespace="shop") for number in range(10 * MOST_AT_ONCE)]
-    assert len(needed_access(wrapped(*many, namespace="shop"), ALICE, CONTEXT)) == MOST_AT_ONCE + 1
+    many = [manifest("ConfigMap", f"c{number}", namespace="shop") for number in range(10 * MOST_REVIEWED)]
+    assert len(needed_access(wrapped(*many, namespace="shop"), ALICE, CONTEXT)) == MOST_REVIEWED + 1
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.webhook.validation.live_objects import JANE, NOW, SHOP, make_eviction
 from tests.webhook.validation.upgrade_objects import make_run, make_stage, make_strategy
 from webhook.admission.cached import ADMISSION_KINDS, CachedContext
 from webhook.admission.judge import judge
-from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import ForbiddenError, Key
@@ -53,16 +53,16 @@ def make_context(cache, **options):
 async def fill(store, *documents):
     for document in documents:
         kind = KINDS[document["apiVersion"].rpartition("/")[0], document["kind"]]
-        await store.create(kind, keep_status(document))
+        await store.create(kind, status_in_annotation(document))
 
 
 async def test_nothing_is_said_before_the_cache_has_been_filled(store):
     await fill(store, make_member("bravelion"))
     cache = Cache(store)
     context = make_context(cache)
-    assert judge("CREATE", WISH, None, context().asked_by(JANE)).warnings == ()
+    assert judge("CREATE", WISH, None, context().with_user(JANE)).warnings == ()
     async with following(cache):
-        assert judge("CREATE", WISH, None, context().asked_by(JANE)).warnings[0] == UNKNOWN
+        assert judge("CREATE", WISH, None, context().with_user(JANE)).warnings[0] == UNKNOWN
 
 
 async def test_a_kind_that_is_not_watched_is_not_known_and_not_watched_for_that(store):
@@ -145,7 +145,7 @@ async def test_a_stale_cache_warns_and_never_refuses(store):
     cache = Cache(store)
     context = make_context(cache)
     async with following(cache):
-        judgement = judge("CREATE", make_eviction(), None, context().asked_by(JANE))
+        judgement = judge("CREATE", make_eviction(), None, context().with_user(JANE))
         assert judgement.allowed
         assert judgement.warnings == (
             'spec.placementName: there is no ClusterResourcePlacement "shop": the eviction becomes invalid',
@@ -157,7 +157,7 @@ async def test_a_check_that_breaks_is_counted_and_logged(store, caplog):
     cache = Cache(store)
     context = make_context(cache)
     async with following(cache):
-        broken = replace(context(), hub=None).asked_by(JANE)
+        broken = replace(context(), hub=None).with_user(JANE)
         assert judge("CREATE", WISH, None, broken).allowed
     assert context.failures["warn_about_unknown_clusters"] == 1
     assert len([record for record in caplog.records if record.message == "live check failed"]) == sum(
@@ -171,14 +171,14 @@ async def test_the_clock_is_the_one_handed_in(store):
     times = iter(range(1000))
     context = make_context(cache, clock=lambda: float(next(times)))
     async with following(cache):
-        assert judge("CREATE", WISH, None, context().asked_by(JANE)).warnings == ()
+        assert judge("CREATE", WISH, None, context().with_user(JANE)).warnings == ()
 
 
 async def test_all_kinds_that_rules_and_checks_ask_for_are_watched(store):
     cache = Cache(store)
     context = make_context(cache)
     async with following(cache):
-        assert all(cache.shelf(kind).synced.is_set() for kind in ADMISSION_KINDS)
+        assert all(cache.of_kind(kind).synced.is_set() for kind in ADMISSION_KINDS)
         assert context().existing(kinds.PLACEMENT) == []
         await fill(store, SHOP, make_placement())
         await until(lambda: cache.get(kinds.PLACEMENT, "shop") is not None)
@@ -213,9 +213,9 @@ async def test_what_upgrades_would_find_is_known(store):
     cache = Cache(store)
     context = make_context(cache)
     async with following(cache):
-        said = judge("CREATE", FOLLOWER, None, context().asked_by(JANE)).warnings
+        said = judge("CREATE", FOLLOWER, None, context().with_user(JANE)).warnings
         assert said == ('spec.strategyRef.name: there is no ClusterUpgradeStrategy "rings" yet',)
-        said = judge("CREATE", RINGS, None, context().asked_by(JANE)).warnings
+        said = judge("CREATE", RINGS, None, context().with_user(JANE)).warnings
         assert said == ('spec.stages[0].groups[0]: no member has the group label "canary"',)
 
 
@@ -225,7 +225,7 @@ async def test_a_role_that_does_not_know_upgrades_keeps_nothing_from_starting(st
     task = asyncio.create_task(cache.run())
     try:
         await until(lambda: cache.synced)
-        assert judge("CREATE", FOLLOWER, None, context().asked_by(JANE)).warnings == ()
+        assert judge("CREATE", FOLLOWER, None, context().with_user(JANE)).warnings == ()
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

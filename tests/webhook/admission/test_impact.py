@@ -271,7 +271,7 @@ async def test_what_is_said_is_what_then_happens():
         policy = pick_n(2, labelled(env="test"))
         new = deepcopy(old)
         new["spec"]["policy"] = policy
-        judgement = judge("UPDATE", new, old, context().asked_by(JANE))
+        judgement = judge("UPDATE", new, old, context().with_user(JANE))
         await hub.change(PLACEMENT, "shop", policy=policy)
         await hub.until(lambda: set(hub.bound("shop")) != before)
         lost = sorted(before - set(hub.bound("shop")))

@@ -99,7 +99,7 @@ def test_a_deletion_mark_of_the_author_changes_nothing():
 
 def test_missing_rights_are_told():
     denied = Reviewed((Access("get", "", "namespaces", "shop"),))
-    verdict = rehearse(PLACEMENT, None, "CREATE", Context().asked_by(UserInfo("ann")), denied)
+    verdict = rehearse(PLACEMENT, None, "CREATE", Context().with_user(UserInfo("ann")), denied)
     assert verdict.allowed
     assert any("may not get namespaces" in warning for warning in verdict.warnings)
 

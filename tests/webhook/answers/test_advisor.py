@@ -113,9 +113,9 @@ def test_a_label_selector_narrows_the_answer_and_keeps_the_ranks(advisor):
 async def test_a_placement_of_the_hub_is_explained_with_its_name():
     store = EmbeddedStore.open(None)
     cache = Cache(store)
-    cache.shelf(MEMBER_CLUSTER).put(cluster_document("a") | {"metadata": {"name": "a", "resourceVersion": "1"}})
+    cache.of_kind(MEMBER_CLUSTER).put(cluster_document("a") | {"metadata": {"name": "a", "resourceVersion": "1"}})
     placement = {"kind": "x", "metadata": {"name": "payments", "resourceVersion": "1"}, "spec": {"policy": policy()}}
-    cache.shelf(PLACEMENT).put(placement)
+    cache.of_kind(PLACEMENT).put(placement)
     answer = HubAdvisor(cache, lambda: NOW).explain(
         PlacementQuestion(PlacementRef("ClusterResourcePlacement", "payments"))
     )
@@ -130,13 +130,13 @@ async def test_what_is_ranked_is_explained_in_the_same_terms_though_some_cluster
     cache = Cache(store)
     for name, nodes in [("a", "1"), ("b", "2"), ("c", "3")]:
         document = cluster_document(name, properties={NODES: nodes})
-        cache.shelf(MEMBER_CLUSTER).put(document | {"metadata": {"name": name, "resourceVersion": "1"}})
+        cache.of_kind(MEMBER_CLUSTER).put(document | {"metadata": {"name": name, "resourceVersion": "1"}})
     wanted = pick_n(1, preferred=[prefer(100, NODES)])
     placement = {"kind": "x", "metadata": {"name": "payments", "resourceVersion": "1"}, "spec": {"policy": wanted}}
-    cache.shelf(PLACEMENT).put(placement)
+    cache.of_kind(PLACEMENT).put(placement)
     metadata = {"name": "payments-a", "resourceVersion": "1", "labels": {PARENT_PLACEMENT: "payments"}}
     spec = {"state": "Bound", "targetCluster": "a", "schedulingPolicySnapshotName": ""}
-    cache.shelf(BINDING).put({"kind": "x", "metadata": metadata, "spec": spec})
+    cache.of_kind(BINDING).put({"kind": "x", "metadata": metadata, "spec": spec})
     advisor = HubAdvisor(cache, lambda: NOW)
     question = PlacementQuestion(PlacementRef("ClusterResourcePlacement", "payments"))
     ranked = [(one.cluster, one.rank, one.selected) for one in advisor.evaluate(question).eligible]
@@ -152,7 +152,7 @@ async def test_the_revision_names_the_instant_that_was_judged():
     """Also when the clock goes on in between: the same question and revision, the same answer."""
     store = EmbeddedStore.open(None)
     cache = Cache(store)
-    cache.shelf(MEMBER_CLUSTER).put(cluster_document("a") | {"metadata": {"name": "a", "resourceVersion": "1"}})
+    cache.of_kind(MEMBER_CLUSTER).put(cluster_document("a") | {"metadata": {"name": "a", "resourceVersion": "1"}})
     ticks = itertools.count()
     advisor = HubAdvisor(cache, lambda: NOW + next(ticks) * STEP)
     question = PlacementQuestion(PlacementPolicy.read(policy()))
@@ -176,7 +176,7 @@ async def test_replicas_that_know_the_same_give_the_same_answer_under_the_same_r
 
     def replica(started, *documents, gone=()):
         cache = Cache(store)
-        shelf = cache.shelf(MEMBER_CLUSTER)
+        shelf = cache.of_kind(MEMBER_CLUSTER)
         for document in documents:
             shelf.put(document)
             _ = cache.fleet.revision
@@ -204,13 +204,13 @@ async def test_an_explanation_can_be_made_in_a_thread_while_the_fleet_goes_on():
     cache = Cache(store)
     for number in range(50):
         document = cluster_document(f"c{number}", properties={NODES: str(number)})
-        cache.shelf(MEMBER_CLUSTER).put(document | {"metadata": {"name": f"c{number}", "resourceVersion": "1"}})
+        cache.of_kind(MEMBER_CLUSTER).put(document | {"metadata": {"name": f"c{number}", "resourceVersion": "1"}})
     advisor = HubAdvisor(cache, lambda: NOW)
     question = PlacementQuestion(PlacementPolicy.read(pick_n(1, preferred=[prefer(100, NODES)])))
     expected = advisor.explain(question)
     make = advisor.explaining(question)
     document = cluster_document("c0", properties={NODES: "1000"})
-    cache.shelf(MEMBER_CLUSTER).put(document | {"metadata": {"name": "c0", "resourceVersion": "2"}})
+    cache.of_kind(MEMBER_CLUSTER).put(document | {"metadata": {"name": "c0", "resourceVersion": "2"}})
     columns = cache.fleet.column_count
     assert await asyncio.to_thread(make) == expected
     assert cache.fleet.column_count == columns, "what is built on the way stays with the copy"

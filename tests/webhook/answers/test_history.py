@@ -15,7 +15,7 @@ from tests.webhook.controllers.world import held_up, make_member, pick_n, runnin
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.history import LONGEST, MOST_DECISIONS, MOST_MEMBERS, MOST_RUNS, RunHistory
 from webhook.answers.questions import PlacementQuestion
-from webhook.controllers.placements.deletion import remove_meant
+from webhook.controllers.placements.deletion import mark_and_delete
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
@@ -123,7 +123,7 @@ async def test_an_eviction_is_a_trigger(world):
 
     async def is_removed():
         with suppress(ConflictError):  # the loop writes it, too
-            await remove_meant(world.hub, BINDING, await world.store.get(BINDING, Key(name)))
+            await mark_and_delete(world.hub, BINDING, await world.store.get(BINDING, Key(name)))
             return True
         return False
 
@@ -170,7 +170,7 @@ async def test_a_recorded_decision_was_made_when_the_last_that_tells_of_it_was(f
                 records.bind("other", "d", "payments-0", "2026-11-10T00:00:00Z")
             else:
                 records.decide("payments", "a", "b", created="2026-10-31T00:00:00Z", since="2026-11-02T00:00:00Z")
-            records.cache.shelf(kind).synced.set()
+            records.cache.of_kind(kind).synced.set()
         (run,) = records.runs("payments")
         assert (run["time"], run["trigger"]["event"]) == ("2026-11-03T00:00:00Z", "Recorded")
         records.bind("payments", "e", "payments-0", "2026-11-15T00:00:00Z")  # made while somebody watches
@@ -251,12 +251,12 @@ class Records:
         self.history = RunHistory(self.cache, lambda: self.now)
         self.version = 0
         for kind in synced:
-            self.cache.shelf(kind).synced.set()
+            self.cache.of_kind(kind).synced.set()
 
     def put(self, kind, name, **parts):
         self.version += 1
         metadata = {"name": name, "uid": name, "resourceVersion": str(self.version), **parts.pop("metadata", {})}
-        self.cache.shelf(kind).put({"kind": kind.kind, "metadata": metadata, **parts})
+        self.cache.of_kind(kind).put({"kind": kind.kind, "metadata": metadata, **parts})
 
     def bind(self, name, cluster, snapshot, created):
         """Make a binding as the scheduler does."""

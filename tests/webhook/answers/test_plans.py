@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT
 from scorer.api.unstructured.documents import is_deleting
-from scorer.rollout.removal.marks import meant
+from scorer.rollout.removal.marks import marked_for_removal
 from scorer.what_if.changes import CORDON
 from tests.builders.placement import make_placement
 from tests.scorer.builders import modest
@@ -115,7 +115,9 @@ async def carry_out(world, proposal):
             fixed = binding["metadata"]["labels"]["kubernetes-fleet.io/parent-CRP"] == "fixed"
             if binding["spec"]["targetCluster"] == name and not is_deleting(binding) and not fixed:
                 key = Key(binding["metadata"]["name"])
-                await world.store.replace(BINDING, meant(await world.store.get(BINDING, key)))  # as an eviction does
+                await world.store.replace(
+                    BINDING, marked_for_removal(await world.store.get(BINDING, key))
+                )  # as an eviction does
                 await world.store.delete(BINDING, key)
 
 

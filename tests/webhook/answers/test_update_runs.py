@@ -26,7 +26,7 @@ def cache():
 
 
 def put(cache, kind, document):
-    cache.shelf(kind).put({**document, "metadata": {"resourceVersion": "1", "generation": 1, **document["metadata"]}})
+    cache.of_kind(kind).put({**document, "metadata": {"resourceVersion": "1", "generation": 1, **document["metadata"]}})
 
 
 def answered(cache, **strategy):

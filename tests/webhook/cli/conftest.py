@@ -101,7 +101,7 @@ def running_hub(data, opened=bare_store):
     async def start():
         store = await opening.__aenter__()
         app = web.Application()
-        add_routes(app, store, lambda: Context.of_objects([]).asked_by(USER), TOKEN)
+        add_routes(app, store, lambda: Context.of_objects([]).with_user(USER), TOKEN)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()

@@ -119,7 +119,7 @@ class Life:
     async def hear(self) -> None:
         """Take in everything as it is stored now."""
         for kind in self._kinds:
-            shelf = self.cache.shelf(kind)
+            shelf = self.cache.of_kind(kind)
             listing = await self.store.list(kind)
             shelf.replace_all(map(shelf.reduced, listing.items), listing.resource_version)
             shelf.synced.set()

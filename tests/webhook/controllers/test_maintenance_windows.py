@@ -148,8 +148,8 @@ async def test_a_member_is_not_given_up_while_its_windows_are_closed():
 
 
 async def test_what_is_under_way_when_the_window_closes_goes_on():
-    at_once = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}}
-    async with placed(opens=-1, strategy=at_once) as (world, _):
+    unlimited = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%"}}
+    async with placed(opens=-1, strategy=unlimited) as (world, _):
         async with held_up(world.loop.queues["work"]):
             await world.add(make_config_map("extra", value="1"))
             await until(lambda: started(world, "b")[:2] == ("web-1-snapshot", "True"))

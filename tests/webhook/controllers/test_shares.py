@@ -16,7 +16,7 @@ from scorer.shards import Share
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import Served
 from tests.webhook.controllers.waking import make
-from tests.webhook.controllers.world import AT_ONCE, CONFIG_MAP, make_config_map, make_member, pick_n, running
+from tests.webhook.controllers.world import CONFIG_MAP, NO_DEBOUNCE, make_config_map, make_member, pick_n, running
 from webhook.controllers.assembly import CONTROLLERS, make_loop
 from webhook.controllers.machinery.loop import Loop
 from webhook.controllers.machinery.wiring import NODES, UPGRADES
@@ -75,7 +75,7 @@ def loops():
     for number, each in enumerate(OBJECTS):
         group = each["apiVersion"].rpartition("/")[0]
         metadata = {**each["metadata"], "resourceVersion": str(number + 1)}
-        cache.shelf(KINDS[group, each["kind"]]).put({**each, "metadata": metadata})
+        cache.of_kind(KINDS[group, each["kind"]]).put({**each, "metadata": metadata})
 
     def loop(shard):
         how = LoopSettings(
@@ -186,7 +186,7 @@ async def sharing(world):
     stores = [Noting(world.store) for _ in range(COUNT)]
     tasks = []
     for shard, store in enumerate(stores):
-        cache, how = Cache(store), LoopSettings(snapshots=AT_ONCE, share=Share(shard, COUNT))
+        cache, how = Cache(store), LoopSettings(snapshots=NO_DEBOUNCE, share=Share(shard, COUNT))
         selectables = Selectables(cache, EmbeddedKinds(world.store.kinds), how.selection)
         loop = make_loop(Hub(store, cache), utc_now, selectables, how)
         tasks += [asyncio.create_task(cache.run()), asyncio.create_task(loop.run())]
@@ -247,7 +247,7 @@ async def test_shares_that_have_moved_write_nothing_again_and_leave_nothing_of_t
             await world.add(*(make_placement(name, pick_n(2), home=name) for name in names))
             await world.until(lambda: all(world.view(name)["available"] == 2 for name in names))
         store = Noting(world.store)
-        cache, how = Cache(store), LoopSettings(snapshots=AT_ONCE)
+        cache, how = Cache(store), LoopSettings(snapshots=NO_DEBOUNCE)
         selectables = Selectables(cache, EmbeddedKinds(world.store.kinds), how.selection)
         reading = asyncio.create_task(cache.run())
         left = []

@@ -542,7 +542,7 @@ RATES = make(CONFIG_MAP, "rates", "shop")
 async def test_selected_object(make_waking, before, after, woken):
     waking = make_waking()
     for kind in (CONFIG_MAP, NAMESPACE):
-        waking.cache.shelf(kind).synced.set()
+        waking.cache.of_kind(kind).synced.set()
     waking.selectables._stale = False
     waking.selectables._watch(CONFIG_MAP)
     assert waking.change(before, after) == woken
@@ -551,7 +551,7 @@ async def test_selected_object(make_waking, before, after, woken):
 async def test_what_a_member_keeps_on_the_hub_wakes_no_placement_that_selects_all_namespaces(make_waking):
     everything = {"group": "", "version": "v1", "kind": "Namespace"}
     waking = make_waking(changed(WEB, spec={"resourceSelectors": [everything]}))
-    waking.cache.shelf(CONFIG_MAP).synced.set()
+    waking.cache.of_kind(CONFIG_MAP).synced.set()
     waking.selectables._watch(CONFIG_MAP)
     assert "placement crp/web" in waking.change(None, make(CONFIG_MAP, "new", "shop"))
     assert waking.change(None, make(CONFIG_MAP, "new", EAST_SPACE)) == set()
@@ -559,7 +559,7 @@ async def test_what_a_member_keeps_on_the_hub_wakes_no_placement_that_selects_al
 
 async def test_a_selected_namespace(make_waking):
     waking = make_waking()
-    waking.cache.shelf(NAMESPACE).synced.set()
+    waking.cache.of_kind(NAMESPACE).synced.set()
     waking.selectables._watch(NAMESPACE)
     assert waking.change(SHOP, changed(SHOP, labels={"a": "b"})) == {
         f"placement crp/{n}" for n in ("web", "echo", "full")

@@ -51,7 +51,7 @@ class Waking:
     def leases(self) -> KindCache:
         """Where the loop hears of reservations."""
         turns = [controller(self.loop, name)._turns for name in ("eviction", "rollout")]
-        shelves: set[KindCache] = {each._reservations._cache.shelf(LEASE) for each in turns if each is not None}
+        shelves: set[KindCache] = {each._reservations._cache.of_kind(LEASE) for each in turns if each is not None}
         (shelf,) = shelves
         return shelf
 
@@ -90,7 +90,7 @@ class Waking:
 
     def _shelf(self, document: JsonObject) -> KindCache:
         group = document["apiVersion"].rpartition("/")[0]
-        return self.cache.shelf(KINDS[group, document["kind"]])
+        return self.cache.of_kind(KINDS[group, document["kind"]])
 
 
 def make(kind: Kind, name: str, namespace: str = "", *, spec: Any = None, status: Any = None, **metadata: Any) -> Any:

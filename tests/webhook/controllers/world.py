@@ -21,7 +21,7 @@ from webhook.controllers.assembly import make_loop
 from webhook.controllers.machinery.loop import Loop
 from webhook.controllers.machinery.queue import WorkQueue
 from webhook.controllers.placements.resource_watches import Selectables
-from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.embedded.simulation.members import SimulatedMembers
 from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.embedded.storage.store import EmbeddedStore
@@ -34,7 +34,7 @@ from webhook.settings.loop import LoopSettings
 from webhook.telemetry.loop_metrics import LoopMetrics
 
 CONFIG_MAP, DEPLOYMENT = KINDS["", "ConfigMap"], KINDS["apps", "Deployment"]
-AT_ONCE = SnapshotSettings(timedelta(), timedelta())
+NO_DEBOUNCE = SnapshotSettings(timedelta(), timedelta())
 
 
 SILENT_AFTER = LIMIT + timedelta(seconds=1)
@@ -47,7 +47,7 @@ class World:
         self.store = EmbeddedStore.open(None)
         self.cache = Cache(self.store)
         self.hub = Hub(self.store, self.cache)
-        how = LoopSettings(snapshots=AT_ONCE, **settings)
+        how = LoopSettings(snapshots=NO_DEBOUNCE, **settings)
         self.selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), how.selection)
         self.ahead = timedelta()
         """How far the clock of the loop is ahead of that of the members."""
@@ -60,7 +60,7 @@ class World:
         """Create objects."""
         for document in documents:
             kind = next(kind for kind in KINDS.values() if kind.kind == document["kind"])
-            await self.store.create(kind, keep_status(document))
+            await self.store.create(kind, status_in_annotation(document))
 
     async def change(self, kind: Kind, name: str, namespace: str = "", **spec: Any) -> None:
         """Replace fields of an object's spec."""

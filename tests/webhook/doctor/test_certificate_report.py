@@ -7,7 +7,7 @@ import pytest
 from certs.authority import Authority
 from certs.rotation import Lineage, pem_of
 from scorer.api.meta import format_time
-from webhook.doctor.certificate_report import CertificateState, configuration_rows, left_behind, rows
+from webhook.doctor.certificate_report import CertificateState, configuration_rows, rows, untrusting_clients
 from webhook.kube.certificates.authority_secret import StoredLineage
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS, Registered
 
@@ -90,6 +90,6 @@ def test_what_is_wrong_is_said(looked, problem):
 
 
 def test_who_is_cut_off_by_another_rollover_is_said_while_there_may_be_somebody():
-    assert left_behind(FIRST, NOW) == ""
-    assert FIRST.active.name in left_behind(SECOND, DUE)
-    assert left_behind(SECOND, FIRST.active.not_after) == ""
+    assert untrusting_clients(FIRST, NOW) == ""
+    assert FIRST.active.name in untrusting_clients(SECOND, DUE)
+    assert untrusting_clients(SECOND, FIRST.active.not_after) == ""

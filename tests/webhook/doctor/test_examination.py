@@ -72,7 +72,7 @@ async def test_what_the_api_server_denies_is_missing():
 async def test_a_member_comes_after_all_else_and_only_where_it_is_asked_for():
     examination = Examination(EmptyHub(), "1.2.0", lambda: NOW)
     await examination.run(InstallationOptions(), {})
-    await examination.look_at_member(EmptyHub())
+    await examination.examine_member(EmptyHub())
     assert [each.finding.check for each in examination.results] == [*CHECKS, MEMBER_RIGHTS]
 
 

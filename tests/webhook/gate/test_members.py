@@ -153,11 +153,11 @@ async def add_rollout(store, a="web-0-snapshot", b="web-0-snapshot", **strategy)
         await add_binding(store, cluster, snapshot=snapshot)
 
 
-ONE_AT_ONCE = {"rollingUpdate": {"maxUnavailable": 1}}
+ONE_UNAVAILABLE = {"rollingUpdate": {"maxUnavailable": 1}}
 
 
 async def test_nothing_is_allowed_while_an_old_binding_of_a_cluster_is_being_deleted(store):
-    await add_rollout(store, **ONE_AT_ONCE)
+    await add_rollout(store, **ONE_UNAVAILABLE)
     await store.delete(BINDING, Key("web-a"))
     labels = {PARENT_PLACEMENT: "web"}
     await add(store, BINDING, "web-a-again", {"state": "Scheduled", "targetCluster": "a"}, labels=labels)
@@ -167,7 +167,7 @@ async def test_nothing_is_allowed_while_an_old_binding_of_a_cluster_is_being_del
 
 
 async def test_the_first_cluster_may_be_updated_and_the_second_waits_for_it(store):
-    await add_rollout(store, **ONE_AT_ONCE)
+    await add_rollout(store, **ONE_UNAVAILABLE)
     first, second = [await ask_rollout(store, cluster) for cluster in "ab"]
     assert (first["reason"], first["retryAfterSeconds"]) == ("Allowed", 0)
     assert first["message"] == "crp/web may be updated on cluster a"
@@ -228,7 +228,7 @@ async def test_a_placement_that_is_being_deleted_has_nothing_to_do(store):
     await add(store, PLACEMENT, "web", {"resourceSelectors": []}, finalizers=["example.com/hold"])
     async with life(store, *WATCHED) as process:
         await store.delete(PLACEMENT, ("web", ""))
-        await process.hear()
+        await process.note_version()
         assert told(Hub(process).gate.rollout(WEB, "a"))["reason"] == "NothingToDo"
 
 
@@ -253,7 +253,7 @@ async def test_a_rollout_to_a_member_that_is_upgraded_is_held(store):
 
 @pytest.mark.parametrize(("gated", "reason"), [((), "BudgetUsedUp"), (("Rollout",), "Allowed")])
 async def test_a_held_member_leaves_its_turn_to_others_where_rollouts_take_part(store, gated, reason):
-    await add_rollout(store, **ONE_AT_ONCE)
+    await add_rollout(store, **ONE_UNAVAILABLE)
     await add_run(store, a="Running")
     assert (await ask_rollout(store, "a", gate_members=("Upgrade", *gated)))["reason"] == "MemberHeld"
     assert (await ask_rollout(store, "b", gate_members=("Upgrade", *gated)))["reason"] == reason
@@ -325,7 +325,7 @@ async def test_a_rollout_to_a_member_whose_windows_are_closed_is_refused_until_o
 
 
 async def test_a_member_whose_windows_are_closed_leaves_its_turn_to_others(store):
-    await add_rollout(store, **ONE_AT_ONCE)
+    await add_rollout(store, **ONE_UNAVAILABLE)
     await add_window(store)
     assert [(await ask_rollout(store, cluster))["reason"] for cluster in "ab"] == ["Allowed", "BudgetUsedUp"]
     await name_window(store, "a")
@@ -370,7 +370,7 @@ async def finish(store, cluster, snapshot="web-1-snapshot"):
 
 
 async def test_a_reservation_holds_the_placement_and_the_member(store):
-    await add_rollout(store, **ONE_AT_ONCE)
+    await add_rollout(store, **ONE_UNAVAILABLE)
     async with life(store, *WATCHED) as process:
         hub = Hub(process)
         held = await reserve(hub.gate, "a")
@@ -391,12 +391,12 @@ async def test_a_reservation_holds_the_placement_and_the_member(store):
 
 async def test_what_is_reserved_uses_the_budget_until_it_is_given_back(store):
     """Also when the hub shows it as done: whoever has reserved it is not done."""
-    await add_rollout(store, **ONE_AT_ONCE)
+    await add_rollout(store, **ONE_UNAVAILABLE)
     async with life(store, *WATCHED) as process:
         hub = Hub(process)
         held = await reserve(hub.gate, "a")
         await finish(store, "a")
-        await process.hear()
+        await process.note_version()
         for _ in range(2):
             with pytest.raises(ReservationRefusedError) as caught:
                 await reserve(hub.gate, "b", "another tool")
@@ -510,7 +510,7 @@ async def test_a_renewal_brings_the_half_back_that_was_lost_unless_somebody_else
 
 
 async def test_what_was_done_and_given_back_is_seen_by_a_replica_whose_watch_is_behind(store):
-    await add_rollout(store, b="web-1-snapshot", **ONE_AT_ONCE)
+    await add_rollout(store, b="web-1-snapshot", **ONE_UNAVAILABLE)
     async with life(store, *WATCHED) as process, life(store, *WATCHED) as behind:
         hub = Hub(process)
         held = await reserve(hub.gate, "a")
@@ -529,7 +529,7 @@ async def test_a_lease_of_a_placement_that_cannot_be_read_holds_it(store):
         lease = await store.get(LEASE, Key(lease_name(ROLLOUT, "crp/web"), "harbormaster-system"))
         annotations = {**lease["metadata"]["annotations"], RESERVATIONS: "x"}
         edited = await store.replace(LEASE, {**lease, "metadata": {**lease["metadata"], "annotations": annotations}})
-        hub.reservations._cache.shelf(LEASE).put(edited)
+        hub.reservations._cache.of_kind(LEASE).put(edited)
         answer = told(hub.gate.rollout(WEB, "b"))
         assert answer["reason"] == "MemberHeld"
         assert "holds reservations that cannot be read" in answer["message"]

@@ -249,7 +249,7 @@ async def test_a_node_that_has_left_its_pool_is_kept_where_it_is(deaf, store):
     found = await store.get(kinds.NODE, Key("batch-0"))
     await store.replace(kinds.NODE, {**found, "metadata": {**found["metadata"], "labels": {}}})
     assert (await reserve(deaf, drifted("batch", 1))).total == 5
-    assert "batch-0" in [name for name, _ in deaf.nodes.pools._cache.shelf(kinds.NODE).objects]
+    assert "batch-0" in [name for name, _ in deaf.nodes.pools._cache.of_kind(kinds.NODE).objects]
 
 
 @pytest.mark.parametrize("name", ["a,b=c", "x" * 64, "Ä"])

@@ -272,7 +272,7 @@ async def test_what_nobody_expected_of_one_lease_ends_nothing(store, clock):
     async with following(store, clock) as reservations:
         await reservations.change("disruption", "old", adding(entry(clock, "n1", seconds=10)))
         odd = with_reservations(new_lease(Thing(*POOL), NAMESPACE_NAME), [])
-        reservations._cache.shelf(LEASE).put(odd)  # without uid and version, as no API server has it
+        reservations._cache.of_kind(LEASE).put(odd)  # without uid and version, as no API server has it
         clock.pass_by(10)
         await reservations.clear()
         assert (await store.list(LEASE)).items == ()
@@ -286,7 +286,7 @@ async def test_a_list_is_cleared_away_only_as_it_was_when_that_was_decided(store
         (stale,) = reservations._cache.list(LEASE)
         other = entry(clock, "n2")
         await LeaseReservations(store, NAMESPACE_NAME, clock).change(*POOL, lambda held: (other,))
-        reservations._cache.shelf(LEASE).put(stale)
+        reservations._cache.of_kind(LEASE).put(stale)
         await reservations.clear()
         (lease,) = (await store.list(LEASE)).items
         assert read_reservations(lease) == (other,)

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tests.webhook.history.recording import ABOUT, hub, refuse
-from webhook.history.desk import READ_AGAIN, HistoryService
+from webhook.history.desk import POLL_INTERVAL, HistoryService
 from webhook.history.entry import EntryType
 from webhook.history.query import Query
 
@@ -33,7 +33,7 @@ async def test_what_others_have_written_is_found_after_some_seconds():
         assert await messages(own) == set()
         refuse(other, "theirs")
         await other.flush()
-        it.now += READ_AGAIN + timedelta(seconds=1)
+        it.now += POLL_INTERVAL + timedelta(seconds=1)
         assert await messages(own) == {"theirs"}
 
 

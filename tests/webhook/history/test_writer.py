@@ -192,7 +192,7 @@ async def test_a_clock_that_was_ahead_does_not_keep_old_config_maps_from_being_t
         await old.flush()
         writer = it.writer()
         it.now += timedelta(days=3650)
-        await writer.tidy()
+        await writer.delete_expired()
         it.now -= timedelta(days=3650)
         refuse(old := it.writer("gone too"), "again")
         await old.flush()
@@ -210,7 +210,7 @@ async def test_a_clock_that_is_set_back_does_not_make_a_config_map_look_older_th
         refuse(writer, "last month, it seems")
         await writer.flush()
         it.now += timedelta(days=30)
-        await it.writer("other").tidy()
+        await it.writer("other").delete_expired()
         assert "today" in {each.message for each in (await it.found()).entries}
 
 

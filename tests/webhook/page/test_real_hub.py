@@ -18,7 +18,7 @@ from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_me
 from tests.webhook.page.conftest import PATIENCE, VIEWS, show
 from tests.webhook.page.fixture_clock import NOW, HubClock
 from tests.webhook.services import LISTENERS
-from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
@@ -34,7 +34,7 @@ async def running_hub(data: Path) -> AsyncIterator[Up]:
     settings = UpSettings(**LISTENERS)
     async with Up(settings, data, now=HubClock()) as running:
         for number, name in enumerate(("amsterdam", "bergen", "cork", "dover", "esbjerg"), start=1):
-            member = keep_status(make_member(name, nodes=number * 10, region="north"))
+            member = status_in_annotation(make_member(name, nodes=number * 10, region="north"))
             await running.store.create(_kind("MemberCluster"), member)
         await running.store.create(
             _kind("Namespace"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}

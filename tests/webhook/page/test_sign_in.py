@@ -17,7 +17,7 @@ from tests.webhook.endpoints.conftest import Harbour
 from tests.webhook.page.conftest import VIEWS, Tabs, show
 from tests.webhook.page.fixture_clock import HubClock
 from tests.webhook.services import LISTENERS, admit, make_server, make_services
-from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.kube.ports import Key
 from webhook.processes.up import Up
 from webhook.settings.programs import ServerSettings, UpSettings
@@ -40,7 +40,7 @@ async def up(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Up]:
     async with running(tmp_path_factory.mktemp("hub") / "data") as found:
         for name in ("amsterdam", "bergen"):
             await found.store.create(
-                KINDS["cluster.kubernetes-fleet.io", "MemberCluster"], keep_status(make_member(name, nodes=3))
+                KINDS["cluster.kubernetes-fleet.io", "MemberCluster"], status_in_annotation(make_member(name, nodes=3))
             )
         await found.store.create(PLACEMENT, make_placement("payments", pick_n(1)))
         yield found
@@ -179,7 +179,8 @@ async def test_a_token_that_counts_no_more_leads_back_to_the_form(tmp_path, tabs
     data = tmp_path / "data"
     async with running(data) as first:
         await first.store.create(
-            KINDS["cluster.kubernetes-fleet.io", "MemberCluster"], keep_status(make_member("amsterdam", nodes=3))
+            KINDS["cluster.kubernetes-fleet.io", "MemberCluster"],
+            status_in_annotation(make_member("amsterdam", nodes=3)),
         )
         await first.store.create(PLACEMENT, make_placement("payments", pick_n(1)))
         port = first.server.addresses.https[1]

@@ -6,10 +6,10 @@ from webhook.member.membership.hub_secret import HubAccess
 from webhook.processes.member_objects import (
     account_of,
     deployment,
+    hub_leftovers,
     is_from_join,
-    made_on_hub,
-    made_on_member,
     member_cluster,
+    member_leftovers,
     on_hub,
     on_member,
     secret,
@@ -27,7 +27,7 @@ def keys(wanted):
 def test_what_is_made_for_the_agent_is_marked_and_removed_again_in_reverse():
     """Not the definition, with which all that was placed would go, and not the namespace, which may hold more."""
     made = [wanted for wanted in on_member("quay") if is_from_join(wanted.document)]
-    assert [*made_on_member("quay")] == [
+    assert [*member_leftovers("quay")] == [
         keys(deployment("berlin", "quay", "image", take_over=False)),
         *(keys(wanted) for wanted in reversed(made)),
     ]
@@ -39,8 +39,8 @@ def test_what_is_made_for_the_agent_is_marked_and_removed_again_in_reverse():
 def test_of_the_hub_all_is_removed_and_the_account_last():
     made = [*on_hub("berlin", "harbor")]
     assert all(is_from_join(wanted.document) for wanted in made)
-    assert [*made_on_hub("berlin", "harbor")] == [keys(wanted) for wanted in reversed(made)]
-    assert [*made_on_hub("berlin", "harbor")][-1][1] == Key("member-berlin", "harbor")
+    assert [*hub_leftovers("berlin", "harbor")] == [keys(wanted) for wanted in reversed(made)]
+    assert [*hub_leftovers("berlin", "harbor")][-1][1] == Key("member-berlin", "harbor")
 
 
 def test_no_member_gets_the_account_of_a_process_of_ours():

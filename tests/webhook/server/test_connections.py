@@ -8,7 +8,7 @@ import pytest
 
 from tests.webhook.endpoints.conftest import wait_until
 from webhook.server import connections
-from webhook.server.connections import STRANGERS_AT_ONCE, STRANGERS_PER_SECOND, Connection, Connections
+from webhook.server.connections import UNAUTHENTICATED_BURST, UNAUTHENTICATED_PER_SECOND, Connection, Connections
 
 BODY = b"POST /validate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
 
@@ -172,10 +172,10 @@ async def test_strangers_share_a_number_of_messages_and_who_is_vouched_for_is_al
     with crowd.sockets:
         stranger, known = crowd.opens(), crowd.opens()
         crowd.connections.vouch(known.handler)
-        for _ in range(int(STRANGERS_AT_ONCE)):
+        for _ in range(int(UNAUTHENTICATED_BURST)):
             stranger.data_received(b"x")
         assert not stranger.transport.paused
-        for _ in range(int(STRANGERS_PER_SECOND)):  # more than comes back meanwhile
+        for _ in range(int(UNAUTHENTICATED_PER_SECOND)):  # more than comes back meanwhile
             stranger.data_received(b"x")
             known.data_received(b"x")
         assert stranger.transport.paused
@@ -199,7 +199,7 @@ async def test_sockets_that_say_nothing_are_bounded_before_any_handshake(launch,
 
 async def test_an_address_has_only_so_many_handshakes_a_second(launch, review_bytes, monkeypatch):
     """They cost more than reviews; where somebody is connected who has shown who he is, they are not counted."""
-    monkeypatch.setattr(connections, "HANDSHAKES_AT_ONCE", 2.0)  # one of them for the look at ourselves
+    monkeypatch.setattr(connections, "HANDSHAKE_BURST", 2.0)  # one of them for the look at ourselves
     monkeypatch.setattr(connections, "HANDSHAKES_PER_SECOND", 0.001)
     async with launch(handshake_seconds=0.3) as port, port.dial() as first:
         with pytest.raises(ConnectionError):
@@ -211,7 +211,7 @@ async def test_an_address_has_only_so_many_handshakes_a_second(launch, review_by
 
 
 async def test_a_handshake_without_a_turn_waits_for_one(launch, review_bytes, monkeypatch):
-    monkeypatch.setattr(connections, "HANDSHAKES_AT_ONCE", 1.0)
+    monkeypatch.setattr(connections, "HANDSHAKE_BURST", 1.0)
     monkeypatch.setattr(connections, "HANDSHAKES_PER_SECOND", 2.0)
     async with launch() as port, port.dial() as honest:
         assert (await honest.post("/validate", review_bytes())).status == 200
@@ -220,12 +220,12 @@ async def test_a_handshake_without_a_turn_waits_for_one(launch, review_bytes, mo
 def test_who_is_vouched_for_has_turns_for_his_address_as_long_as_he_is_connected(crowd):
     known = crowd.opens()
     crowd.connections.vouch(known.handler)
-    turns = [crowd.connections.has_turn("10.0.0.1", 0.0) for _ in range(1000)]
+    turns = [crowd.connections.may_handshake("10.0.0.1", 0.0) for _ in range(1000)]
     assert all(turns)
     crowd.connections.closed(known)
-    turns = [crowd.connections.has_turn("10.0.0.1", 0.0) for _ in range(1000)]
-    assert turns.count(True) == connections.HANDSHAKES_AT_ONCE
-    assert crowd.connections.has_turn("10.0.0.2", 0.0)
+    turns = [crowd.connections.may_handshake("10.0.0.1", 0.0) for _ in range(1000)]
+    assert turns.count(True) == connections.HANDSHAKE_BURST
+    assert crowd.connections.may_handshake("10.0.0.2", 0.0)
 
 
 async def test_a_handshake_that_takes_too_long_is_ended(launch):

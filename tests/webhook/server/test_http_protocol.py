@@ -54,10 +54,10 @@ def review_of(line) -> bytes:
 def ways(monkeypatch):
     """The way that each review took, in order: ``short`` or ``library``."""
     taken = []
-    at_once, review = ReviewHandler.answer_at_once, ReviewHandler._review
+    answer_synchronously, review = ReviewHandler.answer_synchronously, ReviewHandler._review
 
     def short(self, *given):
-        answer = at_once(self, *given)
+        answer = answer_synchronously(self, *given)
         if answer is not None:
             taken.append("short")
         return answer
@@ -66,7 +66,7 @@ def ways(monkeypatch):
         taken.append("library")
         return await review(self, *given, **named)
 
-    monkeypatch.setattr(ReviewHandler, "answer_at_once", short)
+    monkeypatch.setattr(ReviewHandler, "answer_synchronously", short)
     monkeypatch.setattr(ReviewHandler, "_review", long)
     return taken
 

@@ -76,7 +76,7 @@ def test_a_token_goes_to_no_endpoint_without_tls():
 def test_an_endpoint_is_open_to_the_namespaces_that_are_named_for_it():
     options = read(**{ENDPOINTS: "a=http://a,b=http://b", NAMESPACES: "a=shop,a=dock,b=*"})
     assert options.namespaces == {"a": {"shop", "dock"}, "b": {"*"}}
-    asked = [(name, home) for name in "ab" for home in ("", "shop", "sea") if options.may_ask(name, home)]
+    asked = [(name, home) for name in "ab" for home in ("", "shop", "sea") if options.may_query(name, home)]
     assert asked == [("a", ""), ("a", "shop"), ("b", ""), ("b", "shop"), ("b", "sea")]
 
 

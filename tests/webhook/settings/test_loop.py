@@ -23,7 +23,7 @@ def test_the_defaults_are_those_of_the_reference():
     )
     assert settings.force_delete_after == timedelta(minutes=15)
     assert settings.removal_needs_budget
-    assert settings.writes_at_once == 32
+    assert settings.write_concurrency == 32
 
 
 def test_every_setting_reaches_the_loop():
@@ -49,7 +49,7 @@ def test_every_setting_reaches_the_loop():
     assert settings.selection.workloads_enabled
     assert not settings.removal_needs_budget
     assert settings.force_delete_after == timedelta(minutes=1)
-    assert (settings.workers, settings.writes_at_once) == (3, 5)
+    assert (settings.workers, settings.write_concurrency) == (3, 5)
 
 
 def test_how_nodes_are_disrupted_reaches_the_loop():

@@ -48,7 +48,7 @@ def test_one_that_has_been_changed_is_none(settings, data):
 @given(text=st.text())
 def test_what_was_never_sealed_is_none(settings, text):
     assert sessions(settings).open(text) is None
-    assert sessions(settings).open_begun(text) is None
+    assert sessions(settings).open_sign_in(text) is None
 
 
 def test_that_of_another_secret_is_none(settings):
@@ -77,11 +77,11 @@ def test_it_ends(settings):
 
 def test_what_has_begun_is_no_session_and_ends_too(settings):
     begun = PendingSignIn.new()
-    kept = sessions(settings).close_begun(begun)
-    assert sessions(settings).open_begun(kept) == begun
+    kept = sessions(settings).seal_sign_in(begun)
+    assert sessions(settings).open_sign_in(kept) == begun
     assert sessions(settings).open(kept) is None
-    assert sessions(settings).open_begun(sessions(settings).close(ANN)) is None
-    assert sessions(settings, now=NOW + BEGUN_LIFE).open_begun(kept) is None
+    assert sessions(settings).open_sign_in(sessions(settings).close(ANN)) is None
+    assert sessions(settings, now=NOW + BEGUN_LIFE).open_sign_in(kept) is None
 
 
 def test_no_two_have_anything_in_common():

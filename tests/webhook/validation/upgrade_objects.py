@@ -9,7 +9,7 @@ FULL = {"type": "Full", "kubernetesVersion": "1.31.2"}
 IMAGES_ONLY = {"type": "NodeImageOnly"}
 AT_NIGHT = {"startDay": "Monday", "startTime": "02:00"}
 DAILY = {"daily": {"intervalDays": 1}}
-ALICE = Context().asked_by(UserInfo("alice"))
+ALICE = Context().with_user(UserInfo("alice"))
 """An empty hub, and a user who is not harbormaster."""
 
 

@@ -7,11 +7,11 @@ import click
 from scorer.api.unstructured.documents import name_of
 from scorer.api.values.quoting import printable
 from scorer.staged_update.orders import RunOrderRefusedError, approved_already, open_approval
-from webhook.cli.approvals.upgrade_gates import meant_gate
+from webhook.cli.approvals.upgrade_gates import resolve_gate
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import Runs, RunView, approver, told_to_user
+from webhook.cli.staged_updates.run_client import Runs, RunView, approver, as_user_error
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Approve what a staged update or an upgrade run waits for.
@@ -57,7 +57,7 @@ def command(name: str, stage: str, message: str, namespace: str, hub: HubOptions
 async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespace: str) -> int:
     said = f"approved by {approver()}" + (f": {message}" if message else "")
     async with Client(hub.find()) as client:
-        if not namespace and (meant := await meant_gate(client, name, stage)) is not None:
+        if not namespace and (meant := await resolve_gate(client, name, stage)) is not None:
             gate, owner = meant
             answered = await UpgradeRuns(client).answer(gate, said, approve=True)
             told = f"{gate} approved: run {owner} goes on" if answered else f"{gate} was approved already"
@@ -76,7 +76,7 @@ async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespa
 
 def _wanted(found: RunView, stage: str, request: str) -> str:
     """Return the name of the request to approve; empty: the one that is meant is approved already."""
-    with told_to_user():
+    with as_user_error():
         try:
             return open_approval(found.run, found.situation, stage=stage, request=request).request
         except RunOrderRefusedError:

@@ -7,12 +7,12 @@ import click
 from scorer.api.unstructured.documents import name_of
 from scorer.api.values.quoting import printable
 from scorer.staged_update.orders import open_approval, rejection_patch
-from webhook.cli.approvals.upgrade_gates import meant_gate
+from webhook.cli.approvals.upgrade_gates import resolve_gate
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import Runs, told_to_user
+from webhook.cli.staged_updates.run_client import Runs, as_user_error
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Reject what a staged update or an upgrade run asks for: it stops.
@@ -54,14 +54,14 @@ def command(name: str, stage: str, reason: str, namespace: str, hub: HubOptions)
 
 async def _reject(hub: HubOptions, name: str, stage: str, reason: str, namespace: str) -> int:
     async with Client(hub.find()) as client:
-        if not namespace and (meant := await meant_gate(client, name, stage)) is not None:
+        if not namespace and (meant := await resolve_gate(client, name, stage)) is not None:
             gate, owner = meant
             await UpgradeRuns(client).answer(gate, reason, approve=False)
             click.echo(printable(f"{gate} rejected: run {owner} stops"))
             return 0
         runs = Runs(client, namespace)
         found, request = await runs.named(name, stage)
-        with told_to_user():
+        with as_user_error():
             wait = open_approval(found.run, found.situation, stage=stage, request=request)
             patch = rejection_patch(wait.request, reason)
         if wait.answered:

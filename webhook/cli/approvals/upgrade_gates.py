@@ -15,7 +15,7 @@ _Gate = tuple[Approve, GateReport]
 """Where a gate is, and how it stands."""
 
 
-async def meant_gate(client: Client, name: str, stage: str) -> tuple[str, str] | None:
+async def resolve_gate(client: Client, name: str, stage: str) -> tuple[str, str] | None:
     """Return the gate that is meant, and its run; None: the name is neither that of a gate nor of an upgrade run.
 
     Args:

@@ -307,7 +307,7 @@ def _closed_notes(item: Mapping[str, Any]) -> Iterator[str]:
     closed = [reason for reason in item["reasons"] if reason["neverOpens"] and reason["reason"] not in told]
     for binding, group in groupby(closed, key=lambda reason: reason["spans"][-1]["binding"]):
         names = ", ".join(reason["reason"] for reason in group)
-        by = ", ".join(budget_in_words(position, item["budgets"][position]) for position in binding)
+        by = ", ".join(describe_budget_row(position, item["budgets"][position]) for position in binding)
         yield f"never opens for {names}: {by}" if by else f"never opens for {names}"
 
 
@@ -320,7 +320,7 @@ def _lint_notes(item: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"    {line}" for line in block_style(lint["fix"]).splitlines())
 
 
-def budget_in_words(position: int, document: JsonObject) -> str:
+def describe_budget_row(position: int, document: JsonObject) -> str:
     """Return a budget in the words that all messages use for it."""
     from scorer.node_budgets.wording import describe_budget
 

@@ -16,7 +16,7 @@ from scorer.api.unstructured.documents import spec_of, status_of
 from scorer.api.values.quoting import quote
 from webhook.cli.disruption.options import CountOptions, count_options
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Loaded, load_ours
+from webhook.cli.files.documents import Loaded, load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import file_option, grouped, output_option, run, tab
@@ -156,7 +156,7 @@ def list_command(
         hub.refuse_with_files()
         from scorer.node_budgets.documents import overview
 
-        found = pools_in_files(load_ours(files), pools, _counts(counts))
+        found = pools_in_files(load_known(files), pools, _counts(counts))
         answer = overview(found, datetime.now(UTC))
     else:
         _only_with_files(counts)
@@ -210,7 +210,7 @@ def calendar_command(
         raise UserError(f"--from {shown}: the calendar would leave the years 1 to 9999") from error
     if files:
         hub.refuse_with_files()
-        found = pools_in_files(load_ours(files), pools, _counts(counts))
+        found = pools_in_files(load_known(files), pools, _counts(counts))
         answer = _offline(found, asked_from, asked_days, shown_in if window.zone else None)
     else:
         _only_with_files(counts)
@@ -366,14 +366,16 @@ async def _calendar_of_hub(
     from scorer.node_budgets.documents import MOST_POOL_DAYS
     from webhook.cli.hub.client import Client
 
-    at_once = max(1, MOST_POOL_DAYS // days)
+    pools_per_request = max(1, MOST_POOL_DAYS // days)
     query: dict[str, object] = {"from": format_time(start), "days": days}
     if zone is not None:
         query["tz"] = zone.key
     answer: JsonObject = {"from": format_time(start), "until": format_time(start + timedelta(days=days)), "items": []}
     async with Client(connection) as client:
         names = list(pools) or [entry["pool"] for entry in (await _ask(client, "/v1/budgets", {}))["pools"]]
-        for first in range(0, len(names), at_once):
-            part = await _ask(client, "/v1/budgets/calendar", {**query, "pool": names[first : first + at_once]})
+        for first in range(0, len(names), pools_per_request):
+            part = await _ask(
+                client, "/v1/budgets/calendar", {**query, "pool": names[first : first + pools_per_request]}
+            )
             answer = {**part, "items": [*answer["items"], *part["items"]]}
     return answer

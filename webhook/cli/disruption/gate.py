@@ -20,7 +20,7 @@ from webhook.cli.disruption.options import (
     reservation_options,
 )
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import load_ours
+from webhook.cli.files.documents import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
@@ -198,7 +198,7 @@ def disruption(
         hub.refuse_with_files()
         from webhook.cli.offline.pools import gate_answer, offline_pools
 
-        return _show(gate_answer(offline_pools(load_ours(files)), question, datetime.now(UTC)), output, shown_in)
+        return _show(gate_answer(offline_pools(load_known(files)), question, datetime.now(UTC)), output, shown_in)
     connection = hub.find()
     return _show(run(_of_hub(connection, "disruption", question, reservation)), output, shown_in)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.values.quoting import printable
-from webhook.cli.disruption.budget_table import budget_in_words
+from webhook.cli.disruption.budget_table import describe_budget_row
 
 PRODUCT: Final = "-//harbormaster//disruption budgets//EN"
 LONGEST_LINE: Final = 75
@@ -146,7 +146,7 @@ def _listed(words: Sequence[str]) -> str:
 def _description(item: Mapping[str, Any], reasons: Sequence[str], span: JsonObject) -> str:
     counts = item["counts"]
     lines = [f"NodePool {item['pool']}, {counts['total']} nodes. Reasons: {', '.join(reasons)}."]
-    lines += [budget_in_words(position, item["budgets"][position]) for position in span["binding"]]
+    lines += [describe_budget_row(position, item["budgets"][position]) for position in span["binding"]]
     lines += [f"budgets[{wrong['budget']}] cannot be used: {wrong['message']}" for wrong in item["unusable"]]
     going = counts["deleting"] + counts["notReady"]
     if span["limit"] and going:

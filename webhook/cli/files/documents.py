@@ -103,7 +103,9 @@ def load(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> list[Loaded]:
     return resolve(read(files), namespace=namespace)
 
 
-def load_ours(files: Files, *, namespace: str = DEFAULT_NAMESPACE, texts: dict[str, str] | None = None) -> list[Loaded]:
+def load_known(
+    files: Files, *, namespace: str = DEFAULT_NAMESPACE, texts: dict[str, str] | None = None
+) -> list[Loaded]:
     """Do the same, but pass over what is foreign, with notes on standard error: see `without_foreign`."""
     ours, notes = without_foreign(read(files, texts=texts), {*files.paths, STDIN_NAME})
     for note in notes:

@@ -173,8 +173,8 @@ class Search:
 def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:
     """Say whether one of *patterns* means a file or folder.
 
-    ``*`` and ``?`` stand for anything but a slash, ``**`` for any number of folders. A pattern without a slash means
-    every file or folder of that name; one with a slash a path, as messages show it or from the named folder on.
+    ``*`` and ``?`` stand for anything but a slash, ``**`` for any number of folders. A pattern without a slash
+    means every file or folder of that name; one with a slash a path, as messages show it or from the named folder on.
 
     Args:
         path: As messages show it.

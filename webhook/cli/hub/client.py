@@ -22,8 +22,8 @@ from webhook.cli.hub.connection import (
     HubConnection,
     login_to,
     no_address,
-    not_let_in,
     open_server,
+    unauthorized_hint,
     unreachable,
 )
 from webhook.embedded.storage.kinds import kind_of_definition
@@ -327,7 +327,7 @@ class Client:
         if answer.status < 400:
             return answer.content
         if answer.status == _UNKNOWN_CALLER:
-            raise not_let_in(self._connection, answer.content)
+            raise unauthorized_hint(self._connection, answer.content)
         try:
             status = _decoded(answer.content)
         except UserError:

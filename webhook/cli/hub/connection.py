@@ -118,8 +118,8 @@ def unreachable(connection: HubConnection, error: Exception) -> UserError:
     return UserError(f"{connection}: the connection broke ({str(error) or type(error).__name__})")
 
 
-def not_let_in(connection: HubConnection, content: bytes) -> UserError:
-    """Say what may be wrong with the credentials; a server on a real hub tells which audience a token needs.
+def unauthorized_hint(connection: HubConnection, content: bytes) -> UserError:
+    """Return what may be wrong with the credentials; a server on a real hub tells which audience a token needs.
 
     Args:
         connection: The hub.

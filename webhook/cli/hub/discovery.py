@@ -33,8 +33,8 @@ class ApiResource:
     verbs: tuple[str, ...]
     categories: tuple[str, ...]
 
-    def goes_by(self, word: str) -> bool:
-        """Say whether *word* names the kind: its plural, its singular or a short name, each perhaps with its group."""
+    def matches(self, word: str) -> bool:
+        """Return whether *word* names the kind: plural, singular or a short name, each perhaps with its group."""
         name, _, group = word.lower().partition(".")
         return name in (self.kind.plural, self.kind.kind.lower(), *self.short_names) and self._in_group(group)
 
@@ -95,7 +95,7 @@ async def server_version(client: Client) -> str:
     return text_at(await client.read_discovery("version"), "gitVersion")
 
 
-async def known_objects(client: Client, found: Sequence[SourceDocument], namespace: str | None) -> list[Loaded]:
+async def resolve_objects(client: Client, found: Sequence[SourceDocument], namespace: str | None) -> list[Loaded]:
     """Check what was read; if it has kinds that are not known here, ask the hub for them.
 
     Raises:

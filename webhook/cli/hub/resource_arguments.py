@@ -38,7 +38,7 @@ class ResourceArgument:
     namespace: str = ""
 
 
-async def parse_wanted(words: Sequence[str], client: Client) -> list[ResourceArgument]:
+async def parse_resources(words: Sequence[str], client: Client) -> list[ResourceArgument]:
     """Return what *words* name; a kind that is not known here is looked up on the hub.
 
     Raises:
@@ -80,7 +80,7 @@ async def _wanted(word: str, name: str, client: Client) -> list[ResourceArgument
     from webhook.cli.hub.discovery import discover
 
     served = [each for each in await discover(client) if "list" in each.verbs]
-    found = [each for each in served if each.goes_by(word)][:1]
+    found = [each for each in served if each.matches(word)][:1]
     found = found or [each for each in served if word.lower() in each.categories and not name]
     if not found:
         raise unknown_kind(word, (each.kind for each in served))

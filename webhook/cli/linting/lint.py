@@ -14,13 +14,13 @@ from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, shortened
 from scorer.node_budgets.lints import block_style, flow_style
 from webhook.access.user import UserInfo
-from webhook.admission.catalogue import what_rules_demand
+from webhook.admission.catalogue import rule_texts
 from webhook.admission.judge import as_warnings
 from webhook.cli.errors import complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, read, resolve, without_foreign
 from webhook.cli.files.positions import Positions, TextRange
 from webhook.cli.files.search import STDIN_NAME, Files
-from webhook.cli.linting.reports import Report, annotations, failures_told, report_option, write
+from webhook.cli.linting.reports import Report, annotations, report_failures, report_option, write
 from webhook.cli.linting.sarif import ADMISSION, Replacement, SarifResult, sarif_log
 from webhook.cli.offline.admission import admit, context_of, field_warnings
 from webhook.cli.options.base import file_option, namespace_option, output_option
@@ -135,7 +135,7 @@ def command(
     """Check files."""
     if not (files or searched):
         raise click.UsageError("say what to check: PATH, or -f FILE")
-    with failures_told(output, reports):
+    with report_failures(output, reports):
         count, remarks = _lint(Files((*files.paths, *searched), files.ignored), files.paths, namespace, validation)
     write(reports, lambda wanted: _show(count, remarks, wanted))
     _show(count, remarks, output)
@@ -152,10 +152,10 @@ def _lint(
     loaded = resolve(ours, namespace=namespace or DEFAULT_NAMESPACE)
     for note in notes:
         complain(f"note: {note}")
-    context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
+    context = context_of(loaded, datetime.now(UTC)).with_user(_ADMINISTRATOR)
     positions = Positions(texts)
     fields = FieldCheck.of(validation, loaded)
-    return len(loaded), [remark for one in loaded for remark in remarks_about(one, context, positions, fields)]
+    return len(loaded), [remark for one in loaded for remark in lint_object(one, context, positions, fields)]
 
 
 def _show(count: int, remarks: Sequence[LintFinding], output: str) -> None:
@@ -168,13 +168,13 @@ def _show(count: int, remarks: Sequence[LintFinding], output: str) -> None:
         items = [_item(remark) for remark in remarks]
         print_document({"objects": count, "errors": errors, "warnings": warnings, "items": items}, "json")
     elif output == "sarif":
-        print_document(sarif_log([result_of(remark) for remark in remarks], what_rules_demand(), Path.cwd()), "json")
+        print_document(sarif_log([result_of(remark) for remark in remarks], rule_texts(), Path.cwd()), "json")
     else:
         for line in annotations([result_of(remark) for remark in remarks], Path.cwd()):
             click.echo(line)
 
 
-def remarks_about(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> list[LintFinding]:
+def lint_object(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> list[LintFinding]:
     """Return all errors and warnings about one object, in the order of their places."""
     return sorted(_remarks(one, context, positions, fields), key=lambda remark: remark.place[:2])
 

@@ -61,7 +61,7 @@ def write(reports: Sequence[Report], show: Callable[[str], None]) -> None:
 
 
 @contextmanager
-def failures_told(output: str, reports: Sequence[Report] = ()) -> Iterator[None]:
+def report_failures(output: str, reports: Sequence[Report] = ()) -> Iterator[None]:
     """Give a log of SARIF, without results, also if files cannot be used: uploads would fail without one."""
     try:
         yield

@@ -8,12 +8,12 @@ import click
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import shortened
 from webhook.access.user import UserInfo
-from webhook.admission.catalogue import what_rules_demand
-from webhook.cli.files.documents import DEFAULT_NAMESPACE, load_ours
+from webhook.admission.catalogue import rule_texts
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, load_known
 from webhook.cli.files.positions import Positions
 from webhook.cli.files.search import Files
-from webhook.cli.linting.lint import remarks_about, result_of
-from webhook.cli.linting.reports import failures_told
+from webhook.cli.linting.lint import lint_object, result_of
+from webhook.cli.linting.reports import report_failures
 from webhook.cli.linting.sarif import sarif_log
 from webhook.cli.offline.admission import OfflineVerdict, admit, context_of
 from webhook.cli.options.base import file_option, namespace_option, output_option
@@ -51,9 +51,9 @@ def command(files: Files, namespace: str | None, validation: Validation, output:
     if not files:
         raise click.UsageError("say what to check: -f FILE")
     texts: dict[str, str] = {}
-    with failures_told(output):
-        loaded = load_ours(files, namespace=namespace or DEFAULT_NAMESPACE, texts=texts)
-    context = context_of(loaded, datetime.now(UTC)).asked_by(_ADMINISTRATOR)
+    with report_failures(output):
+        loaded = load_known(files, namespace=namespace or DEFAULT_NAMESPACE, texts=texts)
+    context = context_of(loaded, datetime.now(UTC)).with_user(_ADMINISTRATOR)
     fields = FieldCheck.of(validation, loaded)
     verdicts = [admit(one, context, fields=fields) for one in loaded]
     allowed = all(verdict.allowed for verdict in verdicts)
@@ -62,8 +62,8 @@ def command(files: Files, namespace: str | None, validation: Validation, output:
         print_table(["DOCUMENT", "OBJECT", "VERDICT", "WHY"], rows)
     elif output == "sarif":
         positions = Positions(texts)
-        results = [result_of(remark) for one in loaded for remark in remarks_about(one, context, positions, fields)]
-        print_document(sarif_log(results, what_rules_demand(), Path.cwd()), "json")
+        results = [result_of(remark) for one in loaded for remark in lint_object(one, context, positions, fields)]
+        print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
     else:
         print_document({"allowed": allowed, "items": [_item(verdict) for verdict in verdicts]}, output)
     return 0 if allowed else 1

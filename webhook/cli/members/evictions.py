@@ -91,8 +91,8 @@ def is_there(binding: JsonObject) -> bool:
     return BindingState.BOUND in (text_at(binding, "spec", "state"), before)
 
 
-def comes_back(placement: JsonObject) -> bool:
-    """Say whether a placement is placed on a cordoned member all the same."""
+def is_replaced_on_cordoned(placement: JsonObject) -> bool:
+    """Return whether a placement is placed on a cordoned member all the same."""
     policy = dict_at(spec_of(placement), "policy")
     if policy.get("placementType") == PlacementType.PICK_FIXED:
         return False
@@ -117,7 +117,7 @@ def judged(
     here = [each for each in bindings if text_at(each, "spec", "targetCluster") == member]
     if not any(map(is_there, here)):
         return _NOT_YET
-    if placement is not None and comes_back(placement):
+    if placement is not None and is_replaced_on_cordoned(placement):
         return _COMES_BACK
     try:
         outcome = judge_eviction(placement, member, views(bindings), budget)
@@ -228,7 +228,7 @@ class MemberDrain:
             if error.code != _FORBIDDEN:  # whoever may only evict finds out by that
                 raise
             return False
-        return found is not None and comes_back(found)
+        return found is not None and is_replaced_on_cordoned(found)
 
     async def run(self, seconds: float | None) -> list[PlacementRemoval]:
         """Evict everything; return what has not gone: what cannot be evicted, and what waits when the time is up.

@@ -13,7 +13,7 @@ from scorer.api.unstructured.documents import dicts_at, name_of
 from scorer.api.upgrade.fields import UpgradeType
 from scorer.api.values.duration import format_duration
 from scorer.upgrade.members.windows import targets_of
-from scorer.windows.maintenance import WindowState, standing
+from scorer.windows.maintenance import WindowState, window_state
 from scorer.windows.member_windows import OF_UPDATES, MemberWindows, WindowDefinition, windows_of
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client, ResourcePath
@@ -155,7 +155,7 @@ def _standing(
     readable = [window for name in windows.names if (window := definitions[name].window) is not None]
     unreadable = tuple(name for name in windows.names if definitions[name].window is None)
     any_window = windows.names or (windows.missing and purpose == UPDATES)
-    found = standing(readable, now) if any_window else None
+    found = window_state(readable, now) if any_window else None
     return MemberWindowState(name_of(member), (purpose,), windows, unreadable, found)
 
 

@@ -6,7 +6,7 @@ from webhook.cli.errors import complain
 from webhook.cli.files.documents import SourceDocument, check_metadata
 from webhook.cli.hub.client import Client
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.discovery import known_objects
+from webhook.cli.hub.discovery import resolve_objects
 from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
 from webhook.cli.objects.patcher import ApplyOutcome, apply_all
 from webhook.cli.options.base import hub_namespace_option, run
@@ -62,18 +62,18 @@ async def _apply(
 ) -> int:
     refused = False
     async with Client(connection) as client:
-        loaded = await known_objects(client, found, namespace)
+        loaded = await resolve_objects(client, found, namespace)
         check_metadata(loaded)
         fields = FieldCheck.of(validation, loaded)
         if dry_run is DryRun.CLIENT:  # the hub is sent nothing that it could judge
             fields.check(loaded)
         async for outcome in apply_all(client, loaded, dry_run=dry_run, validation=validation):
-            tell(outcome, fields, dry_run=dry_run)
+            print_outcome(outcome, fields, dry_run=dry_run)
             refused |= outcome.refusal is not None
     return 1 if refused else 0
 
 
-def tell(outcome: ApplyOutcome, fields: FieldCheck, *, dry_run: DryRun = DryRun.NONE) -> None:
+def print_outcome(outcome: ApplyOutcome, fields: FieldCheck, *, dry_run: DryRun = DryRun.NONE) -> None:
     """Print what became of one object: the result to standard output, warnings and refusals to standard error."""
     one = outcome.loaded
     for warning in outcome.warnings:

@@ -12,7 +12,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import SourceDocument, in_order_of_dependence, title_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import ResourceArgument, parse_wanted, suggestion
+from webhook.cli.hub.resource_arguments import ResourceArgument, parse_resources, suggestion
 from webhook.cli.objects.options import DryRun, DryRunCommand, ObjectFiles, dry_run_option, file_options
 from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
 from webhook.cli.options.hub import HubOptions, hub_options
@@ -102,9 +102,9 @@ async def _delete(
         if words:
             places = await _places(client, words, namespace, manner)
         else:
-            from webhook.cli.hub.discovery import known_objects
+            from webhook.cli.hub.discovery import resolve_objects
 
-            loaded = in_order_of_dependence(await known_objects(client, found, namespace))
+            loaded = in_order_of_dependence(await resolve_objects(client, found, namespace))
             places = [ResourcePath(one.kind, one.namespace or None, one.name) for one in reversed(loaded)]
         waiting: list[tuple[ResourcePath, str]] = []
         for place in places:
@@ -134,7 +134,7 @@ async def _delete(
 
 async def _places(client: Client, words: Sequence[str], namespace: str | None, manner: Manner) -> list[ResourcePath]:
     """Return where the objects are that the user names or selects."""
-    wanted = await parse_wanted(words, client)
+    wanted = await parse_resources(words, client)
     selected = bool(manner.selector) or manner.everything
     if manner.everywhere and not selected:
         raise UserError("--all-namespaces: an object is named by its namespace and its name")

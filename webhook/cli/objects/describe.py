@@ -16,7 +16,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_wanted, suggestion
+from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_resources, suggestion
 from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.yaml import format_yaml
@@ -64,7 +64,7 @@ async def _describe(
     events: bool,
 ) -> int:
     async with Client(connection) as client:
-        wanted = await parse_wanted(words, client)
+        wanted = await parse_resources(words, client)
         if selector and any(each.name for each in wanted):
             raise UserError("--selector: objects are named, so there is nothing to select")
         if everywhere and any(each.name and each.kind.namespaced for each in wanted):

@@ -19,7 +19,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, SourceDocument, check_metadata, in_order_of_dependence
 from webhook.cli.hub.client import Client, HubRefusedError
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.discovery import known_objects
+from webhook.cli.hub.discovery import resolve_objects
 from webhook.cli.objects.options import ObjectFiles, file_options
 from webhook.cli.objects.patcher import LAST_APPLIED, merged
 from webhook.cli.options.base import hub_namespace_option, run
@@ -83,7 +83,7 @@ async def _pairs(
     connection: HubConnection, found: Sequence[SourceDocument], namespace: str | None, validation: Validation
 ) -> list[Pair]:
     async with Client(connection) as client:
-        loaded = await known_objects(client, found, namespace)
+        loaded = await resolve_objects(client, found, namespace)
         check_metadata(loaded)
         fields = FieldCheck.of(validation, loaded)
         return [await _pair(client, one, fields) for one in in_order_of_dependence(loaded)]

@@ -16,7 +16,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, place_of
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import parse_wanted
+from webhook.cli.hub.resource_arguments import parse_resources
 from webhook.cli.objects.patcher import two_way_patch
 from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.field_validation import Validation, unknown_lines, validate_option
@@ -67,7 +67,7 @@ def command(
 
 async def _edit(connection: HubConnection, words: list[str], namespace: str | None, validation: Validation) -> int:
     async with Client(connection) as client:
-        wanted = (await parse_wanted(words, client))[0]
+        wanted = (await parse_resources(words, client))[0]
         if not wanted.name:
             raise UserError(f"{words[0]!r}: say which object: {wanted.kind.kind.lower()}/NAME")
         place = ResourcePath(

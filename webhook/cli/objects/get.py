@@ -12,7 +12,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import SourceDocument, title_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_wanted, suggestion
+from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_resources, suggestion
 from webhook.cli.objects.options import ObjectFiles, file_options
 from webhook.cli.objects.output_formats import CustomColumns, Format, format_option
 from webhook.cli.objects.table import ObjectTable, Served, Style, sort_objects
@@ -134,7 +134,7 @@ async def _get(
     connection: HubConnection, words: Sequence[str], found: Sequence[SourceDocument], output: Format, view: _ViewOptions
 ) -> int:
     async with Client(connection) as client:
-        wanted = await parse_wanted(words, client) if words else await _of_files(client, found, view.namespace)
+        wanted = await parse_resources(words, client) if words else await _of_files(client, found, view.namespace)
         view.check(wanted)
         try:
             if view.watch:
@@ -145,9 +145,9 @@ async def _get(
 
 
 async def _of_files(client: Client, found: Sequence[SourceDocument], namespace: str | None) -> list[ResourceArgument]:
-    from webhook.cli.hub.discovery import known_objects
+    from webhook.cli.hub.discovery import resolve_objects
 
-    loaded = await known_objects(client, found, namespace)
+    loaded = await resolve_objects(client, found, namespace)
     return [ResourceArgument(one.kind, one.name, namespace=one.namespace) for one in loaded]
 
 

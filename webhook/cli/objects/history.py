@@ -13,7 +13,7 @@ from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import dicts_at
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, ResourcePath
-from webhook.cli.hub.resource_arguments import ResourceArgument, parse_wanted
+from webhook.cli.hub.resource_arguments import ResourceArgument, parse_resources
 from webhook.cli.options.base import grouped, hub_namespace_option, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
@@ -140,7 +140,7 @@ async def _one(words: Sequence[str], client: Client) -> ResourceArgument | None:
     """Return which objects are meant; None: all."""
     if not words:
         return None
-    found = await parse_wanted(words, client)
+    found = await parse_resources(words, client)
     if len(found) > 1:
         raise UserError(f"{' '.join(words)}: one kind, or one object, at a time")
     return found[0]

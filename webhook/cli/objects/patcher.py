@@ -20,7 +20,7 @@ from webhook.cli.files.documents import Loaded, in_order_of_dependence
 from webhook.cli.hub.client import Client, HubRefusedError, HubResponse, ResourcePath, find, place_of
 from webhook.cli.objects.options import DryRun
 from webhook.cli.options.field_validation import Validation
-from webhook.embedded.simulation.annotations import keep_status, parse_behaviour
+from webhook.embedded.simulation.annotations import parse_behaviour, status_in_annotation
 from webhook.kube.listers.upgrades import has_joined
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -52,14 +52,14 @@ class ApplyOutcome:
     refusal: HubRefusedError | None = None
 
 
-def wanted_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
+def request_document(document: JsonObject, *, simulated: bool = True) -> JsonObject:
     """Return what to send to the hub: without fields that only the hub sets, but with the status of simulated members.
 
     Args:
         document: What the file says.
         simulated: Whether the hub simulates its members.
     """
-    document = keep_status(document) if simulated else document
+    document = status_in_annotation(document) if simulated else document
     metadata = {name: value for name, value in document["metadata"].items() if name not in _SET_BY_HUB}
     annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != LAST_APPLIED}
     if annotations or "annotations" in metadata:
@@ -129,7 +129,7 @@ async def apply_one(
     Raises:
         HubRefusedError: The hub refuses it.
     """
-    wanted = wanted_document(one.document, simulated=client.simulated)
+    wanted = request_document(one.document, simulated=client.simulated)
     place = place_of(wanted, one.kind)
     current = await find(client, place)
     if current is None:
@@ -170,7 +170,7 @@ async def merged(client: Client, one: Loaded, validation: Validation) -> tuple[J
     Raises:
         HubRefusedError: The hub refuses it.
     """
-    wanted = wanted_document(one.document, simulated=client.simulated)
+    wanted = request_document(one.document, simulated=client.simulated)
     place = place_of(wanted, one.kind)
     current = await find(client, place)
     if current is None:

@@ -17,7 +17,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import SourceDocument, title_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.hub.resource_arguments import parse_wanted
+from webhook.cli.hub.resource_arguments import parse_resources
 from webhook.cli.objects.options import ObjectFiles, file_options
 from webhook.cli.options.base import grouped, hub_namespace_option, run, selecting_options, tab
 from webhook.cli.options.hub import HubOptions, hub_options
@@ -250,12 +250,12 @@ async def _places(
     client: Client, words: Sequence[str], found: Sequence[SourceDocument], namespace: str | None, which: Which
 ) -> list[ResourcePath]:
     if found:
-        from webhook.cli.hub.discovery import known_objects
+        from webhook.cli.hub.discovery import resolve_objects
 
-        loaded = await known_objects(client, found, namespace)
+        loaded = await resolve_objects(client, found, namespace)
         return [ResourcePath(one.kind, one.namespace or None, one.name) for one in loaded]
     places = []
-    for each in await parse_wanted(words, client):
+    for each in await parse_resources(words, client):
         space = (namespace or client.namespace) if each.kind.namespaced and not which.everywhere else None
         if each.name:
             if which.everywhere and each.kind.namespaced:

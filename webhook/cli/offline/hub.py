@@ -26,7 +26,7 @@ from webhook.answers.proposal import PLANNED_KINDS
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
 from webhook.cli.offline.admission import OfflineVerdict, admit, context_of
-from webhook.embedded.simulation.annotations import figures, keep_status, parse_behaviour, silent_status
+from webhook.embedded.simulation.annotations import figures, parse_behaviour, silent_status, status_in_annotation
 from webhook.member.membership.heartbeat import heartbeat_status
 from webhook.validation.framework.field import shape_errors
 
@@ -171,7 +171,7 @@ def played(one: Loaded, now: datetime) -> JsonObject:
     status: dict[str, Any] = status_of(document)
     if status.get("agentStatus"):
         return document
-    kept = keep_status(document)
+    kept = status_in_annotation(document)
     metadata: dict[str, Any] = kept["metadata"]
     behaviour = parse_behaviour(metadata.get("annotations") or {})
     if behaviour.problem:

@@ -60,9 +60,9 @@ def offline_pools(loaded: Iterable[Loaded]) -> HubNodePools:
         for one in loaded:
             if (kind := known.get(one.kind.group_kind)) is not None:
                 metadata = {**one.document["metadata"], "resourceVersion": "1"}
-                cache.shelf(kind).put({**one.document, "metadata": metadata})
+                cache.of_kind(kind).put({**one.document, "metadata": metadata})
         for kind in WATCHED:
-            cache.shelf(kind).synced.set()
+            cache.of_kind(kind).synced.set()
     finally:
         store.close()
     return pools

@@ -228,9 +228,9 @@ def _check_due(found: "CertificateState", lineage: "Lineage", *, force: bool) ->
 
 def _warn(found: "CertificateState", lineage: "Lineage", *, distrust: bool) -> None:
     """Say who is cut off; on a terminal, ask whether to go on. Raises `click.Abort`."""
-    from webhook.doctor.certificate_report import left_behind
+    from webhook.doctor.certificate_report import untrusting_clients
 
-    warning = left_behind(lineage, found.now)
+    warning = untrusting_clients(lineage, found.now)
     if distrust:
         warning = "every client that has not heard of the new authority is cut off, the API server too for some seconds"
     if not warning:

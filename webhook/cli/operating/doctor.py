@@ -177,5 +177,5 @@ async def _examine(hub: HubOptions, place: _InstallationOptions, member: _Member
             raise UserError(str(error)) from error
         if other is not None:
             async with await open_server(other) as agents_own:
-                await examination.look_at_member(agents_own)
+                await examination.examine_member(agents_own)
     return document_of(examination, release, utc_now())

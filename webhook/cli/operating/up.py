@@ -272,7 +272,7 @@ class _Session:
     async def _apply(self) -> int:
         """Apply the files through the door that everybody uses; return how many objects were refused."""
         from webhook.cli.hub.client import Client
-        from webhook.cli.objects.apply import tell
+        from webhook.cli.objects.apply import print_outcome
         from webhook.cli.objects.patcher import apply_all
         from webhook.cli.options.field_validation import FieldCheck
 
@@ -289,7 +289,7 @@ class _Session:
                         counts[outcome.action] = counts.get(outcome.action, 0) + 1
                     else:
                         refused += 1
-                        tell(outcome, FieldCheck())
+                        print_outcome(outcome, FieldCheck())
         said = {"kept": "kept as changed on the hub"}
         words = [f"{count} {said.get(action, action)}" for action, count in sorted(counts.items())]
         if refused:

@@ -13,7 +13,7 @@ from scorer.placement.plan_document import children_of, decide
 from scorer.placement.policy_hash import policy_in_force
 from scorer.placement.trace import DecisionContext, explanation
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import load_ours
+from webhook.cli.files.documents import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
@@ -91,7 +91,7 @@ def command(
 
 
 def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: datetime | None) -> JsonObject:
-    hub = make_hub(load_ours(files), now=now, clock=datetime.now(UTC))
+    hub = make_hub(load_known(files), now=now, clock=datetime.now(UTC))
     placement = find_placement(hub, kind, namespace, name)
     bindings, snapshots = children_of(placement, hub.bindings), children_of(placement, hub.snapshots)
     decision = decide(placement, hub.fleet, bindings, snapshots, hub.now)

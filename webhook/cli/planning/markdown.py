@@ -12,7 +12,7 @@ from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
-from webhook.cli.planning.output import fate_of, fleet_words, reference, rollout_lines
+from webhook.cli.planning.output import describe_cluster, describe_fleet, reference, rollout_lines
 from webhook.cli.planning.run_output import run_lines
 
 LARGEST: Final = 65_536
@@ -39,7 +39,7 @@ def markdown(plan: JsonObject, warnings: Sequence[str]) -> str:
     entries = [entry for entry in plan["placements"] if entry["changed"]]
     runs = [run for run in plan.get("runs", ()) if run["changed"]]
     text = _Text([f"{MARKER}\n### {_summary(plan, entries, runs)}\n"])
-    if words := fleet_words(plan["fleet"]):
+    if words := describe_fleet(plan["fleet"]):
         text.add(f"\nFleet: {code(words)}\n")
     if entries:
         text.add_all("placements", ["\n" + _HEAD + _row(entries[0]), *map(_row, entries[1:])])
@@ -133,7 +133,7 @@ def _title(entry: JsonObject) -> str:
 def _details(entry: JsonObject) -> Iterator[str]:
     yield entry["message"]
     for sign, names in (("+", entry["moves"]["gained"]), ("-", entry["moves"]["lost"])):
-        yield from (f"{sign} {fate_of(entry, name)}" for name in names[:_MOST_REASONS])
+        yield from (f"{sign} {describe_cluster(entry, name)}" for name in names[:_MOST_REASONS])
         if len(names) > _MOST_REASONS:
             yield f"{sign} and {len(names) - _MOST_REASONS} more"
     rollout = list(rollout_lines(entry["rollout"], entry["moves"]["stays"]))

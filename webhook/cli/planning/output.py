@@ -45,12 +45,12 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
 
 
 def _print_fleet(fleet: Mapping[str, Sequence[str]]) -> None:
-    if words := fleet_words(fleet):
+    if words := describe_fleet(fleet):
         click.echo(printable(f"Fleet: {words}"))
         click.echo()
 
 
-def fleet_words(fleet: Mapping[str, Sequence[str]]) -> str:
+def describe_fleet(fleet: Mapping[str, Sequence[str]]) -> str:
     """Return which members a plan assumes to come, change or go; empty: none."""
     return ", ".join(
         f"{word} {' '.join(fleet[word])}" for word in ("gained", "changed", "drained", "lost") if fleet[word]
@@ -126,7 +126,7 @@ def reference(entry: Mapping[str, Any]) -> str:
     return f"rp/{entry['namespace']}/{entry['name']}" if entry["namespace"] else f"crp/{entry['name']}"
 
 
-def fate_of(entry: JsonObject, cluster: str) -> str:
+def describe_cluster(entry: JsonObject, cluster: str) -> str:
     """Return what became of a cluster in the decision on a placement, in one line."""
     for pick in entry["picked"]:
         if pick["cluster"] == cluster:

@@ -15,13 +15,13 @@ from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from scorer.what_if.state import ObjectKey
-from webhook.admission.catalogue import what_rules_demand
+from webhook.admission.catalogue import rule_texts
 from webhook.answers.proposal import RUNS
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load, load_ours
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load, load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.linting.reports import failures_told
+from webhook.cli.linting.reports import report_failures
 from webhook.cli.linting.sarif import findings, sarif_log
 from webhook.cli.offline.plan import MemberOutages, Places, plan_changes, plan_files
 from webhook.cli.options.base import file_option, grouped, output_option, run, run_namespace_option, tab
@@ -214,7 +214,7 @@ class _PlanOptions:
 @hub_options
 def command(wanted: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
     """Plan."""
-    with failures_told(output):
+    with report_failures(output):
         return _plan(wanted, output, now, hub)
 
 
@@ -230,18 +230,18 @@ def _plan(wanted: _PlanOptions, output: str, now: datetime | None, hub: HubOptio
                 "--compare takes two files and one fleet: that of a hub (--hub), of a dump (--on FILE), or of files "
                 "(-f FILE)"
             )
-        ground = _Ground(connection, load_ours(Files((*files.paths, *bases), files.ignored)) if not live else (), now)
+        ground = _Ground(connection, load_known(Files((*files.paths, *bases), files.ignored)) if not live else (), now)
         return _compare(wanted.pair, ground, output, wanted.validation)
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
-        return _plan_files(load_ours(files, texts=texts), wanted, _Report(output, texts), now)
+        return _plan_files(load_known(files, texts=texts), wanted, _Report(output, texts), now)
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
-    given = load_ours(files, namespace=namespace, texts=texts) if files else []
+    given = load_known(files, namespace=namespace, texts=texts) if files else []
     _point_to_upgrades(given)
     fields = FieldCheck.of(wanted.validation, given)
     hub_files = Files(bases, files.ignored)
-    document = _Ground(connection, load_ours(hub_files) if bases else (), now).plan(
+    document = _Ground(connection, load_known(hub_files) if bases else (), now).plan(
         given, lost=lost, drained=drained, named=wanted.run
     )
     document = _settled(document, given, fields, of_hub=connection is not None)
@@ -328,7 +328,7 @@ class _Report(NamedTuple):
         """Print a plan, unless admission refuses part of it; return the exit code."""
         if self.output == "sarif":
             results = list(findings(document["admission"], given, self.texts))
-            print_document(sarif_log(results, what_rules_demand(), Path.cwd()), "json")
+            print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
             return _code(document)
         _check(document["admission"], given)
         if self.output == "markdown":

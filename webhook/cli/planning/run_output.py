@@ -72,8 +72,8 @@ def _stage(stage: JsonObject) -> str:
         return f"{stage['name']}: no clusters, skipped with its tasks"
     batches = [" ".join(batch) for batch in stage["batches"][:_MOST_BATCHES]]
     more = f"; and {left} more such batches" if (left := len(stage["batches"]) - len(batches)) else ""
-    at_once = f", {stage['atOnce']} at a time" if len(stage["batches"]) > 1 else ""
-    return f"{stage['name']}{at_once}: {'; '.join(batches) or 'all clusters are done'}{more}"
+    batch_note = f", {stage['atOnce']} at a time" if len(stage["batches"]) > 1 else ""
+    return f"{stage['name']}{batch_note}: {'; '.join(batches) or 'all clusters are done'}{more}"
 
 
 def _waits(stage: JsonObject) -> Iterator[str]:

@@ -10,7 +10,7 @@ import click
 
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.search import Files
-from webhook.cli.linting.reports import Report, annotations, failures_told, report_option, write
+from webhook.cli.linting.reports import Report, annotations, report_failures, report_option, write
 from webhook.cli.linting.sarif import sarif_log
 from webhook.cli.options.base import grouped, ignore_option, output_option
 from webhook.cli.policy_tests.coverage import Coverage
@@ -105,7 +105,7 @@ def command(
 ) -> int:
     """Run tests."""
     files = Files(paths or (".",), ignored)
-    with failures_told(output, reports):
+    with report_failures(output, reports):
         outcomes = list(_run(_chosen(read_tests(files), choices.wanted), choices))
     measured = choices.coverage or choices.coverage_minimum is not None
     coverage = Coverage.of(outcome.judged for outcome in outcomes if outcome.judged is not None) if measured else None

@@ -8,7 +8,7 @@ from typing import Any
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.values.quoting import printable, quote
 from webhook.cli.offline.admission import OfflineVerdict
-from webhook.cli.planning.output import fate_of
+from webhook.cli.planning.output import describe_cluster
 from webhook.cli.policy_tests.file_format import AdmissionCase, ErrorExpectation, PlacementCase, WarningExpectation
 
 
@@ -47,17 +47,17 @@ def compact(value: Any) -> str:
     return printable(dump_json(value).decode())
 
 
-def words(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as one says it."""
     if isinstance(value, list | tuple):
         return " ".join(map(str, value)) or "none"
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else printable(str(value))
 
 
-def same(what: str, expected: Any, actual: Any, why: tuple[str, ...] = ()) -> Iterator[Difference]:
+def compare_values(what: str, expected: Any, actual: Any, why: tuple[str, ...] = ()) -> Iterator[Difference]:
     """Compare two values, which have to be of one type."""
     if type(expected) is not type(actual) or expected != actual:
-        yield Difference(what, words(expected), words(actual), why)
+        yield Difference(what, format_value(expected), format_value(actual), why)
 
 
 def has_part(what: str, part: str, actual: str) -> Iterator[Difference]:
@@ -71,18 +71,22 @@ def compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Differ
     expect = case.expect
     picked = [pick["cluster"] for pick in entry["picked"]]
     if expect.picked is not None and (set(expect.picked) != set(picked) or len(expect.picked) != len(picked)):
-        yield Difference("picked", words(sorted(expect.picked)), words(sorted(picked)), _why(entry, expect.picked))
+        yield Difference(
+            "picked", format_value(sorted(expect.picked)), format_value(sorted(picked)), _why(entry, expect.picked)
+        )
     if expect.ranking is not None and expect.ranking != picked:
-        yield Difference("ranking", words(expect.ranking), words(picked), _why_ranked(entry, expect.ranking))
+        yield Difference(
+            "ranking", format_value(expect.ranking), format_value(picked), _why_ranked(entry, expect.ranking)
+        )
     if expect.includes is not None and (missing := [name for name in expect.includes if name not in picked]):
-        why = tuple(fate_of(entry, name) for name in missing)
-        yield Difference("includes", words(expect.includes), words(picked), why)
+        why = tuple(describe_cluster(entry, name) for name in missing)
+        yield Difference("includes", format_value(expect.includes), format_value(picked), why)
     for wanted in expect.not_picked or ():
         yield from _compare_not_picked(entry, wanted.cluster, wanted.plugin, wanted.reason)
     if expect.count is not None:
-        yield from same("count", expect.count, len(picked), (entry["message"],))
+        yield from compare_values("count", expect.count, len(picked), (entry["message"],))
     if expect.satisfied is not None:
-        yield from same("satisfied", expect.satisfied, entry["satisfied"], (entry["message"],))
+        yield from compare_values("satisfied", expect.satisfied, entry["satisfied"], (entry["message"],))
     if expect.message is not None:
         yield from has_part("message", expect.message, entry["message"])
 
@@ -91,7 +95,7 @@ def _compare_not_picked(
     entry: JsonObject, cluster: str, plugin: str | None, reason: str | None
 ) -> Iterator[Difference]:
     filtered = next((one for one in entry["filtered"] if one["cluster"] == cluster), None)
-    fate, what = fate_of(entry, cluster), f"notPicked {cluster}"
+    fate, what = describe_cluster(entry, cluster), f"notPicked {cluster}"
     if any(pick["cluster"] == cluster for pick in entry["picked"]):
         yield Difference(what, "not picked", "picked", (fate,))
         return
@@ -107,7 +111,7 @@ def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
     picked = [pick["cluster"] for pick in entry["picked"]]
     missing = [name for name in expected if name not in picked]
     extra = [name for name in picked if name not in expected]
-    return tuple(fate_of(entry, name) for name in dict.fromkeys((*missing, *extra)))
+    return tuple(describe_cluster(entry, name) for name in dict.fromkeys((*missing, *extra)))
 
 
 def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
@@ -115,7 +119,7 @@ def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
     picked = [pick["cluster"] for pick in entry["picked"]]
     pairs = zip_longest(expected, picked)
     names = [name for one, other in pairs if one != other for name in (one, other) if name is not None]
-    return tuple(fate_of(entry, name) for name in dict.fromkeys(names))
+    return tuple(describe_cluster(entry, name) for name in dict.fromkeys(names))
 
 
 def compare_admission(

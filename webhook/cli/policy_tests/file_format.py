@@ -21,7 +21,7 @@ from scorer.api.values.quoting import LONGEST_NAME, printable, quote, shortened
 from scorer.node_budgets.answer import GateVerdict
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.question import QUESTION_REASONS
-from webhook.admission.catalogue import what_rules_demand
+from webhook.admission.catalogue import rule_texts
 from webhook.cli.disruption.options import LARGEST_COUNT
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DocumentSource, objects_in
@@ -422,7 +422,7 @@ def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
         "errors": case.expect.errors or (),
         "warnings": case.expect.warnings or (),
     }
-    known = what_rules_demand() if any(each.rule for several in told.values() for each in several) else {}
+    known = rule_texts() if any(each.rule for several in told.values() for each in several) else {}
     for name, several in told.items():
         for position, each in enumerate(several):
             if each.rule is not None and each.rule not in known:

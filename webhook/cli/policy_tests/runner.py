@@ -19,7 +19,7 @@ from webhook.admission.judge import as_warnings
 from webhook.answers.proposal import ProposedObject, as_written
 from webhook.cli.disruption.budgets import pools_in_files
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import DocumentSource, Loaded, SourceDocument, definitions, load, load_ours, resolve
+from webhook.cli.files.documents import DocumentSource, Loaded, SourceDocument, definitions, load, load_known, resolve
 from webhook.cli.files.search import SUFFIXES, Files
 from webhook.cli.hub.resource_arguments import parse_reference
 from webhook.cli.offline.admission import OfflineVerdict, admit, admit_deletion, field_warnings, refusing_rules
@@ -33,8 +33,8 @@ from webhook.cli.policy_tests.differences import (
     compact,
     compare_admission,
     compare_placement,
+    compare_values,
     has_part,
-    same,
 )
 from webhook.cli.policy_tests.file_format import (
     UNLIMITED,
@@ -118,7 +118,7 @@ class Scene:
             UserError: One cannot be used; every mistake is named.
         """
         fleet, objects = (
-            load_ours(Files(tuple(map(test.path, paths)), named_in=test.file)) if paths else []
+            load_known(Files(tuple(map(test.path, paths)), named_in=test.file)) if paths else []
             for paths in (test.fleet, test.objects)
         )
         return cls(test, clock, fleet, objects)
@@ -190,7 +190,7 @@ class Scene:
     def _verdict(self, case: AdmissionCase) -> tuple[OfflineVerdict, Context]:
         question = case.admission
         user = _ADMINISTRATOR if question.user is None else _user(question.user.name, question.user.groups)
-        context = self._context(case).asked_by(user)
+        context = self._context(case).with_user(user)
         stored = {one.identity: one for one in self.fleet}
         found = self._object(question.object)
         document = found.document if question.patch is None else merge_patch(found.document, question.patch)
@@ -252,9 +252,9 @@ class Scene:
         expect, why = case.expect, (answer["message"],)
         for name, key in (("allowed", "allowed"), ("granted", "granted"), ("verdict", "verdict")):
             if expect.wants(name):
-                yield from same(key, getattr(expect, name), answer[key], why)
+                yield from compare_values(key, getattr(expect, name), answer[key], why)
         if expect.wants("next_open"):
-            yield from same("nextOpen", _instant_text(expect.next_open), answer["nextOpen"], why)
+            yield from compare_values("nextOpen", _instant_text(expect.next_open), answer["nextOpen"], why)
         if expect.message is not None:
             yield from has_part("message", expect.message, answer["message"])
 
@@ -272,9 +272,9 @@ class Scene:
         expect, why = case.expect, tuple(_budgets_in_force(item, answer["pools"][0]))
         for name, key in (("limit", "limit"), ("remaining", "remaining"), ("never_opens", "neverOpens")):
             if expect.wants(name):
-                yield from same(key, getattr(expect, name), actual[key], why)
+                yield from compare_values(key, getattr(expect, name), actual[key], why)
         if expect.wants("next_open"):
-            yield from same("nextOpen", _instant_text(expect.next_open), item["nextOpen"], why)
+            yield from compare_values("nextOpen", _instant_text(expect.next_open), item["nextOpen"], why)
 
 
 def _user(name: str, groups: Iterable[str]) -> UserInfo:

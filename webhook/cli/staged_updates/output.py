@@ -11,7 +11,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import dicts_at
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
-from scorer.staged_update.orders import answer_words
+from scorer.staged_update.orders import approval_command
 from scorer.staged_update.phase import RunWait
 from scorer.staged_update.views.overview import overview
 from webhook.cli.options.hub import HubOptions
@@ -23,7 +23,7 @@ MOST_CLUSTERS: Final = 5
 """How many clusters that are waited for are named below the table, which shows all."""
 
 
-def hub_words(hub: HubOptions) -> list[str]:
+def hub_arguments(hub: HubOptions) -> list[str]:
     """Return the options by which the user has named the hub; a command that is shown repeats them."""
     named = {
         "--kubeconfig": hub.kubeconfig,
@@ -38,12 +38,12 @@ def hub_words(hub: HubOptions) -> list[str]:
 
 def answer_to(wait: RunWait, found: RunView, hub: HubOptions) -> str:
     """Return the command that answers what a run waits for; empty: no command does."""
-    words = answer_words(found.run, found.situation, wait)
+    words = approval_command(found.run, found.situation, wait)
     if not words:
         return ""
     context = click.get_current_context(silent=True)
     program = (context.find_root().info_name if context is not None else None) or "harbormaster"
-    return f"{program} {shlex.join([*words, *hub_words(hub)])}"
+    return f"{program} {shlex.join([*words, *hub_arguments(hub)])}"
 
 
 def run_document(found: RunView, hub: HubOptions) -> JsonObject:

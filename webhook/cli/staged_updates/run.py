@@ -23,7 +23,7 @@ from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import grouped, not_empty, output_option, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.output import news, print_run, run_document, wait_lines
-from webhook.cli.staged_updates.run_client import Runs, RunView, told_to_user
+from webhook.cli.staged_updates.run_client import Runs, RunView, as_user_error
 from webhook.cli.staged_updates.view import RunRenderer, Shown
 from webhook.cli.staged_updates.wait import (
     DONE,
@@ -214,7 +214,7 @@ async def _start(connection: HubConnection, wanted: RunOrder, waiting: WaitOptio
             click.echo(f"{title} created{' to be planned only' if planning else ''}")
         else:
             said = ("planned already", "planned") if planning else ("running already", "started")
-            with told_to_user():
+            with as_user_error():
                 state = order_start(found.run, found.situation, wanted)
             await _order(runs, found.run, state, *said)
         return await wait_for(runs, wanted.name, waiting, initialised if planning else waiting.finished, hub)
@@ -267,7 +267,7 @@ async def _change(
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
         found = await runs.get(name)
-        with told_to_user():
+        with as_user_error():
             state = order(found.run, found.situation)
         await _order(runs, found.run, state, *said)
         return await wait_for(runs, name, waiting, stopped if order is order_stop else waiting.finished, hub)

@@ -35,7 +35,7 @@ _MOST_NAMED: Final = 20
 
 
 @contextmanager
-def told_to_user() -> Iterator[None]:
+def as_user_error() -> Iterator[None]:
     """Make an order that is refused the user's mistake."""
     try:
         yield
@@ -157,12 +157,12 @@ class Runs:
 
     async def create(self, document: JsonObject) -> str:
         """Create a run; return its title."""
-        tell_warnings(await self._client.create(self.family.run, document))
+        print_warnings(await self._client.create(self.family.run, document))
         return self.title(name_of(document))
 
     async def patch(self, run: JsonObject, patch: JsonObject) -> None:
         """Change a run."""
-        tell_warnings(await self._client.patch(ResourcePath(self.family.run, self._space, name_of(run)), patch))
+        print_warnings(await self._client.patch(ResourcePath(self.family.run, self._space, name_of(run)), patch))
 
     async def approve(self, name: str, message: str) -> bool:
         """Approve a request; return whether it was not approved before.
@@ -178,7 +178,7 @@ class Runs:
             conditions = approved_conditions(request, message, utc_now())
             version = text_at(request, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            tell_warnings(await self._client.patch(ResourcePath(kind, self._space, name, subresource="status"), patch))
+            print_warnings(await self._client.patch(ResourcePath(kind, self._space, name, subresource="status"), patch))
             return True
 
         return await retry_on_conflict(attempt)
@@ -214,7 +214,7 @@ class Runs:
         return f" in namespace {self.namespace}" if self.namespace else ""
 
 
-def tell_warnings(answer: HubResponse) -> None:
+def print_warnings(answer: HubResponse) -> None:
     """Say on standard error what the hub warns of."""
     for warning in answer.warnings:
         complain(f"Warning: {warning}")

@@ -9,7 +9,7 @@ from scorer.staged_update.undo import undo
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import Runs, told_to_user
+from webhook.cli.staged_updates.run_client import Runs, as_user_error
 from webhook.cli.staged_updates.wait import WaitOptions, wait_for, waiting_options
 
 HELP: Final = """Take back what a staged update has changed.
@@ -51,7 +51,7 @@ async def _undo(hub: HubOptions, name: str, namespace: str, waiting: WaitOptions
         runs = Runs(client, namespace)
         found = await runs.get(name)
         retained = await runs.retained(text_at(found.run, "spec", "placementName"))
-        with told_to_user():
+        with as_user_error():
             document = undo(found.run, found.situation, await runs.all(), retained, force=force)
         title = await runs.create(document)
         index = document["spec"]["resourceSnapshotIndex"]

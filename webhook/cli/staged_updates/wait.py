@@ -224,7 +224,7 @@ async def _again(runs: RunReader[F], name: str) -> F | None:
     return found
 
 
-def tell_waits() -> Callable[[FollowedRun], None]:
+def print_waits() -> Callable[[FollowedRun], None]:
     """Return what says on standard error what a run waits for, whenever that changes."""
     said = ""
 
@@ -267,5 +267,5 @@ async def wait_for(runs: Runs, name: str, waiting: WaitOptions, verdict: Verdict
     """Wait for a run if that is wanted; return the exit code."""
     if not waiting.wait:
         return DONE
-    code, found = await follow(runs, name, waiting, verdict, tell_waits())
+    code, found = await follow(runs, name, waiting, verdict, print_waits())
     return report(code, found, waiting, lambda: wait_lines(run_document(found, hub), utc_now()))

@@ -17,7 +17,7 @@ from scorer.api.values.quoting import printable
 from scorer.upgrade.views.situation import UpgradeWait, UpgradeWaitKind, overview
 from webhook.cli.hub.client import Client
 from webhook.cli.options.hub import HubOptions
-from webhook.cli.staged_updates.output import hub_words
+from webhook.cli.staged_updates.output import hub_arguments
 from webhook.cli.text.output import print_document, print_table
 from webhook.cli.upgrades.run_client import UpgradeRuns, UpgradeRunView
 from webhook.runtime.clock import utc_now
@@ -43,7 +43,7 @@ def command_line(words: Sequence[str], hub: HubOptions) -> str:
     """Return a command of this program for the same hub, as it can be copied."""
     context = click.get_current_context(silent=True)
     program = (context.find_root().info_name if context is not None else None) or "harbormaster"
-    return f"{program} {shlex.join([*words, *hub_words(hub)])}"
+    return f"{program} {shlex.join([*words, *hub_arguments(hub)])}"
 
 
 def upgrade_document(found: UpgradeRunView, hub: HubOptions) -> JsonObject:

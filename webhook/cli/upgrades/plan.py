@@ -13,7 +13,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import annotation, dict_at, name_of, spec_of, status_of, text_at
 from scorer.upgrade.back_ends.inventories import OBSERVED
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Loaded, load_ours
+from webhook.cli.files.documents import Loaded, load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.offline.admission import admit, context_of
@@ -101,7 +101,7 @@ def _checked(files: Files, validation: Validation) -> list[Loaded]:
     Raises:
         UserError: With every mistake.
     """
-    loaded = load_ours(files)
+    loaded = load_known(files)
     FieldCheck.of(validation, loaded).check(loaded)
     context = context_of(loaded, datetime.now(UTC))
     verdicts = [admit(one, context) for one in loaded if one.kind in PLANNED]

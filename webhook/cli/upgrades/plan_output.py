@@ -135,6 +135,6 @@ def _exposed(stage: dict[str, Any]) -> Iterator[str]:
     for each in dicts_at(stage, "placements"):
         if each.get("fullyExposed"):
             name = f"{each['namespace']}/{each['name']}" if each.get("namespace") else each["name"]
-            at_once = f"all {each['clusters']} clusters of placement {name} are in upgrade at once"
+            all_clusters_note = f"all {each['clusters']} clusters of placement {name} are in upgrade at once"
             only = f"the only cluster of placement {name} is in upgrade"
-            yield f"stage {stage['name']}: {only if each['clusters'] == 1 else at_once}"
+            yield f"stage {stage['name']}: {only if each['clusters'] == 1 else all_clusters_note}"

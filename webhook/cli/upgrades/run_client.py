@@ -19,7 +19,7 @@ from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWaitKind, ap
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import title_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_on_conflict
-from webhook.cli.staged_updates.run_client import tell_warnings, told_to_user
+from webhook.cli.staged_updates.run_client import as_user_error, print_warnings
 from webhook.runtime.clock import utc_now
 
 _FORBIDDEN: Final = 403
@@ -89,7 +89,7 @@ class UpgradeRuns:
 
     async def create(self, document: JsonObject) -> str:
         """Create a run; return its title."""
-        tell_warnings(await self._client.create(UPGRADE_RUN, document))
+        print_warnings(await self._client.create(UPGRADE_RUN, document))
         return self.title(name_of(document))
 
     async def order(self, name: str, decide: Callable[[UpgradeRunView], JsonObject | None]) -> bool:
@@ -105,13 +105,13 @@ class UpgradeRuns:
 
         async def attempt() -> bool:
             found = await self.get(name)
-            with told_to_user():
+            with as_user_error():
                 patch = decide(found)
             if patch is None:
                 return False
             version = text_at(found.run, "metadata", "resourceVersion")
             whole = {**patch, "metadata": {"resourceVersion": version}}
-            tell_warnings(await self._client.patch(ResourcePath(UPGRADE_RUN, name=name), whole))
+            print_warnings(await self._client.patch(ResourcePath(UPGRADE_RUN, name=name), whole))
             return True
 
         return await retry_on_conflict(attempt)
@@ -125,13 +125,13 @@ class UpgradeRuns:
 
         async def attempt() -> bool:
             document = await self._client.get(ResourcePath(UPGRADE_GATE, name=gate))
-            with told_to_user():
+            with as_user_error():
                 conditions = order_answer(document, message, utc_now(), approve=approve)
             if conditions is None:
                 return False
             version = text_at(document, "metadata", "resourceVersion")
             patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            tell_warnings(await self._client.patch(ResourcePath(UPGRADE_GATE, name=gate, subresource="status"), patch))
+            print_warnings(await self._client.patch(ResourcePath(UPGRADE_GATE, name=gate, subresource="status"), patch))
             return True
 
         return await retry_on_conflict(attempt)
@@ -183,7 +183,7 @@ PATIENCE_SECONDS: Final = 5.0
 """How long the loop is given to take an order in before the command says what it has come to."""
 
 
-def why_not(found: UpgradeRunView) -> str:
+def start_refusal(found: UpgradeRunView) -> str:
     """Return why a run cannot start, as the loop says; empty: it says no such thing."""
     status = found.read.status
     initialized = find_condition(status.conditions, INITIALIZED)
@@ -192,7 +192,7 @@ def why_not(found: UpgradeRunView) -> str:
     return f"{initialized.reason}: {initialized.message}"
 
 
-async def taken_in(runs: UpgradeRuns, ordered: UpgradeRunView) -> UpgradeRunView:
+async def wait_accepted(runs: UpgradeRuns, ordered: UpgradeRunView) -> UpgradeRunView:
     """Return a run once the loop has taken an order to start in; if that does not come within seconds, as it is then.
 
     Args:
@@ -202,17 +202,17 @@ async def taken_in(runs: UpgradeRuns, ordered: UpgradeRunView) -> UpgradeRunView
     clock = asyncio.get_running_loop().time
     end = clock() + PATIENCE_SECONDS
     found = ordered
-    while not has_taken(found) and clock() < end:
+    while not is_accepted(found) and clock() < end:
         await asyncio.sleep(POLL_SECONDS)
         found = await runs.get(name_of(ordered.run))
     return found
 
 
-def has_taken(found: UpgradeRunView) -> bool:
-    """Say whether the order to start has come to something: the run has begun, or it is known why it cannot."""
+def is_accepted(found: UpgradeRunView) -> bool:
+    """Return whether the order to start has come to something: the run has begun, or it is known why it cannot."""
     spec, status = found.read.spec, found.read.status
     if status.observed_generation < found.read.metadata.generation:
         return False
     if status.start_time is None:
-        return bool(why_not(found))
+        return bool(start_refusal(found))
     return status.observed_restart_token == spec.restart_token

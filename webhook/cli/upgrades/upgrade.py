@@ -16,7 +16,7 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import told_to_user
+from webhook.cli.staged_updates.run_client import as_user_error
 from webhook.cli.staged_updates.view import RunRenderer, Shown
 from webhook.cli.staged_updates.wait import (
     DONE,
@@ -25,9 +25,9 @@ from webhook.cli.staged_updates.wait import (
     Verdict,
     WaitOptions,
     follow,
+    print_waits,
     report,
     stopping_options,
-    tell_waits,
     waiting_options,
 )
 from webhook.cli.text.output import print_document
@@ -39,7 +39,14 @@ from webhook.cli.upgrades.output import (
     upgrade_wait_lines,
 )
 from webhook.cli.upgrades.plan import command as plan
-from webhook.cli.upgrades.run_client import UpgradeRuns, UpgradeRunView, has_taken, new_token, taken_in, why_not
+from webhook.cli.upgrades.run_client import (
+    UpgradeRuns,
+    UpgradeRunView,
+    is_accepted,
+    new_token,
+    start_refusal,
+    wait_accepted,
+)
 from webhook.cli.upgrades.skips import Effect, effects
 from webhook.runtime.clock import utc_now
 
@@ -214,13 +221,13 @@ async def _tell_start(runs: UpgradeRuns, found: UpgradeRunView, waiting: WaitOpt
         UserError: The run cannot start, and nobody waits for it.
     """
     title = runs.title(name_of(found.run))
-    found = await taken_in(runs, found)
-    if why := why_not(found):
+    found = await wait_accepted(runs, found)
+    if why := start_refusal(found):
         told = f"{title} is told to start, but cannot: {why}"
         if not waiting.wait:
             raise UserError(told)
         complain(told)
-    elif has_taken(found):
+    elif is_accepted(found):
         click.echo(f"{title} started")
     else:
         click.echo(f"{title} is told to start; the loop has not taken that in yet")
@@ -257,7 +264,7 @@ async def _follow(
         """Say how the wait ends, once the run has taken the order in."""
         return verdict(now) if now.read.status.observed_generation >= generation else None
 
-    code, ended = await follow(runs, name_of(found.run), waiting, taken, tell_waits())
+    code, ended = await follow(runs, name_of(found.run), waiting, taken, print_waits())
     return report(code, ended, waiting, lambda: upgrade_wait_lines(upgrade_document(ended, hub), utc_now()))
 
 
@@ -332,7 +339,7 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
         found = await runs.get(name)
-        with told_to_user():
+        with as_user_error():
             document = retry_run(found.read, new)
         if not _is_left(found):
             raise UserError(f"run {name} has left nothing to do again: its members run what it was to bring")

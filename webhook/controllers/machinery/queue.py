@@ -49,11 +49,11 @@ K = TypeVar("K", bound=Hashable)
 
 FIRST_BACKOFF = 0.005
 LONGEST_BACKOFF = 300.0
-AT_ONCE = 0.05
+SHORTEST_REQUEUE_SECONDS = 0.05
 """Shortest delay of a requeue, in seconds. A key that requests an immediate requeue must not spin, so from one request
 to the next the delay grows as after failures."""
 
-TOLD_AFTER = 3
+REPORTED_AFTER_FAILURES = 3
 """Consecutive failures after which the object reports that its controller fails on it."""
 
 log = logging.getLogger(__name__)
@@ -181,7 +181,7 @@ class WorkQueue(Generic[K]):
     def add_after(self, key: K, delay: timedelta) -> None:
         """Put *key* in line after *delay*, unless its timer fires earlier."""
         if self.owns(key):
-            self._set_timer(key, max(delay.total_seconds(), AT_ONCE))
+            self._set_timer(key, max(delay.total_seconds(), SHORTEST_REQUEUE_SECONDS))
 
     def owns(self, key: K) -> bool:
         """Return whether this shard owns *key*."""
@@ -250,7 +250,9 @@ class WorkQueue(Generic[K]):
                 result = await self._reconcile(key)
         except TerminalError as error:
             state.failures = 0
-            self._tell(key, error, TOLD_AFTER)  # reported now: without a retry there will be no third failure
+            self._tell(
+                key, error, REPORTED_AFTER_FAILURES
+            )  # reported now: without a retry there will be no third failure
             log.warning("waits for a change", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except RetryError as error:
             outcome = ReconcileOutcome.REQUEUE
@@ -260,7 +262,7 @@ class WorkQueue(Generic[K]):
             log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except ConflictError as error:  # nearly always passes with the first retry
             self._back_off(key)
-            if state.failures >= TOLD_AFTER:
+            if state.failures >= REPORTED_AFTER_FAILURES:
                 log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
         except UnavailableError as error:
             self._back_off(key, None if error.retry_after is None else timedelta(seconds=error.retry_after))
@@ -282,7 +284,7 @@ class WorkQueue(Generic[K]):
                 self._teller.passed(key)
             outcome = ReconcileOutcome.SUCCESS if result.requeue_after is None else ReconcileOutcome.REQUEUE
             if result.requeue_after is not None and result.requeue_after <= timedelta():
-                self._set_timer(key, max(_backoff_seconds(state.requeues), AT_ONCE))
+                self._set_timer(key, max(_backoff_seconds(state.requeues), SHORTEST_REQUEUE_SECONDS))
                 state.requeues += 1
             else:
                 state.requeues = 0
@@ -294,7 +296,7 @@ class WorkQueue(Generic[K]):
     def _tell(self, key: K, error: BaseException, times: int = 1) -> None:
         state = self._states[key]
         state.reported_failures += times
-        if self._teller is not None and state.reported_failures >= TOLD_AFTER:
+        if self._teller is not None and state.reported_failures >= REPORTED_AFTER_FAILURES:
             self._teller.failing(key, error)
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:

@@ -29,7 +29,7 @@ from scorer.api.unstructured.documents import (
     without_finalizer,
 )
 from scorer.membership.access import ROLE, ROLE_BINDING, InvalidIdentityError, role_binding_name, role_name
-from scorer.membership.heartbeats import Heard, hear
+from scorer.membership.heartbeats import Heartbeats, record_heartbeats
 from scorer.membership.joining import (
     Repair,
     plan_internal_member,
@@ -47,7 +47,7 @@ from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Watch, Wiring, owner_of_member
 from webhook.controllers.members.access import MemberAccess
 from webhook.kube.cache.changes import ObjectDelta
-from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.ports import (
     AlreadyExistsError,
     InvalidObjectError,
@@ -124,7 +124,7 @@ class MemberController:
         self._force_delete_after = force_delete_after
         self._observer = observer
         self._access = MemberAccess(hub, now)
-        self._heard: dict[str, tuple[str, Heard]] = {}
+        self._heard: dict[str, tuple[str, Heartbeats]] = {}
         self._since = now()
         self._end = hub.cache.on_return(INTERNAL_MEMBER_CLUSTER, self._listen)
         self._refused: dict[str, tuple[object, str]] = {}
@@ -172,7 +172,7 @@ class MemberController:
         internal = self._internal(cluster)
         wanted = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
         internal = await self._repair(member, wanted) or internal
-        if self._hub.cache.shelf(INTERNAL_MEMBER_CLUSTER).away:
+        if self._hub.cache.of_kind(INTERNAL_MEMBER_CLUSTER).away:
             self._listen()
         again = self._report(member, internal, problem, since=self._since)
         if problem:
@@ -240,7 +240,7 @@ class MemberController:
         """Store what is known of a member and tell of it; return when to look again."""
         now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
         known, heard = self._heard.get(cluster, ("", {}))
-        heard = hear(_status(internal), _status(member), heard if known == uid else {}, now)
+        heard = record_heartbeats(_status(internal), _status(member), heard if known == uid else {}, now)
         self._heard[cluster] = uid, heard
         report = member_status(member, internal, heard, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
@@ -283,7 +283,7 @@ class MemberController:
         if namespace is not None:
             await self._access.revoke(cluster, uid_of(namespace))
         works = (await self._hub.store.list(WORK, space)).items
-        await at_once(self._take_away(work) for work in works)
+        await run_concurrently(self._take_away(work) for work in works)
         if namespace is not None and not is_deleting(namespace):
             await self._hub.delete(NAMESPACE, namespace)
         return self._hub.cache.get(NAMESPACE, space) is None
@@ -297,7 +297,7 @@ class MemberController:
         """
         works = (await self._hub.store.list(WORK, member_namespace(cluster))).items
         free = (without_finalizer(work, WORK_CLEANUP) for work in works if is_deleting(work))
-        await at_once(self._hub.replace(WORK, work) for work in free if work is not None)
+        await run_concurrently(self._hub.replace(WORK, work) for work in free if work is not None)
 
     async def _take_away(self, work: JsonObject) -> None:
         """Delete a Work without finalizers, and only in that state: its agent may put its finalizer on again meanwhile.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
 
-from scorer.member_gate.holds import Hold, MemberDisruption, promised_hold, reserved_holds, waits_for
+from scorer.member_gate.holds import Hold, MemberDisruption, reservation_hold, reserved_holds, waits_for
 from scorer.reservations import (
     MEMBER,
     ROLLOUT,
@@ -27,7 +27,7 @@ from scorer.reservations import (
 from webhook.controllers.machinery.result import DONE, Result
 from webhook.gate.holds import HubMemberHolds
 from webhook.gate.reservations import Held, LeaseReservations
-from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.ports import ForbiddenError
 from webhook.settings.loop import LoopSettings
 
@@ -35,12 +35,12 @@ IDENTITY: Final = "harbormaster:reconcile"
 """Who our reservations belong to; no user name that Kubernetes gives has this form."""
 LASTS: Final = timedelta(minutes=5)
 RENEWED_BELOW: Final = LASTS / 2
-LOOK_AGAIN: Final = timedelta(seconds=15)
+RESERVATION_POLL_INTERVAL: Final = timedelta(seconds=15)
 """How often a controller that waits looks again, besides whenever what holds the member changes."""
 _SECRET_BYTES: Final = 16
 
 
-def turns_of(
+def member_reservations(
     hub: Hub, settings: LoopSettings, now: Callable[[], datetime]
 ) -> Mapping[MemberDisruption, "MemberReservations"]:
     """Return the turns of the disruptions that wait for one another, over the same reservations."""
@@ -88,7 +88,7 @@ class MemberReservations:
 
         return end
 
-    def subscribe_to_promises(self, handler: Callable[[str], None]) -> Callable[[], None]:
+    def subscribe_to_placements(self, handler: Callable[[str], None]) -> Callable[[], None]:
         """Call *handler* with each placement, as ``crp/web``, whose reservations change; returns what ends that."""
         return self._follow(ROLLOUT, handler)
 
@@ -99,7 +99,7 @@ class MemberReservations:
         """Return what has to end at a member first, as far as the cache knows; None: `take` may be tried."""
         return waits_for(self._kind, self._holds.of(member))
 
-    def promised(self, placement: str, members: Iterable[str]) -> dict[str, Hold]:
+    def reserved_members(self, placement: str, members: Iterable[str]) -> dict[str, Hold]:
         """Return the members on which others have reserved to change a placement, as far as the cache knows.
 
         Args:
@@ -110,7 +110,7 @@ class MemberReservations:
             reserved = self._reservations.known(ROLLOUT, placement)
         except UnreadableReservationsError as error:
             return {member: Hold(None, "", str(error)) for member in members}
-        found = ((member, promised_hold(placement, member, reserved)) for member in members)
+        found = ((member, reservation_hold(placement, member, reserved)) for member in members)
         return {member: hold for member, hold in found if hold is not None}
 
     async def take(self, member: str, holder: str, *, ending: str = "") -> Hold | None:
@@ -132,7 +132,7 @@ class MemberReservations:
         def decide(held: Held) -> Held | None:
             nonlocal found
             mine, others = _divide(held, holder)
-            going_on = (hold for hold in self._holds.going_on(member) if hold.by != ending)
+            going_on = (hold for hold in self._holds.active_disruptions(member) if hold.by != ending)
             found = waits_for(self._kind, (*going_on, *reserved_holds(member, _divide(others, ending)[1])))
             if found is not None:  # one that we have from before is given back: while we wait, it holds up others
                 return others if mine is not None else None
@@ -224,7 +224,7 @@ class Reserved(Generic[K]):
             if (hold := await turns.take(member, holder)) is not None:
                 refused[member] = hold
 
-        await at_once(take(member) for member in wanted)
+        await run_concurrently(take(member) for member in wanted)
         return refused
 
     async def follow(self, run: K, holder: str, busy: Collection[str]) -> Result:
@@ -241,6 +241,6 @@ class Reserved(Generic[K]):
         held = {member for member in known if turns.holds(member, holder)}
         if held & working:
             self._of[run] = held & working
-        await at_once(turns.give_back(member, holder) for member in sorted(held - working))
-        await at_once(turns.keep(member, holder) for member in sorted(held & working))
+        await run_concurrently(turns.give_back(member, holder) for member in sorted(held - working))
+        await run_concurrently(turns.keep(member, holder) for member in sorted(held & working))
         return Result(RENEWED_BELOW) if held & working else DONE

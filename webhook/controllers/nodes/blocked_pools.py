@@ -32,7 +32,7 @@ from webhook.kube.cache.hub import Hub
 
 PATIENCE: Final = timedelta(days=1)
 """How long a pool may be shut before an Event says so."""
-LOOK_AGAIN: Final = PATIENCE / 2
+POLL_INTERVAL: Final = PATIENCE / 2
 """Often enough to find out when a pool has shut, and seldom enough to cost nothing."""
 BLOCKED: Final = "DisruptionBlocked"
 UNBLOCKED: Final = "DisruptionUnblocked"
@@ -210,7 +210,7 @@ def _message(pool: PoolView, cause: _Shut, reasons: Iterable[str]) -> str:
 
 
 def _look_again(memory: _Memory, shut: dict[str, _Shut], now: datetime) -> Result:
-    instants = [now + LOOK_AGAIN]
+    instants = [now + POLL_INTERVAL]
     instants += [memory.since[reason] + PATIENCE for reason in shut if reason not in memory.told]
     instants += [cause.until for cause in shut.values() if cause.until is not None]
     return Result(max(min(instants) - now, timedelta(seconds=1)))

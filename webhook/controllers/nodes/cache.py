@@ -95,11 +95,11 @@ class NodeWorld:
 
     def documents(self) -> list[JsonObject]:
         """Return everything that planning reads; it is safe to read in a thread, as objects are never changed."""
-        return [document for kind in (*NEEDED, *HELPFUL) for document in self.cache.shelf(kind).objects.values()]
+        return [document for kind in (*NEEDED, *HELPFUL) for document in self.cache.of_kind(kind).objects.values()]
 
     def nodes(self) -> Iterator[JsonObject]:
         """Yield the nodes."""
-        yield from self.cache.shelf(kinds.NODE).objects.values()
+        yield from self.cache.of_kind(kinds.NODE).objects.values()
 
     def claim_of(self, node: str) -> JsonObject | None:
         """Return the claim of a node; None: it has none."""

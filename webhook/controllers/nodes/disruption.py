@@ -36,7 +36,7 @@ from scorer.node_disruption.execution.reporting import (
     Note,
     describe,
     notes,
-    standings,
+    pool_conditions,
 )
 from scorer.node_disruption.methods.command import Command
 from scorer.node_disruption.methods.validation import ValidationFailure
@@ -44,17 +44,17 @@ from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result
 from webhook.controllers.machinery.wiring import NODES, Later, Signal, Watch, Wiring, always
 from webhook.controllers.nodes.cache import NodeWorld
-from webhook.controllers.nodes.drain import POLL, NodeDraining, is_going
+from webhook.controllers.nodes.drain import POLL, NodeDraining, is_being_deleted
 from webhook.controllers.nodes.events import NodeAdvice, counted_by_cause, joined
 from webhook.controllers.nodes.observer import UNOBSERVED_NODES, NodeDisruptionObserver
-from webhook.controllers.nodes.orchestration import NodeOrders, under_way
+from webhook.controllers.nodes.orchestration import NodeOrders, disrupted_nodes
 from webhook.controllers.nodes.planning import PASS, NodePlanning, PlanningPass
 from webhook.controllers.nodes.preconditions import RIVAL_EVERY, SKEW, KarpenterDetector
 from webhook.controllers.nodes.reservations import NodeReservations
 from webhook.controllers.nodes.writes import NodeCommands
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache.changes import Broadcaster
-from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.client.evictions import NodeWork
 from webhook.kube.leader_election.term import monotonic
 from webhook.kube.ports import Key, StoreError, UnavailableError
@@ -174,26 +174,26 @@ class NodeDisruptionController:
         acting = await self._may_act()
         if acting is not self._acted:
             self._acted = acting
-            site.planning.hurry()
+            site.planning.requeue_immediately()
         is_at_work = await self._go_on(site) if acting else False
         if not acting:
             self._observer.draining(0)
         now = self._now()
-        if site.planning.next_look(now) <= now:
+        if site.planning.next_evaluation(now) <= now:
             await self._look(site, acting)
         return Result(self._pause(site, is_at_work=is_at_work))
 
     async def _go_on(self, site: "_Site") -> bool:
         """Go on with what is under way; says whether anything is."""
         if not self._has_begun and site.turns is not None:
-            await site.turns.give_back_all()
+            await site.turns.release_all()
         self._has_begun = True
-        return await site.orders.go_on()
+        return await site.orders.advance()
 
     def _pause(self, site: "_Site", *, is_at_work: bool) -> timedelta:
         """Return how long to wait at most: changes of pods wake nobody."""
         now = self._now()
-        pauses = [site.planning.next_look(now) - now, PASS]
+        pauses = [site.planning.next_evaluation(now) - now, PASS]
         pauses += [POLL] if is_at_work else []
         pauses += [self._rivals.due_in] if self._options.mode is NodeDisruptionMode.ACT else []
         return max(min(pauses), POLL / 10)
@@ -202,13 +202,13 @@ class NodeDisruptionController:
         """Forget what waits for an instant when the clock has been set: that may come too late, or be another one."""
         set_to = self._now() - _EPOCH - timedelta(seconds=self._clock())
         if self._set_to is None or abs(set_to - self._set_to) > SKEW:
-            site.planning.begin_again()
+            site.planning.reset()
             site.advice.forget()
             self._rivals.look_again()
             self._set_to = set_to
 
     def _pools(self) -> list[str]:
-        return [key.name for key in self._place.hub.cache.shelf(kinds.NODE_POOL).objects]
+        return [key.name for key in self._place.hub.cache.of_kind(kinds.NODE_POOL).objects]
 
     def _opened_site(self) -> "_Site":
         if self._site is None:
@@ -247,19 +247,19 @@ class NodeDisruptionController:
                 self._observer.decided(command.method, command.decided)
         self._stand(site, found, acting)
         site.advice.tell(self._notes(found, acting))
-        site.advice.tell_of_annotations()
+        site.advice.report_invalid_annotations()
 
     def _stand(self, site: "_Site", found: PlanningPass, acting: bool) -> None:
         """Say on every pool how things are; of one that cannot be read, that."""
-        going = under_way(site.world)
+        going = disrupted_nodes(site.world)
         trouble = found.problem or site.planning.types.problem
         given = Circumstance(acting, self._why_not, trouble, going if acting else None)
         left = tuple(name for name in found.decision.expired if not _is_of_others(site.world, name))
-        told = standings(replace(found.decision, expired=left), found.cluster, given)
+        told = pool_conditions(replace(found.decision, expired=left), found.cluster, given)
         if not acting:
             told = {name: _with_stuck(each, _of_pool(site.world, going, name)) for name, each in told.items()}
         unreadable = sorted(set(site.world.pools.names()) - set(told))
-        site.advice.stand({**told, **dict.fromkeys(unreadable, _UNREADABLE)})
+        site.advice.set_conditions({**told, **dict.fromkeys(unreadable, _UNREADABLE)})
 
     def _notes(self, found: PlanningPass, acting: bool) -> Iterable[Note]:
         if self._why_not:
@@ -271,7 +271,7 @@ class NodeDisruptionController:
         decision = found.decision
         for start in range(0, len(decision.expired), MOST_OF_ONE):
             several = decision.expired[start : start + MOST_OF_ONE]
-            await at_once(self._expire_or_repeat(site, name, found.uids.get(name, "")) for name in several)
+            await run_concurrently(self._expire_or_repeat(site, name, found.uids.get(name, "")) for name in several)
         if isinstance(found.checked, ValidationFailure) and found.waited is not None:
             self._fail(site, found.waited, found.checked)
         elif isinstance(found.checked, Command):
@@ -298,7 +298,7 @@ class NodeDisruptionController:
 
     async def _expire(self, site: "_Site", name: str, uid: str) -> None:
         node = site.world.cache.get(kinds.NODE, name)
-        if node is None or uid_of(node) != uid or is_marked(node) or is_going(site.world, name):
+        if node is None or uid_of(node) != uid or is_marked(node) or is_being_deleted(site.world, name):
             return
         if _is_of_others(site.world, name):
             said = f"it has reached its age, and has the taint {DISRUPTED_TAINT} of somebody else: it goes without that"
@@ -311,7 +311,7 @@ class NodeDisruptionController:
             return
         self._observer.decided(order.method, "delete")
         await site.draining.advance(name, uid, order)
-        site.planning.hurry()
+        site.planning.requeue_immediately()
 
     async def _begin(self, site: "_Site", command: Command, found: PlanningPass) -> None:
         """Accept a command: in parts, where its nodes do not depend on each other."""
@@ -327,7 +327,7 @@ class NodeDisruptionController:
         pools = {each.pool: site.world.cache.get(kinds.NODE_POOL, each.pool) for each in command.replacements}
         known = {name: pool for name, pool in pools.items() if pool is not None}
         if len(known) < len(pools) or any(_uid(site.world, name) != uid for name, uid in uids.items()):
-            site.planning.hurry()
+            site.planning.requeue_immediately()
             return
         if not await self._may_act(surely=True):
             return
@@ -340,7 +340,7 @@ class NodeDisruptionController:
             site.advice.tell(
                 Note("Node", name, NodePoolEventReason.APPROVED, describe(command)) for name in order.nodes
             )
-            site.planning.hurry()
+            site.planning.requeue_immediately()
             await self._mark(site, order, uids, claims_of(order, command.replacements, known))
 
     async def _mark(self, site: "_Site", order: Order, uids: dict[str, str], replacements: list[JsonObject]) -> None:
@@ -353,9 +353,9 @@ class NodeDisruptionController:
             if (claim := site.world.claim_of(name)) is not None:
                 await site.commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
 
-        await at_once(site.orders.about(name, partial(mark, name)) for name in order.nodes)
+        await run_concurrently(site.orders.about(name, partial(mark, name)) for name in order.nodes)
         for name in set(order.nodes).difference(marked):
-            site.orders.shun(name, "it could not be marked for a command")
+            site.orders.back_off(name, "it could not be marked for a command")
         if not replacements:
             return
         if len(marked) < len(order.nodes):
@@ -373,7 +373,7 @@ class NodeDisruptionController:
         self._observer.failed(command.method, "gate")
         said = f"{command.reason}: the gate says no: {refusal}"
         for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
-            site.orders.shun(name, f"the gate says no again and again: {refusal}")
+            site.orders.back_off(name, f"the gate says no again and again: {refusal}")
         self._refused = frozenset(command.nodes)
         site.advice.tell(Note("Node", node, NodePoolEventReason.BLOCKED, said) for node in command.nodes)
 
@@ -382,7 +382,7 @@ class NodeDisruptionController:
         """Hold the nodes of an order at the gate meanwhile; yields why that is refused, empty when it is not."""
         assert site.turns is not None
         try:
-            refusal, taken = await site.turns.take(order, found_pools(site.world, order), command)
+            refusal, taken = await site.turns.take(order, nodes_by_pool(site.world, order), command)
         except StoreError as error:
             refusal, taken = f"nothing can be reserved now: {error}", []
         try:
@@ -452,7 +452,7 @@ _UNREADABLE: Final = NodePoolCondition(
 )
 
 
-def found_pools(world: NodeWorld, order: Order) -> dict[str, list[str]]:
+def nodes_by_pool(world: NodeWorld, order: Order) -> dict[str, list[str]]:
     """Return the nodes of an order by their pools."""
     found: dict[str, list[str]] = {}
     for name in order.nodes:

@@ -33,7 +33,7 @@ from webhook.kube.ports import Key, StoreError
 
 POLL: Final = timedelta(seconds=1)
 """How often a drain is looked at: pods that end tell nobody here."""
-MOST_AT_ONCE: Final = 50
+EVICTION_BATCH: Final = 50
 """How many pods of one node are evicted or deleted in one step; then it is the turn of others."""
 _FINISHED: Final = ("Succeeded", "Failed")
 """Phases of pods that nobody waits for; there may be thousands of them."""
@@ -93,7 +93,7 @@ class NodeDraining:
 
     def forget(self) -> None:
         """Forget pods that are gone."""
-        known = {pod["metadata"].get("uid", "") for pod in self._world.cache.shelf(kinds.POD).objects.values()}
+        known = {pod["metadata"].get("uid", "") for pod in self._world.cache.of_kind(kinds.POD).objects.values()}
         self._pauses.keep({(uid, by_force) for uid in known for by_force in (True, False)})
 
     async def _begin(self, name: str, uid: str, order: Order) -> datetime | None:
@@ -146,7 +146,7 @@ class NodeDraining:
         """Ask the server itself whether no pod is left: a watch is behind at times, and the next step ends them all."""
         found = await self._work.pods_on(name)
         for pod in found:
-            self._world.cache.shelf(kinds.POD).put(pod)
+            self._world.cache.of_kind(kinds.POD).put(pod)
         return self._step(found, since, deadline).is_over
 
     async def _carry_out(self, step: DrainStep) -> dict[str, str]:
@@ -155,7 +155,7 @@ class NodeDraining:
         wanted += [(pod, None) for pod in step.evict]
         due = [each for each in wanted if _key(*each) not in self._pauses]
         due.sort(key=lambda each: (each[1] is None, self._pauses.until(_key(*each))))
-        tried = due[:MOST_AT_ONCE]
+        tried = due[:EVICTION_BATCH]
         found = await asyncio.gather(*(self._attempt(*each) for each in tried), return_exceptions=True)
         errors = {}
         for (pod, seconds), error in zip(tried, found, strict=True):
@@ -221,7 +221,7 @@ def _told_of(pod: Pod, grace_seconds: int | None) -> Note:
     return Note("Pod", pod.name, NodePoolEventReason.DISRUPTED, message, warning=True, namespace=pod.namespace)
 
 
-def is_going(world: NodeWorld, name: str) -> bool:
-    """Say whether somebody deletes a node or its claim."""
+def is_being_deleted(world: NodeWorld, name: str) -> bool:
+    """Return whether somebody deletes a node or its claim."""
     node, claim = world.cache.get(kinds.NODE, name), world.claim_of(name)
     return any(each is not None and is_deleting(each) for each in (node, claim))

@@ -63,7 +63,7 @@ class NodeAdvice:
         """Forget when what was told: the clock has been set back."""
         self._told = {}
 
-    def stand(self, standings: Mapping[str, NodePoolCondition]) -> None:
+    def set_conditions(self, standings: Mapping[str, NodePoolCondition]) -> None:
         """Set the condition of pools by name; writes nothing where it says that already."""
         for name, standing in standings.items():
             document = self._world.cache.get(kinds.NODE_POOL, name)
@@ -74,7 +74,7 @@ class NodeAdvice:
         """Say on all pools that nothing can be decided, and why."""
         standing = NodePoolCondition(UNKNOWN, NodePoolConditionReason.CANNOT_READ, why)
         names = (document["metadata"]["name"] for document in self._world.cache.list(kinds.NODE_POOL))
-        self.stand(dict.fromkeys(names, standing))
+        self.set_conditions(dict.fromkeys(names, standing))
 
     def tell(self, notes: Iterable[Note]) -> None:
         """Record Events that have not been recorded a short while ago, as many as one pass may."""
@@ -87,7 +87,7 @@ class NodeAdvice:
                 self._told[what] = now + note.quiet
                 self._recorded += self._tell(note)
 
-    def tell_of_annotations(self) -> None:
+    def report_invalid_annotations(self) -> None:
         """Tell of pods whose do-not-disrupt annotation says nothing that anybody understands."""
         self.tell(
             Note(

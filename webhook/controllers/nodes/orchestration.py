@@ -22,21 +22,21 @@ from scorer.node_disruption.execution.command_annotation import (
     deletion_of,
     is_marked,
     orders_on,
+    orphaned_nodes,
     own_order,
     read_order,
-    strays,
 )
 from scorer.node_disruption.execution.progress import CommandStep, Next, next_step
 from scorer.node_disruption.execution.reporting import NodePoolEventReason, Note
 from webhook.controllers.nodes.backoff import FIRST_PAUSE, LONGEST_PAUSE, Pauses
 from webhook.controllers.nodes.cache import NodeWorld
-from webhook.controllers.nodes.drain import NodeDraining, is_going
+from webhook.controllers.nodes.drain import NodeDraining, is_being_deleted
 from webhook.controllers.nodes.events import NodeAdvice
 from webhook.controllers.nodes.observer import NodeDisruptionObserver
 from webhook.controllers.nodes.planning import NodePlanning
 from webhook.controllers.nodes.preconditions import SKEW
 from webhook.controllers.nodes.writes import NodeCommands
-from webhook.kube.cache.hub import at_once
+from webhook.kube.cache.hub import run_concurrently
 from webhook.kube.ports import ConflictError, StoreError
 
 FIRST_SHUN: Final = timedelta(minutes=10)
@@ -104,21 +104,21 @@ class NodeOrders:
         """The nodes that are to be left out of decisions now, each with why."""
         return {name: why for name, why in self._why.items() if name in self._shunned}
 
-    def shun(self, name: str, why: str) -> None:
+    def back_off(self, name: str, why: str) -> None:
         """Leave a node out of decisions for a while, longer each time."""
         self._shunned.failed(name)
         self._why[name] = why
 
-    async def go_on(self) -> bool:
+    async def advance(self) -> bool:
         """Take the next step of every command; says whether there is any."""
         world = self._world
-        await at_once(
+        await run_concurrently(
             self.about(name_of(node), partial(self._commands.unmark, name_of(node), uid_of(node)))
-            for node in strays(world.nodes())
+            for node in orphaned_nodes(world.nodes())
         )
         orders, adopted = orders_on(world.nodes()), list(self._adopted())
         doings = [self._advance(order, carrying, len(orders)) for order, carrying in orders.values()]
-        await at_once([*doings, *(self._drain(name, uid, order) for name, uid, order in adopted)])
+        await run_concurrently([*doings, *(self._drain(name, uid, order) for name, uid, order in adopted)])
         await self._clear()
         self._takes_over = False
         self._draining.forget()
@@ -128,7 +128,7 @@ class NodeOrders:
 
     def _forget(self) -> None:
         """Forget what is gone."""
-        known = {name_of(each) for kind in _WRITTEN for each in self._world.cache.shelf(kind).objects.values()}
+        known = {name_of(each) for kind in _WRITTEN for each in self._world.cache.of_kind(kind).objects.values()}
         self._pauses.keep(known)
         self._shunned.keep(known)
         self._why = {name: why for name, why in self._why.items() if name in known}
@@ -172,15 +172,15 @@ class NodeOrders:
             if not self._takes_over:
                 self.rest(REST)
                 for name in carrying:
-                    self.shun(name, f"a command that takes it was taken back: {why}")
+                    self.back_off(name, f"a command that takes it was taken back: {why}")
             self._observer.failed(order.method, "undone")
-            self._planning.hurry()
+            self._planning.requeue_immediately()
 
     def _adopted(self) -> Iterator[tuple[str, str, Order]]:
         """Yield the nodes that somebody else deletes and that carry no command, but pods; with a command for each."""
         for node in self._world.nodes():
             name = name_of(node)
-            if is_marked(node) or not is_going(self._world, name) or self._world.claim_of(name) is None:
+            if is_marked(node) or not is_being_deleted(self._world, name) or self._world.claim_of(name) is None:
                 continue
             if any(pod.evictable for pod in self._world.pools.pods_on(name)):
                 yield name, uid_of(node), self._deletion(node)
@@ -197,14 +197,14 @@ class NodeOrders:
     async def _advance(self, order: Order, carrying: Mapping[str, JsonObject], commands: int) -> None:
         world = self._world
         drained = [name for name, node in carrying.items() if _is_drained(node)]
-        deleted = [name for name in carrying if is_going(world, name)]
+        deleted = [name for name in carrying if is_being_deleted(world, name)]
         known = {name: claim for name in order.replacements if (claim := world.claim(name)) is not None}
         replacements = {name: _is_initialized(claim) for name, claim in known.items() if not is_deleting(claim)}
         uids = {name: uid_of(node) for name, node in carrying.items()}
         is_ready = len(replacements) == len(order.replacements) and all(replacements.values())
         if not drained and not is_ready and 0 < len(deleted) < len(carrying):
             # Somebody deletes some of them, which is no reason for the others to go before their pods have a place.
-            await at_once(self._drain(name, uids[name], self._deletion(carrying[name])) for name in deleted)
+            await run_concurrently(self._drain(name, uids[name], self._deletion(carrying[name])) for name in deleted)
             return
         if not drained and not deleted and order.since > self._now() + SKEW:
             await self.undo(order, uids, f"it was accepted at {format_time(order.since)}, which is still to come")
@@ -231,7 +231,7 @@ class NodeOrders:
             case Next.UNDO:
                 await self.undo(order, uids, step.message)
             case Next.DRAIN:
-                await at_once(self._drain(name, uid, order) for name, uid in uids.items())
+                await run_concurrently(self._drain(name, uid, order) for name, uid in uids.items())
 
     async def _tell_claim(self, name: str, order: Order) -> None:
         if (claim := self._world.claim_of(name)) is not None:
@@ -259,7 +259,7 @@ class NodeOrders:
 _WRITTEN: Final = (kinds.NODE, kinds.NODE_CLAIM)
 
 
-def under_way(world: NodeWorld) -> dict[str, str]:
+def disrupted_nodes(world: NodeWorld) -> dict[str, str]:
     """Return the reason of every node that a command takes, by its name."""
     return {name_of(node): order.reason for node in world.nodes() if (order := own_order(node)) is not None}
 

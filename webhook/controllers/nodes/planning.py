@@ -20,7 +20,7 @@ from scorer.api.unstructured.documents import name_of, uid_of
 from scorer.node_budgets.blockers import Blocker, DisruptionClass
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
-from scorer.node_disruption.cluster.reader import ClusterReading, read_again
+from scorer.node_disruption.cluster.reader import ClusterReading, read_incrementally
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog, lacking
 from scorer.node_disruption.methods.command import Command
@@ -101,7 +101,7 @@ class NodePlanning:
         self._earliest: datetime | None = None
         self._catalog: InstanceTypeCatalog | None = None
 
-    def hurry(self) -> None:
+    def requeue_immediately(self) -> None:
         """Have the next look come at once: something was done."""
         self._earliest = None
         self._due = self._now()
@@ -110,12 +110,12 @@ class NodePlanning:
         """Have the next look come as soon as one may after the last: something could not be done."""
         self._due = self._now()
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Forget all instants, and what waits for one: the clock has been set back."""
         self.waiting = None
-        self.hurry()
+        self.requeue_immediately()
 
-    def next_look(self, now: datetime) -> datetime:
+    def next_evaluation(self, now: datetime) -> datetime:
         """Return when to look again, as far as is known at *now*; not before that."""
         soon = now if self._seen != self._world.changes else None
         due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
@@ -150,7 +150,7 @@ class NodePlanning:
         now: datetime,
         waits: Command | None,
     ) -> PlanningPass:
-        self._reading = read_again(documents, now, self._reading)
+        self._reading = read_incrementally(documents, now, self._reading)
         cluster = self._reading.cluster
         problem = "" if catalog is None else lacking(catalog, cluster)
         if problem:  # else the nodes would count as no longer offered, and go

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.meta import format_time
-from scorer.node_disruption.execution.karpenter_lease import Sightings, rival_of, sightings
+from scorer.node_disruption.execution.karpenter_lease import Sightings, current_leader, sightings
 from webhook.kube.client.evictions import NodeWork
 from webhook.kube.ports import ForbiddenError
 from webhook.settings.gate import NodeDisruptionOptions
@@ -85,7 +85,7 @@ class KarpenterDetector:
             return f"nobody can tell whether Karpenter runs: {error}"
         clock = self._clock()
         self._seen = sightings(leases, self._seen, clock)
-        return rival_of(self._seen, clock) or _wrong(self._now(), work.time_of_day())
+        return current_leader(self._seen, clock) or _wrong(self._now(), work.time_of_day())
 
 
 def _wrong(now: datetime, there: datetime | None) -> str:

@@ -86,9 +86,9 @@ class NodeReservations:
         refused = [_said(pool, each) for pool, each in zip(pools, answers, strict=True) if not each.allowed]
         return "; ".join(refused), taken
 
-    async def give_back_all(self) -> None:
+    async def release_all(self) -> None:
         """Give back what processes before this one have left behind; only one has a term at a time."""
-        known, _ = self.reservations.all_known()
+        known, _ = self.reservations.all_cached()
         await self.give_back(each.id for _, held in known for each in held if each.identity == IDENTITY)
 
     async def give_back(self, taken: Iterable[str]) -> None:

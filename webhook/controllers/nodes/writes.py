@@ -144,14 +144,14 @@ class NodeCommands:
                 raise
             except NotFoundError:
                 if known is not None:
-                    self._world.cache.shelf(kinds.NODE).drop(known)
+                    self._world.cache.of_kind(kinds.NODE).drop(known)
                 return None
             if uid_of(found) != uid:
-                self._world.cache.shelf(kinds.NODE).put(found)
+                self._world.cache.of_kind(kinds.NODE).put(found)
                 return None
             wanted = change(found)
             if wanted is None or wanted == found:
-                self._world.cache.shelf(kinds.NODE).put(found)
+                self._world.cache.of_kind(kinds.NODE).put(found)
                 return wanted
             with suppress(ConflictError):  # the kubelet writes, too: read again
                 return await self._hub.replace(kinds.NODE, wanted)

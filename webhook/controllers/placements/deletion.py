@@ -6,13 +6,13 @@ from typing import Any
 from scorer.api.kinds import WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.rollout.removal.deletion import plan_work_deletion
-from scorer.rollout.removal.marks import meant
+from scorer.rollout.removal.marks import marked_for_removal
 from scorer.rollout.writes import Verb, Write, replace
-from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.ports import ConflictError, NotFoundError, NotServedError, key_of
 
 
-async def remove_meant(hub: Hub, kind: Kind, document: JsonObject) -> None:
+async def mark_and_delete(hub: Hub, kind: Kind, document: JsonObject) -> None:
     """Write on an object that it is meant to go, then delete it as it is now; see `scorer.rollout.removal.marks`.
 
     Raises:
@@ -20,12 +20,12 @@ async def remove_meant(hub: Hub, kind: Kind, document: JsonObject) -> None:
     """
     # The word first: after a crash in between, the next pass deletes the object or takes the word back. A deletion
     # without the word would be taken for a mistake.
-    if (said := meant(document)) is not None:
+    if (said := marked_for_removal(document)) is not None:
         document = await hub.replace(kind, said)
     await hub.delete(kind, document, this_version=True)
 
 
-async def take_away(
+async def delete_works(
     hub: Hub, works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
 ) -> None:
     """Delete Works, all at once, each after what has to be written on it: see `plan_work_deletion`.
@@ -33,7 +33,7 @@ async def take_away(
     Raises:
         ConflictError: Another client has written one since; the next attempt knows what it is now.
     """
-    await at_once(_take_away(hub, plan_work_deletion([work], member, abandoned=abandoned)) for work in works)
+    await run_concurrently(_take_away(hub, plan_work_deletion([work], member, abandoned=abandoned)) for work in works)
 
 
 async def _take_away(hub: Hub, writes: Iterable[Write]) -> None:

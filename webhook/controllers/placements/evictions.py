@@ -37,19 +37,19 @@ from scorer.rollout.removal.eviction import (
     decide_eviction,
     eviction_status,
     is_finished,
-    is_under_way,
+    is_in_progress,
     meaning,
     waiting_status,
 )
-from scorer.rollout.removal.marks import is_meant, unmeant
+from scorer.rollout.removal.marks import is_marked_for_removal, unmeant
 from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.result import DONE, Result, StuckError
 from webhook.controllers.machinery.wiring import Signal, Waker, Watch, Wiring
-from webhook.controllers.members.reservations import LOOK_AGAIN, MemberReservations
-from webhook.controllers.placements.deletion import remove_meant
+from webhook.controllers.members.reservations import RESERVATION_POLL_INTERVAL, MemberReservations
+from webhook.controllers.placements.deletion import mark_and_delete
 from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub
-from webhook.kube.cache.live_reads import list_again
+from webhook.kube.cache.live_reads import refresh_list
 from webhook.kube.listers.placements import children
 from webhook.kube.ports import Key, NotFoundError
 
@@ -112,12 +112,12 @@ class EvictionController:
         """Yield the eviction that has deleted a binding, once that is gone: it gives its member back."""
         if change.new is None:
             uid = change.document["metadata"].get("uid")
-            evictions = self._hub.cache.shelf(EVICTION).objects.values()
+            evictions = self._hub.cache.of_kind(EVICTION).objects.values()
             yield from (name_of(each) for each in evictions if annotation(each, EVICTED_BINDING) == uid)
 
     def _of_member(self, member: str) -> Iterator[str]:
         """Yield the evictions from a member: it may be their turn now."""
-        evictions = self._hub.cache.shelf(EVICTION).objects.values()
+        evictions = self._hub.cache.of_kind(EVICTION).objects.values()
         yield from (name_of(each) for each in evictions if each["spec"].get("clusterName") == member)
 
     async def reconcile(self, name: str) -> Result:
@@ -155,7 +155,7 @@ class EvictionController:
             # Two writes: first the note on the eviction, stored, then the deletion. After a crash in between, the note
             # tells the next leader which binding was meant; deleted first, it could not tell who did it.
             if (meant := meaning(eviction, binding)) is None:
-                await remove_meant(self._hub, BINDING, binding)
+                await mark_and_delete(self._hub, BINDING, binding)
                 break
             try:
                 eviction = await self._hub.amend(EVICTION, meant)
@@ -168,7 +168,7 @@ class EvictionController:
         uid = annotation(eviction, EVICTED_BINDING)
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         for binding in children(self._hub.cache, BINDING, ref) if uid else ():
-            if binding["metadata"].get("uid") == uid and is_meant(binding) and not is_deleting(binding):
+            if binding["metadata"].get("uid") == uid and is_marked_for_removal(binding) and not is_deleting(binding):
                 await self._hub.replace(BINDING, unmeant(binding))
 
     async def _take_turn(self, eviction: JsonObject) -> Hold | None:
@@ -185,7 +185,7 @@ class EvictionController:
         if status != status_of(eviction):
             self._hub.report(EVICTION, eviction, status)
             self._record(eviction, Event("EvictionWaits", f"waits: {hold.message}"))
-        return Result(LOOK_AGAIN)
+        return Result(RESERVATION_POLL_INTERVAL)
 
     async def _follow(self, eviction: JsonObject, *, withdrawn: bool = False) -> Result:
         """Keep the member reserved until the binding is gone that an answered eviction has deleted."""
@@ -196,9 +196,9 @@ class EvictionController:
         self._reserving[name_of(eviction)] = eviction
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         bindings = children(self._hub.cache, BINDING, ref)
-        if is_under_way(eviction, bindings, withdrawn=withdrawn):
+        if is_in_progress(eviction, bindings, withdrawn=withdrawn):
             await self._turns.keep(member, holder)
-            return Result(LOOK_AGAIN)
+            return Result(RESERVATION_POLL_INTERVAL)
         await self._turns.give_back(member, holder)
         del self._reserving[name_of(eviction)]
         return DONE
@@ -229,7 +229,7 @@ class EvictionController:
     async def _newest(self, eviction: JsonObject) -> JsonObject | None:
         """Return an eviction as it is stored; None when it is gone. An answer that is still to be stored counts."""
         stored = await self._find(EVICTION, name_of(eviction))
-        shelf = self._hub.cache.shelf(EVICTION)
+        shelf = self._hub.cache.of_kind(EVICTION)
         if stored is None:
             shelf.drop(eviction)
             return None
@@ -245,7 +245,7 @@ class EvictionController:
     async def _catch_up(self, placement: str) -> None:
         """Bring what the cache knows of the bindings of a placement up to the present state of the store."""
         known = children(self._hub.cache, BINDING, placement_ref(placement))
-        await list_again(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, known)
+        await refresh_list(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, known)
 
 
 def _member(eviction: JsonObject) -> str:

@@ -22,7 +22,7 @@ from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Watch, Wiring
 from webhook.kube.cache.changes import ObjectDelta, desired
-from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.ports import Key
 
 
@@ -125,7 +125,7 @@ class OverrideController:
     async def _clean_up(self, ref: OverrideRef, override: JsonObject) -> Result:
         """Delete the snapshots of an override that is being deleted; when none is left, take the finalizer off it."""
         snapshots = (snapshot for snapshot in self.snapshots(ref) if not is_deleting(snapshot))
-        await at_once(self._hub.delete(ref.snapshot_kind, snapshot) for snapshot in snapshots)
+        await run_concurrently(self._hub.delete(ref.snapshot_kind, snapshot) for snapshot in snapshots)
         if self.snapshots(ref):  # another client's finalizer holds one; its end wakes us
             return DONE
         if (free := without_finalizer(override, OVERRIDE_CLEANUP)) is not None:

@@ -32,15 +32,20 @@ from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.rollout.object_size import TooLarge
 from scorer.rollout.removal.finalization import (
     RemainingWorks,
-    describe_remnants,
+    describe_remaining_works,
     forgets_works,
     removal_status,
     until_reported,
 )
-from scorer.rollout.removal.marks import REMOVED, is_meant
+from scorer.rollout.removal.marks import REMOVED, is_marked_for_removal
 from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.policies import latest_policy_snapshots, plan_policy_snapshots
-from scorer.rollout.snapshots.resources import fitting_content, plan_resource_snapshots, plan_strays, snapshot_groups
+from scorer.rollout.snapshots.resources import (
+    fitting_content,
+    plan_orphaned_snapshots,
+    plan_resource_snapshots,
+    snapshot_groups,
+)
 from scorer.rollout.status.namespace_copy import (
     copy_namespace,
     moved_namespace_error,
@@ -59,8 +64,8 @@ from webhook.controllers.placements.listing import placement_refs
 from webhook.controllers.placements.resource_selection import Selecting
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.kube.cache.changes import ObjectDelta, desired
-from webhook.kube.cache.hub import Hub, at_once
-from webhook.kube.cache.live_reads import goes_with_its_definition
+from webhook.kube.cache.hub import Hub, run_concurrently
+from webhook.kube.cache.live_reads import is_deleted_with_definition
 from webhook.kube.listers.placements import children, count_children, used_snapshots, works_of
 from webhook.kube.ports import Key, StoreError, key_of
 from webhook.settings.loop import LoopSettings
@@ -69,7 +74,7 @@ STATUS_WAIT = timedelta(milliseconds=20)
 """How long a status waits, for each binding of its placement, after one of them has changed: they change together, and
 a status says something of each."""
 SHORTEST_WAIT, LONGEST_WAIT = timedelta(milliseconds=100), timedelta(seconds=5)
-LOOK_AGAIN = timedelta(seconds=15)
+POLL_INTERVAL = timedelta(seconds=15)
 """How often to find out whether a kind that could not be read can be read now."""
 RETRY_COPY = timedelta(seconds=5)
 """How long after a failed write of a copy of a status it is retried."""
@@ -116,7 +121,7 @@ class PlacementController:
             owner=str,
             watches=tuple(self._watches()),
             resync=self._everything,
-            polls=(Poll(LOOK_AGAIN, self._selectables.recovered),),
+            polls=(Poll(POLL_INTERVAL, self._selectables.recovered),),
             makes=[kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot)],
             ends=(partial(self._selectables.pause, self._settings.share),),
         )
@@ -206,7 +211,9 @@ class PlacementController:
             snapshots = (cache.get(kind, *key) for key in keys)
             strays = [each for each in snapshots if each is not None and _is_stray(each, ref, placement)]
             groups = snapshot_groups(children(cache, kind, ref))
-            await self._hub.carry_out(kind, plan_strays(placement, strays, groups, used_snapshots(cache, family, ref)))
+            await self._hub.carry_out(
+                kind, plan_orphaned_snapshots(placement, strays, groups, used_snapshots(cache, family, ref))
+            )
             self._strays[ref] -= set(keys)
 
     async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | InvalidSelection:
@@ -322,7 +329,7 @@ class PlacementController:
             return DONE
         left: list[RemainingWorks] = []
         event = Event("PlacementCleanupFinalizerRemoved", "all snapshots and Works of the placement are deleted")
-        if await goes_with_its_definition(self._hub.store, family.placement):
+        if await is_deleted_with_definition(self._hub.store, family.placement):
             message = (
                 f"the definition {family.placement.resource} is being deleted, which does not count as a deletion of "
                 "each placement: what it placed stays on the members; create the placement again to have it managed"
@@ -334,7 +341,7 @@ class PlacementController:
                 for kind in (family.policy_snapshot, family.resource_snapshot)
                 for snapshot in children(self._hub.cache, kind, ref)
             ]
-            await at_once(snapshots)
+            await run_concurrently(snapshots)
             left = self._remnants(family, ref)
             namespace = self._hub.cache.get(NAMESPACE, ref.namespace) if ref.namespace else None
             forgets = forgets_works(placement, namespace)
@@ -343,7 +350,9 @@ class PlacementController:
         await self._hub.amend(family.placement, free)
         self._record(placement, event)
         if left:
-            message = f"{family.placement.kind} {ref.name} was released before its Works: {describe_remnants(left)}"
+            message = (
+                f"{family.placement.kind} {ref.name} was released before its Works: {describe_remaining_works(left)}"
+            )
             # A namespace that is being deleted takes no Event, but one about the namespace itself is in ``default``.
             self._record(namespace or placement, Event("PlacementWorksLeft", message, "Warning"))
         return DONE
@@ -360,12 +369,12 @@ class PlacementController:
     def _wait_for(self, family: Family, placement: JsonObject, remnants: Sequence[RemainingWorks]) -> Result:
         """Report what a deleted placement waits for, once that takes longer than usual."""
         if (left := until_reported(placement, remnants, self._now())) > timedelta():
-            return Result(min(left, LOOK_AGAIN))
+            return Result(min(left, POLL_INTERVAL))
         status = removal_status(placement, remnants, self._now())
         if status != status_of(placement):
             self._hub.report(family.placement, placement, status)
-            self._record(placement, Event("PlacementNotRemoved", describe_remnants(remnants), "Warning"))
-        return Result(LOOK_AGAIN)
+            self._record(placement, Event("PlacementNotRemoved", describe_remaining_works(remnants), "Warning"))
+        return Result(POLL_INTERVAL)
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
@@ -415,7 +424,7 @@ def _record(snapshot: JsonObject) -> tuple[object, ...]:
 
 
 def _seen_of_deleted_work(work: JsonObject) -> tuple[object, ...]:
-    return is_deleting(work), is_meant(work), current_condition(work, REMOVED)
+    return is_deleting(work), is_marked_for_removal(work), current_condition(work, REMOVED)
 
 
 def _served(definition: JsonObject) -> tuple[object, ...]:

@@ -38,7 +38,7 @@ ANSWER_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 60.0
 """How long a placement is left as it is while a kind that it needs is not served or not listed; then it says so."""
 
-NEXT_LOOK = timedelta(seconds=1)
+RETRY_INTERVAL = timedelta(seconds=1)
 """When to try again in the meantime."""
 
 KEPT_SECONDS: Final = 60.0
@@ -169,7 +169,7 @@ class Selectables:
             if not exists and not is_placed:
                 continue
             if now - self._missing.setdefault(identity, now) < PATIENCE_SECONDS:
-                raise RetryError(f"the hub does not serve {identity[1]} now", NEXT_LOOK)
+                raise RetryError(f"the hub does not serve {identity[1]} now", RETRY_INTERVAL)
             if exists:
                 found[identity] = "the hub does not serve them, though they are defined"
         return found
@@ -218,7 +218,7 @@ class Selectables:
         for identity, kind in wanted.items():
             if not self._cache.has_answered(kind):
                 if now - begun[identity] < PATIENCE_SECONDS:  # to place half of a namespace is worse than to wait
-                    raise RetryError(f"the hub has not listed {kind.resource} yet", NEXT_LOOK)
+                    raise RetryError(f"the hub has not listed {kind.resource} yet", RETRY_INTERVAL)
                 found[identity] = "the hub does not list them now"
         return found
 
@@ -267,7 +267,7 @@ class Selectables:
                 selected is no longer watched, and at once.
         """
         self._stale = True
-        if share.count > 1 and self._touched.is_heard:
+        if share.count > 1 and self._touched.has_handlers:
             for ref in [ref for ref in self._wanted if share.owns(str(ref))]:
                 self.forget(ref)
             return

@@ -40,7 +40,7 @@ from scorer.rollout.bindings import (
     WAITS_FOR_WINDOW,
     BindingView,
     bound,
-    is_lost_and_found,
+    is_recreated,
     is_rolling,
     rollout_started_status,
     views,
@@ -55,12 +55,12 @@ from scorer.windows.member_windows import ClosedWindow
 from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.result import DONE, Result, StuckError, soonest
 from webhook.controllers.machinery.wiring import Later, Signal, Waker, Watch, Wiring
-from webhook.controllers.members.reservations import LOOK_AGAIN, RENEWED_BELOW, MemberReservations
-from webhook.controllers.placements.deletion import remove_meant
+from webhook.controllers.members.reservations import RENEWED_BELOW, RESERVATION_POLL_INTERVAL, MemberReservations
+from webhook.controllers.placements.deletion import mark_and_delete
 from webhook.controllers.placements.listing import bindings_on, bindings_on_relabelled, placement_refs
 from webhook.controllers.placements.overrides import placement_of
 from webhook.kube.cache.changes import ObjectDelta, desired
-from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.placements import RolloutState, children, count_children, rollout_state, works_of
 from webhook.kube.ports import RetryError
@@ -128,7 +128,7 @@ class RolloutController:
         yield Signal(self._windows.subscribe, self._of_windows)
         if self._turns is not None:
             yield Signal(self._turns.subscribe, self._of_member)
-            yield Signal(self._turns.subscribe_to_promises, self._of_promise)
+            yield Signal(self._turns.subscribe_to_placements, self._of_promise)
 
     def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[Later[PlacementRef]]:
         """Yield the placement of a binding on which the rollout has moved on or failed, after a while."""
@@ -172,11 +172,11 @@ class RolloutController:
             return DONE  # the scheduler restores them first, and that write requeues the placement
         if (spec.get("strategy") or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
             for document in documents:
-                if is_lost_and_found(document) or self._is_as_before(document):
+                if is_recreated(document) or self._is_as_before(document):
                     self._mark(family, document, started=True, message="on what it was rolled out with before")
             return await self._follow(ref, [])
         if outdated := plan_apply_strategy(spec.get("strategy"), documents):
-            await self._hub.carry_out_at_once(family.binding, map(replace, outdated))
+            await self._hub.carry_out_concurrently(family.binding, map(replace, outdated))
             return Result(timedelta())
         state = rollout_state(self._hub.cache, family, placement, documents, works_known=True)
         promised = self._promised(ref, state)
@@ -197,7 +197,7 @@ class RolloutController:
             Result(plan.requeue_after),
             unsaid,
             self._until_open(plan, closed),
-            Result(LOOK_AGAIN) if holds else DONE,
+            Result(RESERVATION_POLL_INTERVAL) if holds else DONE,
             # The bindings once more, as they are now: those just written keep their members reserved.
             await self._follow(ref, views(children(self._hub.cache, family.binding, ref))),
         )
@@ -263,7 +263,7 @@ class RolloutController:
 
     def _until_open(self, plan: RolloutPlan, closed: Mapping[str, ClosedWindow]) -> Result:
         """Return when the first of the windows opens that the plan waits for."""
-        found = (closed.get(binding.cluster) for binding in (*plan.waiting, *plan.held_removals))
+        found = (closed.get(binding.cluster) for binding in (*plan.waiting, *plan.deferred_removals))
         opens = [window.opens for window in found if window is not None and window.opens is not None]
         return Result(max(min(opens) - self._now(), timedelta())) if opens else DONE
 
@@ -271,7 +271,7 @@ class RolloutController:
         """Return the members on which other callers have reserved to change the placement: they use up its limits."""
         if self._turns is None:
             return {}
-        return self._turns.promised(str(ref), state.clusters)
+        return self._turns.reserved_members(str(ref), state.clusters)
 
     async def _take_turns(self, ref: PlacementRef, plan: RolloutPlan, holds: dict[str, Hold]) -> RolloutPlan:
         """Reserve the members that a plan touches, and return it without those that cannot be reserved now."""
@@ -285,7 +285,7 @@ class RolloutController:
             if (hold := await turns.take(member, holder)) is not None:
                 holds[member] = hold
 
-        await at_once(take(member) for member in members)
+        await run_concurrently(take(member) for member in members)
 
         def free(bindings: Iterable[BindingView]) -> tuple[BindingView, ...]:
             return tuple(binding for binding in bindings if binding.cluster not in holds)
@@ -326,8 +326,8 @@ class RolloutController:
         held = {member for member in known if self._turns.holds(member, holder)}
         if held & busy:
             self._reserved[ref] = held & busy
-        await at_once(self._turns.give_back(member, holder) for member in sorted(held - busy))
-        await at_once(self._turns.keep(member, holder) for member in sorted(held & busy))
+        await run_concurrently(self._turns.give_back(member, holder) for member in sorted(held - busy))
+        await run_concurrently(self._turns.keep(member, holder) for member in sorted(held & busy))
         return Result(RENEWED_BELOW) if held & busy else DONE
 
     async def _carry_out(
@@ -355,14 +355,14 @@ class RolloutController:
             self._bind(family, bound(documents[binding.name], snapshot, overrides.get(binding.cluster, NO_OVERRIDES)))
             for binding in (*plan.update, *plan.bind)
         )
-        remove = (remove_meant(self._hub, family.binding, documents[binding.name]) for binding in plan.remove)
-        await at_once([*bind, *remove])
+        remove = (mark_and_delete(self._hub, family.binding, documents[binding.name]) for binding in plan.remove)
+        await run_concurrently([*bind, *remove])
 
     def _tell_leaving(
         self, family: Family, plan: RolloutPlan, documents: Mapping[str, JsonObject], waits: Mapping[str, str]
     ) -> None:
         """Tell bindings that are to be removed that they wait for windows, and what they wait for after that."""
-        for binding in plan.held_removals:
+        for binding in plan.deferred_removals:
             document, message = documents[binding.name], waits.get(binding.cluster, "")
             if message.startswith(WAITS_FOR_WINDOW):
                 self._mark(family, document, started=False, message=message)

@@ -50,15 +50,15 @@ from scorer.placement.request import read_request
 from scorer.placement.schedule import ScheduleResult, confirm, hold, schedule
 from scorer.placement.wake import RequeueCandidate, woken
 from scorer.rollout.removal.deletion import (
-    is_to_go,
+    is_removal_requested,
     is_unscheduled_by_others,
     leaves_objects,
     plan_binding_deletion,
     plan_states_restored,
-    plan_words_taken_back,
+    plan_unmarking,
 )
 from scorer.rollout.removal.eviction import EVICTED_BINDING
-from scorer.rollout.removal.marks import is_meant
+from scorer.rollout.removal.marks import is_marked_for_removal
 from scorer.rollout.snapshots.policies import latest_policy_snapshots
 from scorer.rollout.status.placement_conditions import condition_type
 from scorer.rollout.works.orphans import as_works_say, orphaned_works, unproven_works
@@ -67,13 +67,13 @@ from scorer.selectors import InvalidPolicyError
 from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
-from webhook.controllers.placements.deletion import take_away
+from webhook.controllers.placements.deletion import delete_works
 from webhook.controllers.placements.listing import all_placements, placement_refs
 from webhook.history.entry import CLUSTERS_PICKED
 from webhook.kube.cache.changes import ObjectDelta, desired
-from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.cache.informer import read_member
-from webhook.kube.cache.live_reads import goes_with_its_definition
+from webhook.kube.cache.live_reads import is_deleted_with_definition
 from webhook.kube.listers.placements import children
 from webhook.kube.ports import AlreadyExistsError, NotFoundError, RetryError, key_of
 from webhook.kube.work_signing_keys import WorkKeys
@@ -177,18 +177,18 @@ class SchedulerController:
         if (held := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             placement = await self._hub.amend(family.placement, held)
         documents = children(self._hub.cache, family.binding, ref)
-        await at_once(self._let_go(family, document) for document in documents if is_deleting(document))
-        if any(is_deleting(document) and not is_to_go(document) for document in documents):
+        await run_concurrently(self._let_go(family, document) for document in documents if is_deleting(document))
+        if any(is_deleting(document) and not is_removal_requested(document) for document in documents):
             return DONE  # deleted by another client: once it is gone, it is created again before anything is decided
         name = snapshot["metadata"]["name"]
         if restored := plan_states_restored(documents):  # before the decision, which would treat the cluster as dropped
-            await self._hub.carry_out_at_once(family.binding, restored)
+            await self._hub.carry_out_concurrently(family.binding, restored)
             names = ", ".join(write.name for write in restored)
             message = f"bindings set to Unscheduled by another client than the loop are as they were: {names}"
             self._record(placement, Event("BindingsRestored", message, "Warning"))
             documents = children(self._hub.cache, family.binding, ref)
-        if taken_back := plan_words_taken_back(documents, self._hub.cache.shelf(EVICTION).objects.values()):
-            await self._hub.carry_out_at_once(family.binding, taken_back)
+        if taken_back := plan_unmarking(documents, self._hub.cache.of_kind(EVICTION).objects.values()):
+            await self._hub.carry_out_concurrently(family.binding, taken_back)
             documents = children(self._hub.cache, family.binding, ref)
         lost = await self._lost(family, ref, placement, name, documents)
         run = self.decide(ref, snapshot, documents, lost)
@@ -202,15 +202,15 @@ class SchedulerController:
         # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
         # the next decision drops, and not one too few.
         if documents or lost or not plan.create:
-            await at_once(self._create(family, document) for document in plan.create)
+            await run_concurrently(self._create(family, document) for document in plan.create)
         else:
             first = self._rollout.first_bindings(family, placement, plan.create)
-            await at_once(self._create_first(family, document) for document in first)
+            await run_concurrently(self._create_first(family, document) for document in first)
         going = {binding.name for binding in run.dropped}
         again = [document for document in plan.replace if name_of(document) not in going]
-        await self._hub.carry_out_at_once(family.binding, map(replace, again))
+        await self._hub.carry_out_concurrently(family.binding, map(replace, again))
         dropped = (document for document in plan.replace if name_of(document) in going)
-        await self._hub.carry_out_at_once(family.binding, map(replace, dropped))
+        await self._hub.carry_out_concurrently(family.binding, map(replace, dropped))
         generation = _placement_generation(snapshot)
         status = snapshot_status(run, snapshot, generation, self._now())
         self._hub.report(family.policy_snapshot, snapshot, status)
@@ -332,7 +332,7 @@ class SchedulerController:
         the hub must now store the same placement, marked as deleted. If its definition is gone, or was restored, it
         does not.
         """
-        if not await goes_with_its_definition(self._hub.store, family.placement):
+        if not await is_deleted_with_definition(self._hub.store, family.placement):
             try:
                 stored = await self._hub.store.get(family.placement, key_of(placement))
             except NotFoundError:
@@ -340,12 +340,12 @@ class SchedulerController:
             if stored["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(stored):
                 raise RetryError(f"what is known of placement {ref} is out of date")
             documents = children(self._hub.cache, family.binding, ref)
-            await at_once(
+            await run_concurrently(
                 self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document]))
                 for document in documents
             )
             documents = children(self._hub.cache, family.binding, ref)
-            await at_once(self._let_go(family, document) for document in documents)
+            await run_concurrently(self._let_go(family, document) for document in documents)
             await self._take_orphans_away(placement, documents)
         if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             await self._hub.amend(family.placement, free)
@@ -361,8 +361,8 @@ class SchedulerController:
         works = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name_of(placement))
         orphans = orphaned_works(placement, waiting, works)
         abandoned = leaves_objects(placement)
-        await at_once(
-            take_away(self._hub, found, self._hub.cache.get(MEMBER_CLUSTER, cluster), abandoned=abandoned)
+        await run_concurrently(
+            delete_works(self._hub, found, self._hub.cache.get(MEMBER_CLUSTER, cluster), abandoned=abandoned)
             for cluster, found in sorted(orphans.items())
         )
 
@@ -397,7 +397,7 @@ def _of_binding(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
     if (
         new is None
         or is_deleting(new)
-        or is_meant(new)  # if no eviction stands behind that, the scheduler takes it back
+        or is_marked_for_removal(new)  # if no eviction stands behind that, the scheduler takes it back
         or is_unscheduled_by_others(new)
         or change.alters(_seen_of_binding)
     ):

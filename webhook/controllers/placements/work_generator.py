@@ -28,9 +28,9 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.membership.missed_heartbeats import unheard
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
-from scorer.rollout.removal.deletion import is_abandoned, is_to_go
+from scorer.rollout.removal.deletion import is_abandoned, is_removal_requested
 from scorer.rollout.removal.finalization import RemainingWorks
-from scorer.rollout.removal.marks import is_meant
+from scorer.rollout.removal.marks import is_marked_for_removal
 from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.snapshots.resources import SnapshotGroup, snapshot_groups
 from scorer.rollout.status.binding import binding_status
@@ -39,7 +39,7 @@ from scorer.rollout.writes import Verb, Write, replace
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
-from webhook.controllers.placements.deletion import take_away, whole
+from webhook.controllers.placements.deletion import delete_works, whole
 from webhook.controllers.placements.listing import all_bindings, bindings_on, bindings_on_relabelled
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
@@ -211,10 +211,10 @@ class WorkGenerator:
         try:
             writes = [await whole(self._hub, write) for write in (*plan.writes, *plan.signatures)]
             made, kept, gone = _in_turn(writes)
-            await self._hub.carry_out_at_once(WORK, made)
+            await self._hub.carry_out_concurrently(WORK, made)
             await self._adopt(family, binding, made)
-            await self._hub.carry_out_at_once(WORK, kept)
-            await take_away(self._hub, (write.document for write in gone), member, abandoned=False)
+            await self._hub.carry_out_concurrently(WORK, kept)
+            await delete_works(self._hub, (write.document for write in gone), member, abandoned=False)
         except (ForbiddenError, InvalidObjectError) as error:  # retrying does not help, so the status has to say it
             refused = WorkPlan(problem=WorkProblem(WorkCause.SYNCHRONIZED, str(error)))
             self._report(family, binding, refused)
@@ -292,13 +292,13 @@ class WorkGenerator:
 
         If another client has deleted the binding, its Works stay, and the scheduler creates it again.
         """
-        if not is_to_go(binding):
+        if not is_removal_requested(binding):
             if self._goes_with_its_placement(family, binding):
                 return Result(POLL_DELETION)  # the scheduler is about to write on it that it is to go
             return await self._let_go(family, binding)
         works = works_of(self._hub.cache, binding)
         member = self._hub.cache.get(MEMBER_CLUSTER, binding["spec"]["targetCluster"])
-        await take_away(self._hub, works, member, abandoned=is_abandoned(binding))
+        await delete_works(self._hub, works, member, abandoned=is_abandoned(binding))
         remnant = RemainingWorks(binding, tuple(works_of(self._hub.cache, binding)), member)
         # The binding is deleted last: without it no controller looks after its Works. Only a namespace that is being
         # deleted does not wait for them, once the placement has reported them.
@@ -375,4 +375,4 @@ def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
         for condition in conditions_of(binding)
         if condition["type"] == "RolloutStarted"
     ]
-    return metadata.get("generation"), metadata.get("deletionTimestamp"), is_meant(binding), started
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), is_marked_for_removal(binding), started

@@ -35,7 +35,7 @@ from scorer.staged_update.approval.evaluation import (
     CheckResult,
     NotSeen,
     Observation,
-    is_asked,
+    awaits_request,
     is_met,
     is_rejected,
     judge,
@@ -153,7 +153,7 @@ class AnalysisController:
         run = self._hub.cache.get(family_in(ref.namespace).run, parent, ref.namespace)
         if run is None or not (text := annotation(run, ANALYSIS)):
             return None
-        if not is_asked(run, request):  # a run that was stopped counts anew once it goes on
+        if not awaits_request(run, request):  # a run that was stopped counts anew once it goes on
             met = _is_true(request, ANALYZED)
             return pause(request, "NotAsked", "the run does not wait for this now", self._now()) if met else None
         if is_rejected(run, request):

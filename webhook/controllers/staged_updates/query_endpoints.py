@@ -52,7 +52,7 @@ class QueryEndpoints:
         address = self._options.endpoints.get(name)
         if address is None:
             return NotSeen("EndpointUnknown", f"the settings of the loop name no endpoint {quote(name)}")
-        if not self._options.may_ask(name, home):
+        if not self._options.may_query(name, home):
             message = f"the settings of the loop do not let runs in namespace {quote(home)} ask {quote(name)}"
             return NotSeen("EndpointNotAllowed", message)
         try:

@@ -38,7 +38,7 @@ from scorer.member_gate.holds import staged_update_holder, staged_update_holds
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.removal.deletion import awaits_restoration
 from scorer.rollout.snapshots.resources import SnapshotGroup, snapshot_groups
-from scorer.staged_update.approval.evaluation import ANALYZED, is_looked_at, is_still_to_be_looked_at
+from scorer.staged_update.approval.evaluation import ANALYZED, has_automatic_approval, is_check_pending
 from scorer.staged_update.approval.requests import APPROVED, requests_of
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance, is_over
@@ -59,15 +59,15 @@ from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.result import DONE, Result, soonest
 from webhook.controllers.machinery.wiring import Later, Signal, Waker, Watch, Wiring
-from webhook.controllers.members.reservations import LOOK_AGAIN, MemberReservations, Reserved
-from webhook.controllers.placements.deletion import remove_meant
+from webhook.controllers.members.reservations import RESERVATION_POLL_INTERVAL, MemberReservations, Reserved
+from webhook.controllers.placements.deletion import mark_and_delete
 from webhook.controllers.placements.resource_selection import Selecting
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.kube.cache.changes import ObjectDelta, desired
-from webhook.kube.cache.hub import Hub, at_once
-from webhook.kube.cache.live_reads import goes_with_its_definition
+from webhook.kube.cache.hub import Hub, run_concurrently
+from webhook.kube.cache.live_reads import is_deleted_with_definition
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
-from webhook.kube.listers.overrides import wanted_overrides
+from webhook.kube.listers.overrides import desired_overrides
 from webhook.kube.listers.placements import children
 from webhook.kube.ports import Key
 from webhook.settings.loop import LoopSettings
@@ -239,7 +239,7 @@ class StagedUpdateController:
             run = await self._hub.amend(family.run, held)
         facts = await self._facts(ref, run)
         if _awaits_scheduler(facts):
-            return Result(LOOK_AGAIN)
+            return Result(RESERVATION_POLL_INTERVAL)
         step = await self._decide(ref, run, facts)
         asked = self._asked.get(ref)
         # What was recorded before our term was told then.
@@ -247,7 +247,7 @@ class StagedUpdateController:
         run = await self._carry_out(family, run, step)
         self._tell(ref, run, step)
         self._ask(ref, run, known)
-        waits = Result(LOOK_AGAIN) if self._waiting.get(ref) else DONE
+        waits = Result(RESERVATION_POLL_INTERVAL) if self._waiting.get(ref) else DONE
         return soonest(Result(step.again), waits, await self._follow(ref, run))
 
     async def _facts(self, ref: RunRef, run: JsonObject) -> StagedUpdateFacts:
@@ -282,7 +282,7 @@ class StagedUpdateController:
             selection = await self._selecting.select(family, parent, placement)
 
         def overrides(group: SnapshotGroup) -> Mapping[str, Overrides]:
-            return wanted_overrides(cache, placement, group, facts.bindings)
+            return desired_overrides(cache, placement, group, facts.bindings)
 
         return with_changes(
             facts,
@@ -337,7 +337,7 @@ class StagedUpdateController:
         if step.annotations:
             run = await self._hub.amend(family.run, with_metadata(run, annotations=step.annotations))
         await self._hub.carry_out(family.resource_snapshot, step.snapshots)
-        await at_once(self._act(family, action) for action in step.actions)
+        await run_concurrently(self._act(family, action) for action in step.actions)
         if step.rollback is not None:
             await self._hub.create(family.run, step.rollback)
         if step.status is not None:
@@ -350,7 +350,7 @@ class StagedUpdateController:
                 stored = binding if wanted is binding else await self._hub.replace(family.binding, wanted)
                 self._hub.report(family.binding, stored, started_status(stored, message, self._now()))
             case Remove(binding=binding):
-                await remove_meant(self._hub, family.binding, binding)
+                await mark_and_delete(self._hub, family.binding, binding)
             case CreateApprovalRequest(request=request):
                 await self._hub.create(family.approval_request, request)
             case Discard(request=request):
@@ -384,7 +384,7 @@ class StagedUpdateController:
             for wait in situation_of(run, requests.values(), self._now()).waits
             if wait.kind is RunWaitKind.APPROVAL
             and wait.needs_person
-            and not (self._analyses and is_still_to_be_looked_at(run, requests.get(wait.request, {})))
+            and not (self._analyses and is_check_pending(run, requests.get(wait.request, {})))
         }
 
     async def _follow(self, ref: RunRef, run: JsonObject | None) -> Result:
@@ -401,9 +401,9 @@ class StagedUpdateController:
     async def _clean_up(self, ref: RunRef, run: JsonObject) -> Result:
         """Delete the approval requests of a run that is being deleted, then take our finalizer off it."""
         family = ref.family
-        if not await goes_with_its_definition(self._hub.store, family.run):
+        if not await is_deleted_with_definition(self._hub.store, family.run):
             found = requests_of(run, self._hub.cache.list(family.approval_request, ref.namespace))
-            await at_once(self._hub.delete(family.approval_request, request) for request in found)
+            await run_concurrently(self._hub.delete(family.approval_request, request) for request in found)
         if (free := without_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
             await self._hub.amend(family.run, free)
         return await self._follow(ref, None)
@@ -448,7 +448,7 @@ def _of_request(change: ObjectDelta) -> Iterator[RunRef]:
 
 def _seen_of_request(request: JsonObject) -> object:
     approved = [each for each in conditions_of(request) if each.get("type") == APPROVED]
-    looked_at = current_condition(request, ANALYZED) is not None, is_looked_at(request)
+    looked_at = current_condition(request, ANALYZED) is not None, has_automatic_approval(request)
     return desired(request), approved, looked_at
 
 

@@ -31,12 +31,12 @@ from scorer.upgrade.back_ends.interface import (
 from webhook.controllers.machinery.result import is_cancelled
 from webhook.controllers.upgraders.type_check import check_answer
 from webhook.controllers.upgraders.upgrader import MemberRef, Upgrader
-from webhook.kube.cache.hub import at_once
+from webhook.kube.cache.hub import run_concurrently
 from webhook.settings.upgraders import UpgraderOptions
 
 FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
-ASK_AGAIN: Final = timedelta(minutes=1)
+POLL_INTERVAL: Final = timedelta(minutes=1)
 """How long it counts what back ends expect to be in the way."""
 _INVENTORY: Final = Inventory | None
 
@@ -154,7 +154,7 @@ class UpgraderBackEnds:
             for name, (document, upgrader) in members.items()
             if anew or not self._is_fresh(name, document, now)
         ]
-        await at_once(self._look(document, upgrader, now) for document, upgrader in due)
+        await run_concurrently(self._look(document, upgrader, now) for document, upgrader in due)
         for gone in self._looked.keys() - members.keys():
             del self._looked[gone]
         found = ((name, known.inventory) for name, known in self._looked.items())
@@ -199,9 +199,9 @@ class UpgraderBackEnds:
         due = [
             each
             for name, each in members.items()
-            if anew or (known := asked.get(name)) is None or abs(now - known.at) >= ASK_AGAIN
+            if anew or (known := asked.get(name)) is None or abs(now - known.at) >= POLL_INTERVAL
         ]
-        await at_once(ask(document, upgrader) for document, upgrader in due)
+        await run_concurrently(ask(document, upgrader) for document, upgrader in due)
         for gone in asked.keys() - members.keys():
             del asked[gone]
         return {name: known.issues for name, known in asked.items() if known.issues}
@@ -230,7 +230,7 @@ class UpgraderBackEnds:
                 found[operation.id] = self._seen[operation.id] = seen
 
         asked = list(operations)
-        await at_once(ask(operation) for operation in asked)
+        await run_concurrently(ask(operation) for operation in asked)
         return found
 
     async def _verified(self, operation: Operation, seen: Observation, document: JsonObject) -> Observation | None:

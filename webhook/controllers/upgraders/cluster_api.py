@@ -52,7 +52,7 @@ from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFoundError, NotServedError
 from webhook.settings.upgraders import CLUSTER_API
 
-LOOK_AGAIN: Final = timedelta(minutes=5)
+RECOUNT_INTERVAL: Final = timedelta(minutes=5)
 """How long it counts what belongs to a Cluster that has not changed."""
 DISCOVER_AGAIN: Final = timedelta(minutes=1)
 
@@ -178,7 +178,7 @@ class ClusterApi:
         """Return the Cluster of a member and what belongs to it, which is read anew when the Cluster has changed."""
         cluster = await self._cluster(await self._kind(GROUP, "Cluster"), where)
         known, now = self._looked.get(member), self._now()
-        if known is not None and now - known.at < LOOK_AGAIN and _is_same_version(known.parts.cluster, cluster):
+        if known is not None and now - known.at < RECOUNT_INTERVAL and _is_same_version(known.parts.cluster, cluster):
             return known.parts
         parts = await self._all_of(cluster)
         self._looked[member] = _Looked(now, parts)

@@ -33,7 +33,7 @@ from scorer.upgrade.back_ends.interface import (
     StartResult,
     Target,
 )
-from scorer.upgrade.back_ends.requests import may_begin, observation_of, remark_of
+from scorer.upgrade.back_ends.requests import may_begin, observation_of, request_note
 from webhook.controllers.upgraders.delivery import Delivery, NotDeliveredError
 from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
@@ -105,7 +105,7 @@ class HandOff:
             self._untold.pop(operation.id, None)
         if not found.in_flight:
             await self._book.note(request)
-        remark = remark_of(request, self._now())
+        remark = request_note(request, self._now())
         if remark is None:
             return found
         reason, message = remark
@@ -146,7 +146,7 @@ class HandOff:
 
     async def cancel(self, operation: Operation) -> CancelResult:
         """Ask the upgrader to stop; whether it does, its status will say."""
-        if not await self._book.ask_to_cancel(operation):
+        if not await self._book.request_cancellation(operation):
             return CancelResult.TOO_LATE
         request = self._book.find(operation)
         if self._delivery is not None and request is not None and observation_of(request).in_flight:

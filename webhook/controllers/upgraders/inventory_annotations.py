@@ -12,7 +12,7 @@ from scorer.upgrade.back_ends.interface import Inventory
 from scorer.upgrade.back_ends.inventories import OBSERVED
 from scorer.upgrade.members.member import Member
 from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
-from webhook.kube.cache.hub import at_once
+from webhook.kube.cache.hub import run_concurrently
 from webhook.kube.ports import ConflictError, Key
 
 _NOTHING: Final = ("", None)
@@ -55,7 +55,7 @@ class InventoryNotes:
                 due.append((document, inventory))
         for gone in self._kept.keys() - documents.keys():
             del self._kept[gone]
-        await at_once(self._note(document, inventory) for document, inventory in due)
+        await run_concurrently(self._note(document, inventory) for document, inventory in due)
 
     async def _note(self, document: JsonObject, inventory: Inventory) -> None:
         try:

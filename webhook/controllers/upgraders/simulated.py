@@ -90,7 +90,7 @@ class Simulated:
 
     async def cancel(self, operation: Operation) -> CancelResult:
         """Call an upgrade off."""
-        return CancelResult.CANCELLED if await self._book.ask_to_cancel(operation) else CancelResult.TOO_LATE
+        return CancelResult.CANCELLED if await self._book.request_cancellation(operation) else CancelResult.TOO_LATE
 
     async def _end(self, request: JsonObject, operation: Operation, ends: datetime) -> Observation:
         finished = format_time(ends)

@@ -62,7 +62,7 @@ class UpgradeRequestStore:
                 return Started.ACCEPTED
         return Started.ALREADY_RUNNING if known is not None and is_of(known, operation.id) else _CONFLICT
 
-    async def ask_to_cancel(self, operation: Operation) -> bool:
+    async def request_cancellation(self, operation: Operation) -> bool:
         """Note on a request that it should be called off; say whether there is one."""
         if (request := self.find(operation)) is None:
             return False
@@ -94,7 +94,7 @@ class UpgradeRequestStore:
 
     def all(self) -> Mapping[Key, JsonObject]:
         """Return all requests as they are now."""
-        return dict(self._hub.cache.shelf(UPGRADE_REQUEST).objects)
+        return dict(self._hub.cache.of_kind(UPGRADE_REQUEST).objects)
 
     def has_news_of(self, member: str, before: Mapping[Key, JsonObject]) -> bool:
         """Say whether anything was reported of a member since all requests were as *before*."""

@@ -31,7 +31,7 @@ from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunState
 from scorer.upgrade.members.member import Member, read_member
 from scorer.upgrade.profiles.target import TargetErrorCode
-from scorer.upgrade.profiles.triggers import PROFILE_LABEL, ProfileDecision, name_taken, trigger
+from scorer.upgrade.profiles.triggers import PROFILE_LABEL, ProfileDecision, name_conflict_status, trigger
 from scorer.upgrade.strategy.status import strategy_status
 from scorer.windows.member_windows import MemberWindows
 from webhook.controllers.machinery.failures import Concerned
@@ -131,7 +131,7 @@ class UpgradeProfileController:
         found = trigger(profile, self._upgrades.catalog(), self._runs_of(key.name), self._now())
         if found.create is not None and (other := await self._make(found.create)) not in ("", key.name):
             name = name_of(found.create)
-            found = replace(found, create=None, status=name_taken(profile, name, other, self._now()))
+            found = replace(found, create=None, status=name_conflict_status(profile, name, other, self._now()))
         await self._carry_out(document, found)
         return DONE
 

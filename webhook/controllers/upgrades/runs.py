@@ -54,21 +54,21 @@ from scorer.upgrade.views.metrics import measures
 from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.result import DONE, Result, soonest
 from webhook.controllers.machinery.wiring import UPGRADES, Signal, Waker, Watch, Wiring, always
-from webhook.controllers.members.reservations import LOOK_AGAIN, MemberReservations, Reserved
-from webhook.controllers.upgraders.client import ASK_AGAIN, UpgraderBackEnds
+from webhook.controllers.members.reservations import RESERVATION_POLL_INTERVAL, MemberReservations, Reserved
+from webhook.controllers.upgraders.client import POLL_INTERVAL, UpgraderBackEnds
 from webhook.controllers.upgraders.inventory_annotations import InventoryNotes
 from webhook.controllers.upgraders.upgrade_requests import UpgradeRequestStore
 from webhook.controllers.upgrades.facts import UpgradeFacts, UpgradeRunContext
 from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
 from webhook.kube.cache.changes import ObjectDelta, desired
-from webhook.kube.cache.hub import Hub, at_once
+from webhook.kube.cache.hub import Hub, run_concurrently
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.ports import AlreadyExistsError
 
 _SEEN_BY_LOOKING: Final = frozenset({"ClusterNotReady", "ClusterBusy"})
 """Causes to wait whose end no object of the hub has to tell of: back ends are asked."""
 
-AT_ONCE: Final = Result(timedelta())
+REQUEUE_IMMEDIATELY: Final = Result(timedelta())
 """Come back at once: something has come of this pass that the run does not know yet."""
 
 
@@ -153,7 +153,7 @@ class ClusterUpgradeController:
         """Yield a run that users have changed; one that lets a member go also wakes those that wait for it."""
         if change.touches(desired):
             yield name_of(change.document)
-        if change.came_or_went or change.alters(_seen_of_run):
+        if change.is_added_or_deleted or change.alters(_seen_of_run):
             yield from (name for name in self._open() if name != name_of(change.document))
 
     def _of_definition(self, change: ObjectDelta) -> Iterator[str]:
@@ -203,12 +203,12 @@ class ClusterUpgradeController:
 
     def _again(self, step: UpgradeStep, refused: Mapping[str, Rejected]) -> Result:
         if refused:
-            return AT_ONCE
+            return REQUEUE_IMMEDIATELY
         waits = [] if step.again is None else [Result(max(step.again - self._now(), timedelta()))]
         if step.in_flight or any(entry.reason in _SEEN_BY_LOOKING for entry in _entries(step, UpgradeState.PENDING)):
             waits.append(Result(self._desk.poll))
         if step.status.start_time is None and step.status.state not in OVER:
-            waits.append(Result(ASK_AGAIN))
+            waits.append(Result(POLL_INTERVAL))
         return soonest(*waits)
 
     async def _decide(
@@ -239,7 +239,7 @@ class ClusterUpgradeController:
                 case WriteGate():
                     await self._write_gate(document, action)
 
-        await at_once(act(action) for action in step.actions)
+        await run_concurrently(act(action) for action in step.actions)
         return refused
 
     async def _write_gate(self, run: JsonObject, action: WriteGate) -> None:
@@ -279,7 +279,7 @@ class ClusterUpgradeController:
                 kept.pop(name, None)
         busy = {entry.name for entry in _entries(step, UpgradeState.RUNNING)} if step is not None else set()
         found = await self._reserved.follow(name, upgrade_holder(name), busy)
-        waits = Result(LOOK_AGAIN) if self._waiting.get(name) else DONE
+        waits = Result(RESERVATION_POLL_INTERVAL) if self._waiting.get(name) else DONE
         return soonest(found, waits)
 
     async def _let_go(self, document: JsonObject) -> Result:
@@ -291,7 +291,7 @@ class ClusterUpgradeController:
         step = advance(situation.run, situation.facts)
         if step.changed:
             await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
-            return AT_ONCE
+            return REQUEUE_IMMEDIATELY
         return Result(self._desk.poll) if step.in_flight else DONE
 
     async def _expire(self, document: JsonObject) -> Result:

@@ -20,7 +20,7 @@ from scorer.api.placement.staged_update import RunState
 from scorer.api.unstructured.json_patch import PatchError, apply_patch
 from scorer.api.values.quoting import printable, quote
 from webhook.access.bearer import bearer_token
-from webhook.access.vouching import vouch_for
+from webhook.access.vouching import mark_authenticated
 from webhook.admission.review import InvalidReviewError, parse_json
 from webhook.embedded.api_server import discovery, openapi
 from webhook.embedded.api_server.admission_chain import FIELD_VALIDATIONS, FieldValidation, WriteRules
@@ -28,7 +28,7 @@ from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.embedded.api_server.request_info import RequestInfo, parse_target
 from webhook.embedded.api_server.selectors import parse_field_selector, parse_label_selector, selected_by_fields
 from webhook.embedded.api_server.status import ApiError, json_response, of_conflicts, of_store, success
-from webhook.embedded.api_server.tables import Tables, tables_for, wants_table
+from webhook.embedded.api_server.tables import Tables, accepts_table, tables_for
 from webhook.embedded.api_server.watch import WatchOptions, stream
 from webhook.embedded.patches import managed_fields
 from webhook.embedded.patches.field_sets import FieldShape
@@ -130,7 +130,7 @@ class _Api:
         token = bearer_token(request.headers.get("Authorization", ""))
         if not self.owner.known(token):
             raise ApiError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
-        vouch_for(request)
+        mark_authenticated(request)
 
     def _discover(self, request: web.Request, segments: list[str]) -> web.Response:
         _check_method(request, ("GET",))
@@ -162,7 +162,7 @@ class _Api:
 
     async def _tables(self, request: web.Request, target: RequestInfo) -> Tables | None:
         """Return what writes the answer as a table; None: the client wants the objects."""
-        if not wants_table(request.headers.get("Accept", "")):
+        if not accepts_table(request.headers.get("Accept", "")):
             return None
         definition = await self._definition(target.kind)
         return tables_for(target, definition, lambda: self.context().now, request.query.get("includeObject", ""))

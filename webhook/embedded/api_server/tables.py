@@ -23,8 +23,8 @@ INCLUDED: Final = ("Metadata", "None", "Object")
 """What a row may carry of its object: ``includeObject`` of a request, the first by default."""
 
 
-def wants_table(accept: str) -> bool:
-    """Say whether a client prefers a table to the objects themselves, by its header ``Accept``."""
+def accepts_table(accept: str) -> bool:
+    """Return whether a client prefers a table to the objects themselves, by its header ``Accept``."""
     words = {word.strip() for word in accept.partition(",")[0].split(";")}
     return {"as=Table", "g=meta.k8s.io", "v=v1"} <= words
 

@@ -14,9 +14,9 @@
         allocatable: {cpu: "396", memory: 1580Gi}
         available: {cpu: "248", memory: 880Gi}
 
-A hub drops the status of a new object, so the client first calls `keep_status`, which moves the status into the
-annotation ``harbormaster.dev/simulate-status`` (JSON). That can be written directly, too. A property may be given as
-plain text instead of ``{value: …}``. Without ``available``, everything allocatable is available. The requests of
+A hub drops the status of a new object, so the client first calls `status_in_annotation`, which moves the status into
+the annotation ``harbormaster.dev/simulate-status`` (JSON). That can be written directly, too. A property may be given
+as plain text instead of ``{value: …}``. Without ``available``, everything allocatable is available. The requests of
 placed objects are subtracted from ``available``. The member reports its namespaces only with ``status.namespaces``,
 which may be empty.
 
@@ -58,7 +58,7 @@ KEPT = frozenset({MEMBER_CLUSTER.group_kind, NODE.group_kind, NODE_CLAIM.group_k
 NODE_COUNT = "kubernetes-fleet.io/node-count"
 
 
-def keep_status(document: JsonObject) -> JsonObject:
+def status_in_annotation(document: JsonObject) -> JsonObject:
     """Return an object of a kind in `KEPT` with its status moved into the annotation; others unchanged."""
     status = document.get("status")
     metadata = document.get("metadata")

@@ -61,7 +61,7 @@ from webhook.kube.ports import (
     key_of,
 )
 from webhook.member.membership.heartbeat import next_heartbeat, report
-from webhook.member.membership.hub_state import ask
+from webhook.member.membership.hub_state import read_member_state
 from webhook.member.objects.owner_references import is_applied_work, owners
 from webhook.member.store.reflector import list_and_watch
 from webhook.member.works.backoff import CONFLICT_DELAY, Pace, next_pace
@@ -422,7 +422,7 @@ class SimulatedMembers:
             observed = ObservedStore(store, refuses)
             try:
                 key, now = Key(entry.work, member_namespace(cluster)), self._now()
-                word = partial(ask, self._hub, cluster, now)
+                word = partial(read_member_state, self._hub, cluster, now)
                 outcome = await reconcile_work(key, self._hub, observed, now, member.memory, word)
             finally:  # also after a failure: a pass that stops halfway has written objects
                 self._look_after(cluster, member, observed)

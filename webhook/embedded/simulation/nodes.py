@@ -56,7 +56,7 @@ class SimulatedNodes:
             tasks.create_task(self._report())
 
     def _note(self, kind: Kind, change: ObjectDelta) -> None:
-        if change.new is None or wanted_status(change.new) in (None, change.new.get("status")):
+        if change.new is None or desired_status(change.new) in (None, change.new.get("status")):
             return
         named = kind, key_of(change.new)
         if named not in self._waiting:
@@ -68,13 +68,13 @@ class SimulatedNodes:
             kind, key = await self._changed.get()
             with suppress(NotFoundError, ConflictError):  # gone, or changed: that change queues it again
                 document = await self._store.get(kind, key)
-                status = wanted_status(document)
+                status = desired_status(document)
                 if status is not None and status != document.get("status"):
                     await self._store.replace_status(kind, {**document, "status": status})
             self._waiting.discard((kind, key))
 
 
-def wanted_status(document: JsonObject) -> JsonObject | None:
+def desired_status(document: JsonObject) -> JsonObject | None:
     """Return the status in a document's annotation; None when there is none, or it is not a JSON object."""
     text = annotations_of(document).get(SIMULATE_STATUS)
     if text is None:

@@ -65,7 +65,7 @@ class ApiServerVerifier:
     ) -> None:
         self._certificate_only = settings.require_client_certificate
         self.refuses = self._certificate_only or not settings.plain_admission_paths
-        self.tells_strangers = settings.tells_strangers
+        self.verifies_callers = settings.verifies_callers
         self._names = frozenset(settings.admission_client_names)
         self._secrets = tuple(secret.encode() for secret in secrets)
         self._now = now
@@ -108,7 +108,7 @@ class ApiServerVerifier:
         Raises:
             StaleClientError: The certificate was valid when the connection was made, and no longer is.
         """
-        if not self.tells_strangers:
+        if not self.verifies_callers:
             return True
         if not self._certificate_only and (by_secret or (self._calls is not None and self._calls.plainly)):
             return True
@@ -119,7 +119,7 @@ class ApiServerVerifier:
         return subject is not None and subject.common_name in self._names
 
 
-SHARE_OF_STRANGERS: Final = 0.2
+UNVERIFIED_SHARE: Final = 0.2
 """The share of the time that the reviews of all strangers together may take."""
 
 
@@ -157,6 +157,6 @@ class UnverifiedReviewLimiter:
                     yield
                 finally:
                     ended = loop.time()
-                    self._next = ended + (ended - began) * (1 / SHARE_OF_STRANGERS - 1)
+                    self._next = ended + (ended - began) * (1 / UNVERIFIED_SHARE - 1)
         finally:
             self._waiting -= 1

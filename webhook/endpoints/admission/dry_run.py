@@ -50,7 +50,7 @@ def add_routes(api: Api) -> None:
 
     async def validate(request: web.Request) -> web.Response:
         body = await _read(api, request)
-        context = api.answers.admission().asked_by(caller_of(request))
+        context = api.answers.admission().with_user(caller_of(request))
         hidden: set[Kind] = set()
         context = limited(context, await _readable(api, request, body.object_, context), hidden)
         reviewed = await _rights(api, body, context)

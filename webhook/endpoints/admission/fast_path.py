@@ -29,10 +29,10 @@ class FastPath(Protocol):
     """Answers reviews for which nothing has to be waited for."""
 
     def find(self, target: str) -> Called | None:
-        """Return the hook whose reviews `answer_at_once` may answer; None: none is called by that target."""
+        """Return the hook whose reviews `answer_synchronously` may answer; None: none is called by that target."""
         ...
 
-    def answer_at_once(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
+    def answer_synchronously(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
         """Answer a review of the API server for which nothing has to be waited for, and nothing is wrong.
 
         Returns:
@@ -42,5 +42,5 @@ class FastPath(Protocol):
         ...
 
 
-AT_ONCE: Final = web.AppKey("AT_ONCE", FastPath)
+FAST_PATH: Final = web.AppKey("FAST_PATH", FastPath)
 """That of an application with hooks."""

@@ -28,7 +28,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import text_at
 from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
-from webhook.access.vouching import vouch_for, vouch_for_client
+from webhook.access.vouching import mark_authenticated, mark_client_authenticated
 from webhook.admission.authorization import is_enforced, weighed
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
@@ -38,7 +38,7 @@ from webhook.endpoints.admission.authentication import (
     TooManyUnverifiedReviewsError,
     UnverifiedReviewLimiter,
 )
-from webhook.endpoints.admission.fast_path import AT_ONCE, Called
+from webhook.endpoints.admission.fast_path import FAST_PATH, Called
 from webhook.endpoints.http.bodies import (
     SHORT_BYTES,
     THREAD_BYTES,
@@ -70,7 +70,7 @@ BUDGET_MARGIN_SECONDS: Final = 0.5
 """We give up this long before the API server does, so that our answer still reaches it."""
 RIGHTS_MARGIN_SECONDS: Final = 0.5
 """Time left for the answer when the review of the user's rights, or a reservation, does not finish in time."""
-LONG_AT_ONCE: Final = 2
+LONG_REVIEW_CONCURRENCY: Final = 2
 """How many reviews larger than `THREAD_BYTES` are judged at once: parsed, a review takes many times its bytes."""
 LONGEST_QUERY: Final = 256
 """How many characters of the query are read."""
@@ -112,7 +112,7 @@ def add_routes(
 ) -> None:
     """Serve both hooks on their bare paths and on one path per kind, and the same again below the secret path."""
     desk = ReviewHandler(app, services, settings, health, metrics, doorkeeper, bodies, tracing)
-    app[AT_ONCE] = desk
+    app[FAST_PATH] = desk
     metrics.watch_in_flight("admission", lambda: desk.in_flight)
     below: dict[str, Handler] = {}
 
@@ -196,7 +196,7 @@ class ReviewHandler:
         self._doorkeeper = doorkeeper
         self._bodies = bodies
         self._strangers = UnverifiedReviewLimiter(settings.admission_in_flight // 2)
-        self._long = asyncio.Semaphore(LONG_AT_ONCE)
+        self._long = asyncio.Semaphore(LONG_REVIEW_CONCURRENCY)
         answers = services.answers
         self._history = services.history
         self._context = answers.admission
@@ -208,7 +208,7 @@ class ReviewHandler:
         self._metrics = metrics
 
     def find(self, target: str) -> Called | None:
-        """See `AtOnce.find`."""
+        """See `FastPath.find`."""
         path, _, query = target.partition("?")
         by_secret = path.startswith(f"{ROOT}/")
         if by_secret:
@@ -219,8 +219,8 @@ class ReviewHandler:
         hook = self.hooks.get(path)
         return None if hook is None or "%" in target or "#" in target else Called(hook, by_secret, _budget(query))
 
-    def answer_at_once(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
-        """See `AtOnce.answer_at_once`; what it leaves is for `handler`."""
+    def answer_synchronously(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
+        """See `FastPath.answer_synchronously`; what it leaves is for `handler`."""
         health, settings = self._health, self._settings
         if (
             self._tracing is not None
@@ -249,7 +249,7 @@ class ReviewHandler:
         seconds = asyncio.get_running_loop().time() - started
         if seconds > called.budget:
             return None
-        vouch_for_client(self._app, client)
+        mark_client_authenticated(self._app, client)
         self._record(called.hook, asked, verdict["response"], seconds)
         note_review(self._history, asked, verdict["response"])
         return encode(verdict)
@@ -274,8 +274,8 @@ class ReviewHandler:
                 return self._refuse(503, "stale", str(error))
             if not known and self._doorkeeper.refuses:
                 return self._refuse(403, "stranger", REFUSED_STRANGER)
-            if known and self._doorkeeper.tells_strangers:
-                vouch_for(request)
+            if known and self._doorkeeper.verifies_callers:
+                mark_authenticated(request)
             if self._health.closed:
                 return self._refuse(503, "draining", "this replica has shut down")
             if not self._is_ready():
@@ -370,14 +370,14 @@ class ReviewHandler:
         except TimeoutError:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         if known:
-            vouch_for(request)
+            mark_authenticated(request)
         try:
             if judge is not None:
                 asking = judge if known else _not_enforced
                 verdict = respond(await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
             else:
                 context, user, reviewed = self._context(), None, UNDISPUTED
-                context = context if known else context.of_a_stranger()
+                context = context if known else context.for_unverified_caller()
                 if hook == "validate":  # defaults do not depend on the user
                     user = UserInfo.read(review["request"].get("userInfo"))
                     reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)

@@ -62,7 +62,7 @@ UNNAMED: Final = "the caller may not list what it waits for"
 """In place of a message and a detail that name objects."""
 
 
-async def told(api: Api, request: web.Request, answer: JsonObject, runs: Kind) -> JsonObject:
+async def redact_answer(api: Api, request: web.Request, answer: JsonObject, runs: Kind) -> JsonObject:
     """Return the answer of a gate for the caller, without the names of objects that the caller may not list.
 
     Args:
@@ -100,7 +100,7 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         await api.require_placement(request, body.ref)
         answer = desk.rollout(body.ref, body.cluster)
         note_member(history, body.cluster, answer, caller_of(request).username)
-        return _answered(await told(api, request, answer.document(), family_in(body.ref.namespace).run))
+        return _answered(await redact_answer(api, request, answer.document(), family_in(body.ref.namespace).run))
 
     async def cluster_update(request: web.Request) -> web.Response:
         body = await api.read(request, ClusterUpdateModel)
@@ -109,7 +109,7 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         await require_run(api, request, body.run or "")
         answer = desk.cluster_update(body.cluster, body.run or "")
         note_member(history, body.cluster, answer, caller_of(request).username)
-        return _answered(await told(api, request, answer.document(), UPGRADE_RUN))
+        return _answered(await redact_answer(api, request, answer.document(), UPGRADE_RUN))
 
     api.post("/v1/gate/rollout", "/v1/gate/rollout", rollout)
     api.post("/v1/gate/cluster-update", "/v1/gate/cluster-update", cluster_update)

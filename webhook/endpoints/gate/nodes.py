@@ -20,7 +20,7 @@ from scorer.member_gate.holds import rollout_holder
 from scorer.node_budgets.question import NodeGateQuestion
 from scorer.reservations import ROLLOUT, Reservation, Thing, without_halves
 from webhook.admission.enforcement import HOLDER
-from webhook.endpoints.gate.members import UNNAMED, ClusterUpdateModel, RolloutModel, require_run, told
+from webhook.endpoints.gate.members import UNNAMED, ClusterUpdateModel, RolloutModel, redact_answer, require_run
 from webhook.endpoints.gate.request_bodies import (
     DisruptionBatchModel,
     DisruptionModel,
@@ -107,7 +107,9 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         if body.gate == "disruption":
             return await told_of_nodes(request, answer)
         namespace = text_at(body.question, "placement", "ref", "namespace")
-        return await told(api, request, answer, family_in(namespace).run if body.gate == "rollout" else UPGRADE_RUN)
+        return await redact_answer(
+            api, request, answer, family_in(namespace).run if body.gate == "rollout" else UPGRADE_RUN
+        )
 
     async def told_of_nodes(request: web.Request, answer: JsonObject) -> JsonObject:
         without = without_pods(answer)

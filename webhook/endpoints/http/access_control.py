@@ -44,7 +44,7 @@ from webhook.access.bearer import bearer_token, fingerprint, may_be_good
 from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
-from webhook.access.vouching import vouch_for
+from webhook.access.vouching import mark_authenticated
 from webhook.endpoints.http.limits import KeyedSemaphore, TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.services import Answers
@@ -66,7 +66,7 @@ DISRUPTING_KINDS: Final = frozenset(
 
 
 REVIEW_AGAIN_SECONDS: Final = 5
-TURN_SECONDS: Final = 5.0
+QUEUE_TIMEOUT_SECONDS: Final = 5.0
 """How long a token waits for the reviews of earlier tokens from the same address."""
 LONGEST_NAME: Final = 320
 
@@ -136,7 +136,7 @@ class Callers:
             if surface != "extender" or not self._anonymous_extender:
                 raise self._stranger(surface)
             caller = ANONYMOUS
-        vouch_for(request)
+        mark_authenticated(request)
         request[_CALLER] = caller
         if surface == "api" and (wait := self._requests.take((caller.username, caller.uid), now)):
             raise self._too_often(surface, f"{shown(caller)} asks too often", wait)
@@ -169,7 +169,7 @@ class Callers:
         try:
             # Only a few at once: otherwise all tokens that arrive together would be reviewed before the first fails,
             # and the limit of failures would not hold.
-            async with self._looking.take(way.key, TURN_SECONDS):
+            async with self._looking.take(way.key, QUEUE_TIMEOUT_SECONDS):
                 # Both checks again: while this request waited for its turn, another one with the same token may have
                 # been reviewed, or others of this lane may have failed.
                 if caller := authenticator.known(token):
@@ -187,7 +187,7 @@ class Callers:
 
     def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
         """Return the user of the session that a browser keeps; None without a session. Raises `ProblemError`."""
-        sealed = None if self._sessions is None else kept(request, SESSION)
+        sealed = None if self._sessions is None else get_cookie(request, SESSION)
         if self._sessions is None or sealed is None:
             return None
         if not counts:
@@ -205,7 +205,7 @@ class Callers:
         if name in self._good:
             return _Way(None, name, address)
         if may_be_good(token, audience, self._now()):
-            return _Way(self._lanes, (address, lane_of(token)), address)
+            return _Way(self._lanes, (address, limit_key_of(token)), address)
         return _Way(self._failures, address, address)
 
     def _check_failures(self, way: "_Way", surface: Surface) -> None:
@@ -315,7 +315,7 @@ class _Way:
     address: str
 
 
-def lane_of(token: str) -> int:
+def limit_key_of(token: str) -> int:
     """Return the lane of a token; a caller cannot choose it."""
     return hashlib.sha256(_SALT + fingerprint(token)).digest()[0] % LANES
 
@@ -336,13 +336,13 @@ BEGUN: Final = "__Host-harbormaster-sign-in"
 _READ: Final = frozenset({"GET", "HEAD"})
 
 
-def keep(response: web.StreamResponse, name: str, value: str, life: timedelta) -> None:
+def set_cookie(response: web.StreamResponse, name: str, value: str, life: timedelta) -> None:
     """Have the browser keep a cookie for a while."""
     seconds = max(1, int(life.total_seconds()))
     response.set_cookie(name, value, max_age=seconds, path="/", secure=True, httponly=True, samesite="Lax")
 
 
-def kept(request: web.Request, name: str) -> str | None:
+def get_cookie(request: web.Request, name: str) -> str | None:
     """Return what the browser keeps under a name; None: nothing.
 
     The library is not asked: it takes parts of a quoted value, and names behind blanks that are none to browsers, for

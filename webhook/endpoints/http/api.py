@@ -28,7 +28,7 @@ from webhook.endpoints.http.bodies import (
     BodyTimeoutError,
     BodyTooLargeError,
     BrokenBodyError,
-    beside_loop,
+    off_loop,
 )
 from webhook.endpoints.http.continue_tokens import Continuation
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError, problem_response
@@ -259,7 +259,7 @@ class Api:
 
         try:
             async with self.body(request, self.settings.api_body_bytes) as body:
-                return await beside_loop(len(body), partial(read, body))
+                return await off_loop(len(body), partial(read, body))
         except InvalidReviewError as error:
             is_large = error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             self.metrics.rejected("api", "size" if is_large else "malformed")

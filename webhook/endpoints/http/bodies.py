@@ -173,6 +173,6 @@ class Bodies:
             del self._by_address[reading.address]
 
 
-async def beside_loop(size: int, work: Callable[[], ResultT]) -> ResultT:
+async def off_loop(size: int, work: Callable[[], ResultT]) -> ResultT:
     """Do *work* on *size* bytes, in a thread when they are many."""
     return await asyncio.to_thread(work) if size > THREAD_BYTES else work()

@@ -62,14 +62,14 @@ class TokenBuckets:
 
 
 class KeyedSemaphore:
-    """Lets *at_once* in together, for each key separately; the next one waits until one of them leaves.
+    """A semaphore per key: *limit* callers enter concurrently, and the next one waits until one of them leaves.
 
     Args:
-        at_once: At least 1.
+        limit: At least 1.
     """
 
-    def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._slots: dict[Hashable, asyncio.Semaphore] = {}
         self._present: Counter[Hashable] = Counter()
 
@@ -83,9 +83,9 @@ class KeyedSemaphore:
         Raises:
             TimeoutError: No turn became free within *seconds*.
         """
-        slots = self._slots.setdefault(key, asyncio.Semaphore(self._at_once))
+        slots = self._slots.setdefault(key, asyncio.Semaphore(self._limit))
         # Counted before the wait: if the last holder deleted the entry while others wait on its semaphore, the next
-        # one would get a new semaphore, and more than *at_once* would be in.
+        # one would get a new semaphore, and more than *limit* would enter.
         self._present[key] += 1
         try:
             async with asyncio.timeout(seconds):

@@ -60,12 +60,12 @@ def tagged(request: web.Request, document: JsonObject, revision: str = "") -> we
     """
     body = encode(document, sort=True)
     digest = hashlib.sha256(body).hexdigest()[:16]
-    packed = len(body) >= SMALLEST and takes_gzip(request)
+    packed = len(body) >= SMALLEST and accepts_gzip(request)
     tag = "-".join(part for part in (revision, digest, "gzip" if packed else "") if part)
     members = {"ETag": f'"{tag}"', "Vary": "Accept-Encoding"}
     if request.method in {"GET", "HEAD"}:
         members["Cache-Control"] = "private, no-cache"
-        if is_known(request, members["ETag"]):
+        if matches_etag(request, members["ETag"]):
             return web.Response(status=304, headers=members)
     headers = {"Content-Type": JSON, **members}
     response = web.Response(body=body, headers=headers, zlib_executor_size=_COMPRESSED_BESIDE)
@@ -74,8 +74,8 @@ def tagged(request: web.Request, document: JsonObject, revision: str = "") -> we
     return response
 
 
-def takes_gzip(request: web.Request) -> bool:
-    """Say whether the caller takes an answer in gzip."""
+def accepts_gzip(request: web.Request) -> bool:
+    """Return whether the caller takes an answer in gzip."""
     for choice in ",".join(request.headers.getall("Accept-Encoding", ())).split(","):
         coding, _, weight = choice.replace(" ", "").lower().partition(";")
         if coding == "gzip":
@@ -83,8 +83,8 @@ def takes_gzip(request: web.Request) -> bool:
     return False
 
 
-def is_known(request: web.Request, tag: str) -> bool:
-    """Say whether the caller already has the answer with that entity tag."""
+def matches_etag(request: web.Request, tag: str) -> bool:
+    """Return whether the caller already has the answer with that entity tag."""
     given = request.headers.get("If-None-Match", "")
     return given == "*" or tag in (part.strip().removeprefix("W/") for part in given.split(","))
 

@@ -25,7 +25,7 @@ from scorer.extender.reading import MalformedArgsError
 from webhook.admission.review import InvalidReviewError, parse_object
 from webhook.answers.extender import HubExtender
 from webhook.endpoints.http.api import Api
-from webhook.endpoints.http.bodies import beside_loop
+from webhook.endpoints.http.bodies import off_loop
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.responses import JSON
 from webhook.kube.transport.serialization import encode
@@ -182,14 +182,14 @@ class _Desk:
 
     async def _decide(self, verb: str, body: bytes) -> "_Answer":
         how = self._verbs[verb]
-        args, count = await beside_loop(len(body), lambda: _read(how, body))
+        args, count = await off_loop(len(body), lambda: _read(how, body))
         self._counts.nodes[verb].observe(count)
         if count > MOST_CANDIDATES:
             self._metrics.rejected("extender", "size")
             detail = f"the call has {count} candidates; at most {MOST_CANDIDATES} are judged"
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, detail)
         value = how.decide(args)
-        return _Answer(value, await beside_loop(len(body), lambda: encode(value)))
+        return _Answer(value, await off_loop(len(body), lambda: encode(value)))
 
     def _filter(self, args: ExtenderRequest) -> JsonObject:
         return self._extender.filter(args) if self._extender.synced else filter_error(NOT_SYNCED)

@@ -20,11 +20,11 @@ from aiohttp import web
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.limits import TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
-from webhook.endpoints.http.responses import JSON, is_known, takes_gzip
+from webhook.endpoints.http.responses import JSON, accepts_gzip, matches_etag
 
 PER_SECOND: Final = 2.0
 """How often an address may have the whole document, on average."""
-AT_ONCE: Final = 20
+BURST: Final = 20
 
 
 def add_routes(api: Api) -> None:
@@ -38,11 +38,11 @@ def add_routes(api: Api) -> None:
         False: (document, plain, {**plain, "Content-Type": JSON}),
         True: (gzip.compress(document, mtime=0), packed, {**packed, "Content-Type": JSON, "Content-Encoding": "gzip"}),
     }
-    sent = TokenBuckets(PER_SECOND, AT_ONCE)
+    sent = TokenBuckets(PER_SECOND, BURST)
 
     async def describe(request: web.Request) -> web.Response:
-        body, unchanged, full = answers[takes_gzip(request)]
-        if is_known(request, unchanged["ETag"]):
+        body, unchanged, full = answers[accepts_gzip(request)]
+        if matches_etag(request, unchanged["ETag"]):
             return web.Response(status=304, headers=unchanged)
         address = request.remote or ""
         if request.method != "HEAD" and (wait := sent.take(address, asyncio.get_running_loop().time())):

@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from scorer.api.meta import JsonObject, format_time
-from webhook.endpoints.http.access_control import BEGUN, SESSION, forget, is_of_page, keep, kept
+from webhook.endpoints.http.access_control import BEGUN, SESSION, forget, get_cookie, is_of_page, set_cookie
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.limits import TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
@@ -22,7 +22,7 @@ from webhook.sign_in.sessions import BEGUN_LIFE
 from webhook.sign_in.trouble import SignInError, SignInFailure
 
 DONE: Final = "done"
-AT_ONCE: Final = 20
+MAX_CONCURRENT_SIGN_INS: Final = 20
 """How many may come back together: each makes us ask the provider."""
 _NO_STORE: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
@@ -34,7 +34,7 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
     rate = settings.failed_logins_per_second
     coming_back = TokenBuckets(rate, max(1.0, rate))
     told = TokenBuckets(rate, max(1.0, rate))
-    slots = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_SIGN_INS)
 
     def failed(error: SignInError) -> web.Response:
         # Strangers can make this happen: no more of a trouble is in the log than could come back from one address.
@@ -50,11 +50,11 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
         except SignInError as error:
             return failed(error)
         response = _to(beginning.address)
-        keep(response, BEGUN, beginning.begun, BEGUN_LIFE)
+        set_cookie(response, BEGUN, beginning.begun, BEGUN_LIFE)
         return response
 
     async def finish(request: web.Request) -> web.Response:
-        begun = kept(request, BEGUN)
+        begun = get_cookie(request, BEGUN)
         if begun is None:  # costs nothing, and any site can have browsers ask for it
             return failed(SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun"))
         if slots.locked() or coming_back.take(request.remote or "", asyncio.get_running_loop().time()):
@@ -68,14 +68,14 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
                 return response
         else:
             response = _to_page(DONE)
-            keep(response, SESSION, sealed, session.ends - api.answers.now())
+            set_cookie(response, SESSION, sealed, session.ends - api.answers.now())
         forget(response, BEGUN)
         return response
 
     async def who(request: web.Request) -> web.Response:
         session = None
         if is_of_page(request, sign_in.sessions.page):
-            session = sign_in.sessions.open(kept(request, SESSION) or "")
+            session = sign_in.sessions.open(get_cookie(request, SESSION) or "")
         document: JsonObject = {"user": None}
         if session is not None:
             document = {"user": session.user.username, "endsAt": format_time(session.ends)}

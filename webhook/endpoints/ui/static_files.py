@@ -13,7 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
-from webhook.endpoints.http.responses import SMALLEST, is_known, takes_gzip
+from webhook.endpoints.http.responses import SMALLEST, accepts_gzip, matches_etag
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -68,8 +68,8 @@ def _static(body: bytes, content_type: str) -> Callable[[web.Request], Awaitable
         answers[True] = (gzip.compress(body, mtime=0), packed, encoded)
 
     async def handle(request: web.Request) -> web.Response:
-        content, unchanged, full = answers[takes_gzip(request) and True in answers]
-        if is_known(request, unchanged["ETag"]):
+        content, unchanged, full = answers[accepts_gzip(request) and True in answers]
+        if matches_etag(request, unchanged["ETag"]):
             return web.Response(status=304, headers=unchanged)
         return web.Response(body=content, headers=full)
 

@@ -148,7 +148,7 @@ async def _question(
     """
     if isinstance(body.run, str) and not await api.may_get(request, kinds.UPGRADE_RUN, body.run, ""):
         raise ProblemError(Problem.NOT_FOUND, unknown_run(body.run))
-    context = api.answers.admission().asked_by(caller_of(request))
+    context = api.answers.admission().with_user(caller_of(request))
     found, mistakes = dict[tuple[str | int, ...], JsonObject](), list[Mistake]()
     for at, kind, document in body.given():
         made, wrong = _checked(at, kind, document, context)

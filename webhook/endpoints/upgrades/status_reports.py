@@ -23,7 +23,7 @@ from webhook.answers.upgrade_reports import (
     UpgradeReports,
 )
 from webhook.endpoints.http.api import Api
-from webhook.endpoints.http.bodies import beside_loop
+from webhook.endpoints.http.bodies import off_loop
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import read_model
 from webhook.kube.ports import StoreError
@@ -81,7 +81,7 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
             if not is_signed(known, body, given):
                 raise api.bad_signature(request, f"the header {SIGNATURE} does not fit the body")
             try:
-                document = await beside_loop(len(body), partial(parse_object, body, MOST_VALUES))
+                document = await off_loop(len(body), partial(parse_object, body, MOST_VALUES))
             except InvalidReviewError as error:
                 raise ProblemError(Problem.MALFORMED_REQUEST, str(error)) from error
             status = read_model(UpgradeReport, document)

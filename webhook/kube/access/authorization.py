@@ -11,7 +11,7 @@ from typing import Final
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import status_of
 from webhook.access.ports import NotReviewedError, PathAccess
-from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed, resource_attributes
+from webhook.access.rights import MOST_REVIEWED, Access, Reviewed, resource_attributes
 from webhook.access.user import UserInfo
 from webhook.kube.access.reviews import REVIEW_SECONDS, ReviewCounts, Reviews
 from webhook.kube.client.api_server import ApiServer
@@ -44,7 +44,7 @@ class HubAccessReviewer:
 
     def known(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
         """Return what `review` would, if every answer is remembered."""
-        if len(wanted) > MOST_AT_ONCE:
+        if len(wanted) > MOST_REVIEWED:
             return None
         answers = [self._known(user, access) for access in wanted]
         if None in answers:
@@ -58,9 +58,9 @@ class HubAccessReviewer:
 
         A question without an answer never counts as allowed: the result says that it was not answered.
         """
-        if len(wanted) > MOST_AT_ONCE:
+        if len(wanted) > MOST_REVIEWED:
             return Reviewed(
-                unanswered=f"{len(wanted)} rights or more are needed, and at most {MOST_AT_ONCE} are asked about"
+                unanswered=f"{len(wanted)} rights or more are needed, and at most {MOST_REVIEWED} are asked about"
             )
         answers = await asyncio.gather(*(self._may_one_of(user, access) for access in wanted), return_exceptions=True)
         denied = tuple(access for access, answer in zip(wanted, answers, strict=True) if answer is False)

@@ -18,7 +18,7 @@ Result = Literal["allow", "deny", "error", "cache"]
 
 REVIEW_SECONDS: Final = 5.0
 MOST_REMEMBERED: Final = 4096
-AT_ONCE: Final = 16
+MAX_CONCURRENT_REVIEWS: Final = 16
 
 AnswerT = TypeVar("AnswerT")
 
@@ -70,7 +70,7 @@ class Reviews(Generic[AnswerT]):
         self._allows = allows
         self._known: OrderedDict[Hashable, tuple[float, AnswerT]] = OrderedDict()
         self._asking: dict[Hashable, asyncio.Task[AnswerT]] = {}
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 
     def known(self, key: Hashable) -> AnswerT | None:
         """Return the answer that is still good, None when there is none."""

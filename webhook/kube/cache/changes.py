@@ -34,7 +34,7 @@ class ObjectDelta(NamedTuple):
         return document
 
     @property
-    def came_or_went(self) -> bool:
+    def is_added_or_deleted(self) -> bool:
         """Whether it is new or gone."""
         return self.old is None or self.new is None
 
@@ -69,7 +69,7 @@ class Broadcaster(Generic[T]):
         return lambda: self._handlers.remove(handler)
 
     @property
-    def is_heard(self) -> bool:
+    def has_handlers(self) -> bool:
         """Whether there is any handler."""
         return bool(self._handlers)
 

@@ -20,7 +20,7 @@ from typing import Final
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.rollout.status.failures import keeping_failures
+from scorer.rollout.status.failures import with_current_failures
 from scorer.rollout.writes import Verb, Write
 from webhook.kube.cache.informer import Cache
 from webhook.kube.cache.write_limiter import WriteSlots
@@ -35,7 +35,7 @@ from webhook.kube.ports import (
     key_of,
 )
 
-WRITES_AT_ONCE: Final = 32
+WRITE_CONCURRENCY: Final = 32
 STATUS_WRITERS: Final = 8
 STATUS_DELAY_SECONDS: Final = 0.1
 """How long changes of one status are collected into one write."""
@@ -85,7 +85,7 @@ class Hub:
         self.cache = cache
         self.writes = 0
         """How many writes were sent; a second reconcile of anything adds none."""
-        self._slots = slots or WriteSlots(WRITES_AT_ONCE)
+        self._slots = slots or WriteSlots(WRITE_CONCURRENCY)
         self._few = self._slots.number // 4
         """With no more writes under way than this, statuses hold up none."""
         self._under_way = 0
@@ -144,7 +144,7 @@ class Hub:
         except NotServedError:  # says nothing about the object, so the cache keeps it
             raise
         except NotFoundError:
-            self.cache.shelf(kind).drop(document)
+            self.cache.of_kind(kind).drop(document)
             raise
 
     async def delete(self, kind: Kind, document: JsonObject, *, this_version: bool = False) -> None:
@@ -162,23 +162,23 @@ class Hub:
                 # By uid in any case: an object of that name that was created since is another one.
                 await self.store.delete(kind, key, uid=metadata.get("uid", ""), resource_version=version)
                 # Finalizers may hold it: then the next read of the cache has to see that it is being deleted.
-                self.cache.shelf(kind).put(await self.store.get(kind, key))
+                self.cache.of_kind(kind).put(await self.store.get(kind, key))
         except ConflictError:
             await self._read(kind, key)
             raise
         except NotServedError:
             raise
         except NotFoundError:
-            self.cache.shelf(kind).drop(document)
+            self.cache.of_kind(kind).drop(document)
 
     async def carry_out(self, kind: Kind, writes: Iterable[Write]) -> None:
         """Do what a plan asks for, in its order; an object that exists already was created by an earlier attempt."""
         for write in writes:
             await self._carry_out(kind, write)
 
-    async def carry_out_at_once(self, kind: Kind, writes: Iterable[Write]) -> None:
+    async def carry_out_concurrently(self, kind: Kind, writes: Iterable[Write]) -> None:
         """Do what a plan asks for, all at once: no write depends on another. Raises the first error, after the last."""
-        await at_once(self._carry_out(kind, write) for write in writes)
+        await run_concurrently(self._carry_out(kind, write) for write in writes)
 
     async def _carry_out(self, kind: Kind, write: Write) -> None:
         match write.verb:
@@ -210,7 +210,7 @@ class Hub:
         if known["metadata"].get("generation") != document["metadata"].get("generation"):
             return document
         if not tells_failures:
-            status = keeping_failures(status, known)
+            status = with_current_failures(status, known)
         place = (*kind.group_kind, key_of(document))
         pending = self._pending.get(place)
         if known.get("status", {}) == status and (pending is None or pending.shown is known):
@@ -224,7 +224,7 @@ class Hub:
             if known is not pending.shown:  # the watch or a write has brought a newer version since
                 pending.base = known
             pending.shown = shown
-        self.cache.shelf(kind).show(shown)
+        self.cache.of_kind(kind).show(shown)
         return shown
 
     async def run(self) -> None:
@@ -236,7 +236,7 @@ class Hub:
         finally:
             # The cache outlives the term: in the next one these would pass for stored, and never be.
             for pending in self._pending.values():
-                self.cache.shelf(pending.kind).unshow(pending.shown, pending.base)
+                self.cache.of_kind(pending.kind).unshow(pending.shown, pending.base)
             self._pending.clear()
             for line in self._lines:
                 line.clear()
@@ -295,7 +295,7 @@ class Hub:
 
     async def _store_status(self, place: _Place, pending: _Pending) -> None:
         """Store one status over the newest version of its object that is known."""
-        kind, shelf = pending.kind, self.cache.shelf(pending.kind)
+        kind, shelf = pending.kind, self.cache.of_kind(pending.kind)
         known = shelf.objects.get(place[2])
         # The watch may have brought a newer version since: writing over the old one would only be a conflict.
         if known is not pending.shown and not self._rebase(pending, known):
@@ -337,12 +337,12 @@ class Hub:
         ):
             return False
         pending.base, pending.shown = known, {**known, "status": pending.shown.get("status", {})}
-        self.cache.shelf(pending.kind).show(pending.shown)
+        self.cache.of_kind(pending.kind).show(pending.shown)
         return True
 
     def _known(self, kind: Kind, document: JsonObject) -> JsonObject:
         """Take in an object as it was just stored, with the status that is still to be stored."""
-        shelf = self.cache.shelf(kind)
+        shelf = self.cache.of_kind(kind)
         shelf.put(document)
         pending = self._pending.get((*kind.group_kind, key_of(document)))
         # If the watch was faster than the answer, the shelf has kept a newer version: that is left alone.
@@ -352,7 +352,7 @@ class Hub:
 
     async def _read(self, kind: Kind, key: Key) -> None:
         """Read an object that the store says is not as we know it."""
-        shelf = self.cache.shelf(kind)
+        shelf = self.cache.of_kind(kind)
         try:
             shelf.put(await self.store.get(kind, key))
         except NotServedError:
@@ -374,7 +374,7 @@ class Hub:
                 self._wake.set()
 
 
-async def at_once(doings: Iterable[Awaitable[object]]) -> None:
+async def run_concurrently(doings: Iterable[Awaitable[object]]) -> None:
     """Wait for all of them, whatever becomes of each; then raise the first error, if there was one.
 
     A bare gather would raise at the first error, and leave the other writes to go on without an owner.

@@ -92,7 +92,7 @@ class KindCache:
         """
         return self.tries > 1
 
-    def hear(self, version: int) -> None:
+    def note_version(self, version: int) -> None:
         """Note that the store has been at *version*."""
         self.heard = max(self.heard, version)
 
@@ -104,7 +104,7 @@ class KindCache:
         elif self.behind_since is None:
             self.behind_since = self.seen
         self.events += event.type is not EventType.BOOKMARK
-        self.hear(_version_of(event.resource_version))
+        self.note_version(_version_of(event.resource_version))
         match event.type:
             case EventType.DELETED:
                 self.drop(event.document)
@@ -123,7 +123,7 @@ class KindCache:
         """
         key = key_of(document)
         old = self.objects.get(key)
-        self.hear(_version(document))
+        self.note_version(_version(document))
         # Our own writes go in before the watch brings them: what it still brings from before them is old.
         if _uid(document) in self.gone or not (even_if_older or _version(document) > _version(old)):
             return

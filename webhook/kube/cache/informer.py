@@ -112,22 +112,22 @@ class Cache:
     def require(self, kinds: Iterable[Kind]) -> None:
         """Watch *kinds* as well; who only wants one of them does not make it optional."""
         for kind in kinds:
-            self.shelf(kind).optional = False
+            self.of_kind(kind).optional = False
 
     def want(self, kinds: Iterable[Kind]) -> None:
         """Watch *kinds* as well, if we may: `synced` does not wait for the right to read them."""
         for kind in kinds:
             if kind.group_kind not in self._shelves:
-                self.shelf(kind).optional = True
+                self.of_kind(kind).optional = True
 
     async def wait_synced(self, kinds: Iterable[Kind] | None = None) -> None:
         """Wait until *kinds*, all by default, have been listed once."""
-        for shelf in tuple(self._shelves.values()) if kinds is None else [self.shelf(kind) for kind in kinds]:
+        for shelf in tuple(self._shelves.values()) if kinds is None else [self.of_kind(kind) for kind in kinds]:
             await shelf.synced.wait()
 
     async def wait_answered(self, kinds: Iterable[Kind]) -> None:
         """Wait until each of *kinds* has been listed once, or `refusal` says why it cannot be."""
-        for shelf in [self.shelf(kind) for kind in kinds]:
+        for shelf in [self.of_kind(kind) for kind in kinds]:
             await shelf.answered.wait()
 
     async def catch_up(self, kinds: Iterable[Kind]) -> None:
@@ -136,7 +136,7 @@ class Cache:
         A watch may be a little behind, and a new leader has to know the last writes of the one before: else it would
         create again what that has just created. Retries until the store answers.
         """
-        await asyncio.gather(*(self._list(self.shelf(kind)) for kind in kinds))
+        await asyncio.gather(*(self._list(self.of_kind(kind)) for kind in kinds))
 
     async def _list(self, shelf: KindCache) -> None:
         failures = 0
@@ -190,7 +190,7 @@ class Cache:
         """Return the estimated size of the table of parts that objects share."""
         return self._sharing.bytes
 
-    def shelf(self, kind: Kind) -> KindCache:
+    def of_kind(self, kind: Kind) -> KindCache:
         """Return the shelf of *kind*, which is watched from then on."""
         shelf = self._shelves.get(kind.group_kind)
         if shelf is None:
@@ -253,7 +253,7 @@ class Cache:
         Returns:
             What ends that.
         """
-        shelf = self.shelf(kind)
+        shelf = self.of_kind(kind)
         if changes_only:
             told = handler
 
@@ -274,7 +274,7 @@ class Cache:
 
     def on_return(self, kind: Kind, tell: Callable[[], None]) -> Callable[[], None]:
         """Call *tell* whenever *kind* can be read again after it could not be; returns what ends that."""
-        shelf = self.shelf(kind)
+        shelf = self.of_kind(kind)
         shelf.returned.append(tell)
 
         def end() -> None:
@@ -285,21 +285,21 @@ class Cache:
 
     def trim(self, kind: Kind, trim: Trim) -> None:
         """Watch *kind*, and keep of each object only what *trim* returns; its metadata has to be in it."""
-        self.shelf(kind).trim_by(trim)
+        self.of_kind(kind).trim_by(trim)
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """Return one object, None when there is none."""
-        return self.shelf(kind).objects.get(Key(name, namespace))
+        return self.of_kind(kind).objects.get(Key(name, namespace))
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str | None = None) -> list[JsonObject]:
         """Return the objects of *kind* with one of the indexed labels, by namespace and name."""
-        found = self.shelf(kind).labelled.get((label, value), {})
+        found = self.of_kind(kind).labelled.get((label, value), {})
         keys = (key for key in found if namespace is None or key.namespace == namespace)
         return [found[key] for key in sorted(keys, key=lambda key: (key.namespace, key.name))]
 
     def list(self, kind: Kind, namespace: str = "") -> list[JsonObject]:
         """Return the objects of *kind*, of one namespace when it is given, by namespace and name."""
-        shelf = self.shelf(kind)
+        shelf = self.of_kind(kind)
         found = shelf.namespaces.get(namespace, {}) if namespace else shelf.objects
         return [found[key] for key in sorted(found, key=lambda key: (key.namespace, key.name))]
 

@@ -17,7 +17,7 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Key, NotFoundError, Store, key_of
 
 
-async def look_again(cache: Cache, store: Store, kind: Kind, keys: Iterable[Key]) -> None:
+async def refresh_objects(cache: Cache, store: Store, kind: Kind, keys: Iterable[Key]) -> None:
     """Read single objects from the store into the cache.
 
     Raises:
@@ -26,7 +26,7 @@ async def look_again(cache: Cache, store: Store, kind: Kind, keys: Iterable[Key]
     await asyncio.gather(*(_look_again(cache, store, kind, key) for key in keys))
 
 
-async def list_again(
+async def refresh_list(
     cache: Cache,
     store: Store,
     kind: Kind,
@@ -52,15 +52,15 @@ async def list_again(
         listing = await store.list(kind, namespace or None, labels)
     except NotFoundError:  # not served: no objects
         return
-    shelf = cache.shelf(kind)
+    shelf = cache.of_kind(kind)
     for document in listing.items:
         shelf.put(document)
     # What is not listed has been deleted, or has lost its label: only a read tells which.
-    await look_again(cache, store, kind, sorted(before - {key_of(document) for document in listing.items}))
+    await refresh_objects(cache, store, kind, sorted(before - {key_of(document) for document in listing.items}))
 
 
 async def _look_again(cache: Cache, store: Store, kind: Kind, key: Key) -> None:
-    shelf = cache.shelf(kind)
+    shelf = cache.of_kind(kind)
     known = shelf.objects.get(key)  # before the read: only this one is gone then, not one that is created meanwhile
     try:
         shelf.put(await store.get(kind, key))
@@ -69,7 +69,7 @@ async def _look_again(cache: Cache, store: Store, kind: Kind, key: Key) -> None:
             shelf.drop(known)
 
 
-async def goes_with_its_definition(store: Store, kind: Kind) -> bool:
+async def is_deleted_with_definition(store: Store, kind: Kind) -> bool:
     """Ask whether all objects of a kind are being deleted with their definition.
 
     The API server marks the definition first, so when an object is seen that is marked for that reason, its definition

@@ -39,7 +39,7 @@ from webhook.kube.ports import (
     UnavailableError,
 )
 from webhook.kube.transport.sessions import LoopConnector
-from webhook.kube.transport.write_guard import Fence, FencedBody
+from webhook.kube.transport.write_guard import FencedBody, LeaseGuard
 
 REQUEST_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 5.0
@@ -161,7 +161,7 @@ class ApiServer:
         content_type: str = "application/json",
         accept: str = "application/json",
         seconds: float = REQUEST_SECONDS,
-        fence: Fence | None = None,
+        fence: LeaseGuard | None = None,
     ) -> JsonObject:
         """Send one request and return the document that comes back.
 
@@ -202,14 +202,14 @@ class ApiServer:
         finally:
             self._turns.release()
 
-    async def keep_asking(self) -> None:
+    async def probe(self) -> None:
         """Ask for something small whenever no request has been answered for a while, until cancelled.
 
         So `contact` is right about an idle server, too, and about one whose watches have gone silent.
         """
         while True:
-            await asyncio.sleep(max(1.0, self.contact.seconds_to_ask))
-            if self.contact.seconds_to_ask <= 0:
+            await asyncio.sleep(max(1.0, self.contact.seconds_to_probe))
+            if self.contact.seconds_to_probe <= 0:
                 with suppress(StoreError):
                     await self.request("GET", ApiPath("version"), seconds=ASKING_SECONDS)
 

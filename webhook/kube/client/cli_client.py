@@ -20,9 +20,9 @@ from webhook.kube.login.connection import Login
 from webhook.kube.ports import UnavailableError
 
 CONNECT_SECONDS: Final = 5.0
-AT_ONCE: Final = 16
+MAX_CONCURRENT_REQUESTS: Final = 16
 """How many requests are under way; a hub may have a hundred groups to ask about."""
-_MOST_KEPT: Final = 2 * AT_ONCE
+_MOST_KEPT: Final = 2 * MAX_CONCURRENT_REQUESTS
 """Connections that are kept, also those of streams; the library warns the user of one more."""
 LARGEST_PART: Final = 64 * 1024
 """Bytes of a stream that are handed on at once."""
@@ -70,7 +70,7 @@ class HubHttp:
 
     def __init__(self, login: Login) -> None:
         self._login = login
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self.address = login.address.rstrip("/")
         tls = self.address.startswith("https:")
         trust: dict[str, Any] = {}

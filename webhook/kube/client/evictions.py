@@ -14,7 +14,7 @@ from scorer.api.unstructured.documents import dicts_at, text_at
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import ApiPath, path_of, path_of_object
 from webhook.kube.ports import Key, NotFoundError, UnavailableError
-from webhook.kube.transport.write_guard import Fence
+from webhook.kube.transport.write_guard import LeaseGuard
 
 _EVICTION: Final = "policy/v1"
 
@@ -51,7 +51,7 @@ class ServerNodeWork:
         fence: Raises while nothing may be written; None: there is no such time.
     """
 
-    def __init__(self, server: ApiServer, fence: Fence | None = None) -> None:
+    def __init__(self, server: ApiServer, fence: LeaseGuard | None = None) -> None:
         self._server = server
         self._fence = fence
 

@@ -74,11 +74,11 @@ class Contact:
             self._refused = self._clock()
 
     @property
-    def seconds_to_ask(self) -> float:
+    def seconds_to_probe(self) -> float:
         """Seconds until a request is due, unless another one is answered before."""
         return self._answered + ASK_SECONDS - self._clock()
 
-    def silence(self) -> str:
+    def outage(self) -> str:
         """Return the length and the cause of a silence of `PATIENCE_SECONDS` or more, else an empty text."""
         seconds = self._clock() - self._answered
         return "" if seconds < PATIENCE_SECONDS else f"no answer for {seconds:.0f} s: {self._reason}"

@@ -15,7 +15,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import UPGRADE_WINDOWS
 from scorer.api.unstructured.documents import annotation, labels_of, name_of, spec_of
 from scorer.api.upgrade.maintenance_window import WindowTarget
-from scorer.windows.maintenance import WindowState, standing
+from scorer.windows.maintenance import WindowState, window_state
 from scorer.windows.member_windows import (
     OF_UPDATES,
     ClosedWindow,
@@ -112,7 +112,7 @@ class MaintenanceWindows:
         known = self._standings.get(names)
         if known is None or not known[0] <= now < (known[1].until or known[0] + _LOOKED_AGAIN):
             readable = [window for name in names if (window := self._definitions[name].window) is not None]
-            known = self._standings[names] = now, standing(readable, now)
+            known = self._standings[names] = now, window_state(readable, now)
         return known[1]
 
     def _take(self, change: ObjectDelta) -> None:
@@ -134,7 +134,7 @@ class MaintenanceWindows:
 
     def _concerned(self, name: str, *states: WindowDefinition | None) -> Iterator[str]:
         """Yield the members that name a window or that it selects, in any of its states."""
-        for member in self._cache.shelf(MEMBER_CLUSTER).objects.values():
+        for member in self._cache.of_kind(MEMBER_CLUSTER).objects.values():
             labels = labels_of(member)
             if name in named_windows(member) or any(each is not None and each.selects(labels) for each in states):
                 yield name_of(member)

@@ -21,7 +21,7 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError
 
 
-def wanted_overrides(
+def desired_overrides(
     cache: Cache, placement: JsonObject, group: SnapshotGroup | None, bindings: Iterable[JsonObject]
 ) -> Mapping[str, Overrides]:
     """Return the override lists that the bindings of a placement should hold, by cluster.
@@ -36,7 +36,7 @@ def wanted_overrides(
         RetryError: The group is still being made, or the MemberCluster of a binding is gone and the scheduler is about
             to remove the binding.
     """
-    if group is None or not any(cache.shelf(family.override_snapshot).objects for family in FAMILIES):
+    if group is None or not any(cache.of_kind(family.override_snapshot).objects for family in FAMILIES):
         return {}
     if not group.is_complete:
         raise RetryError(f"resource snapshots of index {group.index} are still being made")

@@ -19,9 +19,9 @@ from scorer.api.unstructured.documents import annotation, label, spec_of, text_a
 from scorer.rollout.bindings import BindingView, Overrides, views
 from scorer.rollout.planner import RequestedClusters, RolloutPlan, plan_rollout
 from scorer.rollout.snapshots.resources import latest_group, snapshot_groups
-from scorer.rollout.views.preview import with_promises
+from scorer.rollout.views.preview import with_reserved_changes
 from webhook.kube.cache.informer import Cache
-from webhook.kube.listers.overrides import wanted_overrides
+from webhook.kube.listers.overrides import desired_overrides
 
 
 def children(cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
@@ -31,7 +31,7 @@ def children(cache: Cache, kind: Kind, ref: PlacementRef) -> list[JsonObject]:
 
 def count_children(cache: Cache, kind: Kind, ref: PlacementRef) -> int:
     """Count the objects of *kind* that were made for placements of this name; quicker than to look at them."""
-    return len(cache.shelf(kind).labelled.get((PARENT_PLACEMENT, ref.name), ()))
+    return len(cache.of_kind(kind).labelled.get((PARENT_PLACEMENT, ref.name), ()))
 
 
 def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
@@ -106,7 +106,7 @@ class RolloutState:
         return plan_rollout(
             self.wanted,
             self.strategy,
-            with_promises(self.bindings, promised),
+            with_reserved_changes(self.bindings, promised),
             self.snapshot,
             now,
             overrides=self.overrides,
@@ -128,7 +128,7 @@ def rollout_state(
         works_known: Whether the cache holds Works; where it does not, no binding counts as one without Works.
 
     Raises:
-        RetryError: It is not known yet which overrides apply; see `wanted_overrides`.
+        RetryError: It is not known yet which overrides apply; see `desired_overrides`.
         ValueError: ``placementType``, or the state of a binding, has an unknown value.
     """
     spec = spec_of(placement)
@@ -136,7 +136,7 @@ def rollout_state(
     snapshots = children(cache, family.resource_snapshot, family.ref(placement))
     groups = snapshot_groups(snapshots)
     latest = latest_group(groups)
-    overrides = wanted_overrides(cache, placement, latest, bindings)
+    overrides = desired_overrides(cache, placement, latest, bindings)
     empty = without_works(cache, bindings) if works_known else ()
     superseded = {group.name for group in groups if group.master and not group.is_complete and group is not latest}
     snapshot = latest.name if latest and latest.is_complete else None

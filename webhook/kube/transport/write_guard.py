@@ -19,7 +19,7 @@ from aiohttp.payload import Payload
 
 from webhook.kube.ports import StoreError
 
-Fence = Callable[[], None]
+LeaseGuard = Callable[[], None]
 """Raises a `StoreError` when nothing may be written now."""
 
 PIECE: Final = 64 * 1024
@@ -36,7 +36,7 @@ class FencedBody(Payload):
         refusal: What *fence* raised the last time the body was to be sent.
     """
 
-    def __init__(self, content: bytes, fence: Fence) -> None:
+    def __init__(self, content: bytes, fence: LeaseGuard) -> None:
         super().__init__(content, content_type="application/octet-stream")
         self._content = content
         self._size = len(content)

@@ -23,8 +23,8 @@ _MOST_NAMED: Final = 3
 _APPLY, _UPDATE = "Apply", "Update"
 
 
-def only_ours(live: JsonObject) -> bool:
-    """Say whether no other manager has fields of the object; fields without a recorded manager do not count."""
+def has_no_other_managers(live: JsonObject) -> bool:
+    """Return whether no other manager has fields of the object; fields without a recorded manager do not count."""
     return all(entry.get("manager") in _OURS for entry in _entries(live) if entry.get("subresource") != "status")
 
 

@@ -25,7 +25,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, status_of
-from scorer.membership.identity import AppliedWorkOwnership, HubMember, standing
+from scorer.membership.identity import AppliedWorkOwnership, HubMember, ownership_of
 from scorer.rollout.works.availability import availability
 from scorer.rollout.works.status import ManifestReason, ManifestResult
 from webhook.access.rights import CONTROL_PLANE, CONTROL_PLANE_GROUPS
@@ -110,7 +110,7 @@ class Steps:
                     await still_answers(self.member, self.applied_work)
                 if isinstance(failure.error, NotFoundError) and not await self._is_served(item):
                     kind = item.kind
-                    message = ManifestKinds(self.member.served.kinds).what_is_wrong(*kind.group_kind, item.version)
+                    message = ManifestKinds(self.member.served.kinds).problem(*kind.group_kind, item.version)
                     return manifest_result(item, ManifestReason.DECODING_ERRED, message), None
                 if isinstance(failure.error, ConflictError) and not _is_final(failure.error) and failure.live:
                     self.rivals.changed(item, failure.live, None, self.now)
@@ -233,7 +233,7 @@ class Steps:
         with suppress(NotFoundError):
             found = await self.member.get(APPLIED_WORK, Key(owner["name"]))
             if found["metadata"]["uid"] == owner["uid"]:
-                match standing(found, self.us):
+                match ownership_of(found, self.us):
                     case AppliedWorkOwnership.LET_GO:
                         return True
                     case AppliedWorkOwnership.ANOTHERS:

@@ -46,14 +46,14 @@ def wave_of(kind: Kind) -> int:
     return _WAVES.get(kind.plural, LAST_WAVE) if kind.built_in else LAST_WAVE
 
 
-def plan_waves(items: Iterable[Item], *, at_once: bool = False) -> list[list[Item]]:
+def plan_waves(items: Iterable[Item], *, single_wave: bool = False) -> list[list[Item]]:
     """Group *items* into waves, first wave first, each in the order given.
 
     Args:
         items: What is to be processed.
-        at_once: One wave for everything: nothing is applied, so nothing depends on anything.
+        single_wave: One wave for everything: nothing is applied, so nothing depends on anything.
     """
     waves: dict[int, list[Item]] = {}
     for item in items:
-        waves.setdefault(0 if at_once else wave_of(item.kind), []).append(item)
+        waves.setdefault(0 if single_wave else wave_of(item.kind), []).append(item)
     return [waves[number] for number in sorted(waves)]

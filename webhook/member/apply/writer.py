@@ -22,7 +22,7 @@ from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, is_deleting
 from webhook.kube.ports import StoreError
-from webhook.member.apply.field_managers import as_applied, is_applied, only_ours
+from webhook.member.apply.field_managers import as_applied, has_no_other_managers, is_applied
 from webhook.member.apply.fingerprints import Fingerprints, content
 from webhook.member.apply.three_way_merge import last_applied, three_way_merge
 from webhook.member.objects.manifests import Manifest, manifest_hash
@@ -99,7 +99,7 @@ class Writer:
         return made
 
     async def _server_side(self, item: Manifest, live: JsonObject | None, *, force: bool) -> JsonObject:
-        force = force or (live is not None and only_ours(live))
+        force = force or (live is not None and has_no_other_managers(live))
         applied = self._applied(item, f"applied force={force}")
         if live is not None and self.fingerprints.matches(live, applied):
             return live

@@ -21,13 +21,13 @@ from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, WORK, Kin
 from scorer.api.meta import JsonObject
 from scorer.api.names import ABANDON
 from scorer.api.unstructured.documents import annotation, is_deleting, name_of, namespace_of, uid_of
-from scorer.membership.identity import HubMember, is_ours
-from scorer.rollout.removal.marks import is_marked, is_meant
+from scorer.membership.identity import HubMember, is_owned_by
+from scorer.rollout.removal.marks import is_marked, is_marked_for_removal
 from scorer.rollout.works.hub_restore import is_older
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, PagedStore, Store, UnavailableError
 from webhook.member.objects.manifests import kinds_of
 from webhook.member.objects.owner_references import is_applied_work, owners
-from webhook.member.store.events import tell
+from webhook.member.store.events import record_event
 from webhook.member.store.ports import MemberStore
 
 DEFINITION_RELEASED: Final = "DefinitionReleased"
@@ -60,7 +60,7 @@ class Definitions:
     us: HubMember
     now: datetime
 
-    async def reason_to_stay(self, definition: JsonObject) -> str:
+    async def deletion_refusal(self, definition: JsonObject) -> str:
         """Return why *definition* must not be deleted. Empty: all of its objects came from Works.
 
         Every served version lists the objects of all namespaces and of all stored versions.
@@ -92,7 +92,7 @@ class Definitions:
             f"CustomResourceDefinition {name} is not placed any more, but stays on the member without an owner: {why}; "
             f"to delete it with all its objects, run on the member: kubectl delete crd {name}"
         )
-        await tell(self.work, Event(DEFINITION_RELEASED, message, "Warning"), self.hub, self.member, self.now)
+        await record_event(self.work, Event(DEFINITION_RELEASED, message, "Warning"), self.hub, self.member, self.now)
 
     async def _owned(self) -> frozenset[str]:
         """Return the uids of our AppliedWorks whose Works exist or take their objects along, this Work's included.
@@ -107,13 +107,13 @@ class Definitions:
         works = {
             name_of(work): work
             for work in listed
-            if not is_deleting(work) or (is_meant(work) and annotation(work, ABANDON) != "true")
+            if not is_deleting(work) or (is_marked_for_removal(work) and annotation(work, ABANDON) != "true")
         }
         mine = name_of(self.work)
         return frozenset(
             uid_of(item)
             for item in found
-            if is_ours(item, self.us)
+            if is_owned_by(item, self.us)
             and (name_of(item) == mine or ((work := works.get(name_of(item))) and not is_older(work, item)))
         )
 

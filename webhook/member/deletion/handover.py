@@ -20,7 +20,7 @@ from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PARENT_RESOURCE_SNAPSHOT_NAME
 from scorer.api.unstructured.documents import annotation, is_deleting, label, manifests_of, name_of, namespace_of
-from scorer.membership.identity import HubMember, is_ours
+from scorer.membership.identity import HubMember, is_owned_by
 from webhook.kube.ports import Key, NotFoundError, Store
 from webhook.member.objects.ledger import on_latest, with_resource, written_down
 from webhook.member.objects.manifests import ManifestIdentity, ManifestKinds, decode
@@ -41,10 +41,10 @@ class SiblingWorks:
     unsettled: bool = False
 
 
-NO_HEIRS: Final = SiblingWorks()
+NO_SIBLING_WORKS: Final = SiblingWorks()
 
 
-async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> SiblingWorks:
+async def sibling_works(work: JsonObject, hub: Store, member: MemberStore) -> SiblingWorks:
     """Ask the hub for the other Works of a Work's binding.
 
     Raises:
@@ -52,7 +52,7 @@ async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Sibling
     """
     labels = {name: label(work, name) for name in (PARENT_BINDING, PARENT_PLACEMENT)}
     if not all(labels.values()):  # not written by the loop
-        return NO_HEIRS
+        return NO_SIBLING_WORKS
     holders: dict[ManifestIdentity, str] = {}
     unsettled, kinds = False, ManifestKinds(member.served.kinds)
     for other in (await hub.list(WORK, namespace_of(work), labels)).items:
@@ -64,7 +64,7 @@ async def heirs_of(work: JsonObject, hub: Store, member: MemberStore) -> Sibling
     return SiblingWorks(holders, unsettled)
 
 
-async def owner_by(heir: str, member: MemberStore, us: HubMember) -> JsonObject | None:
+async def owner_after(heir: str, member: MemberStore, us: HubMember) -> JsonObject | None:
     """Return the owner reference to the AppliedWork of the Work *heir*; None when there is none of ours that stays.
 
     Raises:
@@ -74,7 +74,7 @@ async def owner_by(heir: str, member: MemberStore, us: HubMember) -> JsonObject 
         found = await member.get(APPLIED_WORK, Key(heir))
     except NotFoundError:
         return None
-    return None if is_deleting(found) or not is_ours(found, us) else owner_reference(found)
+    return None if is_deleting(found) or not is_owned_by(found, us) else owner_reference(found)
 
 
 async def written_at(owner: JsonObject, identity: ManifestIdentity, member: MemberStore) -> bool:

@@ -18,15 +18,15 @@ from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import APPLIED_WORK_CLEANUP
 from scorer.api.unstructured.documents import finalizers_of, without_finalizer
-from scorer.membership.identity import AppliedWorkOwnership, HubMember, standing
+from scorer.membership.identity import AppliedWorkOwnership, HubMember, ownership_of
 from webhook.kube.ports import ForbiddenError, Key, Store, StoreError
 from webhook.member.objects.applied_works import AppliedWorkDeletingError, applied_work
 from webhook.member.objects.ledger import on_latest, recorded, remember, served_kinds, written_down
 from webhook.member.objects.manifests import ManifestIdentity
 from webhook.member.objects.owner_references import (
-    freed,
     is_applied_work,
     is_freed,
+    marked_freed,
     owner_reference,
     owners,
     unfreed,
@@ -42,7 +42,7 @@ async def recreated(
     """Free an AppliedWork that another client deletes while its Work exists.
 
     The objects that it owned are marked, and listed in the Work's status, so that a later pass can take them back
-    (`take_back`): all this may stop anywhere, and no object is collected meanwhile, since it has no owner.
+    (`adopt_freed`): all this may stop anywhere, and no object is collected meanwhile, since it has no owner.
 
     Returns:
         The Work, and the new AppliedWork.
@@ -52,7 +52,7 @@ async def recreated(
         StoreError: The hub or the member did not answer.
     """
     found = going.found
-    if not is_ours_to_free(found, us):
+    if not may_free(found, us):
         raise going
     # The Work's status first: the list in the AppliedWork goes with it, and without either the freed objects are lost.
     work = await remember(work, found, hub, now)
@@ -61,7 +61,7 @@ async def recreated(
     return work, await applied_work(Key(metadata["name"], metadata["namespace"]), member, us)
 
 
-async def take_back(
+async def adopt_freed(
     work: JsonObject, owner: JsonObject | None, member: MemberStore, us: HubMember
 ) -> JsonObject | None:
     """Make the AppliedWork of a Work the owner of the objects freed from an earlier one; create it if need be.
@@ -98,10 +98,10 @@ async def take_back(
     return owner
 
 
-def is_ours_to_free(found: JsonObject, us: HubMember) -> bool:
+def may_free(found: JsonObject, us: HubMember) -> bool:
     """Return whether an AppliedWork is not another member's, and has our finalizer."""
     held = APPLIED_WORK_CLEANUP in finalizers_of(found)
-    return held and standing(found, us) is not AppliedWorkOwnership.ANOTHERS
+    return held and ownership_of(found, us) is not AppliedWorkOwnership.ANOTHERS
 
 
 async def free(
@@ -129,7 +129,7 @@ async def free(
 
         async def change(live: JsonObject, kind: Kind = kind) -> None:
             if (released := without_owner(live, name)) is not None:
-                await member.replace(kind, released if us is None else freed(released, name, us))
+                await member.replace(kind, released if us is None else marked_freed(released, name, us))
 
         try:
             await on_latest(kind, Key(identity.name, identity.namespace), member, change)

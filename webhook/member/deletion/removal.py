@@ -16,15 +16,15 @@ from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP, LEFT_OUT
 from scorer.api.unstructured.documents import annotation, is_deleting, with_metadata, without_finalizer
-from scorer.membership.identity import HubMember, is_ours
+from scorer.membership.identity import HubMember, is_owned_by
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.object_size import parse_left_out
-from scorer.rollout.removal.marks import RemovalAction, RemovalFacts, fate, is_marked, is_signed
+from scorer.rollout.removal.marks import RemovalAction, RemovalFacts, has_hub_signature, is_marked, removal_action
 from scorer.rollout.selection.kinds import MemberLimits
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.deletion.crds import Definitions, is_definition
-from webhook.member.deletion.handover import NO_HEIRS, SiblingWorks, heirs_of, owner_by, written_at
-from webhook.member.deletion.orphans import take_back
+from webhook.member.deletion.handover import NO_SIBLING_WORKS, SiblingWorks, owner_after, sibling_works, written_at
+from webhook.member.deletion.orphans import adopt_freed
 from webhook.member.objects.ledger import on_latest, recorded, served_kinds, still_answers, unanswered, written_down
 from webhook.member.objects.manifests import DEFAULT_LIMITS, Manifest, ManifestIdentity, RejectedManifest, limits_of
 from webhook.member.objects.owner_references import (
@@ -70,8 +70,8 @@ async def remove_left_overs(
     known = recorded(work, owner)
     await _let_go_of_untouchable(known, owner, member, us, limits)
     left = [identity for identity in known if identity not in wanted]
-    content = RemovalFacts(signed=is_signed(work))
-    if left and fate(content) is RemovalAction.KEPT:
+    content = RemovalFacts(signed=has_hub_signature(work))
+    if left and removal_action(content) is RemovalAction.KEPT:
         fields = {"work": owner["metadata"]["name"], "objects": len(left)}
         _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
         return left
@@ -81,7 +81,7 @@ async def remove_left_overs(
         return left
     refused = [identity for identity in left if identity in left_out]
     left = [identity for identity in left if identity not in left_out]
-    heirs = await heirs_of(work, hub, member) if left else NO_HEIRS
+    heirs = await sibling_works(work, hub, member) if left else NO_SIBLING_WORKS
     keeping = _Keeping(owner, content, limits, us, heirs, Definitions(work, hub, member, us, now))
     keeping.keep(await _spaces_of_marked(left, owner, member))
     found = await served_kinds(_inside_first(left), member)
@@ -162,21 +162,21 @@ async def remove_content(
     Raises:
         StoreError: The hub or the member did not answer: try again later.
     """
-    found = fate(content)
+    found = removal_action(content)
     if found is RemovalAction.KEPT:
         return True
     key, owner = Key(work["metadata"]["name"]), None
     with suppress(NotFoundError):
         owner = await member.get(APPLIED_WORK, key)
-    if owner is not None and fate(replace(content, ours=is_ours(owner, us))) is RemovalAction.KEPT:
+    if owner is not None and removal_action(replace(content, ours=is_owned_by(owner, us))) is RemovalAction.KEPT:
         return True
     if owner is None or is_deleting(owner) or not written_down(owner):
-        owner = await take_back(work, owner, member, us)
+        owner = await adopt_freed(work, owner, member, us)
     if owner is None:
         return True
     known, ours = recorded(work, owner, compared=True), set(written_down(owner))
     content, limits = replace(content, compared=reports_diff(work)), limits_of(work, limits)
-    heirs, definitions = await heirs_of(work, hub, member), Definitions(work, hub, member, us, now)
+    heirs, definitions = await sibling_works(work, hub, member), Definitions(work, hub, member, us, now)
     keeping, inherited = _Keeping(owner, content, limits, us, heirs, definitions), True
     keeping.keep(await _spaces_of_marked(known, owner, member))
     found_kinds = await served_kinds(_inside_first(known), member)
@@ -223,7 +223,7 @@ class _Keeping:
         content: RemovalFacts,
         limits: MemberLimits,
         us: HubMember,
-        heirs: SiblingWorks = NO_HEIRS,
+        heirs: SiblingWorks = NO_SIBLING_WORKS,
         definitions: Definitions | None = None,
     ) -> None:
         self._name = owner["metadata"]["name"]
@@ -272,7 +272,7 @@ class _Keeping:
         """
         about = live["metadata"]
         identity = ManifestIdentity(*kind.group_kind, about.get("namespace") or "", about["name"])
-        reference = await owner_by(self._heirs.holders[identity], member, self._us)
+        reference = await owner_after(self._heirs.holders[identity], member, self._us)
         if reference is None:
             return False
         known = [owner for owner in owners(live) if owner["uid"] != reference["uid"]]
@@ -337,12 +337,16 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
         nonlocal settled
         content, released = keeping.ask(kind, live)
         why = ""
-        if keeping.definitions and content.occupied and fate(replace(content, occupied=False)) is RemovalAction.REMOVED:
+        if (
+            keeping.definitions
+            and content.occupied
+            and removal_action(replace(content, occupied=False)) is RemovalAction.REMOVED
+        ):
             if is_deleting(live):  # its objects are being deleted already
                 return
-            why = await keeping.definitions.reason_to_stay(live)
+            why = await keeping.definitions.deletion_refusal(live)
             content = replace(content, occupied=bool(why))
-        match fate(content):
+        match removal_action(content):
             case RemovalAction.REMOVED if is_definition(kind):
                 # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
                 seen = live["metadata"]

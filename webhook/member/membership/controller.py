@@ -34,7 +34,7 @@ from scorer.api.names import HUB_UID, MEMBER_AGENT, WORK_CLEANUP, member_namespa
 from scorer.api.unstructured.documents import annotation, list_at, spec_of, without_finalizer
 from webhook.kube.ports import EventType, Key, NotFoundError, Store, StoreError, WatchEvent, key_of
 from webhook.member.membership.heartbeat import HeartbeatFigures, next_heartbeat, report, report_refusal
-from webhook.member.membership.hub_state import HubMemberState, ask
+from webhook.member.membership.hub_state import HubMemberState, read_member_state
 from webhook.member.membership.registration import ForeignClusterError, Registration
 from webhook.member.store.reflector import Sleep, follow
 
@@ -156,7 +156,7 @@ class Membership:
         Raises:
             StoreError: The hub did not answer.
         """
-        return await ask(self._hub, self._key.name, self._rhythm.now())
+        return await read_member_state(self._hub, self._key.name, self._rhythm.now())
 
     def listed(self, items: Sequence[JsonObject]) -> None:
         """See `webhook.member.store.reflector.ResourceEventHandler`."""
@@ -215,7 +215,7 @@ class Membership:
         if joined and self._rhythm.clock() < self._due:
             return True
         try:
-            await (self._registration.still_ours(hub) if joined else self._registration.claim(hub))
+            await (self._registration.verify(hub) if joined else self._registration.claim(hub))
         except ForeignClusterError as error:
             await self._complain("ClusterOfAnother", f"{error}; `harbormaster agent --take-over` makes it ours")
             return False

@@ -17,7 +17,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dicts_at, status_of
 from scorer.membership.heartbeats import NAMESPACE_LIMIT
-from scorer.membership.identity import IDENTITY_ACCEPTED, REMOVE_APPLIED_WORK, WORKS_FOUND
+from scorer.membership.identity import DISCOVERED_WORKS, IDENTITY_ACCEPTED, REMOVE_APPLIED_WORK
 from webhook.kube.ports import ConflictError, Key, Store
 
 JITTER = 0.05
@@ -125,8 +125,8 @@ def heartbeat_status(
     conditions = _collection_conditions(figures, generation, now)
     told = {each.get("type"): each for each in old.get("conditions") or ()}
     if figures.without_work is None:
-        conditions += [told[WORKS_FOUND]] if WORKS_FOUND in told else []
-    elif figures.without_work or WORKS_FOUND in told:
+        conditions += [told[DISCOVERED_WORKS]] if DISCOVERED_WORKS in told else []
+    elif figures.without_work or DISCOVERED_WORKS in told:
         conditions.append(_works_found(figures.without_work, generation, now))
     if IDENTITY_ACCEPTED in told:
         why = "this cluster is recorded as the member"
@@ -280,7 +280,7 @@ def _collection_conditions(figures: HeartbeatFigures, generation: int, now: date
 def _works_found(without_work: Mapping[str, int], generation: int, now: datetime) -> JsonObject:
     if not without_work:
         why = "each AppliedWork on this cluster has its Work on the hub"
-        return make_condition(WORKS_FOUND, TRUE, "WorksFound", why, generation=generation, now=now)
+        return make_condition(DISCOVERED_WORKS, TRUE, "WorksFound", why, generation=generation, now=now)
     names = sorted(without_work)
     listed = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
     why = (
@@ -288,7 +288,7 @@ def _works_found(without_work: Mapping[str, int], generation: int, now: datetime
         f"objects that are not placed any more: {listed}"
     )
     why = f"{why[: LONGEST_MESSAGE - len(_TO_REMOVE)]}{_TO_REMOVE}"
-    return make_condition(WORKS_FOUND, FALSE, "WorksMissing", why, generation=generation, now=now)
+    return make_condition(DISCOVERED_WORKS, FALSE, "WorksMissing", why, generation=generation, now=now)
 
 
 def _detail(text: str) -> str:

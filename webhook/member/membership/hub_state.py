@@ -30,15 +30,15 @@ class HubMemberState:
     accepts_older: bool = False
 
 
-AskHub: TypeAlias = Callable[[], Awaitable[HubMemberState]]
+MemberStateReader: TypeAlias = Callable[[], Awaitable[HubMemberState]]
 
 
-async def stays() -> HubMemberState:
+async def always_remains() -> HubMemberState:
     """Say that the member stays, for callers without a hub to ask."""
     return HubMemberState()
 
 
-async def ask(hub: Store, cluster: str, now: datetime) -> HubMemberState:
+async def read_member_state(hub: Store, cluster: str, now: datetime) -> HubMemberState:
     """Ask the hub about a member.
 
     Args:

@@ -19,13 +19,13 @@ from scorer.api.unstructured.documents import dict_at, is_deleting, with_finaliz
 from scorer.membership.identity import (
     AppliedWorkOwnership,
     HubMember,
-    is_let_go,
-    is_ours,
-    let_go,
+    adopted,
+    is_owned_by,
+    is_released,
+    ownership_of,
     placed_by,
     refusal,
-    standing,
-    taken_up,
+    released,
 )
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import ApiPath
@@ -53,7 +53,7 @@ class ForeignClusterError(Exception):
     """The cluster belongs to another hub or member; the message says to which."""
 
 
-async def home_of(server: ApiServer, otherwise: str) -> str:
+async def agent_namespace(server: ApiServer, otherwise: str) -> str:
     """Return the agent's own namespace on the member: that of its ServiceAccount.
 
     Args:
@@ -125,7 +125,7 @@ class Registration:
         if why:
             _log.warning("taking over", extra={"cluster": self._cluster, "was": why})
         # The record first, over the version that was judged: of two agents that claim at once, one gets ConflictError,
-        # and the agent that loses the cluster finds the record (`still_ours`) while the rest is still being settled.
+        # and the agent that loses the cluster finds the record (`verify`) while the rest is still being settled.
         await self._write(record, us)
         for each in applied:
             await self._settle(each, us)
@@ -140,7 +140,7 @@ class Registration:
         us = HubMember.named(self._cluster, hub)
         return refusal(_recorded(await self._read()), await self._applied_works(), us)
 
-    async def still_ours(self, hub: str) -> None:
+    async def verify(self, hub: str) -> None:
         """Check that no other agent has taken the cluster over; write a missing or incomplete record again.
 
         Raises:
@@ -166,7 +166,7 @@ class Registration:
         if recorded is not None and not us.may_be(recorded):
             return
         for each in await self._applied_works():
-            if is_ours(each, us):
+            if is_owned_by(each, us):
                 await self._change(each, _freed)
         # The record last: while it is there, no other agent joins and finds AppliedWorks that still say to be ours.
         if record is not None:
@@ -175,10 +175,10 @@ class Registration:
 
     async def _settle(self, applied_work: JsonObject, us: HubMember) -> None:
         """Take up an AppliedWork that we had let go; when taking over, let go one that is another's."""
-        if is_let_go(applied_work):
+        if is_released(applied_work):
             if us.may_be(placed_by(applied_work)):
                 await self._change(applied_work, lambda found: _held(found, us))
-        elif self._take_over and standing(applied_work, us) is AppliedWorkOwnership.ANOTHERS:
+        elif self._take_over and ownership_of(applied_work, us) is AppliedWorkOwnership.ANOTHERS:
             await self._change(applied_work, _freed)
 
     async def _change(self, applied_work: JsonObject, change: Callable[[JsonObject], JsonObject]) -> None:
@@ -224,13 +224,13 @@ class Registration:
 
 def _held(applied_work: JsonObject, us: HubMember) -> JsonObject:
     """Return an AppliedWork of an earlier membership as ours again, with the finalizer that protects what it owns."""
-    ours = taken_up(applied_work, us)
+    ours = adopted(applied_work, us)
     return ours if is_deleting(ours) else with_finalizer(ours, APPLIED_WORK_CLEANUP) or ours
 
 
 def _freed(applied_work: JsonObject) -> JsonObject:
     """Return an AppliedWork as let go, without our finalizer: it can be deleted."""
-    theirs = let_go(applied_work)
+    theirs = released(applied_work)
     return without_finalizer(theirs, APPLIED_WORK_CLEANUP) or theirs
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import APPLIED_STAND, APPLIED_WORK_CLEANUP
+from scorer.api.names import APPLIED_REVISION, APPLIED_WORK_CLEANUP
 from scorer.api.unstructured.documents import (
     conditions_of,
     generation_of,
@@ -18,7 +18,7 @@ from scorer.api.unstructured.documents import (
     with_finalizer,
     with_metadata,
 )
-from scorer.membership.identity import AppliedWorkOwnership, HubMember, placed_by, standing, taken_up
+from scorer.membership.identity import AppliedWorkOwnership, HubMember, adopted, ownership_of, placed_by
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.works.status import ManifestReason, work_status
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, StoreError
@@ -60,12 +60,12 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         return await _make(key, member, us)
     if is_deleting(found):
         raise AppliedWorkDeletingError(found)
-    match standing(found, us):
+    match ownership_of(found, us):
         case AppliedWorkOwnership.OURS:
             held = with_finalizer(found, APPLIED_WORK_CLEANUP)
             return found if held is None else await member.replace(APPLIED_WORK, held)
         case AppliedWorkOwnership.UNMARKED:
-            return await member.replace(APPLIED_WORK, taken_up(found, us)) if us.hub else found
+            return await member.replace(APPLIED_WORK, adopted(found, us)) if us.hub else found
         case AppliedWorkOwnership.ANOTHERS:
             raise AnothersError(f"AppliedWork {key.name} on this cluster belongs to {placed_by(found)}, not to {us}")
     if placed_by(found) == us:
@@ -75,8 +75,8 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
     # crash; until the mark is on it, any pass can start over.
     await _release(found, member)
     found = await member.replace_status(APPLIED_WORK, {**found, "status": {"appliedResources": []}})
-    forgotten = with_metadata(found, annotations={APPLIED_STAND: None})  # what was applied last was another's Work
-    return await member.replace(APPLIED_WORK, taken_up(forgotten, us))
+    forgotten = with_metadata(found, annotations={APPLIED_REVISION: None})  # what was applied last was another's Work
+    return await member.replace(APPLIED_WORK, adopted(forgotten, us))
 
 
 async def _release(found: JsonObject, member: MemberStore) -> None:
@@ -99,7 +99,7 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
         "spec": {"workName": key.name, "workNamespace": key.namespace},
     }
     try:
-        made = taken_up(document, us)
+        made = adopted(document, us)
         return await member.create(APPLIED_WORK, with_finalizer(made, APPLIED_WORK_CLEANUP) or made)
     except AlreadyExistsError as error:  # created since we looked, perhaps by another agent: judge it in a new pass
         raise ConflictError(str(error)) from error

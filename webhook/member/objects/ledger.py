@@ -30,7 +30,7 @@ ATTEMPTS: Final = 4
 """How often a read and write is attempted when other clients write the same object between the two."""
 
 
-async def known_kinds(member: MemberStore, manifests: Sequence[object], *, applies: bool) -> ManifestKinds:
+async def discover_kinds(member: MemberStore, manifests: Sequence[object], *, applies: bool) -> ManifestKinds:
     """Return the kinds that *manifests* may be of; discovery runs once more when it does not know one of them.
 
     Args:

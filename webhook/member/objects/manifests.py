@@ -68,7 +68,7 @@ class ManifestKinds:
         known = self.served.get(kind.group_kind)
         return known is not None and kind.versions[0] in known.versions
 
-    def what_is_wrong(self, group: str, kind: str, version: str) -> str:
+    def problem(self, group: str, kind: str, version: str) -> str:
         """Return why the member has no such objects."""
         known = self.served.get((group, kind)) or self.coming.get((group, kind))
         if known is None:
@@ -185,7 +185,7 @@ def _decode(ordinal: int, document: object, kinds: ManifestKinds, limits: Member
             ManifestReason.REFUSED, f"{identity.kind:.100} {identity.name:.253} {why}: the agent leaves it alone"
         )
     if kind is None:
-        return reject(ManifestReason.DECODING_ERRED, kinds.what_is_wrong(identity.group, identity.kind, version))
+        return reject(ManifestReason.DECODING_ERRED, kinds.problem(identity.group, identity.kind, version))
     if not identity.name:
         if metadata.get("generateName"):
             message = "generateName cannot be used here: a name is needed to find the object again"

@@ -59,7 +59,7 @@ def was_compared(document: JsonObject, name: str) -> bool:
     return without_owner(document, name) is not None and not annotation(document, SPEC_HASH)
 
 
-def freed(document: JsonObject, name: str, us: HubMember) -> JsonObject:
+def marked_freed(document: JsonObject, name: str, us: HubMember) -> JsonObject:
     """Return *document* marked as freed: our AppliedWork *name* owned it, and the next of that name is to own it."""
     return with_metadata(document, annotations={FREED: _mark(name, us)})
 

@@ -17,7 +17,7 @@ from webhook.member.store.ports import MemberStore
 _log = logging.getLogger(__name__)
 
 
-async def tell(work: JsonObject, event: Event, hub: Store, member: MemberStore, now: datetime) -> None:
+async def record_event(work: JsonObject, event: Event, hub: Store, member: MemberStore, now: datetime) -> None:
     """Write an Event about a Work on the hub, and one about its AppliedWork on the member.
 
     Args:

@@ -18,7 +18,7 @@ from scorer.membership.identity import HubMember
 from scorer.rollout.selection.kinds import MemberLimits
 from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError, WatchEvent, key_of
 from webhook.member.apply.contention import Memory
-from webhook.member.membership.hub_state import AskHub
+from webhook.member.membership.hub_state import MemberStateReader
 from webhook.member.objects.manifests import DEFAULT_LIMITS
 from webhook.member.store.ports import MemberStore
 from webhook.member.store.reflector import Sleep, follow
@@ -85,7 +85,7 @@ class Applying:
         member: MemberStore,
         *,
         time: Time,
-        word: AskHub,
+        word: MemberStateReader,
         count: Callable[[PassResult], None] = lambda _: None,
         hub_uid: str = "",
         limits: MemberLimits = DEFAULT_LIMITS,

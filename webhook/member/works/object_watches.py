@@ -21,12 +21,12 @@ from typing import Any, Final, NamedTuple
 from scorer.api.kinds import APPLIED_WORK, KINDS, Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.unstructured.documents import is_deleting, list_at, name_of, namespace_of
-from scorer.membership.identity import HubMember, is_ours
+from scorer.membership.identity import HubMember, is_owned_by
 from webhook.kube.ports import EventType, NotFoundError, ServedKinds, Store, StoreError, WatchEvent, key_of
 from webhook.member.objects.manifests import ManifestIdentity
 from webhook.member.store.reflector import Sleep, follow
 
-Wake = Callable[[str, float], None]
+Requeue = Callable[[str, float], None]
 """Has the Work of this name reconciled in that number of seconds."""
 
 DELETED_SECONDS: Final = 0.1
@@ -95,7 +95,7 @@ class AppliedObjects:
         self,
         member: Store,
         served: ServedKinds,
-        wake: Wake,
+        wake: Requeue,
         *,
         us: HubMember = NO_MEMBER,
         clock: Callable[[], float] = time.monotonic,
@@ -267,7 +267,7 @@ class AppliedObjects:
             self._wake_soon(work, seconds)
 
     def _stays(self, applied_work: JsonObject) -> bool:
-        return is_ours(applied_work, self._us) and not is_deleting(applied_work)
+        return is_owned_by(applied_work, self._us) and not is_deleting(applied_work)
 
     def _wake_soon(self, work: str, seconds: float) -> None:
         """Wake a Work after *seconds*, or later when such changes have woken it repeatedly."""

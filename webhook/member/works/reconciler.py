@@ -34,9 +34,9 @@ from scorer.api.unstructured.documents import (
     with_finalizer,
     without_finalizer,
 )
-from scorer.membership.identity import AppliedWorkOwnership, HubMember, is_ours, standing, taken_up
+from scorer.membership.identity import AppliedWorkOwnership, HubMember, adopted, is_owned_by, ownership_of
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.removal.marks import RemovalFacts, is_meant
+from scorer.rollout.removal.marks import RemovalFacts, is_marked_for_removal
 from scorer.rollout.selection.kinds import MemberLimits
 from scorer.rollout.works.status import ManifestReason, ManifestResult, work_status
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, key_of
@@ -45,9 +45,9 @@ from webhook.member.apply.steps import Steps
 from webhook.member.apply.waves import plan_waves
 from webhook.member.apply.writer import Writer
 from webhook.member.deletion.blocking_finalizers import report_obstacles, report_refusal
-from webhook.member.deletion.orphans import free, is_ours_to_free, recreated, take_back
+from webhook.member.deletion.orphans import adopt_freed, free, may_free, recreated
 from webhook.member.deletion.removal import NotReleasedError, release_compared, remove_content, remove_left_overs
-from webhook.member.membership.hub_state import AskHub, stays
+from webhook.member.membership.hub_state import MemberStateReader, always_remains
 from webhook.member.objects.applied_works import (
     AnothersError,
     AppliedWorkDeletingError,
@@ -56,7 +56,7 @@ from webhook.member.objects.applied_works import (
     refused_status,
 )
 from webhook.member.objects.ledger import (
-    known_kinds,
+    discover_kinds,
     record,
     recorded,
     write_ahead,
@@ -73,12 +73,12 @@ from webhook.member.objects.manifests import (
     manifest_result,
 )
 from webhook.member.objects.owner_references import owner_reference
-from webhook.member.store.events import tell
+from webhook.member.store.events import record_event
 from webhook.member.store.ports import MemberStore
 from webhook.member.works.backoff import WorkOutcome
 from webhook.member.works.stale_works import is_held, note_applied
 
-MADE_ANEW: Final = "AppliedWorkMadeAnew"
+RECREATED: Final = "AppliedWorkMadeAnew"
 OWNER_DELETED: Final = (
     "the AppliedWork was deleted on the member; the objects it owned stay, and the agent has made a new one to own them"
 )
@@ -109,7 +109,7 @@ async def reconcile_work(
     member: MemberStore,
     now: datetime,
     memory: Memory | None = None,
-    word: AskHub = stays,
+    word: MemberStateReader = always_remains,
     *,
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
@@ -163,7 +163,7 @@ async def _apply(
     member: MemberStore,
     now: datetime,
     memory: Memory,
-    word: AskHub,
+    word: MemberStateReader,
     us: HubMember,
     limits: MemberLimits,
 ) -> tuple[WorkOutcome, JsonObject | None]:
@@ -176,19 +176,19 @@ async def _apply(
         owner = await applied_work(key_of(work), member, us)
     except AppliedWorkDeletingError as error:
         work, owner = await recreated(error, work, hub, member, us, now)
-        await tell(work, Event(MADE_ANEW, OWNER_DELETED, "Warning"), hub, member, now)
+        await record_event(work, Event(RECREATED, OWNER_DELETED, "Warning"), hub, member, now)
     except AnothersError as error:
         status = refused_status(work, str(error), ManifestKinds(member.served.kinds), now)
         return await _store(work, status, hub), None
     if not written_down(owner):
-        await take_back(work, owner, member, us)
+        await adopt_freed(work, owner, member, us)
     if await is_held(work, owner, word, hub, member, now):
         return HELD, None
     limits = limits_of(work, limits)
     written = manifests_of(work)
     strategy = ApplyStrategy.read(spec_of(work).get("applyStrategy") or {})
     applies = not reports_diff(work)
-    decoded = decode(written, await known_kinds(member, written, applies=applies), limits)
+    decoded = decode(written, await discover_kinds(member, written, applies=applies), limits)
     wanted = {item.identity for item in decoded}
     left = [identity for identity in recorded(work, owner) if identity not in wanted]
     if applies:
@@ -208,12 +208,12 @@ async def _apply(
         rivals=memory.rivals,
         now=now,
     )
-    results, live = await _process(decoded, steps, at_once=not applies)
+    results, live = await _process(decoded, steps, single_wave=not applies)
     # The AppliedWork first: the status stored next drops the left-overs that are still there, and a crash between the
     # two writes in the other order would leave them in neither list.
     await record(owner, decoded, live, left, member)
     for event in _newly_contested(work, results):
-        await tell(work, event, hub, member, now)
+        await record_event(work, event, hub, member, now)
     return await _store(work, work_status(work, results, now), hub), owner
 
 
@@ -262,7 +262,7 @@ async def _hold(work: JsonObject, hub: Store) -> JsonObject:
 
 
 async def _process(
-    decoded: Sequence[Manifest | RejectedManifest], steps: Steps, *, at_once: bool
+    decoded: Sequence[Manifest | RejectedManifest], steps: Steps, *, single_wave: bool
 ) -> tuple[list[ManifestResult], dict[ManifestIdentity, JsonObject]]:
     """Process all manifests in waves; return a result for each, in order, and the objects that were applied.
 
@@ -292,10 +292,10 @@ async def _process(
             live[item.identity] = document
 
     manifests = [item for item in decoded if isinstance(item, Manifest)]
-    for wave in plan_waves(manifests, at_once=at_once):
+    for wave in plan_waves(manifests, single_wave=single_wave):
         ready, early = await _defined(wave, live, steps.member)
         for item in early:
-            message = ManifestKinds(steps.member.served.kinds).what_is_wrong(*item.kind.group_kind, item.version)
+            message = ManifestKinds(steps.member.served.kinds).problem(*item.kind.group_kind, item.version)
             message += "; the definition in this Work is not in effect yet"
             results[item.ordinal] = manifest_result(item, ManifestReason.DECODING_ERRED, message)
         async with asyncio.TaskGroup() as group:
@@ -328,7 +328,7 @@ async def _defined(
 
 async def _clean_up(
     work: JsonObject,
-    word: AskHub,
+    word: MemberStateReader,
     hub: Store,
     member: MemberStore,
     now: datetime,
@@ -378,7 +378,7 @@ async def clean_up_after(
     hub: Store,
     member: MemberStore,
     now: datetime,
-    word: AskHub = stays,
+    word: MemberStateReader = always_remains,
     *,
     hub_uid: str = "",
     limits: MemberLimits = DEFAULT_LIMITS,
@@ -435,25 +435,25 @@ async def clean_up_without_work(
         found = await member.get(APPLIED_WORK, Key(name))
     except NotFoundError:
         return
-    if not is_deleting(found) or not is_ours_to_free(found, us):
+    if not is_deleting(found) or not may_free(found, us):
         return
-    if not is_meant(found):
+    if not is_marked_for_removal(found):
         await free(found, written_down(found), member)
         return
-    if not is_ours(found, us):
-        await member.replace(APPLIED_WORK, taken_up(found, us))
+    if not is_owned_by(found, us):
+        await member.replace(APPLIED_WORK, adopted(found, us))
     metadata = {"name": name, "namespace": us.namespace}
     work = {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": metadata}
     await remove_content(work, RemovalFacts(going=True, ordered=True), hub, member, now, us, limits)
 
 
 async def _what_is_known(
-    work: JsonObject, us: HubMember, word: AskHub, hub: Store, member: MemberStore, now: datetime
+    work: JsonObject, us: HubMember, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> RemovalFacts:
     """Find out what decides the fate of a deleted Work's content; send an Event if its removal was not ordered."""
-    ordered = is_meant(work)
+    ordered = is_marked_for_removal(work)
     if not ordered:
-        await tell(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
+        await record_event(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
     leaving = ordered and (await word()).leaving  # without an order everything stays anyway
     abandoned = annotation(work, ABANDON) == "true"
     older = ordered and not leaving and await _is_older(work, us, word, hub, member, now)
@@ -461,11 +461,11 @@ async def _what_is_known(
 
 
 async def _is_older(
-    work: JsonObject, us: HubMember, word: AskHub, hub: Store, member: MemberStore, now: datetime
+    work: JsonObject, us: HubMember, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> bool:
     try:
         owner = await member.get(APPLIED_WORK, Key(work["metadata"]["name"]))
-        return standing(owner, us) is not AppliedWorkOwnership.ANOTHERS and await is_held(
+        return ownership_of(owner, us) is not AppliedWorkOwnership.ANOTHERS and await is_held(
             work, owner, word, hub, member, now
         )
     except NotFoundError:  # no AppliedWork to compare with; or the Work went early, and has no status to write

@@ -18,14 +18,14 @@ from scorer.rollout.works.hub_restore import (
     with_held,
 )
 from webhook.kube.ports import Key, Store
-from webhook.member.membership.hub_state import AskHub
+from webhook.member.membership.hub_state import MemberStateReader
 from webhook.member.objects.ledger import on_latest
-from webhook.member.store.events import tell
+from webhook.member.store.events import record_event
 from webhook.member.store.ports import MemberStore
 
 
 async def is_held(
-    work: JsonObject, owner: JsonObject, word: AskHub, hub: Store, member: MemberStore, now: datetime
+    work: JsonObject, owner: JsonObject, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> bool:
     """Say whether a Work is held, because it is older than what was applied; if so, write that on both sides.
 
@@ -49,7 +49,7 @@ async def is_held(
     status = held_status(work, message, now)
     if status != status_of(work):
         await hub.replace_status(WORK, {**work, "status": status})
-        await tell(work, Event(OLDER_THAN_APPLIED, message, "Warning"), hub, member, now)
+        await record_event(work, Event(OLDER_THAN_APPLIED, message, "Warning"), hub, member, now)
     return True
 
 

@@ -240,11 +240,11 @@ class Context:
             context, user=user or context.user, settings=settings or context.settings, now=now or context.now
         )
 
-    def asked_by(self, user: UserInfo) -> "Context":
+    def with_user(self, user: UserInfo) -> "Context":
         """Return the same context with another user."""
         return self._with(user, self.deadline)
 
-    def of_a_stranger(self) -> "Context":
+    def for_unverified_caller(self) -> "Context":
         """Return the context for a review that may not come from the API server: it discloses nothing about the hub."""
         return Context(_UNKNOWN_KINDS, settings=self.settings, now=self.now, on_failure=self.on_failure)
 

@@ -18,7 +18,7 @@ from scorer.api.upgrade.version_catalog import VersionCatalogSpec, VersionPhase
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
 from scorer.membership.member_status import JOINED
-from scorer.upgrade.back_ends.inventories import known_version
+from scorer.upgrade.back_ends.inventories import reported_version
 from scorer.upgrade.evaluation.initialization import ONE_BY_ONE
 from scorer.upgrade.members.member import GROUP_LABEL, Member, read_member
 from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
@@ -108,7 +108,7 @@ def _warn_about_versions(target: str, members: Collection[Member], context: Cont
     documents, requests = _documents(context), _requests(context)
     lower = far = 0
     for member in timed(members, context):
-        text = known_version(documents[member.name], requests.get(member.name, ()))
+        text = reported_version(documents[member.name], requests.get(member.name, ()))
         if not is_version(text):
             continue
         now = parse_version(text)

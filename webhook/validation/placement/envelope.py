@@ -101,7 +101,7 @@ def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Cont
         return  # reported as X-73
     if never_placed.is_never_placed(group, kind, context):
         yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(kind)} is never placed", "X-02")
-    elif (group, kind) != NAMESPACE.group_kind and (why := never_placed.why_fleets_own(group, kind, name)):
+    elif (group, kind) != NAMESPACE.group_kind and (why := never_placed.reserved_reason(group, kind, name)):
         yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, f"{quote(name)} {why}, never placed", "X-02")
     if (group, kind) == NAMESPACE.group_kind and never_placed.is_never_placed_namespace(name, context):
         message = f"namespace {quote(name)} is reserved, never placed"

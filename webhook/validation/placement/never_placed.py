@@ -7,7 +7,7 @@ from typing import Final
 
 from scorer.api.family import FAMILIES
 from scorer.api.names import PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES, is_reserved_namespace
-from scorer.rollout.selection.kinds import is_fleet_group, is_fleet_namespace, why_never_placed
+from scorer.rollout.selection.kinds import exclusion_reason, is_fleet_group, is_fleet_namespace
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.rule import OURS, deny
 
@@ -53,9 +53,9 @@ def is_never_written_to(namespace: str, context: Context) -> bool:
     return namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or namespace in context.settings.skipped_namespaces
 
 
-def why_fleets_own(group: str, kind: str, name: str) -> str:
-    """Say why an object is never placed although others of its kind are (X-02), empty if it may be placed."""
-    return "" if is_fleet_group(group) else why_never_placed(group, kind, name)
+def reserved_reason(group: str, kind: str, name: str) -> str:
+    """Return why an object is never placed although others of its kind are (X-02), empty if it may be placed."""
+    return "" if is_fleet_group(group) else exclusion_reason(group, kind, name)
 
 
 def is_of_the_fleet(namespace: str, context: Context) -> bool:

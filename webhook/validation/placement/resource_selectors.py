@@ -33,7 +33,7 @@ def validate_resource_selectors(
             yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-05")
         if never_placed.is_never_placed(term.group, term.kind, context):
             yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(term.kind)} is never placed", "X-02")
-        elif not _is_namespace(term) and (why := never_placed.why_fleets_own(term.group, term.kind, term.name)):
+        elif not _is_namespace(term) and (why := never_placed.reserved_reason(term.group, term.kind, term.name)):
             yield FieldError(at / "name", Cause.FORBIDDEN, f"{quote(term.name)} {why}, never placed", "X-02")
         else:
             yield from validate_kind_scope(term, at, context, namespaced=namespaced, lifted=bool(with_selectors))

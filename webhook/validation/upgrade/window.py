@@ -14,7 +14,7 @@ from scorer.api.upgrade.maintenance_window import (
     ClusterMaintenanceWindow,
     MaintenanceWindowSpec,
 )
-from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, standing
+from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, window_state
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, FieldWarning, invalid
 from webhook.validation.framework.reading import Finding, read_object
@@ -85,7 +85,7 @@ def _warn_about_never(spec: MaintenanceWindowSpec, context: Context) -> Iterator
         window = MaintenanceWindow.of(spec)
     except ValueError:  # said above
         return
-    now = standing([window], context.now)
+    now = window_state([window], context.now)
     if not now.is_open and now.until is None:
         message = f"the window does not open within the next {HORIZON_DAYS} days: its members are never upgraded"
         yield FieldWarning(SPEC, message, "C-50")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from scorer.node_disruption.cluster.reader import read_again, read_cluster
+from scorer.node_disruption.cluster.reader import read_cluster, read_incrementally
 from tests.builders.node import make_claim, make_node, make_pool
 from tests.builders.pod import make_pod
 from tests.builders.random_pods import RandomPods, make_volumes
@@ -44,7 +44,9 @@ def test_reading_again_makes_no_difference(seed, data):
             documents[document["kind"], document["metadata"]["name"]] = document
         for key in data.draw(st.permutations(sorted(documents)))[:1]:
             del documents[key]
-        reading = read_again(documents.values(), NOW, data.draw(st.sampled_from([reading, reading, reading, None])))
+        reading = read_incrementally(
+            documents.values(), NOW, data.draw(st.sampled_from([reading, reading, reading, None]))
+        )
         cluster = read_cluster(deepcopy(list(documents.values())), NOW)
         assert reading.cluster == cluster
         assert list(reading.cluster.pods) == list(cluster.pods)
@@ -68,8 +70,8 @@ def changes(made):
 
 
 def read_twice(before, after):
-    first = read_again(before, NOW)
-    return first.cluster, read_again(after, NOW, first).cluster
+    first = read_incrementally(before, NOW)
+    return first.cluster, read_incrementally(after, NOW, first).cluster
 
 
 def test_the_same_documents_are_the_same_objects():

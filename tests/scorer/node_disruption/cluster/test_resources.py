@@ -105,8 +105,8 @@ def test_what_a_pod_takes_while_it_is_resized(status, pending, taken):
     document["status"]["containerStatuses"] = [{"name": "main", **status}]
     document["status"]["conditions"] = [{"type": "PodResizePending", "reason": pending}]
     pod = read_pod(document)
-    assert pod.takes("n")["cpu"] == taken
-    assert pod.takes("other")["cpu"] == pod.requests["cpu"] == 1000
+    assert pod.usage_on("n")["cpu"] == taken
+    assert pod.usage_on("other")["cpu"] == pod.requests["cpu"] == 1000
 
 
 def test_amounts_are_whole_numbers_that_can_be_added():

@@ -14,8 +14,8 @@ from scorer.node_disruption.execution.command_annotation import (
     is_tainted,
     marked,
     orders_on,
+    orphaned_nodes,
     read_order,
-    strays,
     unmarked,
     written,
 )
@@ -57,13 +57,13 @@ def test_what_cannot_be_read_is_no_command(text):
     node = make_node("a")
     node["metadata"]["annotations"] = {COMMAND: text}
     assert read_order(node) is None
-    assert (strays([node]) == [node]) is bool(text)
+    assert (orphaned_nodes([node]) == [node]) is bool(text)
     assert orders_on([node]) == {}
 
 
 def test_a_command_that_does_not_name_its_node_holds_it_not():
     node = marked(make_node("c"), ORDER)
-    assert strays([node]) == [node]
+    assert orphaned_nodes([node]) == [node]
 
 
 def test_nodes_are_found_by_their_command():

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.meta import format_time
-from scorer.node_disruption.execution.karpenter_lease import rival_of, sightings
+from scorer.node_disruption.execution.karpenter_lease import current_leader, sightings
 from tests.builders.worker import NOW
 
 RENEWED = {"holderIdentity": "k", "renewTime": format_time(NOW), "leaseDurationSeconds": 15}
@@ -21,7 +21,7 @@ def leads(*looks):
     seen = {}
     for clock, leases in looks:
         seen = sightings(leases, seen, clock)
-    return rival_of(seen, looks[-1][0])
+    return current_leader(seen, looks[-1][0])
 
 
 @pytest.mark.parametrize(

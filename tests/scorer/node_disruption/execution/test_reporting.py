@@ -9,7 +9,7 @@ from scorer.node_disruption.execution.reporting import (
     NodePoolConditionReason,
     NodePoolEventReason,
     notes,
-    standings,
+    pool_conditions,
 )
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.pod import make_pod
@@ -24,7 +24,7 @@ def passed(*documents, now=NOW):
 
 
 def standing(*documents, **given):
-    return standings(*passed(*documents), Circumstance(**given))["general"]
+    return pool_conditions(*passed(*documents), Circumstance(**given))["general"]
 
 
 def told(*documents, acting=False, now=NOW):
@@ -77,7 +77,9 @@ def test_what_is_said_on_a_pool(documents, given, wanted):
 
 def test_a_pass_that_finds_the_same_says_the_same():
     documents = [make_pool_of(), make_worker("a"), make_worker("b"), make_pod("web", "b")]
-    first, later = (standings(*passed(*documents, now=NOW + timedelta(minutes=n)), Circumstance()) for n in (0, 7))
+    first, later = (
+        pool_conditions(*passed(*documents, now=NOW + timedelta(minutes=n)), Circumstance()) for n in (0, 7)
+    )
     assert first == later
 
 

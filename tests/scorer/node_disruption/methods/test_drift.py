@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION
-from scorer.node_disruption.methods.drift import found_drift
+from scorer.node_disruption.methods.drift import detect_drift
 from scorer.node_disruption.methods.planner import decide
 from tests.builders.node import make_requirement
 from tests.builders.pod import make_pod
@@ -17,7 +17,7 @@ ARCH = "kubernetes.io/arch"
 
 def drift_of(pool, worker, catalog=CATALOG, now=NOW):
     cluster = make_cluster(pool, worker)
-    found = found_drift(cluster.nodes["a"].claim, cluster.pools["general"], catalog, now)
+    found = detect_drift(cluster.nodes["a"].claim, cluster.pools["general"], catalog, now)
     return found and found.reason
 
 

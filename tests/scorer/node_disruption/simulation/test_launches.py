@@ -8,7 +8,7 @@ from scorer.node_disruption.cluster.requirements import one_of
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.new_node import NewNode, templates
 from scorer.node_disruption.instance_types.price_table import read_instance_types
-from scorer.node_disruption.methods.drift import found_drift, requirements_drift, template_node
+from scorer.node_disruption.methods.drift import detect_drift, requirements_drift, template_node
 from scorer.node_disruption.methods.planner import decide
 from scorer.node_disruption.simulation.launches import (
     chosen,
@@ -101,7 +101,7 @@ def test_it_has_the_labels_and_taints_that_its_pool_asks_for_now():
     assert (node.instance_type, node.labels[TYPE], node.zone, node.labels["team"]) == ("small", "small", "z1", "any")
     assert "old" not in node.labels
     assert [each.key for each in node.taints] == ["a"]
-    assert found_drift(node.claim, cluster.pools[POOL], None, NOW) is None
+    assert detect_drift(node.claim, cluster.pools[POOL], None, NOW) is None
 
 
 def test_types_are_seen_on_nodes():

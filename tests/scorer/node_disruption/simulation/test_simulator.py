@@ -320,9 +320,9 @@ def test_a_node_that_is_not_initialized_becomes_ready():
 
 
 def test_large_clusters_are_looked_at_less_often():
-    assert SimulationAssumptions().look_again_of(100) == timedelta(seconds=10)
-    assert SimulationAssumptions().look_again_of(2000) == timedelta(seconds=4000)
-    assert SimulationAssumptions(look_again=MINUTE).look_again_of(2000) == MINUTE
+    assert SimulationAssumptions().poll_interval(100) == timedelta(seconds=10)
+    assert SimulationAssumptions().poll_interval(2000) == timedelta(seconds=4000)
+    assert SimulationAssumptions(look_again=MINUTE).poll_interval(2000) == MINUTE
 
 
 def test_windows_end_on_time_however_seldom_the_planner_looks():

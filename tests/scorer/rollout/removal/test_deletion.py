@@ -5,11 +5,11 @@ import pytest
 from scorer.api.names import ABANDON, PREVIOUS_BINDING_STATE, REMOVE
 from scorer.rollout.removal.deletion import (
     is_abandoned,
-    is_to_go,
+    is_removal_requested,
     leaves_objects,
     plan_binding_deletion,
     plan_states_restored,
-    plan_words_taken_back,
+    plan_unmarking,
     plan_work_deletion,
 )
 from scorer.rollout.removal.eviction import EVICTED_BINDING
@@ -80,8 +80,8 @@ def test_one_that_somebody_else_has_deleted_goes_with_the_placement():
 
 def test_the_word_of_another_object_is_none():
     """The uid of a restored or copied binding differs from the one in its annotation."""
-    assert not is_to_go(thing("b", **{**MEANT_B, "uid": "another"}))
-    assert not is_to_go(thing("b", annotations={REMOVE: ""}, uid=""))
+    assert not is_removal_requested(thing("b", **{**MEANT_B, "uid": "another"}))
+    assert not is_removal_requested(thing("b", annotations={REMOVE: ""}, uid=""))
 
 
 def test_with_abandon_each_binding_is_marked_before_it_is_deleted():
@@ -160,13 +160,13 @@ def test_a_placement_that_stays_abandons_nothing(spec, evicted, left):
     """Its deletion was undone, with its definition or by a backup: a cluster that it loses later loses its objects."""
     binding = thing("b", spec, annotations={ABANDON: "true", REMOVE: "uid-b"})
     eviction = thing("e", annotations={EVICTED_BINDING: "uid-b"})
-    writes = plan_words_taken_back([binding], [eviction] if evicted else [])
+    writes = plan_unmarking([binding], [eviction] if evicted else [])
     assert words(writes) == [("replace", "b", left, "")]
-    assert plan_words_taken_back([write.document for write in writes], [eviction] if evicted else []) == []
+    assert plan_unmarking([write.document for write in writes], [eviction] if evicted else []) == []
 
 
 def test_words_of_a_binding_that_is_going_are_left_alone():
-    assert plan_words_taken_back([thing("b", **GOING, annotations={ABANDON: "true", REMOVE: "uid-b"})], []) == []
+    assert plan_unmarking([thing("b", **GOING, annotations={ABANDON: "true", REMOVE: "uid-b"})], []) == []
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,4 @@ def test_the_state_that_another_client_has_set_to_unscheduled_is_restored(bindin
     ],
 )
 def test_only_the_loop_orders_the_removal_of_content(binding, to_go):
-    assert is_to_go(thing("b", **binding)) is to_go
+    assert is_removal_requested(thing("b", **binding)) is to_go

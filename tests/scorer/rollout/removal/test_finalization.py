@@ -12,12 +12,12 @@ from scorer.rollout.removal.finalization import (
     REMOVED,
     UNREPORTED_FOR,
     RemainingWorks,
-    describe_remnants,
+    describe_remaining_works,
     forgets_works,
     removal_status,
     until_reported,
 )
-from scorer.rollout.removal.marks import meant
+from scorer.rollout.removal.marks import marked_for_removal
 from tests.builders.placement import make_placement
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -27,7 +27,7 @@ OBSTACLE = "ConfigMap shop/rates: finalizer example.com/hold"
 
 def make_binding(cluster="a", **metadata):
     metadata = {"name": f"web-{cluster}", "uid": f"b-{cluster}", "finalizers": [WORK_CLEANUP], **metadata}
-    return meant({"metadata": metadata, "spec": {"targetCluster": cluster}})
+    return marked_for_removal({"metadata": metadata, "spec": {"targetCluster": cluster}})
 
 
 def make_work(obstacle="", **metadata):
@@ -69,10 +69,10 @@ def test_a_placement_waits_for_bindings_with_works_on_members_of_the_fleet(membe
 @pytest.mark.parametrize(
     ("found", "ordered"),
     [
-        pytest.param(remnant(meant(make_work(**DELETED))), True, id="deleted-with-its-order"),
+        pytest.param(remnant(marked_for_removal(make_work(**DELETED))), True, id="deleted-with-its-order"),
         pytest.param(remnant(make_work(**DELETED)), False, id="deleted-by-another-client"),
-        pytest.param(remnant(meant(make_work())), False, id="not-deleted-yet"),
-        pytest.param(remnant(meant(make_work(**DELETED)), make_work()), False, id="one-of-two"),
+        pytest.param(remnant(marked_for_removal(make_work())), False, id="not-deleted-yet"),
+        pytest.param(remnant(marked_for_removal(make_work(**DELETED)), make_work()), False, id="one-of-two"),
         pytest.param(remnant(make_work(**DELETED), member=make_member(**DELETED)), True, id="leaving-gets-no-order"),
         pytest.param(remnant(binding=with_metadata(make_binding(uid="x"), annotations={})), True, id="no-works"),
         pytest.param(remnant(binding={**make_binding(), "metadata": {"name": "b", "uid": "y"}}), False, id="unmarked"),
@@ -88,7 +88,7 @@ def test_the_message_names_the_obstacles_first_then_agents_that_are_away_and_cou
     found = [remnant(make_work(), cluster=name) for name in "bcdefg"]
     found += [remnant(make_work(OBSTACLE), cluster="z"), replace(remnant(make_work()), silent=True)]
     away, waits = "Work web-work: the agent does not report", "Work web-work: the agent has not removed the content yet"
-    said = describe_remnants(found)
+    said = describe_remaining_works(found)
     assert said == "; ".join(
         [f"z: {OBSTACLE}", f"a: {away}", *(f"{name}: {waits}" for name in "bcd"), "and 3 more clusters"]
     )

@@ -9,9 +9,9 @@ from scorer.api.names import WORK_OBJECTS
 from scorer.rollout.removal.marks import (
     RemovalAction,
     RemovalFacts,
-    fate,
-    is_signed,
+    has_hub_signature,
     objects_digest,
+    removal_action,
 )
 
 FACTS = [field.name for field in fields(RemovalFacts)]
@@ -20,7 +20,7 @@ FACTS = [field.name for field in fields(RemovalFacts)]
 def test_content_goes_only_when_the_loop_has_asked_for_it():
     for values in product([False, True], repeat=len(FACTS)):
         known = dict(zip(FACTS, values, strict=True))
-        assert fate(RemovalFacts(**known)) is expected_fate(known), known
+        assert removal_action(RemovalFacts(**known)) is expected_fate(known), known
 
 
 def expected_fate(known):
@@ -64,7 +64,7 @@ def test_of_all_that_can_be_known_few_combinations_remove_anything():
     removed = [
         values
         for values in product([False, True], repeat=len(FACTS))
-        if fate(RemovalFacts(*values)) is RemovalAction.REMOVED
+        if removal_action(RemovalFacts(*values)) is RemovalAction.REMOVED
     ]
     for known in (dict(zip(FACTS, values, strict=True)) for values in removed):
         assert known["ours"]
@@ -81,7 +81,7 @@ def test_of_all_that_can_be_known_few_combinations_remove_anything():
 
 
 def test_without_any_facts_everything_is_kept():
-    assert fate(RemovalFacts()) is RemovalAction.KEPT
+    assert removal_action(RemovalFacts()) is RemovalAction.KEPT
 
 
 def work(**annotations):
@@ -103,9 +103,9 @@ def test_a_signature_is_about_which_objects_there_are():
     others = ([], manifests[:1], [*manifests, None], [config_map("a"), config_map("b", "shop")])
     assert objects_digest(manifests) not in {objects_digest(other) for other in others}
     signed = work(**{WORK_OBJECTS: objects_digest(manifests)})
-    assert is_signed({**signed, "spec": {"workload": {"manifests": manifests}}})
-    assert not is_signed(signed)
-    assert not is_signed(work())
+    assert has_hub_signature({**signed, "spec": {"workload": {"manifests": manifests}}})
+    assert not has_hub_signature(signed)
+    assert not has_hub_signature(work())
 
 
 @pytest.mark.parametrize("manifest", [None, 7, "text", [], {}, {"metadata": None}, {"metadata": [], "apiVersion": 1}])

@@ -3,7 +3,7 @@
 import pytest
 
 from scorer.api.kinds import NODE_POOL, OUR_KINDS
-from scorer.rollout.selection.kinds import MemberLimits, parse_kind_rules, why_never_placed
+from scorer.rollout.selection.kinds import MemberLimits, exclusion_reason, parse_kind_rules
 
 DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 POLICY = ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
@@ -12,10 +12,10 @@ ROLE = ("rbac.authorization.k8s.io", "ClusterRole")
 
 @pytest.mark.parametrize("kind", [kind for kind in OUR_KINDS if kind != NODE_POOL], ids=str)
 def test_no_kind_of_ours_is_placed_nor_its_definition(kind):
-    assert kind.group in why_never_placed(kind.group, kind.kind, "any", "shop" if kind.namespaced else "")
-    assert "defines a kind of the fleet" in why_never_placed(*DEFINITION, kind.resource)
+    assert kind.group in exclusion_reason(kind.group, kind.kind, "any", "shop" if kind.namespaced else "")
+    assert "defines a kind of the fleet" in exclusion_reason(*DEFINITION, kind.resource)
     service = f"{kind.versions[0]}.{kind.group}"
-    assert why_never_placed("apiregistration.k8s.io", "APIService", service)
+    assert exclusion_reason("apiregistration.k8s.io", "APIService", service)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_no_kind_of_ours_is_placed_nor_its_definition(kind):
     ],
 )
 def test_what_is_the_fleets_own(found, why):
-    said = why_never_placed(*found, homes=("home",))
+    said = exclusion_reason(*found, homes=("home",))
     assert why in said
     assert bool(why) == bool(said)
 

@@ -12,8 +12,8 @@ from scorer.rollout.snapshots.resources import (
     UNTHROTTLED,
     SnapshotSettings,
     latest_group,
+    plan_orphaned_snapshots,
     plan_resource_snapshots,
-    plan_strays,
     resource_hash,
     shard_lengths,
     snapshot_groups,
@@ -297,7 +297,7 @@ def test_strays_are_collected_unless_they_are_used():
         {**hub.stored[name], "metadata": {"name": name, "labels": {LATEST: "true"}}}
         for name in hub.stored.keys() - kept
     ]
-    writes = plan_strays(PLACEMENT, [*strays, foreign], groups, {"shop-1-snapshot"})
+    writes = plan_orphaned_snapshots(PLACEMENT, [*strays, foreign], groups, {"shop-1-snapshot"})
     found = {write.name: (write.verb, write.document["metadata"]["labels"]) for write in writes}
     of = {"kubernetes-fleet.io/parent-CRP": "shop"}
     assert {name: verb for name, (verb, _) in found.items()} == {

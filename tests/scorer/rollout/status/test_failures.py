@@ -3,7 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 from scorer.api.conditions import LONGEST_MESSAGE
-from scorer.rollout.status.failures import failing_status, failure_of, failure_type, keeping_failures, passed_status
+from scorer.rollout.status.failures import (
+    failing_status,
+    failure_of,
+    failure_type,
+    passed_status,
+    with_current_failures,
+)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 READY = {"type": "Ready", "status": "True"}
@@ -58,11 +64,11 @@ def test_who_makes_a_status_anew_neither_takes_failures_away_nor_brings_them_bac
     healthy = make([READY])
     failed = make(failing_status(healthy, "rollout", "KeyError", "x", NOW)["conditions"])
     renewed = {"conditions": [{**READY, "status": "False"}]}
-    assert keeping_failures(renewed, healthy) is renewed
-    kept = keeping_failures(renewed, failed)["conditions"]
+    assert with_current_failures(renewed, healthy) is renewed
+    kept = with_current_failures(renewed, failed)["conditions"]
     assert [entry["type"] for entry in kept] == ["Ready", failure_type("rollout")]
-    assert keeping_failures(failed["status"], healthy)["conditions"] == [READY]
-    assert keeping_failures(failed["status"], make([])) == {"conditions": [READY], "more": 1}
+    assert with_current_failures(failed["status"], healthy)["conditions"] == [READY]
+    assert with_current_failures(failed["status"], make([])) == {"conditions": [READY], "more": 1}
 
 
 def test_an_object_says_why_its_controllers_fail_the_first_by_name():

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_STAND, WRITTEN
+from scorer.api.names import ACCEPT_OLDER_UNTIL, APPLIED_REVISION, WRITTEN
 from scorer.rollout.works.hub_restore import (
     accepts_older,
-    applied_stand,
+    applied_revision,
     held_status,
     is_older,
     with_applied,
@@ -61,8 +61,8 @@ def test_a_work_is_older_than_what_was_applied(seen, older):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"uid": "u-1"}', '{"uid": "u-1", "generation": "x"}', "null"])
 def test_without_a_word_that_can_be_read_nothing_is_older(text):
-    owner = {"metadata": {"name": "w", "annotations": {APPLIED_STAND: text}}}
-    assert applied_stand(owner) == (None, False)
+    owner = {"metadata": {"name": "w", "annotations": {APPLIED_REVISION: text}}}
+    assert applied_revision(owner) == (None, False)
     assert not is_older(work(1), owner)
     assert with_held(owner, work(1)) is None
 
@@ -84,7 +84,7 @@ def test_an_older_file_put_over_a_work_is_held_until_the_loop_writes_it_again():
 
 def test_what_was_applied_is_written_down_once():
     assert with_applied(APPLIED, work()) is None
-    assert applied_stand(with_applied(APPLIED, work(6)))[0].generation == 6
+    assert applied_revision(with_applied(APPLIED, work(6)))[0].generation == 6
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scorer.staged_update.approval.evaluation import (
     NotSeen,
     Number,
     Reached,
-    is_asked,
+    awaits_request,
     is_rejected,
     judge,
     pause,
@@ -21,7 +21,7 @@ from scorer.staged_update.approval.requests import TaskPlace, make_request
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHECK = QueryCheck("main", "errors", ThresholdComparison.BELOW, 5.0, timedelta(minutes=10), timedelta(seconds=30))
-AT_ONCE = QueryCheck("main", "errors", ThresholdComparison.BELOW, 5.0, timedelta(), timedelta(seconds=30))
+IMMEDIATE = QueryCheck("main", "errors", ThresholdComparison.BELOW, 5.0, timedelta(), timedelta(seconds=30))
 JOB = ObjectCheck("batch/v1", "Job", "team", "smoke", "Complete", "True")
 REQUEST = {"metadata": {"name": "r-after-test", "generation": 1}}
 
@@ -58,7 +58,7 @@ def test_a_number_that_is_right_long_enough_approves():
 
 
 def test_without_a_time_the_first_right_number_approves():
-    assert judge(REQUEST, AT_ONCE, Number(1), NOW).approves
+    assert judge(REQUEST, IMMEDIATE, Number(1), NOW).approves
 
 
 def test_a_wrong_number_starts_the_time_anew():
@@ -205,7 +205,7 @@ ASKED = make_request({"metadata": {"name": "r"}}, "test", TaskPlace.AFTER)
 
 
 def test_a_run_that_waits_for_a_request_asks_for_it():
-    assert is_asked(make_run(), ASKED)
+    assert awaits_request(make_run(), ASKED)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_run_that_waits_for_a_request_asks_for_it():
     ],
 )
 def test_a_run_that_does_not_wait_for_a_request_does_not_ask_for_it(run):
-    assert not is_asked(run, ASKED)
+    assert not awaits_request(run, ASKED)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_a_run_that_does_not_wait_for_a_request_does_not_ask_for_it(run):
 )
 def test_a_request_for_something_else_is_not_asked_for(spec, kind):
     labels = {"kubernetes-fleet.io/taskType": kind}
-    assert not is_asked(make_run(), {**ASKED, "metadata": {**ASKED["metadata"], "labels": labels}, "spec": spec})
+    assert not awaits_request(make_run(), {**ASKED, "metadata": {**ASKED["metadata"], "labels": labels}, "spec": spec})
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from scorer.api.names import UPDATED_BY
 from scorer.api.unstructured.documents import annotation, dicts_at, is_deleting, spec_of, status_of, uid_of
 from scorer.staged_update.execution.engine import is_over
 from scorer.staged_update.outcome import Discard, Remove, StagedUpdateStep, Update
-from scorer.staged_update.plan.stages import at_once
+from scorer.staged_update.plan.stages import stage_concurrency
 from scorer.staged_update.record import (
     REQUEST_APPROVED,
     SUCCEEDED,
@@ -291,7 +291,7 @@ def check_stages(hub: Hub) -> None:
         for task in dicts_at(known, "beforeStageTaskStatus"):
             assert status(task, REQUEST_APPROVED) == TRUE, f"stage {name} is begun without its approval"
         busy = [entry for entry in changed if not status(entry, SUCCEEDED) and not _available(hub, entry)]
-        most = at_once(strategy.stages[place], len(entries))
+        most = stage_concurrency(strategy.stages[place], len(entries))
         assert len(busy) <= most, f"{len(busy)} clusters of stage {name} are in flight, {most} may be"
 
 

@@ -35,7 +35,7 @@ from tests.thoroughness import examples
 CLUSTERS = [f"c{number:02}" for number in range(15)]
 APPROVAL = {"type": "Approval"}
 WAIT = {"type": "TimedWait", "waitTime": "7m"}
-AT_ONCE = [None, 1, 2, 3, "25%", "50%", "100%"]
+CONCURRENCIES = [None, 1, 2, 3, "25%", "50%", "100%"]
 Event = Callable[[Hub, int], Hub]
 
 
@@ -44,7 +44,7 @@ def stages(draw: st.DrawFn) -> list[dict]:
     found = []
     for name in ("one", "two", "three"):
         stage = make_stage(name)
-        if (most := draw(st.sampled_from(AT_ONCE))) is not None:
+        if (most := draw(st.sampled_from(CONCURRENCIES))) is not None:
             stage["maxConcurrency"] = most
         if draw(st.booleans()):
             stage["sortingLabelKey"] = "order"

@@ -56,9 +56,9 @@ def test_each_stage_says_in_a_word_how_far_it_is(moment, states):
 
 def test_a_band_says_when_it_was_and_how_many_clusters_go_at_once():
     first, second, last = run_timeline(MOMENTS.succeeded()).bands
-    assert (first.name, first.started, first.ended, first.at_once) == ("try", at("0:00"), at("11:00"), 1)
-    assert (second.name, second.started, second.ended, second.at_once) == ("all", at("12:10"), at("13:40"), 2)
-    assert (last.name, last.deletes, last.at_once) == ("deletion", True, None)
+    assert (first.name, first.started, first.ended, first.max_concurrency) == ("try", at("0:00"), at("11:00"), 1)
+    assert (second.name, second.started, second.ended, second.max_concurrency) == ("all", at("12:10"), at("13:40"), 2)
+    assert (last.name, last.deletes, last.max_concurrency) == ("deletion", True, None)
 
 
 def test_an_approval_is_marked_from_its_request_to_its_answer():

@@ -11,10 +11,10 @@ from scorer.upgrade.back_ends.requests import (
     later_attempt,
     may_begin,
     observation_of,
-    remark_of,
     report_of,
     request_document,
     request_name,
+    request_note,
 )
 
 MADE = "2026-01-05T00:00:00Z"
@@ -146,7 +146,7 @@ def test_a_request_of_the_same_name_may_be_for_another_operation():
     ],
 )
 def test_what_people_should_know_of_a_request(status, after, reason):
-    found = remark_of(request(**status), parse_time(f"2026-01-05T{after}Z"))
+    found = request_note(request(**status), parse_time(f"2026-01-05T{after}Z"))
     assert (found and found[0]) == reason
 
 

@@ -281,7 +281,7 @@ LATER = at("20m")
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        pytest.param(lambda a: replace(a, on_hold=True), "MemberOnHold", id="on-hold"),
+        pytest.param(lambda a: replace(a, upgrades_paused=True), "MemberOnHold", id="on-hold"),
         pytest.param(lambda a: a, "MaintenanceWindowClosed", id="window-closed"),
     ],
 )
@@ -298,7 +298,7 @@ def test_a_call_that_is_lost_is_not_made_again_when_its_upgrade_would_not_begin_
     assert (waiting.state, waiting.reason, waiting.attempt, waiting.operation_id) == ("Pending", reason, 1, "")
     assert (waiting.start_time, waiting.completion_time, waiting.pending_since) == (None, None, now)
     assert not hub.evaluate(now).step.changed
-    hub.members["a"] = replace(hub.members["a"], on_hold=False)
+    hub.members["a"] = replace(hub.members["a"], upgrades_paused=False)
     again = LATER if reason == "MemberOnHold" else at("1d")
     assert operations(hub.evaluate(again)) == ["uid/a/1"]
     done = entry(hub.evaluate(again + HALF_HOUR).run, "a")

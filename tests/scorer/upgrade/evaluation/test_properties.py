@@ -11,7 +11,7 @@ from scorer.upgrade.state.operations import occupied
 from scorer.upgrade.state.record import OVER
 from scorer.upgrade.state.step import StartUpgrade
 from scorer.upgrade.versions.comparison import image_order, parse_version
-from scorer.windows.maintenance import standing
+from scorer.windows.maintenance import window_state
 from tests.scorer.upgrade.random_runs import INSTANTS, made, scenarios
 from tests.scorer.upgrade.scenarios import event
 from tests.thoroughness import examples
@@ -50,7 +50,7 @@ def check_starts(scenario, moment, before):
         assert before.get(operation.member) not in ("Running", "Completed", "Skipped")
         names = scenario.hub.members[operation.member].windows.names
         windows = [scenario.hub.windows[name].window for name in names]
-        assert not windows or standing(windows, moment.now).is_open
+        assert not windows or window_state(windows, moment.now).is_open
     started, over = {operation.member for operation in begun(moment)}, True
     for at in moment.run.status.stages:
         here = {entry.name for group in at.groups for entry in group.members}

@@ -153,7 +153,7 @@ def test_the_policy_says_what_becomes_of_a_cluster_that_is_not_ready(policy, sta
     hub.members["a"] = replace(hub.members["a"], inventory=inventory)
     found = entry(hub.evaluate(BEGIN, [Start()]).run, "a")
     assert (found.state, found.reason) == (state, "ClusterNotReady")
-    hub.members["a"] = replace(hub.members["a"], on_hold=True)
+    hub.members["a"] = replace(hub.members["a"], upgrades_paused=True)
     held = entry(hub.evaluate(BEGIN).run, "a")
     assert held.state == state
 
@@ -162,7 +162,7 @@ def test_the_policy_says_what_becomes_of_a_cluster_that_is_not_ready(policy, sta
 def test_a_member_on_hold_waits_whatever_becomes_of_it_otherwise(policy):
     hub = prepared(member("a"), spec={"versionPolicy": {"onNotReady": policy}}).hub
     known = hub.members["a"]
-    hub.members["a"] = replace(known, on_hold=True, inventory=replace(known.inventory, ready=False))
+    hub.members["a"] = replace(known, upgrades_paused=True, inventory=replace(known.inventory, ready=False))
     found = entry(hub.evaluate(BEGIN, [Start()]).run, "a")
     assert (found.state, found.reason) == ("Pending", "MemberOnHold")
     released = ChangeMember("a", lambda member: replace(known))

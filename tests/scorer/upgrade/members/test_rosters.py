@@ -39,7 +39,7 @@ def test_a_run_goes_as_if_everything_were_counted_anew_at_every_instant(given, e
         pytest.param({"c": {"order": -1}}, "c", id="goes-first-now"),
         pytest.param({"b": {"order": 1}}, "c", id="lets-others-go-first"),
         pytest.param({"d": {"windows": MemberWindows(())}}, "d", id="has-no-window-any-more"),
-        pytest.param({"b": {"on_hold": True}}, "c", id="is-held"),
+        pytest.param({"b": {"upgrades_paused": True}}, "c", id="is-held"),
         pytest.param({"b": {"region": "r2"}}, "b", id="is-the-same-for-its-turn"),
     ],
 )

@@ -112,7 +112,7 @@ def test_what_is_busy_is_free_again_after_the_time_of_an_upgrade(kind):
 
 def test_a_run_with_a_member_that_is_held_has_no_end():
     hub = half_hour(prepared(member("a"), member("b")).hub)
-    hub.members["a"] = replace(hub.members["a"], on_hold=True)
+    hub.members["a"] = replace(hub.members["a"], upgrades_paused=True)
     found = forecast(hub.run, hub.facts(BEGIN), PROMPT)
     assert (found.eta, entry(found.run, "a").reason, entry(found.run, "b").state) == (None, "MemberOnHold", "Completed")
 

@@ -136,9 +136,9 @@ def test_members_that_begin_as_somebody_looks_are_not_exposed():
     assert planned(member("a1", "a"), member("a2", "a"), member("b1", "b"), stages=stages).exposure == 2
 
 
-@pytest.mark.parametrize(("at_once", "most"), [(1, 1), (2, 2), (3, 3)])
-def test_an_upgrade_that_ends_when_another_begins_does_not_overlap_it(at_once, most):
-    stages = [stage("s", {"name": "g", "maxConcurrency": at_once})]
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (2, 2), (3, 3)])
+def test_an_upgrade_that_ends_when_another_begins_does_not_overlap_it(concurrency, most):
+    stages = [stage("s", {"name": "g", "maxConcurrency": concurrency})]
     assert planned(*(member(f"m{each}") for each in range(6)), stages=stages).max_concurrent == most
 
 

@@ -6,7 +6,7 @@ from scorer.api.meta import parse_time
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, UpgradeRunStatus
 from scorer.api.upgrade.version_catalog import VersionCatalogSpec
-from scorer.upgrade.profiles.triggers import PROFILE_LABEL, name_taken, trigger
+from scorer.upgrade.profiles.triggers import PROFILE_LABEL, name_conflict_status, trigger
 from scorer.upgrade.versions.catalog import ReleaseCatalog
 
 NOW = parse_time("2026-01-05T00:00:00Z")
@@ -103,12 +103,12 @@ def test_a_target_that_is_not_there_is_said_once():
 
 def test_a_run_of_another_profile_with_the_same_name_is_said_once_and_does_not_count():
     wanted = profile("old")
-    taken = name_taken(wanted, "auto-p", "q", NOW)
+    taken = name_conflict_status(wanted, "auto-p", "q", NOW)
     assert (taken.last_trigger_status, taken.last_trigger_error.code) == ("Failed", "RunNameTaken")
     assert (taken.current_run, taken.observed_generation) == ("old", 3)
     assert "run auto-p is there already, and profile q has made it" in taken.last_trigger_message
     later = wanted.model_copy(update={"status": taken})
-    assert name_taken(later, "auto-p", "q", parse_time("2026-01-06T00:00:00Z")) == taken
+    assert name_conflict_status(later, "auto-p", "q", parse_time("2026-01-06T00:00:00Z")) == taken
     assert trigger(later, catalog("1.31.2"), [], NOW).create is not None
 
 

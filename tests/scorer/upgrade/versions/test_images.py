@@ -9,7 +9,7 @@ from scorer.api.upgrade.version_catalog import VersionCatalogSpec
 from scorer.upgrade.back_ends.interface import Inventory, Pool
 from scorer.upgrade.members.member import Member
 from scorer.upgrade.versions.catalog import ReleaseCatalog
-from scorer.upgrade.versions.images import UNLISTED, ImageTargets, behind, chosen_images
+from scorer.upgrade.versions.images import UNLISTED, ImageTargets, chosen_images, outdated_pools
 
 
 def catalog(**regions):
@@ -91,8 +91,8 @@ def test_custom_leaves_the_pools_of_other_families_alone():
     kept = chosen_images(upgrade, [cluster], catalog(eu={"linux": ["120"]}))
     targets = ImageTargets(upgrade, kept, catalog(eu={"linux": ["120"]})).of(cluster)
     assert targets == {"linux": "105"}
-    assert [pool.name for pool in behind(cluster.inventory, targets)] == ["linux"]
-    assert list(behind(member("eu", linux="105").inventory, targets)) == []
+    assert [pool.name for pool in outdated_pools(cluster.inventory, targets)] == ["linux"]
+    assert list(outdated_pools(member("eu", linux="105").inventory, targets)) == []
 
 
 def test_a_back_end_is_asked_for_the_images_of_families_that_are_behind():

@@ -6,8 +6,8 @@ import pytest
 
 from scorer.api.meta import format_time
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.member_gate.answer import ASK_AGAIN
-from scorer.upgrade.views.member_gate import covers, has_ended, is_upgrading, upgrade_turn
+from scorer.member_gate.answer import RETRY_INTERVAL
+from scorer.upgrade.views.member_gate import covers, has_ended, is_upgrading, may_upgrade
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SOON = timedelta(minutes=5)
@@ -18,12 +18,12 @@ def member(name, state="NotStarted", reason="", **more):
     return {"name": name, "state": state, "reason": reason, **more}
 
 
-def group(*members, name="g", state="Running", at_once=0, **more):
-    return {"name": name, "state": state, "maxConcurrency": at_once, "members": list(members), **more}
+def group(*members, name="g", state="Running", concurrency=0, **more):
+    return {"name": name, "state": state, "maxConcurrency": concurrency, "members": list(members), **more}
 
 
-def stage(*groups, name="s", state="Running", at_once=0, **more):
-    return {"name": name, "state": state, "maxConcurrency": at_once, "groups": list(groups), **more}
+def stage(*groups, name="s", state="Running", concurrency=0, **more):
+    return {"name": name, "state": state, "maxConcurrency": concurrency, "groups": list(groups), **more}
 
 
 def gate(state="Pending", **more):
@@ -41,8 +41,8 @@ def run_of(*stages, state="Running", wanted="Run"):
     )
 
 
-def turn(run, name="a", *, on_hold=False):
-    found = upgrade_turn(run, name, NOW, on_hold=on_hold)
+def turn(run, name="a", *, upgrades_paused=False):
+    found = may_upgrade(run, name, NOW, upgrades_paused=upgrades_paused)
     return str(found.reason), found.message, found.retry_after
 
 
@@ -67,9 +67,9 @@ def test_a_run_covers_the_members_of_its_stages():
 
 
 def test_the_detail_says_where_a_member_stands():
-    answer = upgrade_turn(run_of(stage(group(member("a")))), "a", NOW, on_hold=False)
+    answer = may_upgrade(run_of(stage(group(member("a")))), "a", NOW, upgrades_paused=False)
     assert answer.detail == {"run": "v131", "stage": "s", "group": "g", "state": "NotStarted"}
-    assert upgrade_turn(run_of(), "a", NOW, on_hold=False).detail == {"run": "v131"}
+    assert may_upgrade(run_of(), "a", NOW, upgrades_paused=False).detail == {"run": "v131"}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_the_detail_says_where_a_member_stands():
     ],
 )
 def test_what_the_record_says_of_a_member(entry, run, reason, message):
-    assert turn(run_of(stage(group(entry)), **run)) == (reason, message, ASK_AGAIN)
+    assert turn(run_of(stage(group(entry)), **run)) == (reason, message, RETRY_INTERVAL)
 
 
 DONE = group(name="f", state="Completed")
@@ -117,11 +117,13 @@ EARLIER = format_time(NOW - SOON)
 @pytest.mark.parametrize(
     ("first", "message", "after"),
     [
-        pytest.param(stage(group(name="f"), name="first"), "stage first of run v131 comes first", ASK_AGAIN, id="busy"),
+        pytest.param(
+            stage(group(name="f"), name="first"), "stage first of run v131 comes first", RETRY_INTERVAL, id="busy"
+        ),
         pytest.param(
             stage(DONE, group(name="h"), name="first", afterGates=[gate()]),
             "stage first of run v131 comes first",
-            ASK_AGAIN,
+            RETRY_INTERVAL,
             id="gates-come-after-all-its-groups",
         ),
         pytest.param(
@@ -142,17 +144,19 @@ EARLIER = format_time(NOW - SOON)
             timedelta(seconds=1),
             id="has-waited",
         ),
-        pytest.param(stage(DONE, name="first"), "stage first of run v131 comes first", ASK_AGAIN, id="is-about-to-end"),
+        pytest.param(
+            stage(DONE, name="first"), "stage first of run v131 comes first", RETRY_INTERVAL, id="is-about-to-end"
+        ),
         pytest.param(
             stage(DONE, name="first", afterStageWait={"seconds": 600, "state": "Running"}),
             "stage first of run v131 comes first",
-            ASK_AGAIN,
+            RETRY_INTERVAL,
             id="is-about-to-wait",
         ),
         pytest.param(
             stage(DONE, name="first", afterStageWait={"seconds": 600, "state": "Completed", "startTime": EARLIER}),
             "stage first of run v131 comes first",
-            ASK_AGAIN,
+            RETRY_INTERVAL,
             id="is-about-to-end-after-its-wait",
         ),
     ],
@@ -160,7 +164,7 @@ EARLIER = format_time(NOW - SOON)
 def test_an_earlier_stage_comes_first(first, message, after):
     run = run_of(stage(name="zero", state="Skipped"), first, stage(group(member("a"))))
     assert turn(run) == ("NotItsTurn", message, after)
-    assert upgrade_turn(run, "a", NOW, on_hold=False).detail["waitsForStage"] == "first"
+    assert may_upgrade(run, "a", NOW, upgrades_paused=False).detail["waitsForStage"] == "first"
 
 
 def test_a_later_stage_is_not_looked_at():
@@ -170,18 +174,21 @@ def test_a_later_stage_is_not_looked_at():
 @pytest.mark.parametrize(
     ("gates", "message", "after"),
     [
-        pytest.param([gate()], "a gate has not completed", ASK_AGAIN, id="no-name"),
-        pytest.param([gate(gate="v131-g")], "the gate v131-g has not completed", ASK_AGAIN, id="its-name"),
+        pytest.param([gate()], "a gate has not completed", RETRY_INTERVAL, id="no-name"),
+        pytest.param([gate(gate="v131-g")], "the gate v131-g has not completed", RETRY_INTERVAL, id="its-name"),
         pytest.param(
-            [gate(gate="v131-g", displayName="Ask Ann")], "the gate Ask Ann has not completed", ASK_AGAIN, id="shown"
+            [gate(gate="v131-g", displayName="Ask Ann")],
+            "the gate Ask Ann has not completed",
+            RETRY_INTERVAL,
+            id="shown",
         ),
         pytest.param(
-            [gate("Completed"), gate(gate="two")], "the gate two has not completed", ASK_AGAIN, id="the-second"
+            [gate("Completed"), gate(gate="two")], "the gate two has not completed", RETRY_INTERVAL, id="the-second"
         ),
         pytest.param(
             [gate(absoluteStartTime=format_time(NOW + SOON))], "a gate has not completed", SOON, id="scheduled"
         ),
-        pytest.param([gate(absoluteStartTime=format_time(NOW))], "a gate has not completed", ASK_AGAIN, id="due"),
+        pytest.param([gate(absoluteStartTime=format_time(NOW))], "a gate has not completed", RETRY_INTERVAL, id="due"),
     ],
 )
 def test_a_gate_that_is_not_done_is_named_with_its_place(gates, message, after):
@@ -197,17 +204,17 @@ def test_a_gate_that_is_not_done_is_named_with_its_place(gates, message, after):
 
 def test_the_detail_of_a_gate_has_its_name_once_it_has_one():
     run = run_of(stage(group(member("a"), beforeGates=[gate(gate="v131-g", displayName="Ask Ann")])))
-    assert upgrade_turn(run, "a", NOW, on_hold=False).detail["gate"] == "v131-g"
+    assert may_upgrade(run, "a", NOW, upgrades_paused=False).detail["gate"] == "v131-g"
     unnamed = run_of(stage(group(member("a"), beforeGates=[gate(displayName="Ask Ann")])))
-    assert "gate" not in upgrade_turn(unnamed, "a", NOW, on_hold=False).detail
+    assert "gate" not in may_upgrade(unnamed, "a", NOW, upgrades_paused=False).detail
 
 
 def test_a_member_on_hold_is_told_by_which_annotation_once_it_is_its_turn():
-    reason, message, _ = turn(run_of(stage(group(member("a")))), on_hold=True)
+    reason, message, _ = turn(run_of(stage(group(member("a")))), upgrades_paused=True)
     assert reason == "MemberOnHold"
     assert message == "member a is on hold: its annotation harbormaster.dev/upgrade-hold is true"
     waiting = run_of(stage(group(member("a"), beforeGates=[gate()])))
-    assert turn(waiting, on_hold=True)[0] == "GatePending"
+    assert turn(waiting, upgrades_paused=True)[0] == "GatePending"
 
 
 OPENS = format_time(NOW + SOON)
@@ -217,7 +224,9 @@ OPENS = format_time(NOW + SOON)
     ("entry", "expected"),
     [
         pytest.param(
-            member("a", "Pending", "PlacementGuard"), ("PlacementGuard", "PlacementGuard", ASK_AGAIN), id="no-message"
+            member("a", "Pending", "PlacementGuard"),
+            ("PlacementGuard", "PlacementGuard", RETRY_INTERVAL),
+            id="no-message",
         ),
         pytest.param(
             member("a", "Pending", "MaintenanceWindowClosed", message=MESSAGE, nextWindowOpen=OPENS),
@@ -226,22 +235,22 @@ OPENS = format_time(NOW + SOON)
         ),
         pytest.param(
             member("a", "Pending", "MaintenanceWindowClosed", message=MESSAGE, nextWindowOpen=format_time(NOW)),
-            ("MaintenanceWindowClosed", MESSAGE, ASK_AGAIN),
+            ("MaintenanceWindowClosed", MESSAGE, RETRY_INTERVAL),
             id="window-that-opens-now",
         ),
         pytest.param(
             member("a", "Pending", "MemberOnHold", message=MESSAGE),
-            ("Allowed", "it is the turn of member a in run v131", ASK_AGAIN),
+            ("Allowed", "it is the turn of member a in run v131", RETRY_INTERVAL),
             id="hold-taken-off",
         ),
         pytest.param(
             member("a", "Pending", "SomethingNew", message=MESSAGE),
-            ("Allowed", "it is the turn of member a in run v131", ASK_AGAIN),
+            ("Allowed", "it is the turn of member a in run v131", RETRY_INTERVAL),
             id="of-another-version",
         ),
         pytest.param(
             member("a", "NotStarted", "PlacementGuard"),
-            ("Allowed", "it is the turn of member a in run v131", ASK_AGAIN),
+            ("Allowed", "it is the turn of member a in run v131", RETRY_INTERVAL),
             id="not-pending-any-more",
         ),
     ],
@@ -265,7 +274,7 @@ def test_why_a_member_is_pending_is_told_as_recorded(entry, expected):
 )
 def test_no_more_than_the_limits_are_upgraded_at_once(in_stage, in_group, busy, says):
     entries = [member("a"), member("z", "Pending"), *(member(name, "Running") for name in busy)]
-    reason, message, _ = turn(run_of(stage(group(*entries, at_once=in_group), at_once=in_stage)))
+    reason, message, _ = turn(run_of(stage(group(*entries, concurrency=in_group), concurrency=in_stage)))
     assert (reason, message) == (
         ("NotItsTurn", says) if says else ("Allowed", "it is the turn of member a in run v131")
     )
@@ -273,5 +282,5 @@ def test_no_more_than_the_limits_are_upgraded_at_once(in_stage, in_group, busy, 
 
 def test_members_of_other_groups_take_the_slots_of_the_stage_and_not_of_the_group():
     other = group(member("b", "Running"), name="h")
-    assert turn(run_of(stage(group(member("a"), at_once=1), other)))[0] == "Allowed"
-    assert turn(run_of(stage(group(member("a")), other, at_once=1)))[0] == "NotItsTurn"
+    assert turn(run_of(stage(group(member("a"), concurrency=1), other)))[0] == "Allowed"
+    assert turn(run_of(stage(group(member("a")), other, concurrency=1)))[0] == "NotItsTurn"

@@ -90,7 +90,7 @@ def test_a_window_that_never_opens_needs_a_person():
 
 def test_members_that_wait_for_the_same_are_named_together():
     hub = prepared(*(member(f"m{each}") for each in range(2)), stages=[stage("s", "g")]).hub
-    hub.members |= {name: replace(each, on_hold=True) for name, each in hub.members.items()}
+    hub.members |= {name: replace(each, upgrades_paused=True) for name, each in hub.members.items()}
     hub.evaluate(BEGIN, [Start()])
     ((_, message, _),) = waits(hub.run)
     assert message == "m0, m1: MemberOnHold; of m0: member m0 is on hold"
@@ -112,7 +112,7 @@ def test_a_gate_that_was_rejected_is_told_once():
 
 def test_a_member_on_hold_needs_a_person():
     hub = prepared(member("a")).hub
-    hub.members["a"] = replace(hub.members["a"], on_hold=True)
+    hub.members["a"] = replace(hub.members["a"], upgrades_paused=True)
     hub.evaluate(BEGIN, [Start()])
     assert [person for _, _, person in waits(hub.run)] == [True]
 

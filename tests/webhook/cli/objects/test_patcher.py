@@ -10,7 +10,7 @@ from scorer.api.kinds import PLACEMENT
 from tests.webhook.cli.fleets import placement
 from webhook.cli.files.documents import DocumentSource, Loaded
 from webhook.cli.hub.client import HubResponse
-from webhook.cli.objects.patcher import LAST_APPLIED, apply_one, three_way_patch, two_way_patch, wanted_document
+from webhook.cli.objects.patcher import LAST_APPLIED, apply_one, request_document, three_way_patch, two_way_patch
 from webhook.embedded.patches.merge_patches import merge_patch
 from webhook.embedded.simulation.annotations import SIMULATE_STATUS
 
@@ -61,7 +61,7 @@ def test_what_only_the_hub_sets_is_not_sent():
     metadata = {"name": "a", "uid": "u", "resourceVersion": "7", "deletionTimestamp": "2026-01-01T00:00:00Z"}
     document = {"apiVersion": "cluster.kubernetes-fleet.io/v1", "kind": "MemberCluster", "metadata": metadata}
     status = {"properties": {"x": {"value": "1"}}}
-    sent = wanted_document({**document, "spec": {}, "status": status})
+    sent = request_document({**document, "spec": {}, "status": status})
     assert "status" not in sent
     assert sent["metadata"].keys() == {"name", "annotations"}
     assert json.loads(sent["metadata"]["annotations"][SIMULATE_STATUS]) == status
@@ -74,8 +74,8 @@ def test_what_only_the_hub_sets_is_not_sent():
 
 def test_an_object_that_came_from_apply_can_be_applied_again():
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
-    once = wanted_document(document)
-    assert wanted_document(once) == wanted_document({**document, "metadata": {"name": "a", "annotations": {}}})
+    once = request_document(document)
+    assert request_document(once) == request_document({**document, "metadata": {"name": "a", "annotations": {}}})
 
 
 def noted(document: dict, text: dict) -> dict:
@@ -113,7 +113,7 @@ IN_FILE = {"creationTimestamp": None, "generation": 1, "resourceVersion": "", "u
 @pytest.mark.parametrize(
     ("file", "note"),
     [
-        pytest.param(FILE, json.loads(wanted_document(FILE)["metadata"]["annotations"][LAST_APPLIED]), id="ours"),
+        pytest.param(FILE, json.loads(request_document(FILE)["metadata"]["annotations"][LAST_APPLIED]), id="ours"),
         pytest.param(FILE, {**FILE, "metadata": {"annotations": {}, "name": "web"}}, id="of-kubectl"),
         pytest.param(
             {**FILE, "metadata": {"name": "web", **IN_FILE}, "status": {"conditions": []}},

@@ -30,7 +30,7 @@ from tests.webhook.cli.fleets import binding, by_nodes, member, placement, write
 from tests.webhook.controllers.upgrade_world import make_upgrade_run
 from tests.webhook.controllers.world import make_config_map, make_member, pick_n
 from tests.webhook.services import LISTENERS
-from webhook.embedded.simulation.annotations import keep_status
+from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 
@@ -362,7 +362,7 @@ def hub(tmp_path_factory):
         documents.append({**budget, "metadata": {"name": "web"}, "spec": {"maxUnavailable": 1}})
         for document in documents:
             kind = next(kind for kind in KINDS.values() if kind.kind == document["kind"])
-            await up.store.create(kind, keep_status(document))
+            await up.store.create(kind, status_in_annotation(document))
         assert await up.settled(PATIENCE_SECONDS)
 
     try:

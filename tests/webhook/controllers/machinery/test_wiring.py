@@ -62,7 +62,7 @@ def names(change):
 
 async def test_a_watch_wakes_for_what_is_there_and_for_every_change_until_it_ends(store, line):
     cache = Cache(store)
-    shelf = cache.shelf(NAMESPACE)
+    shelf = cache.of_kind(NAMESPACE)
     shelf.put(version(WEB, 1))
     end = Watch(NAMESPACE, names).start(cache, line)
     assert line.keys == ["web"]
@@ -76,7 +76,7 @@ async def test_a_watch_wakes_for_what_is_there_and_for_every_change_until_it_end
 
 async def test_a_key_may_have_to_wait(store, line):
     cache, delay = Cache(store), timedelta(seconds=3)
-    cache.shelf(NAMESPACE).put(version(WEB, 1))
+    cache.of_kind(NAMESPACE).put(version(WEB, 1))
     Watch(NAMESPACE, lambda _: ["a", Later("b", delay), "c"]).start(cache, line)
     assert line.keys == ["a", ("b", delay), "c"]
 
@@ -163,7 +163,7 @@ async def test_at_its_end_nobody_is_told_any_more(store):
     async with looping(store, diary.wiring("a", watches=(Watch(NAMESPACE, names),))) as loop:
         await store.create(NAMESPACE, make(NAMESPACE, "web"))
         await diary.until("a reconciles web")
-        shelf = loop._hub.cache.shelf(NAMESPACE)
+        shelf = loop._hub.cache.of_kind(NAMESPACE)
         assert len(shelf.handlers) == 1
     assert not shelf.handlers
 

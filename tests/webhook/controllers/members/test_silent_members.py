@@ -94,7 +94,7 @@ async def touch(it):
 
 async def test_what_was_not_heard_while_the_hub_could_not_be_read_is_not_held_against_a_member():
     async with joined() as (it, _):
-        shelf = it.cache.shelf(INTERNAL_MEMBER_CLUSTER)
+        shelf = it.cache.of_kind(INTERNAL_MEMBER_CLUSTER)
         it.store.unreadable = INTERNAL_MEMBER_CLUSTER
         await touch(it)
         await until(lambda: shelf.away)
@@ -114,7 +114,7 @@ async def test_what_was_not_heard_while_the_hub_could_not_be_read_is_not_held_ag
 
 async def test_a_watch_that_breaks_off_and_goes_on_at_once_delays_nothing():
     async with joined() as (it, result):
-        shelf = it.cache.shelf(INTERNAL_MEMBER_CLUSTER)
+        shelf = it.cache.of_kind(INTERNAL_MEMBER_CLUSTER)
         lists = shelf.lists
         it.time += result.requeue_after
         it.store.watches_end = True
@@ -126,7 +126,7 @@ async def test_a_watch_that_breaks_off_and_goes_on_at_once_delays_nothing():
 
 async def test_who_was_silent_before_the_hub_was_away_is_silent_until_heard_of():
     async with joined() as (it, result):
-        shelf = it.cache.shelf(INTERNAL_MEMBER_CLUSTER)
+        shelf = it.cache.of_kind(INTERNAL_MEMBER_CLUSTER)
         it.time += result.requeue_after
         await it.reconcile()
         it.store.unreadable = INTERNAL_MEMBER_CLUSTER

@@ -409,7 +409,7 @@ class Process:
     async def _is_known(self, cache: Cache, wanted: Iterable[Kind]) -> bool:
         for kind in wanted:
             stored = {key_of(each): each["metadata"]["resourceVersion"] for each in await self.nodes.items(kind)}
-            shelf = cache.shelf(kind).objects
+            shelf = cache.of_kind(kind).objects
             if stored != {key: each["metadata"]["resourceVersion"] for key, each in shelf.items()}:
                 return False
         return True

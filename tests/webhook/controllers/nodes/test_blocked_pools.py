@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry
 
 from scorer.api.kinds import NODE, NODE_CLAIM, NODE_POOL, POD
 from tests.waiting import until
-from tests.webhook.controllers.world import AT_ONCE, running
+from tests.webhook.controllers.world import NO_DEBOUNCE, running
 from tests.webhook.gate.gates import put_pool
 from webhook.controllers.assembly import make_loop, required
 from webhook.controllers.machinery.result import DONE
-from webhook.controllers.nodes.blocked_pools import LOOK_AGAIN, NodePoolController
+from webhook.controllers.nodes.blocked_pools import POLL_INTERVAL, NodePoolController
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.embedded.storage.store import EmbeddedStore
@@ -127,8 +127,8 @@ async def harbour():
 
 async def test_a_pool_that_is_open_is_looked_at_now_and_then_and_nothing_is_told(harbour):
     async with harbour({"nodes": "1"}) as world:
-        assert (await world.look()).requeue_after == LOOK_AGAIN
-        assert (await world.look(days=3)).requeue_after == LOOK_AGAIN
+        assert (await world.look()).requeue_after == POLL_INTERVAL
+        assert (await world.look(days=3)).requeue_after == POLL_INTERVAL
     assert world.told == []
 
 
@@ -282,15 +282,15 @@ async def test_a_term_of_the_loop_counts_nodes_without_pods_and_leaves_nothing_b
         await put_pool(world.store, "a", 2, {"nodes": "0"})
         await world.until(lambda: bool(world.loop.queues["node_pool"].idle and world.cache.get(NODE_CLAIM, "a-1")))
         assert not world.cache.watches(POD)
-        handlers = {kind: list(world.cache.shelf(kind).handlers) for kind in (NODE_POOL, NODE_CLAIM, NODE)}
-        settings = LoopSettings(snapshots=AT_ONCE)
+        handlers = {kind: list(world.cache.of_kind(kind).handlers) for kind in (NODE_POOL, NODE_CLAIM, NODE)}
+        settings = LoopSettings(snapshots=NO_DEBOUNCE)
         following = make_loop(world.hub, utc_now, world.selectables, settings)
         term = asyncio.create_task(following.run())
         await world.until(lambda: following.idle)
-        assert len(world.cache.shelf(NODE).handlers) == len(handlers[NODE]) + 1
+        assert len(world.cache.of_kind(NODE).handlers) == len(handlers[NODE]) + 1
         term.cancel()
         await asyncio.wait([term])
-        assert {kind: world.cache.shelf(kind).handlers for kind in handlers} == handlers
+        assert {kind: world.cache.of_kind(kind).handlers for kind in handlers} == handlers
 
 
 async def test_a_hub_on_which_pools_may_not_be_read_is_reconciled_all_the_same(harbour):
@@ -310,7 +310,7 @@ async def test_a_hub_on_which_pools_may_not_be_read_is_reconciled_all_the_same(h
         store = Denied(world.store)
         cache = Cache(store)
         reconciliation = Reconciliation(store, store, cache, HubLoopSettings(), Metrics())
-        settings = LoopSettings(snapshots=AT_ONCE)
+        settings = LoopSettings(snapshots=NO_DEBOUNCE)
         selectables = Selectables(cache, EmbeddedKinds(world.store.kinds), settings.selection)
         make_loop(Hub(store, cache), utc_now, selectables, settings)
         assert reconciliation.trouble() == "not filled yet"

@@ -20,7 +20,7 @@ async def reserved(store):
     """Return who has reserved what, by member, as it is stored."""
     found = LeaseReservations(store, NAMESPACE_OF_OURS, lambda: NOW)
     listing = await store.list(LEASE)
-    found._cache.shelf(LEASE).replace_all(listing.items, listing.resource_version)
+    found._cache.of_kind(LEASE).replace_all(listing.items, listing.resource_version)
     return {member: [each.holder for each in found.known(MEMBER, member)] for member in "abc"}
 
 

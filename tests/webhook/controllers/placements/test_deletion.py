@@ -16,7 +16,7 @@ from scorer.api.names import (
     member_namespace,
 )
 from scorer.api.unstructured.documents import annotation
-from scorer.rollout.removal.marks import is_meant, meant
+from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal
 from tests.webhook.controllers.by_hand import CrashError, Life, Served
 from webhook.controllers.placements.scheduler import SchedulerController
 from webhook.controllers.placements.work_generator import BindingRef, WorkGenerator, without_manifests
@@ -85,7 +85,7 @@ async def clean_up(store, writes=None, *, lands=False, deleted=None):
     process.store.before_write = watch
     process.cache.trim(WORK, without_manifests)
     try:
-        await process.hear()
+        await process.note_version()
         process.store.writes_left, process.store.last_one_lands = writes, lands
         await SchedulerController(process.hub, lambda: None, lambda *_: None, None, process.keys).reconcile(REF)
         works = WorkGenerator(process.hub, lambda: None, Served(), lambda *_: None, process.keys)
@@ -147,7 +147,7 @@ async def test_works_that_somebody_had_deleted_before_are_marked_with_their_orde
     await store.delete(PLACEMENT, Key("p"))
     await clean_up(store)
     works = (await store.list(WORK)).items
-    assert [(is_meant(work), annotation(work, ABANDON)) for work in works] == [(True, "true")] * 4
+    assert [(is_marked_for_removal(work), annotation(work, ABANDON)) for work in works] == [(True, "true")] * 4
 
 
 async def test_without_the_wish_nothing_is_marked(store):
@@ -160,7 +160,7 @@ async def test_without_the_wish_nothing_is_marked(store):
 
 async def test_a_cluster_that_is_lost_in_another_way_loses_its_objects(store):
     await add_world(store)
-    said = meant(await store.get(BINDING, Key("p-a")))
+    said = marked_for_removal(await store.get(BINDING, Key("p-a")))
     await store.replace(BINDING, said)
     await store.delete(BINDING, Key("p-a"))
     deleted = []
@@ -178,7 +178,7 @@ async def test_the_end_of_a_placement_is_not_ordered_on_hearsay(store, again):
     await store.delete(PLACEMENT, Key("p"))
     process = Life(store, (PLACEMENT, BINDING, WORK, MEMBER_CLUSTER))
     try:
-        await process.hear()
+        await process.note_version()
         going = await store.get(PLACEMENT, Key("p"))
         await store.replace(PLACEMENT, {**going, "metadata": {**going["metadata"], "finalizers": []}})
         if again:

@@ -8,7 +8,7 @@ import pytest
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, NAMESPACED_BINDING, PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.names import FORGET_WORKS, MEMBER_CLUSTER_FINALIZER
 from scorer.api.unstructured.documents import is_deleting, with_metadata, without_finalizer
-from scorer.rollout.removal.marks import is_meant
+from scorer.rollout.removal.marks import is_marked_for_removal
 from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.waiting import until
 from tests.webhook.controllers.placements.deleted_bindings import placed
@@ -59,7 +59,7 @@ def reported(world):
 
 async def delete(world):
     await world.store.delete(PLACEMENT, Key("web"))
-    await world.until(lambda: len(world.works()) == 1 and is_meant(world.works()[0]))
+    await world.until(lambda: len(world.works()) == 1 and is_marked_for_removal(world.works()[0]))
     pass_time(world, minutes=1)
     world.again()
     await world.until(lambda: reported(world))
@@ -100,7 +100,7 @@ async def test_it_goes_at_once_when_it_is_to_forget_its_works_and_their_orders_r
     assert "a: Work web-work" in note
     (work,) = world.works()
     assert is_deleting(work)
-    assert is_meant(work)
+    assert is_marked_for_removal(work)
     await annotate(world, MEMBER_CLUSTER, "a", **{SIMULATE: ""})
     await world.until(lambda: not world.works())
     assert (await placed(world, "a"))["a"] is None
@@ -127,7 +127,7 @@ async def test_a_namespace_that_is_deleted_does_not_wait_for_the_agent(shop):
     assert not shop.cache.list(NAMESPACED_BINDING)
     (work,) = (work for work in shop.works() if work["metadata"]["name"] == "shop.web-work")
     assert is_deleting(work)
-    assert is_meant(work)
+    assert is_marked_for_removal(work)
     await shop.until(lambda: shop.events("PlacementWorksLeft"))
     (note,) = shop.events("PlacementWorksLeft")
     assert "a: Work shop.web-work" in note
@@ -139,7 +139,7 @@ async def test_a_namespace_that_is_deleted_does_not_wait_for_the_agent(shop):
 async def test_the_works_that_a_deleted_namespace_leaves_are_reported_though_their_placement_is_behind(shop):
     async with held_up(shop.loop.queues["placement"]):
         await shop.store.delete(NAMESPACE, Key("shop"))
-        await until(lambda: any(is_meant(work) and is_deleting(work) for work in shop.works()))
+        await until(lambda: any(is_marked_for_removal(work) and is_deleting(work) for work in shop.works()))
         await until(lambda: shop.loop.queues["scheduler"].idle and shop.loop.queues["work"].idle)
         assert len(shop.cache.list(NAMESPACED_BINDING)) == 1
     await shop.until(lambda: shop.cache.get(NAMESPACE, "shop") is None)

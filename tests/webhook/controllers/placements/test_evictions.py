@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scorer.api.kinds import BINDING, DISRUPTION_BUDGET, EVICTION, PLACEMENT
 from scorer.api.values.int_or_percent import scaled_up
 from scorer.rollout.removal.eviction import EVICTED_BINDING
-from scorer.rollout.removal.marks import is_meant
+from scorer.rollout.removal.marks import is_marked_for_removal
 from tests.builders.placement import make_placement
 from tests.thoroughness import examples
 from tests.webhook.controllers.by_hand import CrashError, Life, life, opened
@@ -292,10 +292,10 @@ limits = st.one_of(
     healths=st.lists(st.sampled_from(["available", "available", "rolling"]), min_size=1, max_size=8),
     number=st.integers(1, 8),
     budget=limits,
-    at_once=st.booleans(),
+    concurrently=st.booleans(),
     data=st.data(),
 )
-def test_many_evictions_never_exceed_the_budget(healths, number, budget, at_once, data):
+def test_many_evictions_never_exceed_the_budget(healths, number, budget, concurrently, data):
     """Whatever the order: when one is executed, what is left still keeps the budget, and no more is held than needed.
 
     Nothing is gone yet in this test; a binding that is gone does not count any more (rollout.md E3).
@@ -312,7 +312,7 @@ def test_many_evictions_never_exceed_the_budget(healths, number, budget, at_once
             names = [await add_eviction(store, cluster) for cluster in order]
             async with life(store, *KINDS) as process:
                 evictions = controller(process)
-                if at_once:
+                if concurrently:
                     await asyncio.gather(*(evictions.reconcile(name) for name in names))
                 else:
                     for name in names:
@@ -381,12 +381,12 @@ async def test_after_a_crash_before_the_deletion_everything_is_decided_anew(stor
     stored = await store.get(EVICTION, Key(name))
     binding = await store.get(BINDING, Key("web-a"))
     assert stored["metadata"]["annotations"][EVICTED_BINDING] == binding["metadata"]["uid"]
-    assert is_meant(binding)
+    assert is_marked_for_removal(binding)
     await store.replace_status(BINDING, {**other, "status": {"conditions": []}})
     await answer(store, name)
     assert await conditions(store, name) == [VALID, NOT_EXECUTED]
     assert not await is_going(store, "web-a")
-    assert not is_meant(await store.get(BINDING, Key("web-a")))
+    assert not is_marked_for_removal(await store.get(BINDING, Key("web-a")))
 
 
 async def test_in_the_running_loop_an_evicted_cluster_is_picked_again_when_nothing_speaks_against_it():

@@ -33,7 +33,7 @@ from tests.webhook.controllers.placements.reserved_members import (
 )
 from tests.webhook.controllers.world import make_member, pick_n, running
 from tests.webhook.gate.gates import Tool
-from webhook.controllers.members.reservations import IDENTITY, LASTS, LOOK_AGAIN, MemberReservations
+from webhook.controllers.members.reservations import IDENTITY, LASTS, RESERVATION_POLL_INTERVAL, MemberReservations
 from webhook.controllers.placements.evictions import EvictionController
 from webhook.gate.errors import MemberHeldError
 from webhook.gate.holds import HubMemberHolds
@@ -77,7 +77,7 @@ class Gate:
     async def hear(self, store):
         """Take in the reservations as they are stored now."""
         listing = await store.list(LEASE)
-        self.reservations._cache.shelf(LEASE).replace_all(listing.items, listing.resource_version)
+        self.reservations._cache.of_kind(LEASE).replace_all(listing.items, listing.resource_version)
 
 
 async def message_of(store, name):
@@ -91,11 +91,11 @@ async def test_an_eviction_reserves_its_member_until_the_binding_is_gone(store):
     name = await add_eviction(store, "a")
     async with life(store, *CACHED) as process:
         gate = Gate(process)
-        assert (await gate.controller.reconcile(name)).requeue_after == LOOK_AGAIN
+        assert (await gate.controller.reconcile(name)).requeue_after == RESERVATION_POLL_INTERVAL
         await process.settle()
         assert await conditions(store, name) == [VALID, EXECUTED]
         assert (await reserved(store))["a"] == ["eviction/off-a"]
-        (hold,) = gate.holds.going_on("a")
+        (hold,) = gate.holds.active_disruptions("a")
         assert hold.message == "eviction off-a is taking placement web off member a"
         before = store.resource_version
         await gate.controller.reconcile(name)
@@ -135,7 +135,7 @@ async def test_it_waits_while_the_member_is_upgraded_and_goes_on_afterwards(stor
     name = await add_eviction(store, "a")
     async with life(store, *CACHED) as process:
         gate = Gate(process)
-        assert (await gate.controller.reconcile(name)).requeue_after == LOOK_AGAIN
+        assert (await gate.controller.reconcile(name)).requeue_after == RESERVATION_POLL_INTERVAL
         await process.settle()
         assert await conditions(store, name) == [VALID]
         said = "waits: member a is being upgraded by run v131"
@@ -206,7 +206,7 @@ async def test_it_waits_for_rollouts_of_other_placements_and_not_of_its_own(stor
         await store.replace_status(BINDING, {**binding, "status": {"conditions": [started]}})
     async with life(store, *CACHED) as process:
         gate = Gate(process, (*GATED, MemberDisruption.ROLLOUT))
-        assert [hold.by for hold in gate.holds.going_on("a")] == [f"rollout/crp/{placement}"]
+        assert [hold.by for hold in gate.holds.active_disruptions("a")] == [f"rollout/crp/{placement}"]
         await gate.controller.reconcile(name)
         assert await is_going(store, "web-a") is not waits
 
@@ -301,7 +301,7 @@ async def test_an_answered_eviction_that_is_deleted_holds_its_member_to_the_end(
         await process.settle()
         await store.delete(EVICTION, Key(name))
         await process.hear()
-        assert (await gate.controller.reconcile(name)).requeue_after == LOOK_AGAIN
+        assert (await gate.controller.reconcile(name)).requeue_after == RESERVATION_POLL_INTERVAL
         assert (await reserved(store))["a"] == ["eviction/off-a"]
         gone = process.cache.get(BINDING, "web-a")
         await process.hub.replace(BINDING, {**gone, "metadata": {**gone["metadata"], "finalizers": []}})

@@ -51,7 +51,7 @@ class Quay:
         self.selectables = Selectables(cache, self.hub, SelectionSettings.of())
 
     def define(self, *served, unserved=()):
-        self.cache.shelf(CUSTOM_RESOURCE_DEFINITION).put(definition(*served, unserved=unserved))
+        self.cache.of_kind(CUSTOM_RESOURCE_DEFINITION).put(definition(*served, unserved=unserved))
 
     async def look(self, *terms, placed=(A_MACHINE,)):
         """Return what could not be read."""

@@ -25,7 +25,7 @@ from tests.scorer.builders import modest
 from tests.webhook.controllers.by_hand import CrashError, life, opened
 from webhook.controllers.machinery.result import TerminalError
 from webhook.controllers.placements.overrides import WATCHES, OverrideController, OverrideRef, placement_of
-from webhook.kube.listers.overrides import override_of, wanted_overrides
+from webhook.kube.listers.overrides import desired_overrides, override_of
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError, RetryError
 
 KINDS = (*(watch.kind for watch in WATCHES), MEMBER_CLUSTER)
@@ -240,26 +240,26 @@ async def test_bindings_get_what_holds_for_their_clusters(store):
             make_binding("p", "b", state="Scheduled"),
             make_binding("p", "gone", state="Unscheduled"),
         ]
-        found = wanted_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), bindings)
+        found = desired_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), bindings)
         assert found == {"a": Overrides(("all-0",), (("shop", "west-0"),)), "b": Overrides(("all-0",))}
-        assert wanted_overrides(process.cache, PLACEMENT, None, bindings) == {}
+        assert desired_overrides(process.cache, PLACEMENT, None, bindings) == {}
         other = {**CONFIG_MAP, "metadata": {"name": "rates", "namespace": "dock"}}
-        assert wanted_overrides(process.cache, PLACEMENT, make_group(other), bindings) == {}
+        assert desired_overrides(process.cache, PLACEMENT, make_group(other), bindings) == {}
         with pytest.raises(RetryError, match="gone"):
-            wanted_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), [make_binding("p", "gone")])
-        assert wanted_overrides(process.cache, PLACEMENT, make_group(other), [make_binding("p", "gone")]) == {}
+            desired_overrides(process.cache, PLACEMENT, make_group(CONFIG_MAP), [make_binding("p", "gone")])
+        assert desired_overrides(process.cache, PLACEMENT, make_group(other), [make_binding("p", "gone")]) == {}
 
 
 async def test_a_group_that_is_still_being_made_is_waited_for(store):
     big = [{**CONFIG_MAP, "data": {"d": "z" * 500_000}}, {**CONFIG_MAP, "data": {"d": "z" * 500_001}}]
     half = snapshot_groups([make_group(*big).master])[0]
     async with life(store, *KINDS) as process:
-        assert wanted_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")]) == {}
+        assert desired_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")]) == {}
     await add(store, OverrideRef("all"))
     await reconcile(store, OverrideRef("all"))
     async with life(store, *KINDS) as process:
         with pytest.raises(RetryError, match="index 0"):
-            wanted_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")])
+            desired_overrides(process.cache, PLACEMENT, half, [make_binding("p", "a")])
 
 
 async def test_a_binding_applies_the_snapshots_it_names_and_no_newer_ones(store):

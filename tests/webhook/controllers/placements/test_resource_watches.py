@@ -180,7 +180,7 @@ async def test_a_lost_right_takes_nothing_away():
     async with running() as world:
         await world.add(secret(), make_member("a"), make_placement("p"))
         await world.until(lambda: world.view("p")["state"] == "available")
-        shelf = world.cache.shelf(SECRET)
+        shelf = world.cache.of_kind(SECRET)
         shelf.refusal = "secrets is forbidden"
         for document in list(shelf.objects.values()):
             shelf.drop(document)
@@ -197,8 +197,8 @@ def fast(monkeypatch):
     monkeypatch.setattr("webhook.controllers.placements.resource_watches.ANSWER_SECONDS", 0.1)
     monkeypatch.setattr("webhook.controllers.placements.resource_watches.PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr("webhook.controllers.placements.resource_watches.REFRESH_SECONDS", 0.05)
-    monkeypatch.setattr("webhook.controllers.placements.resource_watches.NEXT_LOOK", timedelta(milliseconds=50))
-    monkeypatch.setattr("webhook.controllers.placements.placement.LOOK_AGAIN", timedelta(seconds=0.1))
+    monkeypatch.setattr("webhook.controllers.placements.resource_watches.RETRY_INTERVAL", timedelta(milliseconds=50))
+    monkeypatch.setattr("webhook.controllers.placements.placement.POLL_INTERVAL", timedelta(seconds=0.1))
 
 
 class Forgetful:
@@ -321,7 +321,7 @@ async def test_a_kind_that_moves_to_another_version_is_watched_there():
             CUSTOM_RESOURCE_DEFINITION, {**stored, "spec": {**stored["spec"], "versions": versions}}
         )
         await world.until(
-            lambda: world.cache.shelf(world.store.kinds.find("example.com", "Machine")).kind.versions == ("v2",)
+            lambda: world.cache.of_kind(world.store.kinds.find("example.com", "Machine")).kind.versions == ("v2",)
         )
 
 
@@ -349,18 +349,18 @@ async def test_a_replica_that_leads_again_soon_lists_nothing_anew():
     async with running() as world:
         await world.add(make_member("a"), selecting("one", STORAGE_CLASS))
         await world.until(lambda: scheduled(world, "one").get("status") == "True")
-        shelf = world.cache.shelf(STORAGE_CLASS)
+        shelf = world.cache.of_kind(STORAGE_CLASS)
         world.selectables.pause()
         await look_again(world, "one")
         assert world.cache.watches(STORAGE_CLASS)
-        assert world.cache.shelf(STORAGE_CLASS) is shelf
+        assert world.cache.of_kind(STORAGE_CLASS) is shelf
 
 
 async def test_a_term_in_which_nothing_was_selected_leaves_no_end_behind():
     async with running() as world:
         await world.add(make_member("a"), selecting("one", STORAGE_CLASS))
         await world.until(lambda: scheduled(world, "one").get("status") == "True")
-        shelf = world.cache.shelf(STORAGE_CLASS)
+        shelf = world.cache.of_kind(STORAGE_CLASS)
         ends = []
         for _ in range(2):
             world.selectables.pause()
@@ -369,7 +369,7 @@ async def test_a_term_in_which_nothing_was_selected_leaves_no_end_behind():
         assert all(end.cancelled() for end in ends)
         assert world.selectables._ending is None
         assert world.cache.watches(STORAGE_CLASS)
-        assert world.cache.shelf(STORAGE_CLASS) is shelf
+        assert world.cache.of_kind(STORAGE_CLASS) is shelf
 
 
 async def test_a_kind_that_was_missing_in_an_earlier_term_is_waited_for_again(monkeypatch):

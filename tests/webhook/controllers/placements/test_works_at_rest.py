@@ -77,7 +77,7 @@ async def test_a_second_pass_over_what_has_not_changed_plans_nothing(plans):
         remembering = generator(process)
         await passes(process, remembering)
         assert len(plans) == 2
-        await process.hear()  # the list brings the same objects once more
+        await process.note_version()  # the list brings the same objects once more
         assert (await passes(process, remembering))[0] == []
         assert len(plans) == 2
 
@@ -89,7 +89,7 @@ async def test_what_one_binding_reads_wakes_no_other(plans):
         plans.clear()
         work = store.objects(WORK)[0]
         await store.replace(WORK, with_spec(work, workload={"manifests": []}))
-        await process.hear()
+        await process.note_version()
         await passes(process, remembering)
         assert len(plans) == 1
         assert all(each["spec"]["workload"]["manifests"] for each in store.objects(WORK))
@@ -100,7 +100,7 @@ async def test_what_was_read_is_held_no_longer_than_a_pass_can_be_left_out():
     async with placed() as store, life(store, *READ) as process:
         remembering = generator(process)
         await passes(process, remembering)
-        process.hub.cache.shelf(MEMBER_CLUSTER).drop(store.objects(MEMBER_CLUSTER)[0])
+        process.hub.cache.of_kind(MEMBER_CLUSTER).drop(store.objects(MEMBER_CLUSTER)[0])
         snapshot = process.cache.list(RESOURCE_SNAPSHOT)[0]
         await passes(process, remembering)
         holders = [read for read in remembering._at_rest.values() if any(part is snapshot for part in read)]
@@ -171,7 +171,7 @@ async def test_whatever_has_changed_nothing_is_left_undone(seed, plans):
         for _ in range(25):
             change = dice.choice(CHANGES)
             await change(store, dice)
-            await process.hear()
+            await process.note_version()
             before, after = None, await passes(process, remembering)
             while before != after:  # what a pass writes may ask for another
                 before, after = after, await passes(process, remembering)

@@ -126,7 +126,7 @@ async def test_an_upgrader_is_not_told_of_what_the_run_has_given_up(secret_file,
 
 async def test_an_upgrader_is_not_told_to_begin_what_is_called_off(secret_file):
     async with outside() as upgrader, handing_off(upgrader.url, secret_file) as desk:
-        assert await desk.book.ask_to_cancel(desk.operation)
+        assert await desk.book.request_cancellation(desk.operation)
         assert (await desk.observe()).unclaimed
         assert upgrader.told == []
 

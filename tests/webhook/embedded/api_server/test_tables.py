@@ -9,7 +9,7 @@ from scorer.api.kinds import KINDS, NODE_POOL, PLACEMENT, Kind
 from tests.builders.placement import make_placement
 from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError
-from webhook.embedded.api_server.tables import tables_for, wants_table
+from webhook.embedded.api_server.tables import accepts_table, tables_for
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 BOAT = Kind("example.com", ("v1",), "Boat", "boats", True)
@@ -42,7 +42,7 @@ def boats(*columns):
     ],
 )
 def test_who_wants_a_table(accept, wanted):
-    assert wants_table(accept) is wanted
+    assert accepts_table(accept) is wanted
 
 
 def test_a_table_of_placements():

@@ -15,7 +15,7 @@ from webhook.validation.framework.context import Context
 
 NOW = datetime(2025, 1, 6, 23, tzinfo=UTC)
 ROOT = "/apis/upgrade.harbormaster.dev/v1alpha1"
-USERS = {"alice": Context(now=NOW).asked_by(UserInfo("alice")), "harbormaster": Context(now=NOW)}
+USERS = {"alice": Context(now=NOW).with_user(UserInfo("alice")), "harbormaster": Context(now=NOW)}
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ TOKEN = "let-me-in"
 async def api(aiohttp_client):
     store = EmbeddedStore.open(None)
     app = web.Application(client_max_size=2**21)
-    add_routes(app, store, lambda: Context.of_objects([]).asked_by(UserInfo("tester")), TOKEN)
+    add_routes(app, store, lambda: Context.of_objects([]).with_user(UserInfo("tester")), TOKEN)
     client = await aiohttp_client(app, headers={"Authorization": f"Bearer {TOKEN}"})
     await client.post("/api/v1/namespaces", json=document("v1", "Namespace", "shop"))
     yield client

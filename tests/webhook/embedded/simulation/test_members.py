@@ -10,7 +10,7 @@ import pytest
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import MEMBER_CLUSTER_FINALIZER, MEMBER_NAME, WORK_CLEANUP
-from scorer.rollout.removal.marks import meant
+from scorer.rollout.removal.marks import marked_for_removal
 from tests.sleeping_clock import SleepingClock
 from tests.waiting import PATIENCE_SECONDS
 from webhook.controllers.machinery.queue import WorkQueue
@@ -19,8 +19,8 @@ from webhook.embedded.simulation.annotations import (
     SIMULATE_APPLY,
     SIMULATE_LEAVING,
     SIMULATE_STATUS,
-    keep_status,
     parse_behaviour,
+    status_in_annotation,
 )
 from webhook.embedded.simulation.members import SimulatedMembers
 from webhook.embedded.simulation.scripts import SIMULATE
@@ -88,7 +88,7 @@ class HubsPart:
 
 async def remove_work(hub, key):
     """Delete a Work as the loop does."""
-    await hub.replace(WORK, meant(await hub.get(WORK, key)))
+    await hub.replace(WORK, marked_for_removal(await hub.get(WORK, key)))
     await hub.delete(WORK, key)
 
 
@@ -148,7 +148,7 @@ class Fleet:
         document = {"apiVersion": MEMBER_CLUSTER.api_version, "kind": "MemberCluster", "metadata": metadata}
         document["spec"] = {"identity": {"kind": "User", "name": name}}
         if written is not None:
-            document = keep_status({**document, "status": written})
+            document = status_in_annotation({**document, "status": written})
         return await self.hub.create(MEMBER_CLUSTER, document)
 
     async def annotate(self, name, **annotations):
@@ -586,12 +586,12 @@ async def test_a_broken_member_file_does_not_stop_the_others(fleet, tmp_path, ca
 
 def test_a_status_is_kept_in_an_annotation():
     document = {"apiVersion": MEMBER_CLUSTER.api_version, "kind": "MemberCluster", "metadata": {"name": "x"}}
-    kept = keep_status({**document, "status": FIGURES})
+    kept = status_in_annotation({**document, "status": FIGURES})
     assert "status" not in kept
     assert orjson.loads(kept["metadata"]["annotations"][SIMULATE_STATUS]) == FIGURES
     assert parse_behaviour(kept["metadata"]["annotations"]).status == FIGURES
-    assert keep_status(document) is document
+    assert status_in_annotation(document) is document
     written = {**document, "metadata": {"annotations": {SIMULATE_STATUS: "{}"}}, "status": FIGURES}
-    assert keep_status(written)["metadata"]["annotations"] == {SIMULATE_STATUS: "{}"}
+    assert status_in_annotation(written)["metadata"]["annotations"] == {SIMULATE_STATUS: "{}"}
     other = {"apiVersion": "v1", "kind": "Namespace", "metadata": {}, "status": {}}
-    assert keep_status(other) is other
+    assert status_in_annotation(other) is other

@@ -10,7 +10,7 @@ from scorer.api.meta import dump_json
 from tests.scorer.node_pool_builders import claim, node
 from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.simulation.annotations import SIMULATE_STATUS
-from webhook.embedded.simulation.nodes import SimulatedNodes, wanted_status
+from webhook.embedded.simulation.nodes import SimulatedNodes, desired_status
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import Key
 
@@ -74,4 +74,4 @@ async def test_what_says_nothing_is_left_alone():
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", "null"])
 def test_what_makes_no_sense_is_no_status(text):
-    assert wanted_status(saying(node("a"), text)) is None
+    assert desired_status(saying(node("a"), text)) is None

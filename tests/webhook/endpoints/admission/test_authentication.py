@@ -89,7 +89,7 @@ async def test_what_a_stranger_sends_is_not_compared_with_anything(launch, revie
 
 
 async def test_a_stranger_who_waits_takes_no_place_of_the_api_server(launch, review_bytes, secret_file, monkeypatch):
-    monkeypatch.setattr(authentication, "SHARE_OF_STRANGERS", 1e-9)  # the second one waits for years
+    monkeypatch.setattr(authentication, "UNVERIFIED_SHARE", 1e-9)  # the second one waits for years
     async with launch(webhook_secret_file=secret_file, admission_in_flight=1) as port, port.dial() as stranger:
         assert (await stranger.post("/validate", review_bytes())).status == 200
         waiting = asyncio.create_task(stranger.post("/validate", review_bytes()))

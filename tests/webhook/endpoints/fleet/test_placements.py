@@ -50,13 +50,13 @@ async def serving(**access):
     cache = Cache(store)
     history = RunHistory(cache, clock)
     since = format_time(clock.now - timedelta(hours=1))
-    cache.shelf(PLACEMENT).put({"kind": "x", "metadata": {"name": "payments", "resourceVersion": "1"}, "spec": {}})
-    cache.shelf(RESOURCE_PLACEMENT).put(
+    cache.of_kind(PLACEMENT).put({"kind": "x", "metadata": {"name": "payments", "resourceVersion": "1"}, "spec": {}})
+    cache.of_kind(RESOURCE_PLACEMENT).put(
         {"kind": "x", "metadata": {"name": "cart", "namespace": "shop", "resourceVersion": "1"}, "spec": {}}
     )
-    cache.shelf(POLICY_SNAPSHOT).put(decided(1, since, ("faro", 78)))
-    cache.shelf(POLICY_SNAPSHOT).synced.set()
-    cache.shelf(POLICY_SNAPSHOT).put(decided(2, since, ("oslo", 91)))
+    cache.of_kind(POLICY_SNAPSHOT).put(decided(1, since, ("faro", 78)))
+    cache.of_kind(POLICY_SNAPSHOT).synced.set()
+    cache.of_kind(POLICY_SNAPSHOT).put(decided(2, since, ("oslo", 91)))
     harbour = Harbour()
     services = make_services(
         advisor=harbour,

@@ -43,9 +43,9 @@ async def serving(**access):
     changes = HubChanges(cache)
     older = MOMENTS.succeeded(name="web-1")
     for run, age in ((older, timedelta(days=1)), (MOMENTS.at_twelve(name="web-2"), timedelta())):
-        cache.shelf(CLUSTER.run).put(stored(run, age))
+        cache.of_kind(CLUSTER.run).put(stored(run, age))
     cart = MOMENTS.at_eleven(name="cart-1", namespace="shop", placement="cart")
-    cache.shelf(NAMESPACED.run).put(stored(cart, timedelta(hours=1)))
+    cache.of_kind(NAMESPACED.run).put(stored(cart, timedelta(hours=1)))
     services = make_services(
         advisor=Harbour(), changes=changes, runs=answers, synced=lambda: True, now=clock, admittance=admit(**access)
     )
@@ -100,7 +100,7 @@ def analysed(message):
 
 async def test_a_run_says_how_the_analysis_goes_that_it_waits_for():
     async with serving() as port, port.dial() as connection:
-        port.cache.shelf(NAMESPACED.approval_request).put(analysed("main gives 7.5, wanted is below 5 [0a1b2c3d]"))
+        port.cache.of_kind(NAMESPACED.approval_request).put(analysed("main gives 7.5, wanted is below 5 [0a1b2c3d]"))
         told = "approval of r-before-all before stage all: main gives 7.5, wanted is below 5"
         listed = (await connection.get("/v1/runs")).json["items"][1]
         assert [wait["message"] for wait in listed["waits"]] == [told]
@@ -112,7 +112,7 @@ async def test_viewers_are_told_when_an_analysis_says_something_else():
     async with serving() as port:
         seen = []
         port.changes.subscribe(seen.append)
-        port.cache.shelf(NAMESPACED.approval_request).put(analysed("main gives 7.5"))
+        port.cache.of_kind(NAMESPACED.approval_request).put(analysed("main gives 7.5"))
         assert [change.placements for change in seen] == [{"rp/shop/cart"}]
 
 
@@ -149,7 +149,7 @@ async def test_viewers_are_told_of_a_run_by_its_placement():
         told = []
         port.changes.subscribe(told.append)
         run = stored(MOMENTS.stopped(name="web-2"))
-        port.cache.shelf(CLUSTER.run).put({**run, "metadata": {**run["metadata"], "resourceVersion": "2"}})
+        port.cache.of_kind(CLUSTER.run).put({**run, "metadata": {**run["metadata"], "resourceVersion": "2"}})
         assert [change.placements for change in told] == [frozenset({"crp/web"})]
 
 

@@ -293,12 +293,18 @@ async def test_a_token_that_nobody_has_seen_is_not_shut_out_by_bad_ones_from_the
         assert known.looked_at == ["guess-0"]
         forged = [issued(f"eve-{number}") for number in range(40)]
         codes = [(await get_with(port, "/v1/clusters", token)).status for token in forged]
-        assert codes.count(401) == len({access_control.lane_of(token) for token in forged})  # so many were looked at
+        assert codes.count(401) == len(
+            {access_control.limit_key_of(token) for token in forged}
+        )  # so many were looked at
         assert codes.count(429) == len(codes) - codes.count(401)
     async with launch(authenticator=known, authorizer=known, failed_logins_per_second=0.01) as port:
         eve = issued("eve")
-        ann = next(token for number in count(9) if access_control.lane_of(token := issued("ann", seconds=number)) != 7)
-        eve = next(token for number in count(9) if access_control.lane_of(token := issued("eve", seconds=number)) == 7)
+        ann = next(
+            token for number in count(9) if access_control.limit_key_of(token := issued("ann", seconds=number)) != 7
+        )
+        eve = next(
+            token for number in count(9) if access_control.limit_key_of(token := issued("eve", seconds=number)) == 7
+        )
         known.users[ann] = UserInfo("ann")
         known.rights.add(("ann", "get /v1/clusters"))
         assert [(await get_with(port, "/v1/clusters", eve)).status for _ in range(3)] == [401, 429, 429]

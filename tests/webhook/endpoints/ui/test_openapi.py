@@ -7,7 +7,7 @@ import pytest
 
 from tests.webhook.endpoints.asking import assert_problem, get
 from webhook.endpoints.ui import openapi
-from webhook.endpoints.ui.openapi import AT_ONCE
+from webhook.endpoints.ui.openapi import BURST
 
 PATH = "/v1/openapi.json"
 DOCUMENT = (files("webhook") / "openapi.json").read_bytes()
@@ -16,7 +16,7 @@ DOCUMENT = (files("webhook") / "openapi.json").read_bytes()
 async def test_an_address_is_sent_the_whole_description_only_so_often(launch, monkeypatch):
     monkeypatch.setattr(openapi, "PER_SECOND", 0.001)  # else a slow machine earns more while it asks
     async with launch() as port:
-        *answers, refused = [await get(port, PATH) for _ in range(AT_ONCE + 1)]
+        *answers, refused = [await get(port, PATH) for _ in range(BURST + 1)]
     assert {answer.status for answer in answers} == {200}
     body = assert_problem(refused, "rate-limited", 429)
     assert body["detail"] == "127.0.0.1 asks for the description too often"
@@ -25,7 +25,7 @@ async def test_an_address_is_sent_the_whole_description_only_so_often(launch, mo
 
 async def test_whoever_has_the_description_is_never_held_up(port):
     tag = (await get(port, PATH)).headers["ETag"]
-    answers = [await get(port, PATH, If_None_Match=tag) for _ in range(AT_ONCE + 10)]
+    answers = [await get(port, PATH, If_None_Match=tag) for _ in range(BURST + 10)]
     assert {(answer.status, answer.body) for answer in answers} == {(304, b"")}
     assert (await get(port, PATH)).status == 200
 

@@ -44,7 +44,7 @@ async def signing_in(launch, tmp_path, *rights, **how):
 
 def begun_of(sign_in, answer):
     """What the browser keeps while somebody is at the provider, opened."""
-    return sign_in.sessions.open_begun(cookies(answer)[BEGUN])
+    return sign_in.sessions.open_sign_in(cookies(answer)[BEGUN])
 
 
 async def come_back(port, lying, sign_in, query="", **headers):
@@ -73,7 +73,7 @@ async def test_who_signs_in_is_judged_like_everybody_else(launch, tmp_path):
         async with browser.get(f"{port.url}/sign-in", allow_redirects=False) as begun:
             state = parse_qs(urlsplit(begun.headers["Location"]).query)["state"][0]
             kept = begun.headers.getall("Set-Cookie")[0]
-        lying.nonce = sign_in.sessions.open_begun(kept.partition("=")[2].partition(";")[0]).nonce
+        lying.nonce = sign_in.sessions.open_sign_in(kept.partition("=")[2].partition(";")[0]).nonce
         async with browser.get(
             f"{port.url}/sign-in/callback?code=c0de&state={state}",
             headers={"Cookie": kept.partition(";")[0]},

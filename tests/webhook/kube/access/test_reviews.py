@@ -11,7 +11,7 @@ from certs.context import CertificateError
 from tests.loopback import on_loopback
 from tests.waiting import until
 from webhook.access.ports import NotReviewedError, PathAccess
-from webhook.access.rights import MOST_AT_ONCE, Access, Reviewed
+from webhook.access.rights import MOST_REVIEWED, Access, Reviewed
 from webhook.access.user import UserInfo
 from webhook.kube.access import authentication, authorization, reviews
 from webhook.kube.access.authentication import CONFIG_MAP, HubAuthorities, TokenReviewer
@@ -189,7 +189,7 @@ async def test_a_server_that_hangs_is_given_up(hub, token_reviewer, monkeypatch)
     for module in (reviews, authentication):
         monkeypatch.setattr(module, "REVIEW_SECONDS", 0.1)
     hub.gate.clear()
-    waiting = [token_reviewer.authenticate(f"t{number}") for number in range(3 * reviews.AT_ONCE)]
+    waiting = [token_reviewer.authenticate(f"t{number}") for number in range(3 * reviews.MAX_CONCURRENT_REVIEWS)]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(outcome, NotReviewedError) for outcome in outcomes)
     assert token_reviewer._reviews._asking == {}
@@ -274,7 +274,7 @@ async def test_what_is_remembered_of_all_rights_is_known_without_asking(hub, acc
     await access_reviewer.review(ANN, [maps])
     assert access_reviewer.known(ANN, [secrets, maps]) == await access_reviewer.review(ANN, [secrets, maps])
     assert access_reviewer.known(ANN, [secrets, maps]) == Reviewed((maps,))
-    assert access_reviewer.known(ANN, [secrets] * (MOST_AT_ONCE + 1)) is None
+    assert access_reviewer.known(ANN, [secrets] * (MOST_REVIEWED + 1)) is None
     assert len(hub.asked) == 2
     labels = {"kind": "access", "result": "cache"}
     assert registry.get_sample_value("harbormaster_auth_reviews_total", labels) == 1 + 2 + 2 + 2
@@ -316,6 +316,6 @@ async def test_a_hub_that_does_not_say_is_named_in_the_reason(hub, server, confi
 
 
 async def test_more_rights_than_any_placement_needs_are_not_asked_about(hub, access_reviewer):
-    wanted = [Access("get", "", "secrets", f"s{number}", "shop") for number in range(authorization.MOST_AT_ONCE + 1)]
+    wanted = [Access("get", "", "secrets", f"s{number}", "shop") for number in range(authorization.MOST_REVIEWED + 1)]
     reviewed = await access_reviewer.review(ANN, wanted)
     assert (reviewed.denied, "501 rights" in reviewed.unanswered, hub.asked) == ((), True, [])

@@ -27,7 +27,7 @@ def nothing(_document):
 )
 def test_a_change(old, new, document, came_or_went, alters, touches):
     change = ObjectDelta(old, new)
-    assert (change.document, change.came_or_went) == (document, came_or_went)
+    assert (change.document, change.is_added_or_deleted) == (document, came_or_went)
     if alters is not None:
         assert (change.alters(colour), change.touches(colour)) == (alters, touches)
     assert not change.alters(nothing)

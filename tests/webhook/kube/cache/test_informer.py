@@ -348,7 +348,7 @@ async def test_once_filled_it_stays_filled_while_another_kind_is_still_to_come(s
     async with running(Cache(store), PLACEMENT) as cache:
         assert cache.synced
         cache.require([BINDING])
-        assert not cache.shelf(BINDING).synced.is_set()
+        assert not cache.of_kind(BINDING).synced.is_set()
         assert cache.synced
 
 
@@ -444,8 +444,8 @@ async def test_what_one_requires_is_not_optional_because_another_wants_it(store)
     early.want([NODE_CLAIM])
     late.want([NODE_CLAIM])
     late.require([NODE_CLAIM])
-    assert not early.shelf(NODE_CLAIM).optional
-    assert not late.shelf(NODE_CLAIM).optional
+    assert not early.of_kind(NODE_CLAIM).optional
+    assert not late.of_kind(NODE_CLAIM).optional
 
 
 @pytest.mark.parametrize("optional", [True, False])

@@ -89,7 +89,7 @@ async def test_a_storm_is_taken_in_whole_and_leaves_others_their_turns(monkeypat
     )  # a turn after every change, however quick this is
     hub = Hub()
     async with cached(hub) as cache:
-        shelf = cache.shelf(MEMBER_CLUSTER)
+        shelf = cache.of_kind(MEMBER_CLUSTER)
         assert behind(cache) == 0
         hub.storm.set()
         seen, waiting, most, before = [], [], 0, 0

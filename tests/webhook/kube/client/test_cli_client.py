@@ -14,7 +14,7 @@ from aiohttp import web
 from certs.authority import Authority
 from certs.context import ServerContext
 from tests.waiting import PATIENCE_SECONDS
-from webhook.kube.client.cli_client import AT_ONCE, HubHttp
+from webhook.kube.client.cli_client import MAX_CONCURRENT_REQUESTS, HubHttp
 from webhook.kube.login.connection import Login
 from webhook.kube.ports import UnavailableError
 
@@ -150,8 +150,10 @@ async def test_many_requests_at_once_take_turns_and_nobody_is_warned(caplog):
 
     async with serving(slow) as port:
         with HubHttp(Login(f"http://127.0.0.1:{port}")) as hub:
-            asked = (hub.send("GET", "/a", None, None, "application/json", 10) for _ in range(3 * AT_ONCE))
+            asked = (
+                hub.send("GET", "/a", None, None, "application/json", 10) for _ in range(3 * MAX_CONCURRENT_REQUESTS)
+            )
             answers = await asyncio.gather(*asked)
     assert {answer.content for answer in answers} == {b"done"}
-    assert 1 < most <= AT_ONCE
+    assert 1 < most <= MAX_CONCURRENT_REQUESTS
     assert caplog.messages == []

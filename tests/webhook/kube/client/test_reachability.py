@@ -45,13 +45,13 @@ def contact(clock):
 
 def test_silence_begins_a_minute_after_the_last_answer(contact, clock):
     clock.now += PATIENCE_SECONDS - 1
-    assert contact.silence() == ""
+    assert contact.outage() == ""
     contact.answered()
     contact.failed("connection refused", refused=False)
     clock.now += PATIENCE_SECONDS
-    assert contact.silence() == "no answer for 60 s: connection refused"
+    assert contact.outage() == "no answer for 60 s: connection refused"
     contact.answered()
-    assert contact.silence() == ""
+    assert contact.outage() == ""
 
 
 def test_a_minute_of_refusals_is_reason_to_restart(contact, clock):
@@ -73,15 +73,15 @@ def test_an_outage_is_none_also_after_a_refusal(contact, clock, reason):
     clock.now += 10 * PATIENCE_SECONDS
     contact.failed("certificate verify failed", refused=True)
     assert contact.refusal() == ""
-    assert contact.silence() != ""
+    assert contact.outage() != ""
 
 
 def test_a_request_is_due_when_no_other_was_answered(contact, clock):
-    assert contact.seconds_to_ask == ASK_SECONDS
+    assert contact.seconds_to_probe == ASK_SECONDS
     clock.now += ASK_SECONDS - 1
     contact.answered()
     clock.now += ASK_SECONDS
-    assert contact.seconds_to_ask == 0
+    assert contact.seconds_to_probe == 0
 
 
 class Hub:

@@ -23,7 +23,7 @@ class Hub:
     def __init__(self, store):
         self.cache = Cache(store)
         for kind in (MEMBER_CLUSTER, MAINTENANCE_WINDOW):
-            self.cache.shelf(kind).synced.set()
+            self.cache.of_kind(kind).synced.set()
         self.windows = MaintenanceWindows(self.cache)
         self.told = []
         self.windows.subscribe(lambda members: self.told.append(sorted(members)))
@@ -32,7 +32,7 @@ class Hub:
     def put(self, kind, name, *, labels=None, annotations=None, **fields):
         self._version += 1
         metadata = {"name": name, "uid": name, "resourceVersion": str(self._version), "labels": labels or {}}
-        self.cache.shelf(kind).put({"metadata": metadata | {"annotations": annotations or {}}, **fields})
+        self.cache.of_kind(kind).put({"metadata": metadata | {"annotations": annotations or {}}, **fields})
 
     def member(self, name, named="", **labels):
         self.put(MEMBER_CLUSTER, name, labels=labels, annotations={UPGRADE_WINDOWS: named} if named else {})
@@ -76,7 +76,7 @@ async def test_changes_count_at_once(hub):
     assert hub.opens("a") == 20
     hub.member("a", "evening", env="prod")
     assert hub.opens("a") == 0
-    hub.cache.shelf(MAINTENANCE_WINDOW).drop(hub.cache.get(MAINTENANCE_WINDOW, "noon"))
+    hub.cache.of_kind(MAINTENANCE_WINDOW).drop(hub.cache.get(MAINTENANCE_WINDOW, "noon"))
     assert hub.opens("a") == 20
     hub.member("a")
     assert hub.opens("a") == 0

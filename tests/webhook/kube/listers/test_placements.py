@@ -20,7 +20,7 @@ def cache():
 def add(cache, kind, name, namespace="", labels=None, **spec):
     metadata = {"name": name, "uid": f"{namespace}/{name}", "resourceVersion": "1", "labels": labels or {}}
     document = {"metadata": metadata | ({"namespace": namespace} if namespace else {}), "spec": spec}
-    cache.shelf(kind).put(document)
+    cache.of_kind(kind).put(document)
     return document
 
 

@@ -50,7 +50,7 @@ def put(cache, kind, name, *, namespace="", labels=None, annotations=None, **con
         **({"namespace": namespace} if namespace else {}),
     }
     document = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
-    cache.shelf(kind).put(document)
+    cache.of_kind(kind).put(document)
     return document
 
 
@@ -114,7 +114,7 @@ async def test_all_of_it_is_gathered(cache):
 
 async def test_without_a_snapshot_nothing_can_be_rolled_out(cache):
     for index in (0, 1):
-        cache.shelf(RESOURCE_SNAPSHOT).drop(cache.get(RESOURCE_SNAPSHOT, f"web-{index}-snapshot"))
+        cache.of_kind(RESOURCE_SNAPSHOT).drop(cache.get(RESOURCE_SNAPSHOT, f"web-{index}-snapshot"))
     assert gather(cache).snapshot is None
     assert plan(cache).action is Action.NO_SNAPSHOT
 

@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.kube.ports import ConflictError
-from webhook.member.apply.field_managers import as_applied, is_applied, is_field_conflict, only_ours
+from webhook.member.apply.field_managers import as_applied, has_no_other_managers, is_applied, is_field_conflict
 
 
 def entry(manager="work-api-agent", operation="Update", subresource=None, version="v1", **fields):
@@ -28,7 +28,7 @@ def managed(*entries):
     ],
 )
 def test_whose_the_fields_are(entries, ours, applied):
-    assert (only_ours(managed(*entries)), is_applied(managed(*entries))) == (ours, applied)
+    assert (has_no_other_managers(managed(*entries)), is_applied(managed(*entries))) == (ours, applied)
 
 
 def test_what_was_written_becomes_applied():

@@ -74,5 +74,7 @@ def test_waves_keep_the_order_inside():
         Item(KINDS["apps", "Deployment"], "d2"),
     ]
     assert [[item.name for item in wave] for wave in plan_waves(items)] == [["ns"], ["d1", "s", "d2"], ["n"]]
-    assert [[item.name for item in wave] for wave in plan_waves(items, at_once=True)] == [["d1", "n", "ns", "s", "d2"]]
+    assert [[item.name for item in wave] for wave in plan_waves(items, single_wave=True)] == [
+        ["d1", "n", "ns", "s", "d2"]
+    ]
     assert plan_waves([]) == []

@@ -5,10 +5,10 @@ from contextlib import suppress
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, Kind
-from scorer.api.names import ABANDON, HUB_UID, KEEP, LET_GO, WRITTEN
+from scorer.api.names import ABANDON, HUB_UID, KEEP, RELEASED, WRITTEN
 from scorer.api.unstructured.documents import with_metadata
 from scorer.membership.identity import HubMember
-from scorer.rollout.removal.marks import meant
+from scorer.rollout.removal.marks import marked_for_removal
 from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.kube.events import EVENT
@@ -113,7 +113,7 @@ async def let_go(cluster):
     await cluster.place(boat("placed"), name="other-work")
     await cluster.reconcile("other-work")
     owner = await cluster.member.get(APPLIED_WORK, Key("other-work"))
-    await cluster.member.replace(APPLIED_WORK, with_metadata(owner, annotations={LET_GO: "true"}))
+    await cluster.member.replace(APPLIED_WORK, with_metadata(owner, annotations={RELEASED: "true"}))
 
 
 async def kept_without_order(cluster):
@@ -313,7 +313,7 @@ async def test_an_administrator_who_removes_what_has_no_work_keeps_such_definiti
     await cluster.hub.delete(WORK, Key("web-work", SPACE))
     await cluster.reconcile()
     owner = await cluster.member.get(APPLIED_WORK, Key("web-work"))
-    await cluster.member.replace(APPLIED_WORK, meant(owner))
+    await cluster.member.replace(APPLIED_WORK, marked_for_removal(owner))
     await cluster.member.delete(APPLIED_WORK, Key("web-work"))
     us, member = HubMember("", SPACE), ObservedStore(cluster.member)
     await clean_up_without_work("web-work", cluster.hub, member, cluster.time, us)

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK
-from scorer.api.names import HUB_UID, LET_GO, member_namespace
+from scorer.api.names import HUB_UID, RELEASED, member_namespace
 from scorer.membership.identity import HubMember
-from scorer.rollout.removal.marks import meant
+from scorer.rollout.removal.marks import marked_for_removal
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import AlreadyExistsError, Key, NotFoundError
@@ -57,7 +57,7 @@ class Side:
     async def remove(self, name="shop-work"):
         """Have the loop remove a Work; return whether that is done, and the Work as it was."""
         work = await self.work(name)
-        work = await self.hub.replace(WORK, meant(work) or work)
+        work = await self.hub.replace(WORK, marked_for_removal(work) or work)
         await self.hub.delete(WORK, Key(name, self.space))
         return (await self.apply(name)).gone, work
 
@@ -173,7 +173,7 @@ async def test_what_was_let_go_of_may_be_taken_over_and_the_rest_of_it_stays(clu
     if leaves:
         await old.registration().release("hub-1")
     await new.registration(take_over=not leaves).claim("hub-2")
-    assert (await cluster.get(APPLIED_WORK, Key("shop-work")))["metadata"]["annotations"][LET_GO] == "true"
+    assert (await cluster.get(APPLIED_WORK, Key("shop-work")))["metadata"]["annotations"][RELEASED] == "true"
     await new.place(config_map("cart", "2"))
     assert (await live(cluster, "cart"), await live(cluster, "till")) == ("2", "1")
     await old.remove()
@@ -237,7 +237,7 @@ async def test_what_stayed_when_a_member_left_stays_also_when_its_books_are_dele
 async def test_an_administrator_who_says_so_gets_rid_of_what_stayed_when_a_member_left(cluster, side):
     ours = await left_and_joined_again(cluster, side)
     stayed = await cluster.get(APPLIED_WORK, Key("shop-work"))
-    await cluster.replace(APPLIED_WORK, meant(stayed))
+    await cluster.replace(APPLIED_WORK, marked_for_removal(stayed))
     await cluster.delete(APPLIED_WORK, Key("shop-work"))
     await clean_up_without_work("shop-work", ours.hub, ObservedStore(cluster), NOW, HubMember("hub-1", ours.space))
     assert await live(cluster, "cart") is None
@@ -249,7 +249,7 @@ async def test_who_joins_again_goes_on_with_what_it_had(cluster, side):
     await ours.place(config_map("cart"))
     await ours.registration().release("hub-1")
     await ours.registration().claim("hub-1")
-    assert LET_GO not in (await cluster.get(APPLIED_WORK, Key("shop-work")))["metadata"]["annotations"]
+    assert RELEASED not in (await cluster.get(APPLIED_WORK, Key("shop-work")))["metadata"]["annotations"]
     assert (await ours.remove())[0]
     assert await live(cluster, "cart") is None
 

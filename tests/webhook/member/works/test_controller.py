@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 
 from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
-from scorer.api.names import ABANDON, HUB_UID, LET_GO, REMOVE, WORK_CLEANUP, WORK_OBJECTS
+from scorer.api.names import ABANDON, HUB_UID, RELEASED, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.removal.marks import meant, objects_digest
+from scorer.rollout.removal.marks import marked_for_removal, objects_digest
 from scorer.rollout.selection.kinds import MemberLimits
 from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.simulation.member_stores import ObservedStore
@@ -81,7 +81,7 @@ class World:
     async def order(self, name, **annotations):
         """Say on a Work that its content is to go, as the loop does before it deletes it."""
         work = await self.hub.get(WORK, Key(name, SPACE))
-        await self.hub.replace(WORK, meant(with_metadata(work, annotations=annotations)))
+        await self.hub.replace(WORK, marked_for_removal(with_metadata(work, annotations=annotations)))
 
     async def vanish(self, name):
         """Let the hub delete a Work without asking its finalizers, as kube-apiserver does when one has just come."""
@@ -201,7 +201,7 @@ async def test_an_applied_work_without_a_work_goes_with_its_objects_when_an_admi
     await world.pass_time(5)
     (event,) = (await world.member.list(EVENT)).items
     assert f"AppliedWork of this name on the member with {REMOVE}, set to the AppliedWork's own uid" in event["note"]
-    await world.member.replace(APPLIED_WORK, meant(await world.member.get(APPLIED_WORK, Key("shop"))))
+    await world.member.replace(APPLIED_WORK, marked_for_removal(await world.member.get(APPLIED_WORK, Key("shop"))))
     await world.member.delete(APPLIED_WORK, Key("shop"))
     await world.pass_time(3)
     assert (await applied_works(world), await world.data("cart")) == ([], None)
@@ -540,7 +540,7 @@ async def test_an_applied_work_counts_as_without_work_half_a_minute_after_it_was
     await world.pass_time(2)
     assert world.applying.without_work() == {"shop": 2}
     applied = await world.member.get(APPLIED_WORK, Key("shop"))
-    await world.member.replace(APPLIED_WORK, meant(applied))
+    await world.member.replace(APPLIED_WORK, marked_for_removal(applied))
     await world.member.delete(APPLIED_WORK, Key("shop"))
     await world.pass_time(5)
     assert world.applying.without_work() == {}
@@ -563,7 +563,7 @@ async def test_applied_works_of_others_or_of_a_hub_that_does_not_answer_do_not_c
     await world.place("shop", config_map("cart", a="1"))
     for name, space, annotations in (
         ("theirs", "fleet-member-paris", {}),
-        ("left", SPACE, {LET_GO: "true"}),
+        ("left", SPACE, {RELEASED: "true"}),
         ("other-hub", SPACE, {HUB_UID: "hub-2"}),
     ):
         metadata = {"name": name, "annotations": annotations}

@@ -81,5 +81,5 @@ def test_a_strategy_of_a_namespace_looks_at_objects_there_only():
 
 def test_the_loop_may_copy_what_was_stored_before_there_was_a_rule():
     bare = {**make_run(""), "metadata": {"name": "r"}}
-    assert judged(make_run("{"), bare, Context().asked_by(UserInfo(OWN_CONTROLLER))) == []
-    assert [rule for rule, _ in judged(make_run("{"), bare, Context().asked_by(UserInfo("ada")))] == ["X-52"]
+    assert judged(make_run("{"), bare, Context().with_user(UserInfo(OWN_CONTROLLER))) == []
+    assert [rule for rule, _ in judged(make_run("{"), bare, Context().with_user(UserInfo("ada")))] == ["X-52"]

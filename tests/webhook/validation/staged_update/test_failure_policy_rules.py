@@ -76,7 +76,7 @@ def test_every_mistake_is_reported():
 
 
 def test_the_loop_may_copy_what_was_stored_before_there_was_a_rule():
-    ours = Context().asked_by(UserInfo(OWN_CONTROLLER))
+    ours = Context().with_user(UserInfo(OWN_CONTROLLER))
     assert judged(make_run(max_failures="many"), make_run(), ours) == []
-    ada = Context().asked_by(UserInfo("ada"))
+    ada = Context().with_user(UserInfo("ada"))
     assert [rule for rule, _ in judged(make_run(max_failures="many"), make_run(), ada)] == ["X-55"]

@@ -20,7 +20,7 @@ from webhook.access.user import UserInfo
 from webhook.admission.judge import judge
 from webhook.validation.framework.context import Context
 
-NOON = Context(now=datetime(2025, 1, 6, 12, tzinfo=UTC)).asked_by(UserInfo("alice"))
+NOON = Context(now=datetime(2025, 1, 6, 12, tzinfo=UTC)).with_user(UserInfo("alice"))
 
 
 def make_profile(**spec):
@@ -150,7 +150,7 @@ def test_the_spec_of_a_gate_is_fixed():
     ],
 )
 def test_a_gate_goes_with_its_run(user, allowed):
-    verdict = judge("DELETE", None, make_gate("Pending"), Context().asked_by(UserInfo(user)))
+    verdict = judge("DELETE", None, make_gate("Pending"), Context().with_user(UserInfo(user)))
     assert verdict.allowed is allowed
     assert allowed or verdict.message == 'gate "x" goes with run "r": approve it, or delete the run instead'
 
