@@ -89,7 +89,7 @@ async def add_eviction(hub: Hub, name: str) -> None:
 
 def gate_of(hub: Hub) -> tuple[EvictionController, LeaseReservations]:
     reservations = LeaseReservations(hub.store, RESERVED_IN, now)
-    holds = HubMemberHolds(hub.cache, GATED, reservations.known)
+    holds = HubMemberHolds(hub.cache, GATED, reservations.cached)
     return EvictionController(
         hub, now, MemberReservations(MemberDisruption.EVICTION, holds, reservations, now)
     ), reservations

@@ -52,7 +52,7 @@ def answer(
     class_ = DisruptionClass.GRACEFUL if question.reason == EXPIRED else question.class_
     standing = understood(pool.budgets).at(now)
     case = _Case(question, pool, standing, counts, standing.allowance(counts, question.reason), class_)
-    if question.wanted == 0:
+    if question.requested_count == 0:
         return case.granting(0, "no node is asked for")
     if case.allowed.unusable:
         return case.refused_by_mistake(case.allowed.unusable)
@@ -77,7 +77,7 @@ class _Case:
 
     def all_or_nothing(self) -> NodeGateAnswer:
         """Grant all nodes or none."""
-        wanted = self.question.wanted
+        wanted = self.question.requested_count
         if self.allowed.remaining < wanted:
             return self.refused_by_budgets(wanted)
         nodes = self.nodes()
@@ -89,7 +89,7 @@ class _Case:
 
     def as_many_as_may(self) -> NodeGateAnswer:
         """Grant the first nodes that may go, up to what the budgets allow; refuse only if there is none."""
-        wanted, remaining = self.question.wanted, self.allowed.remaining
+        wanted, remaining = self.question.requested_count, self.allowed.remaining
         if remaining == 0:
             return self.refused_by_budgets(1)
         nodes = self.nodes()
@@ -139,7 +139,7 @@ class _Case:
         if self.question.mode is Mode.UP_TO and ends:
             opening = self.pool.opening(self.question.reason, 1, ends[0], self.question.observed)
         elif ends and len(ends) == sum(not node.disruptable for node in nodes):
-            opening = self.opening(self.question.wanted)
+            opening = self.opening(self.question.requested_count)
         return self._answered(GateVerdict.NODE_BLOCKED, _blocked(nodes), nodes, opening)
 
     def refused_by_budgets(self, wanted: int) -> NodeGateAnswer:

@@ -70,7 +70,7 @@ class PoolNode:
         return bool(self.claim) and not self.instance_gone and (self.initialized or self.rebooting)
 
     @property
-    def going(self) -> bool:
+    def disrupting(self) -> bool:
         """Whether the node is being disrupted, whatever its readiness."""
         return self.deleting or self.rebooting
 
@@ -127,7 +127,7 @@ def count_nodes(nodes: Iterable[PoolNode], held: Collection[str] = ()) -> NodeCo
         if not node.counts:
             continue
         total += 1
-        if node.going or node.name in held:
+        if node.disrupting or node.name in held:
             deleting += 1
         elif not node.ready:
             not_ready += 1

@@ -61,7 +61,9 @@ class PoolView:
         Args:
             observed: Counts that the caller made itself; held nodes are added to them.
         """
-        held = [node for name in self.held_nodes if (node := self.nodes.get(name)) and node.counts and not node.going]
+        held = [
+            node for name in self.held_nodes if (node := self.nodes.get(name)) and node.counts and not node.disrupting
+        ]
         if observed is not None:
             return _with_deleting(observed, len(held) + self.held_count)
         counted = count_nodes(self.nodes.values()) if self.counted is None else self.counted
@@ -73,7 +75,7 @@ class PoolView:
         """Return everything that keeps one of the nodes from being disrupted, budgets apart."""
         node = self.nodes[name]
         found = self.blockers(node, class_, now)
-        if name in self.held_nodes and not node.going:
+        if name in self.held_nodes and not node.disrupting:
             found = (self._reserved_blocker(name), *found)
         return (*found, template_blocker(self.name)) if self.template_do_not_disrupt else found
 
@@ -83,7 +85,9 @@ class PoolView:
             name
             for name, node in self.nodes.items()
             if node.counts
-            and (node.going or name in self.held_nodes or (not node.ready and reason != DisruptionReason.UNHEALTHY))
+            and (
+                node.disrupting or name in self.held_nodes or (not node.ready and reason != DisruptionReason.UNHEALTHY)
+            )
         )
 
     def with_held(self, nodes: Collection[str], count: int = 0) -> "PoolView":
@@ -133,7 +137,9 @@ class PoolView:
     def _counts(self, reservation: Reservation) -> bool:
         if isinstance(reservation.granted, int):
             return reservation.granted > 0
-        return any((node := self.nodes.get(name)) and node.counts and not node.going for name in reservation.granted)
+        return any(
+            (node := self.nodes.get(name)) and node.counts and not node.disrupting for name in reservation.granted
+        )
 
     def _reserved_blocker(self, name: str) -> Blocker:
         """Return the blocker of the reservation that holds a node the longest."""

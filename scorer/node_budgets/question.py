@@ -70,6 +70,6 @@ class NodeGateQuestion:
     node_pool: JsonObject | None = None
 
     @property
-    def wanted(self) -> int:
+    def requested_count(self) -> int:
         """How many nodes the question asks for."""
         return self.count if self.nodes is None else len(self.nodes)

@@ -93,16 +93,16 @@ def reason_category(decision: Mapping[str, Any]) -> str:
 def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str, str]:
     """Return status, reason and message of the snapshot's ``Scheduled`` condition."""
     if schedule.invalid:
-        kept = f"; {schedule.found} clusters stay as they are" if schedule.found else ""
+        kept = f"; {schedule.selected_count} clusters stay as they are" if schedule.selected_count else ""
         return FALSE, INVALID, f"the policy cannot be evaluated: {schedule.invalid}{kept}"
     if schedule.satisfied:
-        return TRUE, FULFILLED, f"found all clusters needed: {_clusters(schedule.found)}"
+        return TRUE, FULFILLED, f"found all clusters needed: {_clusters(schedule.selected_count)}"
     assert schedule.request is not None
     counts = unselected_counts(schedule)
     why = ", ".join(f"{count} {category}" for category, count in counts.items())
     turned_away = f"; {sum(counts.values())} of {len(schedule.fleet)} do not qualify: {why}" if counts else ""
     needed = schedule.request.wanted
-    return FALSE, UNFULFILLED, f"found {schedule.found} of {_clusters(needed or 0)} needed{turned_away}"
+    return FALSE, UNFULFILLED, f"found {schedule.selected_count} of {_clusters(needed or 0)} needed{turned_away}"
 
 
 def decision_text(schedule: ScheduleResult) -> str:

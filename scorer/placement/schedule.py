@@ -181,7 +181,7 @@ class ScheduleResult:
     invalid: str = ""
 
     @property
-    def found(self) -> int:
+    def selected_count(self) -> int:
         """How many clusters are selected."""
         return len(self.picked) + len(self.kept)
 
@@ -198,7 +198,7 @@ class ScheduleResult:
         if self.request.policy.placement_type is not PlacementType.PICK_N:
             return True
         assert self.request.wanted is not None
-        return self.found >= self.request.wanted
+        return self.selected_count >= self.request.wanted
 
 
 def schedule(

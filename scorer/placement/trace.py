@@ -169,7 +169,7 @@ def explanation(
         "policyHash": f"sha256:{policy_hash(policy)}",
         "evaluatedAt": format_time(run.now),
         "wanted": run.request.wanted if run.request else None,
-        "found": run.found,
+        "found": run.selected_count,
         "fleetSize": len(run.fleet),
         "batches": run.last.number if run.last else 0,
         "counts": unselected_counts(run),

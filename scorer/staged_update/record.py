@@ -86,7 +86,9 @@ class StagedUpdateRecord:
             message = "status.stagedUpdateStrategySnapshot is not as the run has written it"
             raise RunFailedError(RunFailureCause.RECORD_CONTRADICTS_ITSELF, message) from error
 
-    def put(self, owner: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str = "") -> None:
+    def set_condition(
+        self, owner: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str = ""
+    ) -> None:
         """Set a condition; its time changes only with its status."""
         made = make_condition(
             kind, status, reason, message[:_LONGEST_MESSAGE], generation=self.generation, now=self.now

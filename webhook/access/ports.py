@@ -11,7 +11,7 @@ from webhook.access.user import UserInfo
 class AccessReviewer(Protocol):
     """Knows what users may do."""
 
-    def known(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
+    def cached(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
         """Return what `review` would, if that is known without asking."""
         ...
 
@@ -48,7 +48,7 @@ class Authenticator(Protocol):
         """What a token has to be issued for; empty where tokens have no audience."""
         ...
 
-    def known(self, token: str) -> UserInfo | None:
+    def cached(self, token: str) -> UserInfo | None:
         """Return whose token it is if that is known without asking."""
         ...
 

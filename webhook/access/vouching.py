@@ -9,7 +9,7 @@ from aiohttp.web_protocol import RequestHandler
 class AuthenticatedConnections(Protocol):
     """The connections of a listener."""
 
-    def vouch(self, handler: RequestHandler) -> None:
+    def mark_authenticated(self, handler: RequestHandler) -> None:
         """Take note that the client behind *handler* has shown who it is."""
         ...
 
@@ -27,4 +27,4 @@ def mark_client_authenticated(app: web.Application, handler: RequestHandler) -> 
     """Take note that the client behind *handler*, a connection to *app*, has shown who it is."""
     connections = app.get(CONNECTIONS)
     if connections is not None:
-        connections.vouch(handler)
+        connections.mark_authenticated(handler)

@@ -129,7 +129,7 @@ class CachedContext:
         self._copy: Fleet | None = None
         self.failures: Counter[str] = Counter()
         cache.require(ADMISSION_KINDS)
-        cache.want(WANTED_KINDS)
+        cache.watch_if_allowed(WANTED_KINDS)
         live = {kind: cache.of_kind(kind) for kind in (*LIVE_KINDS, *WANTED_KINDS, *selectable)}
         self._hub = CachedHub(cache, live, self._fleet)
         cache.subscribe(kinds.CUSTOM_RESOURCE_DEFINITION, self._forget_kinds)

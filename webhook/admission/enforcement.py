@@ -73,7 +73,7 @@ class Pools(Protocol):
 class Reservations(Protocol):
     """The reservations; see `webhook.gate.reservations.LeaseReservations`."""
 
-    def known(self, gate: str, thing: str) -> Held:
+    def cached(self, gate: str, thing: str) -> Held:
         """Return the reservations in force, as far as this replica knows them."""
         ...
 
@@ -204,10 +204,10 @@ class DisruptionEnforcement:
         if known is None:
             return ALLOWED
         pool, node = known
-        if not node.counts or node.going or not node.ready:  # uses no budget, or uses it already
+        if not node.counts or node.disrupting or not node.ready:  # uses no budget, or uses it already
             return ALLOWED
         # First by what this replica knows, without a request: a loop of refused deletions costs no writes.
-        refusal = self._refusal(disruption, pool, self._reservations.known(DISRUPTION, pool))
+        refusal = self._refusal(disruption, pool, self._reservations.cached(DISRUPTION, pool))
         if not refusal and not dry_run:
             if why := await self._differs(disruption):
                 return _unguarded(why)
@@ -255,7 +255,7 @@ class DisruptionEnforcement:
             refusal = self._refusal(disruption, pool, held)
             return None if refusal else _with_node(disruption, pool, held, self._now())
 
-        if not _is_held_for_long(disruption, self._reservations.known(DISRUPTION, pool), self._now()):
+        if not _is_held_for_long(disruption, self._reservations.cached(DISRUPTION, pool), self._now()):
             await self._reservations.change(DISRUPTION, pool, decide)
         return refusal
 
@@ -367,7 +367,7 @@ def _state(node: PoolNode, pool: PoolView) -> str:
     """Return how a node uses the budget, empty when it does not."""
     if not node.counts:
         return ""
-    if node.going:
+    if node.disrupting:
         return "being deleted" if node.deleting else "rebooting"
     if node.name in pool.held_nodes:
         held = [each for each in pool.reserved if not isinstance(each.granted, int) and node.name in each.granted]

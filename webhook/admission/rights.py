@@ -33,7 +33,7 @@ class Rights(Protocol):
         """
         ...
 
-    def known(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
+    def cached(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
         """Return what `review` would, if that is known without asking."""
         ...
 
@@ -60,9 +60,9 @@ class AuthorRights:
         """See `needed_access`."""
         return needed_access(write, user, context)
 
-    def known(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
-        """See `Rights.known`."""
-        found = self._reviewer.known(user, needed) if needed else UNDISPUTED
+    def cached(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
+        """See `Rights.cached`."""
+        found = self._reviewer.cached(user, needed) if needed else UNDISPUTED
         return None if found is None else weighed(found, needed)
 
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
@@ -83,7 +83,7 @@ class UndisputedRights:
         """Nothing is ever needed."""
         return ()
 
-    def known(self, _user: UserInfo, _needed: Sequence[Access]) -> Reviewed | None:
+    def cached(self, _user: UserInfo, _needed: Sequence[Access]) -> Reviewed | None:
         """Dispute nothing."""
         return UNDISPUTED
 

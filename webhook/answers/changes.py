@@ -22,8 +22,8 @@ class HubChanges:
         self._cache = cache
         self._viewers: dict[int, Callable[[ViewChange], None]] = {}
         self._next = 0
-        cache.want(family.approval_request for family in FAMILIES)
-        cache.want((UPGRADE_RUN, MAINTENANCE_WINDOW))
+        cache.watch_if_allowed(family.approval_request for family in FAMILIES)
+        cache.watch_if_allowed((UPGRADE_RUN, MAINTENANCE_WINDOW))
         cache.subscribe(MEMBER_CLUSTER, self._on_member)
         cache.subscribe(UPGRADE_RUN, self._on_upgrade)
         cache.subscribe(MAINTENANCE_WINDOW, self._on_window)

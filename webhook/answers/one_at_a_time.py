@@ -23,7 +23,7 @@ class OneAtATime:
         self._waiting = 0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def acquire(self) -> AsyncIterator[None]:
         """Wait for the end of all that have come before.
 
         Raises:

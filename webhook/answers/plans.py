@@ -61,7 +61,7 @@ class HubPlanner:
         self._now = now
         self._plans = OneAtATime()
         cache.require(PLANNED_KINDS)
-        cache.want(PLANNED_IF_THERE)
+        cache.watch_if_allowed(PLANNED_IF_THERE)
 
     async def plan(self, proposal: Proposal, user: UserInfo, audience: Audience) -> JsonObject:
         """Return the plan of a proposal: the document of `webhook.answers.proposal.plan`, with ``fleetRevision``.
@@ -76,7 +76,7 @@ class HubPlanner:
             NotReviewedError: The user's rights cannot be reviewed, and nothing may be allowed without that.
             BusyError: Too many other plans are waiting, or they take too long.
         """
-        async with self._plans.turn():
+        async with self._plans.acquire():
             context = replace(self._admission().with_user(user), now=self._now().replace(microsecond=0))
             # Both before the first await: the watch goes on while rights are reviewed, and the answer must name the
             # revision that it was made from.

@@ -62,11 +62,13 @@ class HubRuns:
         whenever anything on the hub changes."""
         for family in FAMILIES:
             cache.of_kind(family.run)
-        cache.want((UPGRADE_RUN, MAINTENANCE_WINDOW))
+        cache.watch_if_allowed((UPGRADE_RUN, MAINTENANCE_WINDOW))
         windows = MaintenanceWindows(cache)
         self._upgrades = UpgradeViews(cache, windows, now)
         self.upkeep = Upkeep(cache, windows, now)
-        cache.want(family.approval_request for family in FAMILIES)  # without that right, an analysis is not told of
+        cache.watch_if_allowed(
+            family.approval_request for family in FAMILIES
+        )  # without that right, an analysis is not told of
 
     def runs(self, kinds: Container[Kind]) -> JsonObject:
         """Return the runs of these kinds, the latest first."""

@@ -129,7 +129,7 @@ class HubUpgradePlanner:
             PlannerBusyError: Too many other plans are waiting, or this one takes too long.
             StoreError: The hub does not answer.
         """
-        async with self._plans.turn():
+        async with self._plans.acquire():
             pulse = _patience()
             gathered = await self._gathered(question, readable)
             return await asyncio.to_thread(_plan, gathered, pulse)
@@ -140,7 +140,7 @@ class HubUpgradePlanner:
         Raises:
             scorer.upgrade.planning.changes.UnfitChangeError: A change cannot be made.
         """
-        async with self._plans.turn():
+        async with self._plans.acquire():
             pulse = _patience()
             gathered = await self._gathered(question, readable)
             return await asyncio.to_thread(_what_if, gathered, pulse)

@@ -52,7 +52,7 @@ class UpgradeReports:
         self._store = store
         self._now = now
 
-    async def take(self, operation: str, report: UpgradeRequestStatus) -> None:
+    async def record(self, operation: str, report: UpgradeRequestStatus) -> None:
         """Write what is reported of an operation; what the report leaves out stays as it is.
 
         Args:

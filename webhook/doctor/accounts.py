@@ -126,7 +126,7 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
         )
         held = roles.held_by(subject_of(username))
         left_out = without if username == installation.server else ()
-        return Account(check, command, username, held, frozenset(roles.wanted(needed)), choice, left_out)
+        return Account(check, command, username, held, frozenset(roles.rights(needed)), choice, left_out)
 
     if installation.server == installation.loop:
         yield account(SERVER, "harbormaster rbac reconcile --serve", installation.server, (*serving, *looping))

@@ -66,7 +66,7 @@ def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
     held = roles.held_by(subject)
     places_roles = any(_gives_rights(right) for right in held)
     needed = agent_roles(SelectedResources(), namespace, apply_rbac=places_roles, nodes=NodeRights(_node_mode(held)))
-    wanted = frozenset(roles.wanted(needed))
+    wanted = frozenset(roles.rights(needed))
     says = "placements may place roles, and so give it any right, and" if places_roles else "placements may place"
     choice = OptionalRights(APPLY, frozenset(right for right in held if _applies(right)), says)
     return Account(CHECK, "harbormaster rbac agent", username_of(subject), held, wanted, choice)

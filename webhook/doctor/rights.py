@@ -94,7 +94,7 @@ class Roles:
                 found.update(rights_in(self.rules.get((home, text_at(role, "name")), ()), where))
         return frozenset(found)
 
-    def wanted(self, roles: Iterable[Role]) -> Iterator[Right]:
+    def rights(self, roles: Iterable[Role]) -> Iterator[Right]:
         """Yield what roles of ours give; one without rules stands for that of the hub."""
         for role in roles:
             rules = [rule.document() for rule in role.rules] or self.rules.get((role.namespace, role.name), ())

@@ -32,9 +32,9 @@ def add_routes(app: web.Application, health: Health, metrics: ProcessMetrics, cr
     async def readiness() -> Mapping[str, str]:
         return health.readiness() if crew is None else await crew.readiness()
 
-    app.router.add_get("/livez", _probe("livez", liveness, health.remark))
-    app.router.add_get("/healthz", _probe("healthz", liveness, health.remark))
-    app.router.add_get("/readyz", _probe("readyz", readiness, health.remark))
+    app.router.add_get("/livez", _probe("livez", liveness, health.describe))
+    app.router.add_get("/healthz", _probe("healthz", liveness, health.describe))
+    app.router.add_get("/readyz", _probe("readyz", readiness, health.describe))
     app.router.add_get("/metrics", exposition(metrics, crew))
 
 

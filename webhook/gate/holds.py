@@ -146,7 +146,7 @@ class HubMemberHolds:
             elif not holds:
                 del self._by_member[member]
         for member in sorted(before.keys() ^ after.keys()):
-            self._changed.tell(member)
+            self._changed.publish(member)
 
 
 def _rollout_holds(family: Family, binding: JsonObject) -> Mapping[str, Hold]:

@@ -100,7 +100,7 @@ class HubMemberGate:
         self._parsed: dict[tuple[Kind, Key], tuple[JsonObject, ApiObject | None]] = {}
         self._shelves = [cache.of_kind(kind) for kind in (*_OWN, *seen_in(settings.gate_members))]
         self._windows = MaintenanceWindows(cache)
-        self.holds = HubMemberHolds(cache, settings.gate_members, self._reservations.known)
+        self.holds = HubMemberHolds(cache, settings.gate_members, self._reservations.cached)
         for kind in (*(family.run for family in FAMILIES), kinds.UPGRADE_RUN):
             cache.subscribe(kind, partial(self._forget, kind))
 
@@ -123,7 +123,7 @@ class HubMemberGate:
             UnknownObjectError: There is no such placement, or no such member cluster.
         """
         try:
-            return self._rollout(ref, cluster, self._reservations.known(ROLLOUT, str(ref)))
+            return self._rollout(ref, cluster, self._reservations.cached(ROLLOUT, str(ref)))
         except UnreadableReservationsError as error:
             return MemberAnswer.held(Hold(None, "", str(error)), self._now())
 

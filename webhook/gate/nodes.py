@@ -74,7 +74,7 @@ class HubNodeGate:
             UnreadableReservationsError: What is reserved of it cannot be read.
         """
         pool = self.pools.pool(name)
-        return None if pool is None else pool.with_reservations(self._reservations.known(DISRUPTION, name))
+        return None if pool is None else pool.with_reservations(self._reservations.cached(DISRUPTION, name))
 
     def views(self) -> tuple[PoolView, ...]:
         """Return all pools by name; one whose reservations cannot be read with every node held."""
@@ -162,7 +162,7 @@ class HubNodeGate:
             return (*held, _reservation(identifier, question, found, claimant, expires))
 
         async def look() -> None:
-            await self.pools.look_again(self._store, question.pool)
+            await self.pools.refresh(self._store, question.pool)
 
         try:
             await self._reservations.change(DISRUPTION, question.pool, decide, look)

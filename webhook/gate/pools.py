@@ -94,7 +94,7 @@ class HubNodePools:
         self._pods = _Pods()
         self._told = Broadcaster[str]()
         self._watches_pods = False
-        cache.want((kinds.NODE_CLAIM,))
+        cache.watch_if_allowed((kinds.NODE_CLAIM,))
         cache.trim(kinds.NODE, trims.node)
         self._subscriptions: list[Callable[[], None]] = []
         self._follow(kinds.NODE_CLAIM, self._take_claim)
@@ -154,7 +154,7 @@ class HubNodePools:
         """Return the pods of a node, by namespace and name; none where pods are not watched."""
         return self._pods.on(node)
 
-    async def look_again(self, store: Store, name: str) -> None:
+    async def refresh(self, store: Store, name: str) -> None:
         """Bring what the cache knows of a pool and its nodes up to the present state of the store, except pods.
 
         Raises:
@@ -227,7 +227,7 @@ class HubNodePools:
         if self._watches_pods or not self._with_pods:
             return
         self._watches_pods = True
-        self._cache.want(_OF_PODS)
+        self._cache.watch_if_allowed(_OF_PODS)
         self._cache.trim(kinds.POD, self._trims.pod)
         self._follow(kinds.POD, self._pods.take)
         self._follow(kinds.POD_DISRUPTION_BUDGET, self._pods.take_guard)
@@ -259,7 +259,7 @@ class HubNodePools:
 
     def _changed(self, pool: str) -> None:
         self._views.pop(pool, None)
-        self._told.tell(pool)
+        self._told.publish(pool)
 
 
 class _Pool:

@@ -129,7 +129,7 @@ class LeaseReservations:
 
         return self._cache.subscribe(LEASE, changed)
 
-    def known(self, gate: str, thing: str) -> Held:
+    def cached(self, gate: str, thing: str) -> Held:
         """Return what is in force of a thing, as far as the watch has told.
 
         Raises:

@@ -49,8 +49,8 @@ class Query:
     cluster_scoped: frozenset[str] | None = None
     untold: frozenset[tuple[str, EntryType]] = frozenset()
 
-    def wants(self, entry: RecordEntry) -> bool:
-        """Say whether an entry is wanted."""
+    def matches(self, entry: RecordEntry) -> bool:
+        """Return whether an entry is wanted."""
         about = entry.about
         return (
             (not self.types or entry.type in self.types)
@@ -123,5 +123,5 @@ def find(documents: Iterable[JsonObject], waiting: Iterable[RecordEntry], query:
             unreadable += 1
         elif (known := found.get(entry.id)) is None or known.count < entry.count:
             found[entry.id] = entry
-    latest = sorted(filter(query.wants, found.values()), key=lambda entry: entry.place, reverse=True)
+    latest = sorted(filter(query.matches, found.values()), key=lambda entry: entry.place, reverse=True)
     return HistoryPage(tuple(latest[: query.limit]), len(latest) > query.limit, unreadable)

@@ -66,7 +66,7 @@ class WorkKeys:
                 continue
             return
 
-    async def keep(self) -> None:
+    async def refresh_periodically(self) -> None:
         """Read the keys again every `REFRESH_SECONDS`, until cancelled. On an error the last keys stay in use."""
         while True:
             await asyncio.sleep(REFRESH_SECONDS)

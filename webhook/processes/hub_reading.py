@@ -47,13 +47,13 @@ class _Owner:
     def __init__(self, user: UserInfo) -> None:
         self._user = user
 
-    def known(self, _token: str) -> UserInfo:
+    def cached(self, _token: str) -> UserInfo:
         """Return the owner of the kubeconfig."""
         return self._user
 
     async def authenticate(self, token: str) -> UserInfo:
         """Return the owner of the kubeconfig."""
-        return self.known(token)
+        return self.cached(token)
 
     async def may(self, _user: UserInfo, _wanted: Access | PathAccess) -> bool:
         """Let the owner ask everything: the hub itself says what they may read."""

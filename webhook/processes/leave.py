@@ -82,7 +82,7 @@ class Leave:
             theirs, ours = HubMember.named(access.member, access.hub), HubMember.named(options.member, hub_uid)
             raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}, not of {ours}")
 
-    async def ask(self, *, dry_run: bool) -> bool:
+    async def request_departure(self, *, dry_run: bool) -> bool:
         """Delete the MemberCluster; return whether there was one. Raises `JoinError`."""
         key = Key(self._options.member)
         found = await self._hub.find(MEMBER_CLUSTER, key.name)
@@ -137,7 +137,7 @@ class Leave:
                 self._report(format_outcome(side, kind, key, outcome, dry_run=dry_run))
         return any_removed
 
-    async def remarks(self) -> list[str]:
+    async def follow_up(self) -> list[str]:
         """Return what the caller should still do, a line each. Raises `JoinError`."""
         options, cluster = self._options, self._cluster
         if cluster is None:

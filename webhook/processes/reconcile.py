@@ -184,7 +184,7 @@ class Reconciliation:
                 log.exception("the reconcile loop ended")
             await asyncio.sleep(AFTER_A_BUG_SECONDS)
 
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Return why this process could not lead; empty when it could, even while the hub cannot be reached.
 
         It can lead without the other kinds that the cache watches, such as node pools.
@@ -282,7 +282,7 @@ class Reconcile:
             )
             await self.reconciliation.check()
             metrics.watch_cache(self.cache.freshness, self.cache.shared_bytes)
-            self.health.require("caches", self.reconciliation.trouble)
+            self.health.require("caches", self.reconciliation.problem)
             self.health.require("hub", server.contact.outage)
             self.health.live_by("hub-login", server.contact.refusal)
             self._server = server

@@ -128,5 +128,5 @@ def upgrade_planner_of(answers: Answers, cache: Cache, store: Store, default_upg
 
 
 def _hub_upgrades(cache: Cache, store: Store, windows: MaintenanceWindows, default_upgrader: str) -> HubUpgrades:
-    cache.want((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
+    cache.watch_if_allowed((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
     return HubUpgrades(cache, store, windows, default_upgrader)

@@ -89,7 +89,7 @@ class Certificates:
         needed = min(SHORTEST_READY_LIFE, self._leaf.life / 10)
         return "" if left >= needed else f"the certificate expires at {self._leaf.not_after.isoformat()}"
 
-    def remark(self) -> str:
+    def describe(self) -> str:
         """Return who signed the server certificate, and until when it is good."""
         return f"issued by {self._leaf.issuer}, good until {self._leaf.not_after.isoformat()}"
 
@@ -165,7 +165,7 @@ class Certificates:
             above = self.leaves.above.items()
             found = {role: Validity(each.not_valid_before_utc, each.not_valid_after_utc) for role, each in above}
             found["leaf"] = Validity(self._leaf.not_before, self._leaf.not_after)
-            self._near_end.look(found, self._now())
+            self._near_end.check(found, self._now())
 
     async def _keep_trusting(self, authorities: ClientAuthorities) -> None:
         while True:

@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """The client has sent something."""
-        if not self._connections.heard(self) and self._waiting is None and self.transport is not None:
+        if not self._connections.record_data(self) and self._waiting is None and self.transport is not None:
             self.transport.pause_reading()
             self._waiting = asyncio.get_running_loop().call_later(NOT_HEARD_SECONDS, self.resume_reading)
         self.handler.data_received(data)
@@ -251,7 +251,7 @@ class Connections:
         if len(same) >= self._handshakes:
             self._end(next(iter(same)))
 
-    def heard(self, connection: Connection) -> bool:
+    def record_data(self, connection: Connection) -> bool:
         """Take note that a client has sent something, and say whether to go on reading from it."""
         if connection in self._vouched:
             self._vouched.move_to_end(connection)
@@ -266,7 +266,7 @@ class Connections:
         self._left, self._since = max(0.0, left - 1), now
         return left >= 1
 
-    def vouch(self, handler: RequestHandler) -> None:
+    def mark_authenticated(self, handler: RequestHandler) -> None:
         """Take note that the client of this HTTP protocol has shown who it is."""
         connection = self._of.get(handler)
         if connection is not None and connection in self._strangers:

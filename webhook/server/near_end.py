@@ -41,7 +41,7 @@ class CertificateExpiryMonitor:
         self._record = record
         self._told: dict[str, date] = {}
 
-    def look(self, certificates: Mapping[str, Validity], now: datetime) -> None:
+    def check(self, certificates: Mapping[str, Validity], now: datetime) -> None:
         """Tell of those that are near their end, if that was not told today.
 
         Args:

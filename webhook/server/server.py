@@ -90,7 +90,7 @@ class Server:
         self._https = self._runner(app)
         self._http = self._runner(probes)
         self.metrics.watch_lag(lambda: self.health.lag_seconds)
-        self.health.require("certs", certificates.problem, certificates.remark)
+        self.health.require("certs", certificates.problem, certificates.describe)
         self.health.require("listener", self._check_listener)
         self.health.require("caches", lambda: "" if services.answers.synced() else "not filled yet")
 

@@ -59,9 +59,9 @@ class DataSettings(Settings):
     )
 
     @classmethod
-    def found(cls, environment: Mapping[str, str]) -> dict[str, str]:
+    def from_environment(cls, environment: Mapping[str, str]) -> dict[str, str]:
         """Return what the environment says; an empty text names no folder."""
-        return {name: text for name, text in super().found(environment).items() if name != "data" or text}
+        return {name: text for name, text in super().from_environment(environment).items() if name != "data" or text}
 
 
 class TerminalSettings(Settings):

@@ -76,7 +76,7 @@ class Settings(BaseModel):
         return next(marked, PREFIX + name.upper())
 
     @classmethod
-    def found(cls, environment: Mapping[str, str]) -> dict[str, str]:
+    def from_environment(cls, environment: Mapping[str, str]) -> dict[str, str]:
         """Return what the environment says, by the names of the settings.
 
         Variables that are no settings are left alone: Kubernetes makes ``HARBORMASTER_SERVICE_HOST`` and the like.
@@ -94,7 +94,7 @@ class Settings(BaseModel):
             SettingsError: A value is wrong; it holds all mistakes.
         """
         options = {name: value for name, value in given.items() if value is not None}
-        values = {**cls.found(environment), **options}
+        values = {**cls.from_environment(environment), **options}
         try:
             return cls.model_validate(values)
         except ValidationError as error:

@@ -88,10 +88,10 @@ class SignIn:
         except SettingsError as error:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
-    async def way_out(self) -> str:
+    async def sign_out_address(self) -> str:
         """Return where to send a browser that has signed out."""
         try:
-            return await self._provider.way_out()
+            return await self._provider.sign_out_address()
         except SettingsError:
             return f"{self._options.page}/"
 

@@ -112,7 +112,7 @@ class Provider:
             },
         )
 
-    async def way_out(self) -> str:
+    async def sign_out_address(self) -> str:
         """Return where to send a browser that signs out; the page itself, where the provider does not end sessions."""
         options = self._options
         try:

@@ -57,7 +57,7 @@ class Health:
         """Make liveness depend on *check*: while it fails, only a restart may help."""
         self._liveness[name] = check
 
-    def remark(self, name: str) -> str:
+    def describe(self, name: str) -> str:
         """Return how things are with what a check is about; empty: there is nothing to say."""
         return self._remarks[name]() if name in self._remarks else ""
 

@@ -39,7 +39,7 @@ class TermMetrics:
         """Read *queue* from now on, in place of an earlier one of that name."""
         self.queues[queue.name] = queue
 
-    def stands(self, kind: Kind, key: Hashable, *, still: bool) -> None:
+    def needs_action(self, kind: Kind, key: Hashable, *, still: bool) -> None:
         """Note whether an object goes on only when somebody acts."""
         keys = self.still.setdefault(kind.kind, set())
         if still:
@@ -47,9 +47,9 @@ class TermMetrics:
         else:
             keys.discard(key)
 
-    def around(self, controller: str, key: object) -> AbstractContextManager[object]:
+    def span(self, controller: str, key: object) -> AbstractContextManager[object]:
         """Return a span to reconcile one key in."""
-        return self._counts.around(controller, key)
+        return self._counts.span(controller, key)
 
     def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
         """Count one reconcile."""
@@ -154,7 +154,7 @@ class LoopMetrics:
     def _standing(self, kind: str) -> int:
         return sum(len(term.still.get(kind, ())) for term in self.terms)
 
-    def around(self, controller: str, key: object) -> AbstractContextManager[object]:
+    def span(self, controller: str, key: object) -> AbstractContextManager[object]:
         """Return a span to reconcile one key in."""
         if self._tracing is None:
             return NOTHING

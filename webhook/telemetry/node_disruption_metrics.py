@@ -53,7 +53,7 @@ class NodeDisruptionMetrics:
             "harbormaster_disruption_draining_nodes", "Nodes that are being drained.", registry=registry
         )
 
-    def looked(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
+    def evaluated(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
         """Show what a pass has found."""
         self._eligible.clear()
         for key, number in eligible.items():

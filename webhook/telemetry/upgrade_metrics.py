@@ -128,7 +128,7 @@ class UpgradeMetrics:
             self._planned.discard(run)
             self._eta.remove(run)
 
-    def gone(self, run: str) -> None:
+    def deleted(self, run: str) -> None:
         """Forget a run."""
         self._approvals.discard(run)
         if run in self._runs:
@@ -148,4 +148,4 @@ class UpgradeMetrics:
     def ended(self) -> None:
         """Forget all runs: the term is over, and another process shows them."""
         for run in sorted(self._runs | self._planned):
-            self.gone(run)
+            self.deleted(run)

@@ -86,7 +86,7 @@ class RemainingAllowance:
         self._reason = reason
         self._taken: dict[str, int] = {}
 
-    def take(self, pool: str) -> Refusal | None:
+    def consume(self, pool: str) -> Refusal | None:
         """Take one node of a pool; returns why that is not possible."""
         taken = self._taken.get(pool, 0)
         if taken >= self._allowances.remaining(pool, self._reason):

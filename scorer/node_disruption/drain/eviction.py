@@ -52,7 +52,7 @@ class EvictionLedger:
         self._away: dict[str, tuple[PodGuard, ...]] = {}
         self._taken: Counter[tuple[str, str]] = Counter()
 
-    def around(self, pod: Pod) -> tuple[PodGuard, ...]:
+    def guards_of(self, pod: Pod) -> tuple[PodGuard, ...]:
         """Return the guards of a pod."""
         return tuple(guard for guard in self._guards.get(pod.namespace, ()) if guard.guards(pod.held.labels))
 
@@ -65,7 +65,7 @@ class EvictionLedger:
         """
         if pod.phase == _PENDING:
             return None
-        around = self.around(pod)
+        around = self.guards_of(pod)
         names = [f"{each.namespace}/{each.name}" for each in around]
         if len(around) > 1:
             message = f"more than one PodDisruptionBudget ({', '.join(names)}) guards pod {pod.key}"
@@ -76,7 +76,7 @@ class EvictionLedger:
 
     def leave(self, pod: Pod) -> None:
         """Note that a pod has been evicted or deleted, or does not run yet."""
-        around = self.around(pod)
+        around = self.guards_of(pod)
         if not is_healthy(pod):
             around = tuple(each for each in around if each.lacking is not None)
         if around and pod.key not in self._away:

@@ -120,7 +120,7 @@ def preview_drain(cluster: ClusterSnapshot, names: Collection[str], now: datetim
     drained = tuple(dict.fromkeys(names))
     if unknown := tuple(name for name in drained if name not in cluster.nodes):
         raise UnknownNodesError(unknown)
-    going = [name for name, node in cluster.nodes.items() if node.node is not None and node.node.going]
+    going = [name for name, node in cluster.nodes.items() if node.node is not None and node.node.disrupting]
     fitting = ClusterCapacity(cluster, without=drained, closed=going)
     pods = [(name, pod) for name in drained for pod in cluster.pods.get(name, ()) if not pod.finished]
     moving = [pod for _, pod in pods if _goes(pod) and pod.reschedulable]
@@ -207,7 +207,7 @@ def _guards(cluster: ClusterSnapshot, book: EvictionLedger, pods: list[Pod]) -> 
     around: dict[str, list[str]] = {}
     for pod in pods:
         if _is_evicted(pod) and (is_healthy(pod) or book.refusal(pod) is not None):
-            for guard in book.around(pod):
+            for guard in book.guards_of(pod):
                 around.setdefault(f"{guard.namespace}/{guard.name}", []).append(pod.key)
     allowed = {
         f"{guard.namespace}/{guard.name}": guard.disruptions_allowed

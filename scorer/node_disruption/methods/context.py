@@ -147,7 +147,9 @@ def survey(
         before: A look at it at another time, from which is taken over what is still true; None: there is none.
     """
     views = {name: view.with_held(_of_pool(leaving, cluster, name)) for name, view in views.items()}
-    going = {name for name, node in cluster.nodes.items() if node.node and (node.node.going or node.node.instance_gone)}
+    going = {
+        name for name, node in cluster.nodes.items() if node.node and (node.node.disrupting or node.node.instance_gone)
+    }
     reserved = {name for view in views.values() for name in view.held_nodes}
     relocations = Relocations(
         cluster,

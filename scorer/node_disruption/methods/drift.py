@@ -97,7 +97,7 @@ def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
         if blockers := each.blockers_for(DisruptionClass.EVENTUAL):
             held += blocked_nodes(each, _DRIFTED, None, blockers)
             continue
-        refusal = taking.take(each.node.pool)
+        refusal = taking.consume(each.node.pool)
         move = refusal or _move(survey, each)
         if isinstance(move, Command):
             return MethodOutcome((move,), tuple(held))

@@ -22,7 +22,7 @@ def plan_emptiness(survey: Survey) -> MethodOutcome:
         held += blocked_nodes(each, _EMPTY, survey.not_empty(each), each.blockers_for(DisruptionClass.GRACEFUL))
     taking, chosen = survey.allowances.remaining_for(_EMPTY), list[Candidate]()
     for each in sorted_by_savings(emptiable(survey)):
-        refusal = taking.take(each.node.pool)
+        refusal = taking.consume(each.node.pool)
         if refusal is None:
             chosen.append(each)
         else:

@@ -70,7 +70,7 @@ def plan_graceful_expiration(survey: Survey) -> tuple[tuple[str, ...], tuple[Hel
         held += blocked_nodes(each, EXPIRED, None, blockers)
         if each.pool is None or blockers:
             continue
-        refusal = taking.take(each.node.pool)
+        refusal = taking.consume(each.node.pool)
         if refusal is None:
             going.append(name)
         else:

@@ -36,7 +36,7 @@ def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutco
     """
     taking, held, chosen = survey.allowances.remaining_for(_REASON), list[Held](), list[Candidate]()
     for each in sorted_by_savings(survey.underutilized()):
-        refusal = taking.take(each.node.pool)
+        refusal = taking.consume(each.node.pool)
         if refusal is None:
             chosen.append(each)
         else:

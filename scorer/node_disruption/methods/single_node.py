@@ -31,7 +31,7 @@ def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutc
             held += [Held.of(rest.name, _REASON, _not_reached(survey)) for rest in order[index:]]
             return MethodOutcome((), tuple(held), frozenset(unseen))
         unseen.discard(each.node.pool)
-        refusal = survey.allowances.remaining_for(_REASON).take(each.node.pool) or can_pass(each, totals)
+        refusal = survey.allowances.remaining_for(_REASON).consume(each.node.pool) or can_pass(each, totals)
         if refusal is None:
             tries -= 1
             found = consolidate(survey, [each], Method.SINGLE_NODE)

@@ -49,7 +49,7 @@ def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> MethodOutcome:
     taking, commands, held = survey.allowances.remaining_for(_DRIFTED), list[Command](), list[Held]()
     why_none = _too_many(pool, nodes)
     for each in drifted:
-        refusal = why_none or (_at_limit(pool, nodes) if len(commands) >= room else taking.take(pool.name))
+        refusal = why_none or (_at_limit(pool, nodes) if len(commands) >= room else taking.consume(pool.name))
         if refusal is None:
             commands.append(_replaced(survey, each, pool))
         else:

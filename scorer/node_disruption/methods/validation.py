@@ -55,9 +55,9 @@ def _still_empty(command: Command, survey: Survey) -> Command | ValidationFailur
     if not still:
         return ValidationFailure(ValidationFailureReason.CHURN, f"none of {_named(command.nodes)} can go any more")
     taking = survey.allowances.remaining_for(command.reason)
-    fine = [each for each in still if taking.take(each.node.pool) is None]
+    fine = [each for each in still if taking.consume(each.node.pool) is None]
     if not fine:
-        refusal = taking.take(still[0].node.pool)
+        refusal = taking.consume(still[0].node.pool)
         return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message if refusal else "")
     return replace(command, nodes=tuple(each.name for each in fine), savings=price_of(fine))
 
@@ -77,7 +77,7 @@ def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFail
 
 def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Survey) -> ValidationFailure | None:
     taking = survey.allowances.remaining_for(command.reason)
-    refusals = (taking.take(each.node.pool) for each in candidates)
+    refusals = (taking.consume(each.node.pool) for each in candidates)
     refusal = next((each for each in refusals if each is not None), None)
     return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message) if refusal else None
 

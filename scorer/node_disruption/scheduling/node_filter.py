@@ -377,13 +377,13 @@ class SimulatedCapacity(ClusterCapacity):
         self._open = self._open & kept
         self._domains = Domains(self._rows, self._present, self._occupancy, self._domains.terms)
 
-    def put(self, pods: Iterable[Pod], node: str) -> None:
+    def place_pods(self, pods: Iterable[Pod], node: str) -> None:
         """Put pods on a node that is there; finished ones take nothing."""
         for pod in pods:
             if not pod.finished:
                 self.place(pod, node)
 
-    def take(self, pods: Iterable[Pod], node: str) -> None:
+    def remove_pods(self, pods: Iterable[Pod], node: str) -> None:
         """Take pods off a node that is there."""
         for pod in pods:
             if not pod.finished:

@@ -117,7 +117,12 @@ class Clockwork:
         self._ages = [(each.at, each.node) for each in expirations(cluster)]
         self._numbers: dict[str, int] = {}
         for name, node in cluster.nodes.items():
-            if node.node is not None and node.claim is not None and not node.node.initialized and not node.node.going:
+            if (
+                node.node is not None
+                and node.claim is not None
+                and not node.node.initialized
+                and not node.node.disrupting
+            ):
                 self._ready[name] = now + assumptions.launch
 
     def cluster(self) -> ClusterSnapshot:
@@ -238,7 +243,7 @@ class Clockwork:
         """Make the nodes that static pools lack."""
         for pool in self._static:
             nodes = self._of(pool.name)
-            going = sorted(node.name for node in nodes if node.node is not None and node.node.going)
+            going = sorted(node.name for node in nodes if node.node is not None and node.node.disrupting)
             new = [name for name in going if name not in self._made_up]
             for index in range(lacking(pool, nodes)):
                 cause = new[index] if index < len(new) else ""
@@ -288,7 +293,7 @@ class Clockwork:
         if not evicted:
             return False
         keys = {pod.key for pod in evicted}
-        self._known(name).take(evicted, name)
+        self._known(name).remove_pods(evicted, name)
         self.pods[name] = tuple(pod for pod in self.pods[name] if pod.key not in keys)
         for pod in evicted:
             self._uproot(pod, now, drain.end_of(pod.key) or now, name)
@@ -317,7 +322,7 @@ class Clockwork:
         self._look_for_places = False
         if not self._homeless:
             return
-        going = [name for name, node in self.nodes.items() if node.node is not None and node.node.going]
+        going = [name for name, node in self.nodes.items() if node.node is not None and node.node.disrupting]
         fitting = self._known().without((), closed=going)
         pods = [each.pod for each in self._homeless.values()]
         placed = place_all(fitting, pods, self._new_nodes(going))
@@ -341,7 +346,7 @@ class Clockwork:
         if self._unknown and (not name or name in self._unknown):
             self._room.add([initialized(self.nodes[each], self._ready.get(each, _EVER)) for each in self._unknown])
             for each in self._unknown:
-                self._room.put(self.pods[each], each)
+                self._room.place_pods(self.pods[each], each)
             self._unknown.clear()
         return self._room
 
@@ -363,7 +368,7 @@ class Clockwork:
             pod.held, active=True, evictable=not pod.shape.tolerates(DISRUPTED), unready=False, started=runs_at
         )
         came = replace(pod, node=name, taken={}, created=now, terminating_since=None, phase="Running", held=held)
-        self._known(name).put((came,), name)
+        self._known(name).place_pods((came,), name)
         self.pods[name] = (*self.pods.get(name, ()), came)
         self._touch(name, now)
         if runs_at > now:

@@ -68,4 +68,6 @@ def surplus(
 
 
 def _staying(nodes: Iterable[ClusterNode]) -> list[ClusterNode]:
-    return [node for node in nodes if node.node is not None and not node.node.going and not node.node.instance_gone]
+    return [
+        node for node in nodes if node.node is not None and not node.node.disrupting and not node.node.instance_gone
+    ]

@@ -89,13 +89,17 @@ def advance_approval(
     _note_created(record, task, name)
     if not (approved or accepted):
         return []
-    record.put(task, REQUEST_APPROVED, TRUE, "StageTaskApprovalRequestApproved", f"request {name} is approved")
+    record.set_condition(
+        task, REQUEST_APPROVED, TRUE, "StageTaskApprovalRequestApproved", f"request {name} is approved"
+    )
     return [] if accepted else [Accept(request, _accepted(request, record))]
 
 
 def _note_created(record: StagedUpdateRecord, task: JsonObject, name: str) -> None:
     if status(task, REQUEST_CREATED) != TRUE:
-        record.put(task, REQUEST_CREATED, TRUE, "StageTaskApprovalRequestCreated", f"request {name} is created")
+        record.set_condition(
+            task, REQUEST_CREATED, TRUE, "StageTaskApprovalRequestCreated", f"request {name} is created"
+        )
 
 
 def _check_owner(request: JsonObject, run: str, stage: str) -> None:

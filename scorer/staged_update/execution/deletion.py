@@ -44,7 +44,7 @@ def execute_deletion(work: StagePass) -> None:
     stage = work.record.deletion
     if "startTime" not in stage:
         stage["startTime"] = format_time(work.now)
-    work.record.put(stage, PROGRESSING, TRUE, "StageUpdatingStarted", "")
+    work.record.set_condition(stage, PROGRESSING, TRUE, "StageUpdatingStarted", "")
     record_deletions(work)
     for entry in clusters_of(stage):
         if status(entry, STARTED) != TRUE:
@@ -55,8 +55,8 @@ def execute_deletion(work: StagePass) -> None:
         work.set_run_progress(TRUE, "UpdateRunProgressing", f"removes the placement from {', '.join(left[:3])}{more}")
         work.waits.append(RECHECK)
         return
-    work.record.put(stage, PROGRESSING, FALSE, "StageUpdatingSucceeded", "")
-    work.record.put(stage, SUCCEEDED, TRUE, "StageUpdatingSucceeded", "")
+    work.record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingSucceeded", "")
+    work.record.set_condition(stage, SUCCEEDED, TRUE, "StageUpdatingSucceeded", "")
     stage["endTime"] = format_time(work.now)
 
 
@@ -69,11 +69,11 @@ def _remove(work: StagePass, entry: JsonObject) -> None:
         return
     if not is_deleting(binding):
         work.actions.append(Remove(name, binding))
-    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+    work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
 
 
 def _gone(work: StagePass, entry: JsonObject) -> None:
     if not (condition(entry, STARTED) and status(entry, STARTED) == TRUE):
-        work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+        work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
     if status(entry, SUCCEEDED) != TRUE:
-        work.record.put(entry, SUCCEEDED, TRUE, "ClusterUpdatingSucceeded", "")
+        work.record.set_condition(entry, SUCCEEDED, TRUE, "ClusterUpdatingSucceeded", "")

@@ -93,7 +93,9 @@ def _standing_still(run: JsonObject, record: StagedUpdateRecord, why: str) -> St
     said: ConditionStatus = (
         FALSE if found.get("status") == FALSE else UNKNOWN if found.get("status") == UNKNOWN else TRUE
     )
-    record.put(record.status, PROGRESSING, said, text_at(found, "reason") or "UpdateRunProgressing", f"waits: {why}")
+    record.set_condition(
+        record.status, PROGRESSING, said, text_at(found, "reason") or "UpdateRunProgressing", f"waits: {why}"
+    )
     return replace(_step(run, record), again=RECHECK)
 
 
@@ -102,13 +104,13 @@ def _begin(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts
     try:
         prepared = initialise(run, facts)
     except RunFailedError as error:
-        record.put(record.status, INITIALIZED, FALSE, "UpdateRunInitializedFailed", f"{error.cause}: {error}")
+        record.set_condition(record.status, INITIALIZED, FALSE, "UpdateRunInitializedFailed", f"{error.cause}: {error}")
         return _step(run, record)
     if prepared.snapshots:
         return StagedUpdateStep(snapshots=prepared.snapshots, again=timedelta())
     record.status.update(prepared.status)
     message = f"uses resource snapshot {prepared.status['resourceSnapshotIndexUsed']}"
-    record.put(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully", message)
+    record.set_condition(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully", message)
     found = _step(run, record)
     return StagedUpdateStep(
         annotations=prepared.annotations, status=found.status, events=found.events, again=timedelta()
@@ -125,7 +127,7 @@ def _work(work: StagePass, *, stopping: bool) -> None:
     execute_deletion(work)
     if status(work.record.deletion, SUCCEEDED) == TRUE:
         work.set_run_progress(FALSE, "UpdateRunSucceeded", "")
-        work.record.put(work.record.status, SUCCEEDED, TRUE, "UpdateRunSucceeded", "")
+        work.record.set_condition(work.record.status, SUCCEEDED, TRUE, "UpdateRunSucceeded", "")
 
 
 def _failed_stage(work: StagePass, error: RunFailedError) -> StagedUpdateRecord:
@@ -140,8 +142,8 @@ def _failed_stage(work: StagePass, error: RunFailedError) -> StagedUpdateRecord:
         if status(entry, STARTED) == TRUE:
             entry["conditions"] = found["conditions"]
     message = f"{error.cause}: {error}"
-    record.put(stage, PROGRESSING, FALSE, "StageUpdatingFailed", message)
-    record.put(stage, SUCCEEDED, FALSE, "StageUpdatingFailed", message)
+    record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingFailed", message)
+    record.set_condition(stage, SUCCEEDED, FALSE, "StageUpdatingFailed", message)
     stage["endTime"] = format_time(work.now)
     return record
 
@@ -154,8 +156,8 @@ def _abort(
     if error.cause is RunFailureCause.CLUSTERS_FAILED:
         rollback, said = _rollback(run, record, facts)
         message += said
-    record.put(record.status, PROGRESSING, FALSE, "UpdateRunFailed", message)
-    record.put(record.status, SUCCEEDED, FALSE, "UpdateRunFailed", message)
+    record.set_condition(record.status, PROGRESSING, FALSE, "UpdateRunFailed", message)
+    record.set_condition(record.status, SUCCEEDED, FALSE, "UpdateRunFailed", message)
     step = _step(run, record)
     return StagedUpdateStep(rollback=rollback, status=step.status, events=step.events)
 
@@ -232,7 +234,7 @@ def stop_stage(work: StagePass) -> None:
         return
     named = ", ".join(busy[:3]) + (f" and {len(busy) - 3} more" if len(busy) > 3 else "")
     work.waits.append(RECHECK)
-    work.record.put(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waits for {named}")
+    work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", f"waits for {named}")
     if work.stuck:
         message = f"stopping; in flight for more than 5 minutes: {named}"
         work.set_run_progress(FALSE, "UpdateRunStuck", message)
@@ -244,7 +246,7 @@ def _is_stopped(work: StagePass, *, begun: bool, stage: JsonObject) -> None:
     """Say that the run is stopped; a stage that has not begun says nothing."""
     if begun and reason(stage, PROGRESSING) != "StageUpdatingStopped":
         # The wait after a stage counts from the stop: Unknown lies between, so the time of the condition is new.
-        work.record.put(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
-        work.record.put(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
+        work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
+        work.record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
     message = "nothing is in flight; state Run resumes it"
     work.set_run_progress(FALSE, "UpdateRunStopped", message)

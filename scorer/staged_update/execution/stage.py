@@ -90,11 +90,11 @@ class StagePass:
 
     def set_run_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
         """Return how the run progresses."""
-        self.record.put(self.record.status, PROGRESSING, progressing, why, message)
+        self.record.set_condition(self.record.status, PROGRESSING, progressing, why, message)
 
     def set_stage_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
         """Return how the stage progresses."""
-        self.record.put(self.stage, PROGRESSING, progressing, why, message)
+        self.record.set_condition(self.stage, PROGRESSING, progressing, why, message)
 
 
 def execute_stage(work: StagePass) -> None:
@@ -118,7 +118,7 @@ def _skip(work: StagePass) -> None:
     """Pass a stage without clusters: its tasks are not run."""
     message = "the stage has no cluster"
     work.set_stage_progress(FALSE, "StageUpdatingSkippedNoClusters", message)
-    work.record.put(work.stage, SUCCEEDED, TRUE, "StageUpdatingSkippedNoClusters", message)
+    work.record.set_condition(work.stage, SUCCEEDED, TRUE, "StageUpdatingSkippedNoClusters", message)
     work.stage["startTime"] = work.stage["endTime"] = format_time(work.now)
     work.set_run_progress(TRUE, "UpdateRunProgressing", f"stage {work.planned.name} has no cluster")
     work.requeue_immediately = True
@@ -187,7 +187,7 @@ def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[
 
 def hold_back(work: StagePass, entry: JsonObject, wait: ClusterWait) -> None:
     """Note on a cluster why it may not be touched now."""
-    work.record.put(entry, STARTED, FALSE, WAITING, wait.message)
+    work.record.set_condition(entry, STARTED, FALSE, WAITING, wait.message)
     if wait.until is not None:
         work.waits.append(max(timedelta(), wait.until - work.now))
 
@@ -225,7 +225,7 @@ def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
         return False
     if not uid_of(work.run) or not _wanted(work, entry).is_met(binding):
         return False
-    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+    work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
     return True
 
 
@@ -237,7 +237,7 @@ def _start(work: StagePass, entry: JsonObject) -> bool:
     if not ready:
         message = f"update run {text_at(work.run, 'metadata', 'name')} rolls out {wanted.snapshot} to {name}"
         work.actions.append(Update(name, binding, target, message))
-    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+    work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
     if "startTime" not in work.stage:
         work.stage["startTime"] = format_time(work.now)
     if ready and has_succeeded(binding):
@@ -259,7 +259,9 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
     binding = _binding(work, entry)
     wanted = _wanted(work, entry)
     if not wanted.is_met(binding):
-        work.record.put(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", "its binding was changed by somebody else")
+        work.record.set_condition(
+            entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", "its binding was changed by somebody else"
+        )
         message = (
             f"the binding of cluster {name} was changed while it was being updated, by another run or by hand: it has "
             f"{text_at(binding, 'spec', 'resourceSnapshotName')[:100] or 'no snapshot'}"
@@ -273,13 +275,13 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
     if has_succeeded(binding):
         _succeed(work, entry)
         return True
-    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", binding_problem(binding))
+    work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", binding_problem(binding))
     return _is_too_late(work, entry, binding)
 
 
 def _succeed(work: StagePass, entry: JsonObject) -> None:
-    work.record.put(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
-    work.record.put(entry, SUCCEEDED, TRUE, "ClusterUpdatingSucceeded", "")
+    work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
+    work.record.set_condition(entry, SUCCEEDED, TRUE, "ClusterUpdatingSucceeded", "")
 
 
 def _is_too_late(work: StagePass, entry: JsonObject, binding: JsonObject) -> bool:
@@ -291,7 +293,7 @@ def _is_too_late(work: StagePass, entry: JsonObject, binding: JsonObject) -> boo
         if left <= timedelta():
             why = binding_problem(binding) or "not available"
             message = f"missed its deadline of {int(work.policy.deadline.total_seconds())} s: {why}"
-            work.record.put(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", message)
+            work.record.set_condition(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", message)
             return True
         work.waits.append(left)
     if age > STUCK_AFTER:
@@ -338,7 +340,7 @@ def _finish_stage(work: StagePass) -> None:
     missing = list(_open_tasks(work))
     if not missing:
         work.set_stage_progress(FALSE, "StageUpdatingSucceeded", "")
-        work.record.put(stage, SUCCEEDED, TRUE, "StageUpdatingSucceeded", "")
+        work.record.set_condition(stage, SUCCEEDED, TRUE, "StageUpdatingSucceeded", "")
         stage["endTime"] = format_time(work.now)
         work.set_run_progress(TRUE, "UpdateRunProgressing", f"stage {name} has succeeded")
         work.requeue_immediately = True
@@ -375,7 +377,7 @@ def _wait_end(work: StagePass, task: JsonObject) -> datetime | None:
     )
     until = began + min(parse_wait_time(next(waits, "0s")), _LONGEST_WAIT)
     if until <= work.now:
-        work.record.put(task, WAIT_ELAPSED, TRUE, "AfterStageTaskWaitTimeElapsed", "")
+        work.record.set_condition(task, WAIT_ELAPSED, TRUE, "AfterStageTaskWaitTimeElapsed", "")
         return None
     work.waits.append(until - work.now)
     return until

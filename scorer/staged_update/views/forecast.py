@@ -203,7 +203,7 @@ def as_initialised(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObjec
         prepared = initialise(run, facts)
     made = with_metadata({**run, "status": {**status_of(run), **prepared.status}}, annotations=prepared.annotations)
     record = StagedUpdateRecord(made, facts.now)
-    record.put(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully")
+    record.set_condition(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully")
     return {**made, "status": record.status}, facts
 
 

@@ -48,8 +48,8 @@ def start(ev: Evaluation, *, initialised: bool) -> None:
     if not initialised:
         _refuse_start(ev)
         return
-    ev.record.put(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
-    ev.record.put_state(UpgradeState.RUNNING, ev.now)
+    ev.record.update(start_time=ev.now, resolved=choose(ev), observed_restart_token=ev.spec.restart_token)
+    ev.record.set_state(UpgradeState.RUNNING, ev.now)
     many = sum(1 for _ in ev.record.entries())  # the counts may be older: of a run that is initialised in this pass
     ev.announce("RunStarted", f"the run has started with {format_count(many, 'member')}")
     report_clamped_limits(ev)
@@ -63,7 +63,7 @@ def _refuse_start(ev: Evaluation) -> None:
 
 
 def _restart_or_refuse(ev: Evaluation) -> None:
-    ev.record.put(observed_restart_token=ev.spec.restart_token)
+    ev.record.update(observed_restart_token=ev.spec.restart_token)
     if ev.record.state in STOPPED:
         restart(ev)
     else:
@@ -76,8 +76,8 @@ def restart(ev: Evaluation) -> None:
     if (stage := ev.record.current) is not None:
         again = {UpgradeState.STOPPED, UpgradeState.FAILED} if failed else {UpgradeState.STOPPED}
         _reset(ev, stage, again)
-    ev.record.put(restarts=ev.record.status.restarts + 1)
-    ev.record.put_state(UpgradeState.RUNNING, ev.now)
+    ev.record.update(restarts=ev.record.status.restarts + 1)
+    ev.record.set_state(UpgradeState.RUNNING, ev.now)
     ev.announce("RunRestarted", "the run goes on")
 
 
@@ -93,7 +93,7 @@ def _reset(ev: Evaluation, stage: StageWork, again: set[UpgradeState]) -> None:
             if group.is_skipped_by_user:
                 skip_member(ev, group, index, SKIPPED_BY_USER, "its group was skipped by the user")
             elif group.state in OVER:
-                group.put_state(UpgradeState.NOT_STARTED, ev.now)
+                group.set_state(UpgradeState.NOT_STARTED, ev.now)
     if reopened and not stage.is_skipped_by_user and stage.wait.state is not UpgradeState.SKIPPED:
         stage.update_wait(state=UpgradeState.NOT_STARTED, start_time=None, completion_time=None)
     elif stage.wait.state is UpgradeState.STOPPED:
@@ -106,7 +106,7 @@ def _restart_gate_clocks(ev: Evaluation, stage: StageWork) -> None:
     for gates in (stage.before, stage.after, *(each for group in stage.groups for each in (group.before, group.after))):
         for index, gate in enumerate(gates.reports):
             if gate.state is UpgradeState.PENDING:
-                gates.put(index, start_time=ev.now)
+                gates.update(index, start_time=ev.now)
 
 
 def skip(ev: Evaluation) -> None:
@@ -118,7 +118,7 @@ def skip(ev: Evaluation) -> None:
         if not _SKIP[target.type](ev, target.name):
             message = f"there is no {target.type.value} {target.name} in the run, so nothing is skipped"
             ev.announce("SkipTargetUnknown", message, "Warning")
-    ev.record.put(observed_skip_targets=max(len(targets), ev.record.status.observed_skip_targets))
+    ev.record.update(observed_skip_targets=max(len(targets), ev.record.status.observed_skip_targets))
 
 
 def _skip_named_member(ev: Evaluation, name: str) -> bool:
@@ -157,7 +157,7 @@ def _skip_group(ev: Evaluation, stage: StageWork, group: GroupWork) -> bool:
     skipped = [_skip_one(ev, group, index) for index in range(len(group.members))]
     if stage.state in OVER or group.state is UpgradeState.SKIPPED:
         return any(skipped)
-    group.put(reason=SKIPPED_BY_USER)
+    group.update(reason=SKIPPED_BY_USER)
     group.before.skip(ev.now)
     group.after.skip(ev.now)
     return True
@@ -170,7 +170,7 @@ def _skip_named_stage(ev: Evaluation, name: str) -> bool:
     if stage.state in OVER:
         ev.announce("SkipIgnored", f"stage {name} is {stage.state.value}, so it is not skipped")
         return True
-    stage.put(reason=SKIPPED_BY_USER)
+    stage.update(reason=SKIPPED_BY_USER)
     for group in stage.groups:
         _skip_group(ev, stage, group)
     stage.before.skip(ev.now)

@@ -48,14 +48,14 @@ def set_condition(ev: Evaluation, kind: str, *, is_true: bool, reason: str, mess
     if wanted == known:
         return
     others = (each for each in ev.record.status.conditions if each.type != kind)
-    ev.record.put(conditions=tuple(sorted((*others, wanted), key=lambda each: each.type)))
+    ev.record.update(conditions=tuple(sorted((*others, wanted), key=lambda each: each.type)))
 
 
 def remove_condition(ev: Evaluation, kind: str) -> None:
     """Remove a condition of the run."""
     conditions = ev.record.status.conditions
     if find_condition(conditions, kind) is not None:
-        ev.record.put(conditions=tuple(each for each in conditions if each.type != kind))
+        ev.record.update(conditions=tuple(each for each in conditions if each.type != kind))
 
 
 def set_progress_conditions(ev: Evaluation) -> None:

@@ -82,7 +82,7 @@ def _take_in(ev: Evaluation) -> bool:
     initialised = ev.record.is_started or initialise(ev)
     follow(ev, initialised=initialised)
     follow_members(ev)
-    ev.record.put(observed_generation=ev.run.metadata.generation)
+    ev.record.update(observed_generation=ev.run.metadata.generation)
     return initialised
 
 
@@ -114,11 +114,11 @@ def _tell_end(ev: Evaluation) -> None:
 
 def _step(ev: Evaluation) -> UpgradeStep:
     again = next_wakeup(ev)
-    ev.record.put(next_wakeup=again)
+    ev.record.update(next_wakeup=again)
     if ev.record.state in OVER:
-        ev.record.put(plan=None)  # everything has come
+        ev.record.update(plan=None)  # everything has come
     status = ev.record.result()
     changed = status != ev.run.status
     step = UpgradeStep(status, changed=changed, actions=tuple(ev.actions), events=tuple(ev.events), again=again)
-    given_up = any(entry.name in ev.facts.members for _, _, entry in ev.record.given_up())
+    given_up = any(entry.name in ev.facts.members for _, _, entry in ev.record.abandoned_operations())
     return replace(step, in_flight=status.counts.running > 0 or given_up)

@@ -24,7 +24,7 @@ def write_gates(ev: Evaluation) -> None:
         for index, gate in enumerate(position.gates.reports):
             if not gate.gate:
                 continue
-            readiness = ready.behind(position) if gate.state is UpgradeState.PENDING else None
+            readiness = ready.behind_gate(position) if gate.state is UpgradeState.PENDING else None
             known, state = ev.facts.gates.get(gate.gate), _object_state(gate)
             if known is None and state is not GateState.PENDING and gate.start_time != ev.now:
                 continue

@@ -94,9 +94,9 @@ def _open(ev: Evaluation, position: Position) -> None:
         if gate.state is not UpgradeState.NOT_STARTED:
             continue
         name = gate_name(ev.run.metadata.name, ev.run.metadata.uid, position, index)
-        position.gates.put(index, state=UpgradeState.PENDING, gate=name, start_time=ev.now)
+        position.gates.update(index, state=UpgradeState.PENDING, gate=name, start_time=ev.now)
         if gate.type is GateType.SCHEDULED_START and (scheduled := _scheduled(ev, position, index)) is not None:
-            position.gates.put(index, absolute_start_time=next_start(scheduled, ev.now))
+            position.gates.update(index, absolute_start_time=next_start(scheduled, ev.now))
         ev.announce("GateOpened", f"{_said(gate, name)} {position.where} is waited for")
         if gate.type is GateType.APPROVAL:
             ev.announce("ApprovalNeeded", f"waits for approval of {_said(gate, name)} {position.where}")
@@ -120,7 +120,7 @@ def complete_scheduled(ev: Evaluation, position: Position) -> None:
 
 def _complete(ev: Evaluation, position: Position, index: int, why: str) -> None:
     gate = position.gates.reports[index]
-    position.gates.put(index, state=UpgradeState.COMPLETED, completion_time=ev.now, message="")
+    position.gates.update(index, state=UpgradeState.COMPLETED, completion_time=ev.now, message="")
     ev.announce("GateCompleted", f"{_said(gate, gate.gate)} {position.where} holds nothing any more: {why}")
 
 
@@ -139,7 +139,7 @@ def complete_approved_gates(ev: Evaluation) -> str:
             elif answer.status == FALSE and answer.reason == REJECTED:
                 message = f"{_said(gate, gate.gate)} {position.where} was rejected: {answer.message}"
                 if message != gate.message:
-                    position.gates.put(index, message=message)
+                    position.gates.update(index, message=message)
                     rejected = rejected or message
     return rejected
 

@@ -14,11 +14,11 @@ def halt(ev: Evaluation, why: str) -> None:
     """Start nothing more: members that wait are stopped, and so is a wait, whose clock goes on."""
     if ev.record.is_halted or ev.record.state in OVER or not ev.record.is_started:
         return
-    ev.record.put_state(UpgradeState.STOPPING, ev.now)
+    ev.record.set_state(UpgradeState.STOPPING, ev.now)
     ev.announce("RunStopping", why)
     if (stage := ev.record.current) is None:
         return
-    stage.put(message=shortened(why, LONGEST_TOLD))
+    stage.update(message=shortened(why, LONGEST_TOLD))
     for group in stage.groups:
         if not group.counts[UpgradeState.PENDING]:
             continue
@@ -50,12 +50,12 @@ def derive_halted(ev: Evaluation) -> None:
         for group in stage.groups:
             _derive_group(ev, stage, group)
         _derive_stage(ev, stage)
-    ev.record.put_state(_run_state(ev, stage), ev.now)
+    ev.record.set_state(_run_state(ev, stage), ev.now)
 
 
 def _derive_group(ev: Evaluation, stage: StageWork, group: GroupWork) -> None:
     if group.state not in OVER:
-        group.put_state(_group_state(stage, group), ev.now)
+        group.set_state(_group_state(stage, group), ev.now)
     if group.state is UpgradeState.SKIPPED:
         group.before.skip(ev.now)
         group.after.skip(ev.now)
@@ -79,7 +79,7 @@ def _group_state(stage: StageWork, group: GroupWork) -> UpgradeState:
 
 
 def _derive_stage(ev: Evaluation, stage: StageWork) -> None:
-    stage.put_state(_stage_state(ev, stage), ev.now)
+    stage.set_state(_stage_state(ev, stage), ev.now)
     if stage.state is UpgradeState.SKIPPED:
         skip_remaining_gates(ev, stage)
 

@@ -93,7 +93,7 @@ def _take_strategy(ev: Evaluation) -> StrategySpec:
     """Record the sequence of a run, and what it is a copy of; return it."""
     strategy = sequence_of(ev.spec, ev.record.status, ev.facts.strategy)
     name = "" if ev.spec.strategy is not None or ev.spec.strategy_ref is None else ev.spec.strategy_ref.name
-    ev.record.put(strategy_snapshot=strategy, strategy_snapshot_of=name if strategy is not None else "")
+    ev.record.update(strategy_snapshot=strategy, strategy_snapshot_of=name if strategy is not None else "")
     if strategy is None:
         raise NotInitializedError("StrategyNotFound", f"there is no strategy {name}")
     return strategy

@@ -40,7 +40,7 @@ def process_observations(ev: Evaluation) -> None:
 
 def release_abandoned(ev: Evaluation) -> None:
     """Let go of the members whose upgrades were given up and have come to an end since, also of a run that is over."""
-    for group, index, entry in list(ev.record.given_up()):
+    for group, index, entry in list(ev.record.abandoned_operations()):
         found = ev.facts.observations.get(entry.operation_id)
         if found is not None and not found.in_flight:
             group.update_member(index, operation_open=False)

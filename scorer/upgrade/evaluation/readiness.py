@@ -29,7 +29,7 @@ class Readinesses:
         self._ev = ev
         self._checks = Checks(ev, ev.record.status.resolved)
 
-    def behind(self, position: Position) -> Readiness | None:
+    def behind_gate(self, position: Position) -> Readiness | None:
         """Count what would become of the members behind a gate; None: it is not before them."""
         if position.timing is not GateTiming.BEFORE:
             return None

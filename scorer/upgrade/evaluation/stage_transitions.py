@@ -58,16 +58,16 @@ def _work(ev: Evaluation, stage: StageWork) -> bool:
 
 def _reach(ev: Evaluation, stage: StageWork) -> None:
     if stage.status.start_time is None:
-        stage.put(start_time=ev.now)
+        stage.update(start_time=ev.now)
         ev.announce("StageStarted", f"stage {stage.name} is reached")
     if stage.status.message:
-        stage.put(message="")
+        stage.update(message="")
     open_stage_gates(ev, stage, GateTiming.BEFORE)
 
 
 def _derive_group(ev: Evaluation, stage: StageWork, group: GroupWork, *, active: bool) -> None:
     state = _group_state(ev, stage, group, active=active)
-    group.put_state(state, ev.now)
+    group.set_state(state, ev.now)
     if state is UpgradeState.SKIPPED:
         group.before.skip(ev.now)
         group.after.skip(ev.now)
@@ -92,7 +92,7 @@ def _group_state(ev: Evaluation, stage: StageWork, group: GroupWork, *, active: 
 
 def _derive_stage(ev: Evaluation, stage: StageWork) -> None:
     state = _stage_state(ev, stage)
-    stage.put_state(state, ev.now)
+    stage.set_state(state, ev.now)
     if state is UpgradeState.SKIPPED:
         skip_remaining_gates(ev, stage)
     if state in OVER:
@@ -139,7 +139,7 @@ def _derive_unreached(ev: Evaluation, stage: StageWork) -> None:
     for group in stage.groups:
         _derive_group(ev, stage, group, active=False)
     if stage.state not in OVER and all(group.state is UpgradeState.SKIPPED for group in stage.groups):
-        stage.put_state(UpgradeState.SKIPPED, ev.now)
+        stage.set_state(UpgradeState.SKIPPED, ev.now)
         skip_remaining_gates(ev, stage)
 
 
@@ -149,7 +149,7 @@ def _derive_run(ev: Evaluation) -> None:
         for stage in record.stages[record.stages.index(current) + 1 :]:
             _derive_unreached(ev, stage)
     if current is not None:
-        record.put_state(current.state, ev.now)
+        record.set_state(current.state, ev.now)
         return
     skipped = all(stage.state is UpgradeState.SKIPPED for stage in record.stages)
-    record.put_state(UpgradeState.SKIPPED if skipped else UpgradeState.COMPLETED, ev.now)
+    record.set_state(UpgradeState.SKIPPED if skipped else UpgradeState.COMPLETED, ev.now)

@@ -73,7 +73,7 @@ class Roster:
         """Yield the members with operations that may still be changing their clusters."""
         return (self.entries[index] for index in sorted(self.at_work | self.given_up))
 
-    def put(self, index: int, changed: MemberStatus) -> None:
+    def update(self, index: int, changed: MemberStatus) -> None:
         """Change a member."""
         known = self.entries[index]
         if changed is known:

@@ -63,7 +63,7 @@ def operation_of(
         images: The image targets of the run.
         deadline: When the run gives up; None: never.
     """
-    target = Target(run.spec.upgrade.type, entry.to_version, {} if member is None else images.behind(member))
+    target = Target(run.spec.upgrade.type, entry.to_version, {} if member is None else images.outdated_targets(member))
     return Operation(
         id=entry.operation_id,
         run=run.metadata.name,

@@ -58,7 +58,7 @@ class Gates:
         """Say whether one of them has been reached and is not done."""
         return any(gate.state is UpgradeState.PENDING for gate in self.reports)
 
-    def put(self, index: int, **changes: Any) -> None:
+    def update(self, index: int, **changes: Any) -> None:
         """Change fields of one gate."""
         changed = self.reports[index].model_copy(update=changes)
         self.reports = (*self.reports[:index], changed, *self.reports[index + 1 :])
@@ -67,7 +67,7 @@ class Gates:
         """Skip those that are not done."""
         for index, gate in enumerate(self.reports):
             if gate.state not in OVER:
-                self.put(index, state=UpgradeState.SKIPPED, completion_time=now)
+                self.update(index, state=UpgradeState.SKIPPED, completion_time=now)
 
 
 class GroupWork:
@@ -131,17 +131,17 @@ class GroupWork:
         """Say whether more members have failed than the group allows."""
         return self.failed > self.status.max_allowed_failures
 
-    def put(self, **changes: Any) -> None:
+    def update(self, **changes: Any) -> None:
         """Change fields of the group itself."""
         self.status = _changed(self.status, changes)
 
-    def put_state(self, state: UpgradeState, now: datetime) -> None:
+    def set_state(self, state: UpgradeState, now: datetime) -> None:
         """Change its state."""
-        self.put(**_state_changes(self.status, state, now))
+        self.update(**_state_changes(self.status, state, now))
 
     def update_member(self, index: int, **changes: Any) -> None:
         """Change fields of one member."""
-        self.roster.put(index, _changed(self.roster.entries[index], changes))
+        self.roster.update(index, _changed(self.roster.entries[index], changes))
 
     def result(self) -> GroupStatus:
         """Return its status as it is now."""
@@ -196,13 +196,13 @@ class StageWork:
         """Say whether more members have failed than the stage, or one of its groups, allows."""
         return self.failed > self.status.max_allowed_failures or any(group.is_exceeded for group in self.groups)
 
-    def put(self, **changes: Any) -> None:
+    def update(self, **changes: Any) -> None:
         """Change fields of the stage itself."""
         self.status = _changed(self.status, changes)
 
-    def put_state(self, state: UpgradeState, now: datetime) -> None:
+    def set_state(self, state: UpgradeState, now: datetime) -> None:
         """Change its state."""
-        self.put(**_state_changes(self.status, state, now))
+        self.update(**_state_changes(self.status, state, now))
 
     def update_wait(self, **changes: Any) -> None:
         """Change fields of the wait after the stage."""
@@ -252,14 +252,14 @@ class UpgradeRecord:
         """Return the first stage that is not over; None: all are."""
         return next((stage for stage in self.stages if stage.state not in OVER), None)
 
-    def put(self, **changes: Any) -> None:
+    def update(self, **changes: Any) -> None:
         """Change fields of the run itself."""
         self.status = _changed(self.status, changes)
 
-    def put_state(self, state: UpgradeState, now: datetime) -> None:
+    def set_state(self, state: UpgradeState, now: datetime) -> None:
         """Change the state of the run."""
         if state is not self.state:
-            self.put(state=state, completion_time=now if state in _ENDED else None)
+            self.update(state=state, completion_time=now if state in _ENDED else None)
 
     def entries(self) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
         """Yield every member with its place."""
@@ -275,7 +275,7 @@ class UpgradeRecord:
                 for index in sorted(group.roster.at_work):
                     yield group, index, group.members[index]
 
-    def given_up(self) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
+    def abandoned_operations(self) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
         """Yield the members with operations that may still go on although they were given up, with their places."""
         for stage in self.stages:
             for group in stage.groups:

@@ -93,7 +93,7 @@ class ImageTargets:
         found = {pool.family: self._target(member, pool.family, at) for pool in pools_of(member)}
         return {family: version for family, version in found.items() if version is not None}
 
-    def behind(self, member: Member) -> Mapping[str, str]:
+    def outdated_targets(self, member: Member) -> Mapping[str, str]:
         """Return what a back end is asked for: the targets of those families of which a pool is behind.
 
         The others are left out, as nothing is ever moved down. Of a family with pools on both sides, a back end has to

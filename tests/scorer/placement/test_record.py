@@ -161,16 +161,16 @@ def test_records_name_each_cluster_once_and_fit_the_api(data):
     recorded = decisions(judged)
     found = [entry["clusterName"] for entry in recorded]
     assert len(found) == len(set(found))
-    assert [entry["clusterName"] for entry in recorded if entry["selected"]] == found[: judged.found]
+    assert [entry["clusterName"] for entry in recorded if entry["selected"]] == found[: judged.selected_count]
     if judged.last is not None:
         dropped = {binding.cluster for binding in judged.dropped}
         assert set(found) >= set(judged.fleet.names) - dropped
-        for entry in recorded[judged.found :]:
+        for entry in recorded[judged.selected_count :]:
             assert ("clusterScore" in entry) is (reason_category(entry) == "ScoreTooLow")
     PolicySnapshotStatus.read({"targetClusters": recorded})
     counts = unselected_counts(judged)
     if judged.last is not None:
-        assert sum(counts.values()) == len(clusters) - judged.found
+        assert sum(counts.values()) == len(clusters) - judged.selected_count
 
 
 # The condition

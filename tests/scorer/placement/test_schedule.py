@@ -60,7 +60,7 @@ def test_no_policy_means_pick_all(wanted):
 
 def test_pick_all_is_fulfilled_with_nothing():
     judged = run(policy(), [make_cluster("a", taints=[("gpu", "")])])
-    assert (judged.found, judged.satisfied) == (0, True)
+    assert (judged.selected_count, judged.satisfied) == (0, True)
 
 
 def test_pick_all_keeps_the_taken_and_drops_obsolete_ones_that_do_not_pass():
@@ -105,7 +105,7 @@ def test_pick_all_uses_neither_preferences_nor_spread():
 def test_pick_n(number, bindings, expected):
     judged = run(pick_n(number), ports("abcde"), bindings)
     assert (picked(judged), kept(judged), dropped(judged)) == expected
-    assert judged.satisfied is (judged.found >= number)
+    assert judged.satisfied is (judged.selected_count >= number)
 
 
 def test_the_annotation_outranks_the_number_in_the_policy():
@@ -296,7 +296,7 @@ def test_every_binding_is_kept_picked_again_dropped_or_ignored(data):
     assert len(kept(judged)) == len(set(kept(judged)))
     assert live <= {*kept(judged), *picked(judged), *dropped(judged)}
     assert not {*kept(judged), *picked(judged)} & set(dropped(judged))
-    assert judged.found <= max(judged.request.wanted, 0)
+    assert judged.selected_count <= max(judged.request.wanted, 0)
 
 
 # Invalid policies (DV-5)
@@ -316,7 +316,7 @@ def test_hold_drops_dangling_bindings_and_moves_nothing_else():
 )
 def test_an_empty_fleet(wanted):
     judged = run(wanted, [])
-    assert judged.found == 0
+    assert judged.selected_count == 0
     assert judged.satisfied is (wanted["placementType"] == "PickAll" or wanted.get("numberOfClusters") == 0)
 
 

@@ -181,7 +181,7 @@ def members(*names):
 async def test_within_the_budget_a_node_goes_and_is_held_on_the_lease_of_its_pool(harbour):
     async with harbour(pool(ONE), *members("n1", "n2")) as replica:
         assert (await replica.delete(kinds.NODE, "n1")).allowed
-        [held] = replica.reservations.known(DISRUPTION, "a")
+        [held] = replica.reservations.cached(DISRUPTION, "a")
         assert (held.granted, held.holder, held.identity) == (("n1",), "admission", "jane")
         assert held.expires == WEDNESDAY + DELETION_HELD
 
@@ -236,7 +236,7 @@ async def test_what_no_time_will_open_says_so(harbour, budget, words):
 async def test_what_uses_no_budget_or_uses_it_already_goes(harbour, documents):
     async with harbour(pool({"nodes": "0"}), *documents) as replica:
         assert await replica.delete(kinds.NODE, "n1") == Judgement()
-        assert replica.reservations.known(DISRUPTION, "a") == ()
+        assert replica.reservations.cached(DISRUPTION, "a") == ()
 
 
 async def test_the_claim_and_its_node_count_once(harbour, clock):
@@ -275,7 +275,7 @@ async def test_where_it_is_switched_off_nothing_is_held(harbour):
 async def test_a_dry_run_is_judged_and_reserves_nothing(harbour):
     async with harbour(pool(ONE), *members("n1", "n2"), pod("p", "n1")) as replica:
         assert (await replica.delete(kinds.NODE, "n1", dryRun=True)).allowed
-        assert replica.reservations.known(DISRUPTION, "a") == ()
+        assert replica.reservations.cached(DISRUPTION, "a") == ()
         assert (await replica.delete(kinds.NODE, "n1")).allowed
         assert not (await replica.delete(kinds.NODE, "n2", dryRun=True)).allowed
 
@@ -285,7 +285,7 @@ async def test_a_drain_needs_what_the_deletion_of_its_node_needs_once(harbour):
     async with harbour(pool(ONE), *documents) as replica:
         assert (await replica.evict("p")).allowed
         assert (await replica.evict("q")).allowed
-        assert len(replica.reservations.known(DISRUPTION, "a")) == 1
+        assert len(replica.reservations.cached(DISRUPTION, "a")) == 1
         assert not (await replica.delete(kinds.NODE, "n2")).allowed
         assert (await replica.evict("r")).allowed  # its node goes on
 
@@ -306,7 +306,7 @@ async def test_a_drain_that_goes_on_is_held_anew(harbour, clock):
         for seconds, until in ((0, 60), (20, 60), (20, 100)):
             clock.now += timedelta(seconds=seconds)
             assert (await replica.evict("p")).allowed
-            [held] = replica.reservations.known(DISRUPTION, "a")
+            [held] = replica.reservations.cached(DISRUPTION, "a")
             assert held.expires == WEDNESDAY + timedelta(seconds=until)
 
 
@@ -331,7 +331,7 @@ async def test_a_review_of_an_object_that_is_not_the_stored_one_holds_no_budget(
         await replica.reservations.change(DISRUPTION, "a", lambda _: (held,))
         forged = changed(await replica.store.get(kind, Key(name)), **metadata)
         verdict = await replica.delete(kind, name, oldObject=forged)
-        assert replica.reservations.known(DISRUPTION, "a") == (held,)
+        assert replica.reservations.cached(DISRUPTION, "a") == (held,)
     assert verdict.allowed
     assert "is stored as another one than the review has" in verdict.warnings[0]
 
@@ -340,7 +340,7 @@ async def test_a_claim_cannot_be_said_to_be_of_another_node(harbour):
     async with harbour(pool(ONE), *members("n1", "n2"), claim("n3")) as replica:
         forged = await replica.store.get(kinds.NODE_CLAIM, Key("claim-n2")) | {"status": {"nodeName": "n1"}}
         assert (await replica.delete(kinds.NODE_CLAIM, "claim-n2", oldObject=forged)).allowed
-        [held] = replica.reservations.known(DISRUPTION, "a")
+        [held] = replica.reservations.cached(DISRUPTION, "a")
     assert held.granted == ("n2",)
 
 
@@ -358,7 +358,7 @@ async def test_a_deletion_does_not_cut_short_what_a_drain_holds(harbour, clock):
         assert (await replica.evict("p")).allowed
         clock.now += timedelta(seconds=40)
         assert (await replica.delete(kinds.NODE, "n1")).allowed
-        [held] = replica.reservations.known(DISRUPTION, "a")
+        [held] = replica.reservations.cached(DISRUPTION, "a")
     assert held.expires == WEDNESDAY + timedelta(seconds=60)
 
 
@@ -367,7 +367,7 @@ async def test_a_reservation_of_somebody_else_for_the_node_covers_its_deletion(h
         held = make_reservation(("n1",), "upgrader")
         await replica.reservations.change(DISRUPTION, "a", lambda _: (held,))
         assert (await replica.delete(kinds.NODE, "n1")).allowed
-        assert replica.reservations.known(DISRUPTION, "a") == (held,)
+        assert replica.reservations.cached(DISRUPTION, "a") == (held,)
         assert not (await replica.delete(kinds.NODE, "n2", "upgrader")).allowed
 
 
@@ -377,7 +377,7 @@ async def test_who_has_reserved_a_number_of_nodes_may_delete_so_many(harbour):
         assert not (await replica.delete(kinds.NODE, "n1")).allowed
         assert (await replica.delete(kinds.NODE, "n1", "upgrader")).allowed
         assert (await replica.delete(kinds.NODE, "n2", "upgrader")).allowed
-        assert [each.granted for each in replica.reservations.known(DISRUPTION, "a")] == [("n1",), ("n2",)]
+        assert [each.granted for each in replica.reservations.cached(DISRUPTION, "a")] == [("n1",), ("n2",)]
         assert not (await replica.delete(kinds.NODE, "n3", "upgrader")).allowed
 
 

@@ -22,7 +22,7 @@ class Hub:
     def __init__(self):
         self.asked = []
 
-    def known(self, _user, _wanted):
+    def cached(self, _user, _wanted):
         return None
 
     async def review(self, user, wanted):

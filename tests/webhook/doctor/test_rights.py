@@ -130,7 +130,7 @@ AUTHENTICATION = role(
 )
 def test_what_is_printed_is_exactly_enough(needed):
     roles = bound(AUTHENTICATION, *(document for document, _ in documents(needed, SERVER)))
-    held, wanted = roles.held_by(SERVER), frozenset(roles.wanted(needed))
+    held, wanted = roles.held_by(SERVER), frozenset(roles.rights(needed))
     assert wanted
     assert missing(wanted, held) == beyond(held, wanted) == []
 
@@ -138,7 +138,7 @@ def test_what_is_printed_is_exactly_enough(needed):
 def test_each_right_that_is_lost_is_missed():
     needed = serve_roles(HOME, certificate_secret="ca")
     roles = bound(AUTHENTICATION, *(document for document, _ in documents(needed, SERVER)))
-    wanted = set(roles.wanted(needed))
+    wanted = set(roles.rights(needed))
     lost = {right for right in wanted if missing(wanted, wanted - {right}) != [right]}
     assert lost == set()
 
@@ -148,7 +148,7 @@ def held_by_loop(selected, **how):
     return bound(*(document for document, _ in documents(needed, SERVER))).held_by(SERVER)
 
 
-LOOP = frozenset(Roles().wanted(reconcile_roles(SelectedResources(), HOME)))
+LOOP = frozenset(Roles().rights(reconcile_roles(SelectedResources(), HOME)))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ class Roster:
     looked_at: list = field(default_factory=list)
     audience = "harbormaster.test.svc"
 
-    def known(self, token):
+    def cached(self, token):
         return self.users[token] if token in self.remembered else None
 
     async def authenticate(self, token):

@@ -12,7 +12,7 @@ from webhook.gate.keeper import Claimant
 
 def known(gates):
     """Return what is reserved of a member."""
-    return gates.keeper.reservations.known(MEMBER, "oslo")
+    return gates.keeper.reservations.cached(MEMBER, "oslo")
 
 
 async def hold(gates, member, kind, holder):

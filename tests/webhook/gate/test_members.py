@@ -379,7 +379,7 @@ async def test_a_reservation_holds_the_placement_and_the_member(store):
             assert await lease_of(store, gate, thing) == [("tool", ("a",))]
         renewed = await hub.keeper.renew(held.id, "ann", 600)
         assert renewed.expires == NOW + timedelta(seconds=600)
-        (member,) = hub.reservations.known(MEMBER, "a")
+        (member,) = hub.reservations.cached(MEMBER, "a")
         assert member.expires == renewed.expires
         with pytest.raises(NotYoursError):
             await hub.keeper.release(held.id, "eve")

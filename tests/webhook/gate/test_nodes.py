@@ -22,7 +22,7 @@ TWO = {"nodes": "2"}
 
 def known(gates):
     """Return what is reserved of the pool."""
-    return gates.keeper.reservations.known(DISRUPTION, "batch")
+    return gates.keeper.reservations.cached(DISRUPTION, "batch")
 
 
 def unreadable(gates):

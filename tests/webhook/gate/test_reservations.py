@@ -78,8 +78,8 @@ async def test_what_one_replica_reserves_the_others_see(store, clock):
     one = entry(clock, "n1")
     async with following(store, clock) as first, following(store, clock) as second:
         assert await first.change(*POOL, adding(one)) == (one,)
-        assert first.known(*POOL) == (one,)
-        await until(lambda: second.known(*POOL) == (one,))
+        assert first.cached(*POOL) == (one,)
+        await until(lambda: second.cached(*POOL) == (one,))
 
 
 async def test_changes_at_once_lose_nothing(store, clock):
@@ -108,7 +108,7 @@ async def test_expired_entries_are_ignored_and_dropped_by_the_next_write(store, 
     reservations = LeaseReservations(store, NAMESPACE_NAME, clock)
     await reservations.change(*POOL, adding(entry(clock, "short", seconds=10)))
     clock.pass_by(10)
-    assert reservations.known(*POOL) == ()
+    assert reservations.cached(*POOL) == ()
     new = entry(clock, "n2")
     assert await reservations.change(*POOL, adding(new)) == (new,)
     assert "short" not in (await store.get(LEASE, KEY))["metadata"]["annotations"][RESERVATIONS]
@@ -120,7 +120,7 @@ async def test_a_lease_without_reservations_goes(store, clock):
     assert await reservations.change(*POOL, lambda held: ()) == ()
     with pytest.raises(NotFoundError):
         await store.get(LEASE, KEY)
-    assert reservations.known(*POOL) == ()
+    assert reservations.cached(*POOL) == ()
 
 
 async def test_nothing_is_written_where_nothing_is_decided(store, clock):
@@ -174,19 +174,19 @@ async def test_a_list_that_was_edited_by_hand_holds_everything(store, clock, tex
         stored = await store.create(LEASE, lease)
         await until(lambda: reservations._cache.get(LEASE, *KEY) is not None)
         with pytest.raises(UnreadableReservationsError, match="holds reservations that cannot be read"):
-            reservations.known(*POOL)
+            reservations.cached(*POOL)
         with pytest.raises(UnreadableReservationsError, match="holds reservations that cannot be read"):
             await reservations.change(*POOL, adding(entry(clock, "n1")))
         await reservations.clear()
         assert await store.get(LEASE, KEY) == stored
-        assert reservations.known("disruption", "another pool") == ()
+        assert reservations.cached("disruption", "another pool") == ()
 
 
 async def test_leases_of_other_namespaces_are_not_looked_at(store, clock):
     lease = with_reservations(new_lease(Thing(*POOL), "elsewhere"), [entry(clock, "n1")])
     await store.create(LEASE, lease)
     async with following(store, clock) as reservations:
-        assert reservations.known(*POOL) == ()
+        assert reservations.cached(*POOL) == ()
         assert reservations._cache.list(LEASE) == []
 
 
@@ -194,7 +194,7 @@ async def test_without_the_namespace_the_reason_is_said(store, clock):
     reservations = LeaseReservations(store, "nowhere", clock)
     with pytest.raises(UnavailableError, match="there is no namespace 'nowhere' to keep reservations in"):
         await reservations.change(*POOL, adding(entry(clock, "n1")))
-    assert reservations.known(*POOL) == ()
+    assert reservations.cached(*POOL) == ()
 
 
 class Faulty:
@@ -257,14 +257,14 @@ async def test_what_the_watch_has_brought_is_read_once_however_often_it_is_asked
         await reservations.change(*POOL, lambda _: [entry(clock, f"n{number}", 60 + number) for number in range(300)])
         monkeypatch.setattr("webhook.gate.reservations.read_reservations", reading)
         for _ in range(10):
-            assert len(reservations.known(*POOL)) == 300
+            assert len(reservations.cached(*POOL)) == 300
         clock.pass_by(60)
-        assert len(reservations.known(*POOL)) == 299
+        assert len(reservations.cached(*POOL)) == 299
         assert len(read) == 1
         await reservations.change(*POOL, lambda held: held[:7])
-        assert len(reservations.known(*POOL)) == 7
+        assert len(reservations.cached(*POOL)) == 7
         await reservations.change(*POOL, lambda held: ())
-        assert reservations.known(*POOL) == ()
+        assert reservations.cached(*POOL) == ()
         await until(lambda: not reservations._written)
 
 

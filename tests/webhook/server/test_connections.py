@@ -124,7 +124,7 @@ def test_who_says_nothing_ends_no_handshake(crowd):
 def test_of_all_the_one_that_has_been_silent_longest_makes_room(crowd):
     made = [crowd.opens(f"10.0.0.{number}") for number in range(4)]
     made[0].handler._current_request = "a request"
-    crowd.connections.heard(made[1])
+    crowd.connections.record_data(made[1])
     crowd.opens("10.0.0.9")
     assert [has_gone(each) for each in made] == [False, False, True, False]
     assert len(crowd) == 4
@@ -132,7 +132,7 @@ def test_of_all_the_one_that_has_been_silent_longest_makes_room(crowd):
 
 def test_who_is_vouched_for_goes_last(crowd):
     known = crowd.opens()
-    crowd.connections.vouch(known.handler)
+    crowd.connections.mark_authenticated(known.handler)
     busy = [crowd.opens(f"10.0.0.{number}") for number in range(3)]
     for each in busy:
         each.handler._current_request = "a request"
@@ -150,7 +150,7 @@ def test_handshakes_take_no_more_than_a_quarter_when_there_is_no_room(crowd):
 def test_where_all_are_vouched_for_and_busy_nobody_has_to_go(crowd):
     made = [crowd.opens() for _ in range(4)]
     for each in made:
-        crowd.connections.vouch(each.handler)
+        crowd.connections.mark_authenticated(each.handler)
         each.handler._current_request = "a request"
     crowd.comes("10.0.0.2")
     assert not any(has_gone(each) for each in made)
@@ -171,7 +171,7 @@ async def test_strangers_share_a_number_of_messages_and_who_is_vouched_for_is_al
     crowd = Crowd(paced=True)
     with crowd.sockets:
         stranger, known = crowd.opens(), crowd.opens()
-        crowd.connections.vouch(known.handler)
+        crowd.connections.mark_authenticated(known.handler)
         for _ in range(int(UNAUTHENTICATED_BURST)):
             stranger.data_received(b"x")
         assert not stranger.transport.paused
@@ -180,7 +180,7 @@ async def test_strangers_share_a_number_of_messages_and_who_is_vouched_for_is_al
             known.data_received(b"x")
         assert stranger.transport.paused
         assert not known.transport.paused
-        crowd.connections.vouch(stranger.handler)
+        crowd.connections.mark_authenticated(stranger.handler)
         assert not stranger.transport.paused
 
 
@@ -219,7 +219,7 @@ async def test_a_handshake_without_a_turn_waits_for_one(launch, review_bytes, mo
 
 def test_who_is_vouched_for_has_turns_for_his_address_as_long_as_he_is_connected(crowd):
     known = crowd.opens()
-    crowd.connections.vouch(known.handler)
+    crowd.connections.mark_authenticated(known.handler)
     turns = [crowd.connections.may_handshake("10.0.0.1", 0.0) for _ in range(1000)]
     assert all(turns)
     crowd.connections.closed(known)

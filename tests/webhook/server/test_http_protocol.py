@@ -227,7 +227,7 @@ async def test_a_review_behind_one_that_waits_waits_as_well(launch, ways, review
         def __init__(self):
             self.now = asyncio.Event()
 
-        def known(self, _user, _wanted):
+        def cached(self, _user, _wanted):
             return None
 
         async def review(self, _user, _wanted):
@@ -252,11 +252,11 @@ async def test_a_review_whose_rights_are_known_takes_the_short_way(launch, ways,
     class Known:
         """Knows all rights without asking."""
 
-        def known(self, _user, wanted):
+        def cached(self, _user, wanted):
             return Reviewed(tuple(wanted) if denied else ())
 
         async def review(self, user, wanted):
-            return self.known(user, wanted)
+            return self.cached(user, wanted)
 
     async with launch(access=Known()) as port, port.dial() as short, port.dial() as library:
         first = await asked(short, message(review_bytes()))

@@ -29,7 +29,7 @@ class Told:
 
     def look(self, now=NOON, **days):
         """Look at certificates; given of each how many days it has left and how long it lives."""
-        self.near_end.look(
+        self.near_end.check(
             {
                 role: Validity(NOON + timedelta(left - life), NOON + timedelta(left))
                 for role, (left, life) in days.items()

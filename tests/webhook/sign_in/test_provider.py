@@ -235,14 +235,18 @@ async def test_the_question_has_all_that_protects_the_answer(tmp_path):
 
 async def test_where_one_signs_out(tmp_path):
     async with lying_provider() as lying:
-        assert await Provider(options(tmp_path, lying.issuer), Tick()).way_out() == "https://fleet.example.com/"
+        assert (
+            await Provider(options(tmp_path, lying.issuer), Tick()).sign_out_address() == "https://fleet.example.com/"
+        )
         lying.about["end_session_endpoint"] = "https://a.example.com/end"
-        assert await Provider(options(tmp_path, lying.issuer), Tick()).way_out() == (
+        assert await Provider(options(tmp_path, lying.issuer), Tick()).sign_out_address() == (
             "https://a.example.com/end?client_id=harbormaster"
             "&post_logout_redirect_uri=https%3A%2F%2Ffleet.example.com%2F"
         )
         lying.answers[ABOUT] = web.Response(status=500)
-        assert await Provider(options(tmp_path, lying.issuer), Tick()).way_out() == "https://fleet.example.com/"
+        assert (
+            await Provider(options(tmp_path, lying.issuer), Tick()).sign_out_address() == "https://fleet.example.com/"
+        )
 
 
 @pytest.mark.parametrize("content", [None, "", "\n", "é", "a\nb"])

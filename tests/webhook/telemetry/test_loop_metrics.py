@@ -84,10 +84,10 @@ def test_what_stands_still_is_counted_by_kind_until_it_goes_on_or_the_term_is_ov
 
     assert counted() == 0
     for key in (*range(1000), 7):
-        metrics.stands(kind, key, still=True)
+        metrics.needs_action(kind, key, still=True)
     assert counted() == 1000
-    metrics.stands(kind, 7, still=False)
-    metrics.stands(kind, "never", still=False)
+    metrics.needs_action(kind, 7, still=False)
+    metrics.needs_action(kind, "never", still=False)
     assert counted() == 999
     assert len(list(samples(registry))) == series
     metrics.ended()
@@ -100,8 +100,8 @@ def test_terms_of_several_shards_are_added_up_and_one_that_ends_leaves_the_other
     first, second = counts.term(), counts.term()
     first.watch(Line("work", 3, 1.5))
     second.watch(Line("work", 4, 0.5))
-    first.stands(MEMBER_CLUSTER, "a", still=True)
-    second.stands(MEMBER_CLUSTER, "b", still=True)
+    first.needs_action(MEMBER_CLUSTER, "a", still=True)
+    second.needs_action(MEMBER_CLUSTER, "b", still=True)
     assert sample(registry, "workqueue_depth", controller="work") == 7
     assert sample(registry, "workqueue_longest_wait_seconds", controller="work") == 1.5
     assert sample(registry, "members_silent", kind=MEMBER_CLUSTER.kind) == 2

@@ -54,7 +54,7 @@ def test_a_run_waits_for_approval_while_a_gate_of_that_kind_is_open(registry, me
     assert found == {(True, 1), (False, 0)}
 
 
-@pytest.mark.parametrize("end", [lambda metrics: metrics.gone("r"), UpgradeMetrics.ended], ids=["run", "term"])
+@pytest.mark.parametrize("end", [lambda metrics: metrics.deleted("r"), UpgradeMetrics.ended], ids=["run", "term"])
 def test_nothing_waits_for_approval_when_the_run_or_the_term_is_gone(registry, metrics, end):
     scenario = prepared(member("a"), stages=[stage("s", "g", beforeGates=[APPROVAL])])
     play(metrics, scenario)
@@ -92,8 +92,8 @@ def test_a_run_that_is_gone_has_no_series(registry, metrics):
     play(metrics, prepared(member("a")))
     metrics.planned("r", at("2h"), at("1h"))
     assert samples(registry)['eta_seconds{run="r"}'] == 3600
-    metrics.gone("r")
-    metrics.gone("never-seen")
+    metrics.deleted("r")
+    metrics.deleted("never-seen")
     assert not [name for name in samples(registry) if 'run="r"' in name]
 
 

@@ -283,9 +283,9 @@ async def _of_hub(
     async with Client(connection) as client:
         try:
             if reservation.seconds is None:
-                return await client.ask(f"/v1/gate/{gate}", question)
+                return await client.query(f"/v1/gate/{gate}", question)
             who = {"holder": reservation.holder, "ttlSeconds": reservation.seconds}
-            taken = await client.ask("/v1/gate/reservations", {"gate": gate, "question": question, **who})
+            taken = await client.query("/v1/gate/reservations", {"gate": gate, "question": question, **who})
         except HubRefusedError as error:
             if error.answer is not None:
                 return error.answer

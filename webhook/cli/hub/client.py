@@ -269,7 +269,7 @@ class Client:
         """Return what the hub answers at *path*."""
         return (await self._request("GET", path)).document
 
-    async def ask(self, path: str, body: JsonObject) -> JsonObject:
+    async def query(self, path: str, body: JsonObject) -> JsonObject:
         """Return the answer to a question that changes nothing."""
         return (await self._request("POST", path, body)).document
 

@@ -83,14 +83,14 @@ async def _connect(
 
 async def _leave(leaving: "Leave", name: str, *, dry_run: bool, seconds: float) -> int:
     await leaving.check()
-    was_there = await leaving.ask(dry_run=dry_run)
+    was_there = await leaving.request_departure(dry_run=dry_run)
     if was_there and not dry_run and (left := await wait_for(leaving.waited_on, seconds)):
         raise UserError(f"{name} has not left after {seconds:g} s: {left}; run this again to continue")
     cleared = await leaving.clear(dry_run=dry_run)
     if not was_there and not cleared:
         click.echo(f"there is no member {name}, and nothing of one: nothing was changed")
         return 0
-    for remark in await leaving.remarks():
+    for remark in await leaving.follow_up():
         complain(remark)
     if not dry_run:
         click.echo(f"{name} has left")

@@ -101,7 +101,9 @@ def _plan(
     try:
         return plan(stored.hub, proposal, context, audience)
     except ProposalError as error:
-        raise UserError(places.told(pointer, detail) for pointer, _, detail in error.mistakes) from error
+        raise UserError(
+            places.command_line_mistake(pointer, detail) for pointer, _, detail in error.mistakes
+        ) from error
 
 
 class Places(NamedTuple):
@@ -111,7 +113,7 @@ class Places(NamedTuple):
     fate: MemberOutages
     named: ObjectKey | None
 
-    def told(self, pointer: str, detail: str) -> str:
+    def command_line_mistake(self, pointer: str, detail: str) -> str:
         """Return a mistake as one about the command line and the files."""
         return f"{self._place(pointer)}: {_POINTER.sub(lambda found: self._place(found[1]), detail)}"
 

@@ -63,7 +63,7 @@ class _InstallationOptions:
     server_user: str
     without_loop: bool
 
-    def wanted(self) -> "InstallationOptions":
+    def as_options(self) -> "InstallationOptions":
         """Return it as the examination takes it."""
         from webhook.doctor.installation import InstallationOptions
 
@@ -168,7 +168,7 @@ async def _examine(hub: HubOptions, place: _InstallationOptions, member: _Member
     async with await open_server(connection) as server:
         examination = Examination(server, release, utc_now)
         try:
-            await examination.run(place.wanted(), os.environ)
+            await examination.run(place.as_options(), os.environ)
         except UnavailableError as error:
             raise unreachable(connection, error) from error
         except SettingsError as error:

@@ -73,7 +73,7 @@ def _text(value: Any) -> str:
 
 def _items(settings: type[Settings], found: Settings) -> Iterator[JsonObject]:
     """Yield one item per setting, room by room."""
-    set_here = settings.found(os.environ)
+    set_here = settings.from_environment(os.environ)
     values, defaults = (each.model_dump(mode="json", by_alias=True) for each in (found, settings.read({})))
     for room in GROUPS:
         for name in room.names():

@@ -120,7 +120,7 @@ async def _from_hub(connection: HubConnection, kind: Kind, namespace: str, name:
     reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
     async with Client(connection) as client:
         try:
-            return await client.ask("/v1/explain", {"placement": {"ref": reference}})
+            return await client.query("/v1/explain", {"placement": {"ref": reference}})
         except HubRefusedError as error:
             raise UserError(error.message) from error
 

@@ -306,10 +306,10 @@ async def _ask(
     changes: JsonObject = {"objects": [one.document for one in given], "lost": list(lost), "drained": list(drained)}
     async with Client(connection) as client:
         try:
-            return await client.ask("/v1/plan", changes | part.members)
+            return await client.query("/v1/plan", changes | part.members)
         except HubRefusedError as error:
             places = Places(given, MemberOutages(lost, drained), part.named)
-            told = [places.told(pointer, detail) for pointer, detail in error.mistakes]
+            told = [places.command_line_mistake(pointer, detail) for pointer, detail in error.mistakes]
             raise UserError(told or error.message) from error
 
 

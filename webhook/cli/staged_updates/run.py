@@ -155,7 +155,7 @@ class _NewRunOptions:
     snapshot: str | None
     initialize_only: bool
 
-    def wanted(self, name: str, namespace: str) -> RunOrder:
+    def order(self, name: str, namespace: str) -> RunOrder:
         """Return the run that is wanted."""
         state = RunState.INITIALIZE if self.initialize_only else RunState.RUN
         return RunOrder(name, namespace, self.placement or "", self.strategy or "", self.snapshot or "", state)
@@ -199,7 +199,7 @@ def command() -> None:
 def start(name: str, content: _NewRunOptions, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
     """Start a run."""
     waiting.check()
-    return run(_start(hub.find(), content.wanted(name, namespace), waiting, hub))
+    return run(_start(hub.find(), content.order(name, namespace), waiting, hub))
 
 
 async def _start(connection: HubConnection, wanted: RunOrder, waiting: WaitOptions, hub: HubOptions) -> int:

@@ -85,7 +85,7 @@ async def _plan_of_files(hub: HubOptions, name: str, files: Files, validation: V
         question, notes = plan_question(name, loaded, follows)
         for note in (*notes, *_unknown(question)):
             complain(f"note: {note}")
-        planned = await client.ask("/v1/upgrade/plan", question)
+        planned = await client.query("/v1/upgrade/plan", question)
         if output != "table":
             print_document(planned, output)
             return 0

@@ -47,7 +47,7 @@ class QueueObserver(Protocol):
         """Read *queue* from now on, in place of an earlier one of that name."""
         ...
 
-    def around(self, controller: str, key: object) -> AbstractContextManager[object]:
+    def span(self, controller: str, key: object) -> AbstractContextManager[object]:
         """Return what is entered while one key is reconciled."""
         ...
 
@@ -63,7 +63,7 @@ class QueueObserver(Protocol):
 class LoopObserver(QueueObserver, Protocol):
     """Is told what queues do, and which objects stand still; quick, and never raises."""
 
-    def stands(self, kind: Kind, key: Hashable, *, still: bool) -> None:
+    def needs_action(self, kind: Kind, key: Hashable, *, still: bool) -> None:
         """An object goes on only when somebody acts, or does not need that any more.
 
         A placement whose rollout is stalled, a run that waits for an approval, a member that is silent, a node pool
@@ -80,7 +80,7 @@ class _Unobserved:
     def watch(self, queue: Queue) -> None:
         pass
 
-    def around(self, controller: str, key: object) -> AbstractContextManager[object]:  # noqa: ARG002 - as the others
+    def span(self, controller: str, key: object) -> AbstractContextManager[object]:  # noqa: ARG002 - as the others
         return NOTHING
 
     def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
@@ -89,7 +89,7 @@ class _Unobserved:
     def retried(self, controller: str) -> None:
         pass
 
-    def stands(self, kind: Kind, key: Hashable, *, still: bool) -> None:
+    def needs_action(self, kind: Kind, key: Hashable, *, still: bool) -> None:
         pass
 
 

@@ -246,7 +246,7 @@ class WorkQueue(Generic[K]):
         begun = time.monotonic()
         outcome = ReconcileOutcome.ERROR
         try:
-            with self._observer.around(self.name, key):
+            with self._observer.span(self.name, key):
                 result = await self._reconcile(key)
         except TerminalError as error:
             state.failures = 0

@@ -153,7 +153,7 @@ class MemberController:
             self._heard.pop(name, None)
             self._refused.pop(name, None)
             self._access.forget(name)
-            self._observer.stands(MEMBER_CLUSTER, name, still=False)
+            self._observer.needs_action(MEMBER_CLUSTER, name, still=False)
             return DONE
         return await (self._leave(member) if is_deleting(member) else self._join(member))
 
@@ -245,7 +245,7 @@ class MemberController:
         report = member_status(member, internal, heard, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
         still = not is_deleting(member) and is_silent(report.status)  # one that leaves is not waited for without end
-        self._observer.stands(MEMBER_CLUSTER, cluster, still=still)
+        self._observer.needs_action(MEMBER_CLUSTER, cluster, still=still)
         for event in report.events:
             self._record(member, Event(event.reason, event.message, "Warning" if event.warning else "Normal"))
         return report.again

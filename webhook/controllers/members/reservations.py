@@ -48,7 +48,7 @@ def member_reservations(
     if not waiting:
         return {}
     reservations = LeaseReservations(hub.store, settings.namespace, now)
-    holds = HubMemberHolds(hub.cache, waiting, reservations.known)
+    holds = HubMemberHolds(hub.cache, waiting, reservations.cached)
     return {kind: MemberReservations(kind, holds, reservations, now) for kind in waiting}
 
 
@@ -96,7 +96,7 @@ class MemberReservations:
         return self._reservations.subscribe(lambda thing: handler(thing.name) if thing.gate == gate else None)
 
     def waits(self, member: str) -> Hold | None:
-        """Return what has to end at a member first, as far as the cache knows; None: `take` may be tried."""
+        """Return what has to end at a member first, as far as the cache knows; None: `reserve` may be tried."""
         return waits_for(self._kind, self._holds.of(member))
 
     def reserved_members(self, placement: str, members: Iterable[str]) -> dict[str, Hold]:
@@ -107,13 +107,13 @@ class MemberReservations:
             members: Those of the placement; where the reservations cannot be read, all of them count as reserved.
         """
         try:
-            reserved = self._reservations.known(ROLLOUT, placement)
+            reserved = self._reservations.cached(ROLLOUT, placement)
         except UnreadableReservationsError as error:
             return {member: Hold(None, "", str(error)) for member in members}
         found = ((member, reservation_hold(placement, member, reserved)) for member in members)
         return {member: hold for member, hold in found if hold is not None}
 
-    async def take(self, member: str, holder: str, *, ending: str = "") -> Hold | None:
+    async def reserve(self, member: str, holder: str, *, ending: str = "") -> Hold | None:
         """Reserve a member, or renew what has been reserved.
 
         Args:
@@ -150,7 +150,7 @@ class MemberReservations:
         """Say whether *holder* has reserved a member, as far as the cache knows."""
         return self._mine(member, holder) is not None
 
-    async def keep(self, member: str, holder: str) -> None:
+    async def renew(self, member: str, holder: str) -> None:
         """Renew a reservation when it is due; one that has expired is gone."""
         mine = self._mine(member, holder)
         if mine is None or not self._is_old(mine):
@@ -163,7 +163,7 @@ class MemberReservations:
 
         await self._reservations.change(MEMBER, member, decide)
 
-    async def give_back(self, member: str, holder: str) -> None:
+    async def release(self, member: str, holder: str) -> None:
         """End the reservation of a member; writes nothing when there is none."""
         if self._mine(member, holder) is None:
             return
@@ -176,7 +176,7 @@ class MemberReservations:
 
     def _mine(self, member: str, holder: str) -> Reservation | None:
         try:
-            return _divide(tuple(self._reservations.known(MEMBER, member)), holder)[0]
+            return _divide(tuple(self._reservations.cached(MEMBER, member)), holder)[0]
         except UnreadableReservationsError:
             return None
 
@@ -211,7 +211,7 @@ class Reserved(Generic[K]):
         self._turns = turns
         self._of: dict[K, set[str]] = {}
 
-    async def take(self, run: K, holder: str, members: Iterable[str]) -> Mapping[str, Hold]:
+    async def reserve(self, run: K, holder: str, members: Iterable[str]) -> Mapping[str, Hold]:
         """Reserve members for a run; return those that something else has, and what that is."""
         turns, refused = self._turns, dict[str, Hold]()
         if turns is None:
@@ -221,7 +221,7 @@ class Reserved(Generic[K]):
         self._of.setdefault(run, set()).update(wanted)
 
         async def take(member: str) -> None:
-            if (hold := await turns.take(member, holder)) is not None:
+            if (hold := await turns.reserve(member, holder)) is not None:
                 refused[member] = hold
 
         await run_concurrently(take(member) for member in wanted)
@@ -241,6 +241,6 @@ class Reserved(Generic[K]):
         held = {member for member in known if turns.holds(member, holder)}
         if held & working:
             self._of[run] = held & working
-        await run_concurrently(turns.give_back(member, holder) for member in sorted(held - working))
-        await run_concurrently(turns.keep(member, holder) for member in sorted(held & working))
+        await run_concurrently(turns.release(member, holder) for member in sorted(held - working))
+        await run_concurrently(turns.renew(member, holder) for member in sorted(held & working))
         return Result(RENEWED_BELOW) if held & working else DONE

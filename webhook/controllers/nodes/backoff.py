@@ -43,7 +43,7 @@ class Pauses(Generic[K]):
         before, _ = self._pauses.get(key, (self._first / 2, 0.0))
         self._begin(key, min(2 * before, self._longest))
 
-    def rest(self, key: K) -> None:
+    def set_longest(self, key: K) -> None:
         """Begin the longest pause."""
         self._begin(key, self._longest)
 
@@ -51,7 +51,7 @@ class Pauses(Generic[K]):
         """End what pause there is: it could be done."""
         self._pauses.pop(key, None)
 
-    def keep(self, keys: Collection[K]) -> None:
+    def retain(self, keys: Collection[K]) -> None:
         """Forget all others."""
         self._pauses = {key: pause for key, pause in self._pauses.items() if key in keys}
 

@@ -98,7 +98,7 @@ class NodePoolController:
         document, pool = self._hub.cache.get(NODE_POOL, name), self._pools.pool(name)
         if document is None or pool is None or is_deleting(document):
             self._memories.pop(name, None)
-            self._observer.stands(NODE_POOL, name, still=False)
+            self._observer.needs_action(NODE_POOL, name, still=False)
             return DONE
         uid = document["metadata"].get("uid", "")
         memory = self._memories.get(name)
@@ -113,7 +113,7 @@ class NodePoolController:
         for reason in shut:
             memory.since.setdefault(reason, starts.get(reason, now))
         self._tell_shut(document, pool, memory, shut, now)
-        self._observer.stands(NODE_POOL, name, still=bool(memory.told or memory.before))
+        self._observer.needs_action(NODE_POOL, name, still=bool(memory.told or memory.before))
         return _look_again(memory, shut, now)
 
     def _tell_open(self, document: JsonObject, memory: _Memory, shut: "dict[str, _Shut]") -> None:

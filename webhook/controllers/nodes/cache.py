@@ -56,7 +56,7 @@ class NodeWorld:
         self.changes = 0
         """Grows with every change that could alter a decision."""
         self._told = Broadcaster[None]()
-        self.cache.want((*NEEDED, *HELPFUL))
+        self.cache.watch_if_allowed((*NEEDED, *HELPFUL))
         self.cache.trim(DAEMON_SET, _planned_daemon_set)
         self.cache.trim(VOLUME, _planned_volume)
         self.cache.trim(VOLUME_CLAIM, _planned_volume_claim)
@@ -77,7 +77,7 @@ class NodeWorld:
             end()
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         """Why nothing can be decided; empty when something can."""
         for kind in NEEDED:
             if refusal := self.cache.refusal(kind):
@@ -121,7 +121,7 @@ class NodeWorld:
                 return
             self.changes += 1
             if prompt:
-                self._told.tell(None)
+                self._told.publish(None)
 
         return note
 

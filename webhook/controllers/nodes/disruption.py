@@ -167,7 +167,7 @@ class NodeDisruptionController:
             return Result(SYNC)
         site.advice.begin_pass()
         self._heed_the_clock(site)
-        if trouble := site.world.trouble:
+        if trouble := site.world.problem:
             site.advice.cannot_read(trouble)
             self._observer.ended()
             return Result(RIVAL_EVERY)
@@ -204,7 +204,7 @@ class NodeDisruptionController:
         if self._set_to is None or abs(set_to - self._set_to) > SKEW:
             site.planning.reset()
             site.advice.forget()
-            self._rivals.look_again()
+            self._rivals.invalidate()
             self._set_to = set_to
 
     def _pools(self) -> list[str]:
@@ -215,7 +215,7 @@ class NodeDisruptionController:
             self._site = _Site(
                 self._place, self._options, self._record, self._observer, now=self._now, clock=self._clock
             )
-            self._site.world.subscribe(self._told.tell)
+            self._site.world.subscribe(self._told.publish)
             self._opened.set()
         return self._site
 
@@ -228,17 +228,17 @@ class NodeDisruptionController:
         if self._options.mode is not NodeDisruptionMode.ACT:
             return False
         try:
-            self._why_not = await self._rivals.why_not(surely=surely)
+            self._why_not = await self._rivals.refusal(surely=surely)
         except UnavailableError as error:
             raise UnavailableError(str(error), error.retry_after or RIVAL_EVERY.total_seconds()) from error
         return not self._why_not
 
     async def _look(self, site: "_Site", acting: bool) -> None:
         """Decide, begin what has been decided, and tell of it."""
-        found = await site.planning.look(site.orders.shunned if acting else {})
+        found = await site.planning.evaluate(site.orders.backed_off if acting else {})
         decision = found.decision
         causes = counted_by_cause((each.reason, each.node) for each in decision.held)
-        self._observer.looked(decision.eligible, causes)
+        self._observer.evaluated(decision.eligible, causes)
         if acting:
             await self._begin_all(site, found)
         elif decision.commands != self._advised:
@@ -246,7 +246,7 @@ class NodeDisruptionController:
             for command in decision.commands:
                 self._observer.decided(command.method, command.decided)
         self._stand(site, found, acting)
-        site.advice.tell(self._notes(found, acting))
+        site.advice.record_events(self._notes(found, acting))
         site.advice.report_invalid_annotations()
 
     def _stand(self, site: "_Site", found: PlanningPass, acting: bool) -> None:
@@ -283,14 +283,16 @@ class NodeDisruptionController:
             if command.validate_after:
                 site.planning.waiting = command, self._now() + command.validate_after
                 said = f"{describe(command)}; it is looked at again in {command.validate_after.seconds} s"
-                site.advice.tell(Note("Node", node, NodePoolEventReason.CANDIDATE, said) for node in command.nodes)
+                site.advice.record_events(
+                    Note("Node", node, NodePoolEventReason.CANDIDATE, said) for node in command.nodes
+                )
                 return
             await self._begin(site, command, found)
 
     def _fail(self, site: "_Site", command: Command, failure: ValidationFailure) -> None:
         self._observer.failed(command.method, failure.word)
         said = f"{command.reason}: {failure.word}: {failure.message}"
-        site.advice.tell(Note("Node", node, NodePoolEventReason.REJECTED, said) for node in command.nodes)
+        site.advice.record_events(Note("Node", node, NodePoolEventReason.REJECTED, said) for node in command.nodes)
 
     async def _expire_or_repeat(self, site: "_Site", name: str, uid: str) -> None:
         if not await site.orders.about(name, partial(self._expire, site, name, uid)):
@@ -302,7 +304,7 @@ class NodeDisruptionController:
             return
         if _is_of_others(site.world, name):
             said = f"it has reached its age, and has the taint {DISRUPTED_TAINT} of somebody else: it goes without that"
-            site.advice.tell([Note("Node", name, NodePoolEventReason.BLOCKED, said, warning=True)])
+            site.advice.record_events([Note("Node", name, NodePoolEventReason.BLOCKED, said, warning=True)])
             return
         if not await self._may_act(surely=True):
             return
@@ -337,7 +339,7 @@ class NodeDisruptionController:
                 self._refuse(site, command, refusal)
                 return
             self._observer.decided(command.method, command.decided)
-            site.advice.tell(
+            site.advice.record_events(
                 Note("Node", name, NodePoolEventReason.APPROVED, describe(command)) for name in order.nodes
             )
             site.planning.requeue_immediately()
@@ -362,33 +364,33 @@ class NodeDisruptionController:
             await site.orders.undo(order, marked, "not every node of the command could be marked")
             return
         said = f"{order.reason}: waits for {', '.join(order.replacements)}"
-        site.advice.tell(Note("Node", name, NodePoolEventReason.LAUNCHING, said) for name in sorted(marked))
+        site.advice.record_events(Note("Node", name, NodePoolEventReason.LAUNCHING, said) for name in sorted(marked))
         try:
             await site.commands.create(replacements)
         except StoreError as error:
             await site.orders.undo(order, marked, f"no replacement can be made: {error}")
 
     def _refuse(self, site: "_Site", command: Command, refusal: str) -> None:
-        site.orders.rest(RIVAL_EVERY)
+        site.orders.pause(RIVAL_EVERY)
         self._observer.failed(command.method, "gate")
         said = f"{command.reason}: the gate says no: {refusal}"
         for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
             site.orders.back_off(name, f"the gate says no again and again: {refusal}")
         self._refused = frozenset(command.nodes)
-        site.advice.tell(Note("Node", node, NodePoolEventReason.BLOCKED, said) for node in command.nodes)
+        site.advice.record_events(Note("Node", node, NodePoolEventReason.BLOCKED, said) for node in command.nodes)
 
     @asynccontextmanager
     async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
         """Hold the nodes of an order at the gate meanwhile; yields why that is refused, empty when it is not."""
         assert site.turns is not None
         try:
-            refusal, taken = await site.turns.take(order, nodes_by_pool(site.world, order), command)
+            refusal, taken = await site.turns.reserve(order, nodes_by_pool(site.world, order), command)
         except StoreError as error:
             refusal, taken = f"nothing can be reserved now: {error}", []
         try:
             yield refusal
         finally:
-            await site.turns.give_back(taken)
+            await site.turns.release(taken)
 
     async def _reserved(self, site: "_Site", order: Order, uid: str) -> bool:
         """Say whether the gate lets a node go that has reached its age; it is marked at once."""

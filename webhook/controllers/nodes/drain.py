@@ -87,14 +87,14 @@ class NodeDraining:
         deadline = await self._tell_claim(name, order, since)
         step = self._step(self._world.pods_on(name), since, deadline)
         errors = await self._carry_out(step)
-        self._advice.tell(_notes(name, step, errors))
+        self._advice.record_events(_notes(name, step, errors))
         if step.is_over and not self._commands.is_deleted(name) and await self._is_empty(name, since, deadline):
             await self._commands.delete(name, uid)
 
     def forget(self) -> None:
         """Forget pods that are gone."""
         known = {pod["metadata"].get("uid", "") for pod in self._world.cache.of_kind(kinds.POD).objects.values()}
-        self._pauses.keep({(uid, by_force) for uid in known for by_force in (True, False)})
+        self._pauses.retain({(uid, by_force) for uid in known for by_force in (True, False)})
 
     async def _begin(self, name: str, uid: str, order: Order) -> datetime | None:
         """Return since when a node is drained, from now on if it was not; None: it is gone, or not ours."""
@@ -110,7 +110,7 @@ class NodeDraining:
         mark = self._commands.mark_deleted if order.method == DELETION else self._commands.mark
         if not await mark(name, uid, begun):
             return None
-        self._advice.tell(
+        self._advice.record_events(
             [Note("Node", name, NodePoolEventReason.TERMINATING, f"{order.reason}: it is drained, and then deleted")]
         )
         return begun.draining
@@ -135,7 +135,9 @@ class NodeDraining:
         if deadline is not None:
             await self._commands.set_deadline(claim, deadline)
             said = f"its drain ends at {format_time(deadline)}, whatever pods remain"
-            self._advice.tell([Note("Node", name, NodePoolEventReason.EXPIRING, said, quiet=timedelta(days=1))])
+            self._advice.record_events(
+                [Note("Node", name, NodePoolEventReason.EXPIRING, said, quiet=timedelta(days=1))]
+            )
         return deadline
 
     def _step(self, pods: Iterable[JsonObject], since: datetime, deadline: datetime | None) -> DrainStep:
@@ -176,8 +178,8 @@ class NodeDraining:
         except StoreError:
             self._pauses.failed(_key(pod, grace_seconds))
             raise
-        self._pauses.rest(_key(pod, grace_seconds))  # it is ending, which the watch tells in a moment
-        self._advice.tell([_told_of(pod, grace_seconds)])
+        self._pauses.set_longest(_key(pod, grace_seconds))  # it is ending, which the watch tells in a moment
+        self._advice.record_events([_told_of(pod, grace_seconds)])
 
     def _guards(self) -> Mapping[str, Sequence[PodGuard]]:
         found: dict[str, list[PodGuard]] = {}

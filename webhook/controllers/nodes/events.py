@@ -76,7 +76,7 @@ class NodeAdvice:
         names = (document["metadata"]["name"] for document in self._world.cache.list(kinds.NODE_POOL))
         self.set_conditions(dict.fromkeys(names, standing))
 
-    def tell(self, notes: Iterable[Note]) -> None:
+    def record_events(self, notes: Iterable[Note]) -> None:
         """Record Events that have not been recorded a short while ago, as many as one pass may."""
         now = self._now()
         for note in notes:
@@ -89,7 +89,7 @@ class NodeAdvice:
 
     def report_invalid_annotations(self) -> None:
         """Tell of pods whose do-not-disrupt annotation says nothing that anybody understands."""
-        self.tell(
+        self.record_events(
             Note(
                 kinds.POD.kind,
                 pod.name,

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 class NodeDisruptionObserver(Protocol):
     """Is told what is found and done; quick, and never raises."""
 
-    def looked(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
+    def evaluated(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
         """A pass has found so many nodes eligible by pool and reason, and so many that stay by what keeps them."""
         ...
 
@@ -32,7 +32,7 @@ class NodeDisruptionObserver(Protocol):
 
 
 class _Unobserved:
-    def looked(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
+    def evaluated(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
         pass
 
     def decided(self, method: str, decision: str) -> None:

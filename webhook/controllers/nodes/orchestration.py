@@ -95,12 +95,12 @@ class NodeOrders:
         """Whether no command is to be accepted now."""
         return self._clock() < self._rests_until
 
-    def rest(self, how_long: timedelta) -> None:
+    def pause(self, how_long: timedelta) -> None:
         """Accept no command for a while."""
         self._rests_until = self._clock() + how_long.total_seconds()
 
     @property
-    def shunned(self) -> dict[str, str]:
+    def backed_off(self) -> dict[str, str]:
         """The nodes that are to be left out of decisions now, each with why."""
         return {name: why for name, why in self._why.items() if name in self._shunned}
 
@@ -129,8 +129,8 @@ class NodeOrders:
     def _forget(self) -> None:
         """Forget what is gone."""
         known = {name_of(each) for kind in _WRITTEN for each in self._world.cache.of_kind(kind).objects.values()}
-        self._pauses.keep(known)
-        self._shunned.keep(known)
+        self._pauses.retain(known)
+        self._shunned.retain(known)
         self._why = {name: why for name, why in self._why.items() if name in known}
 
     async def about(self, name: str, doing: Callable[[], Awaitable[object]]) -> bool:
@@ -143,7 +143,7 @@ class NodeOrders:
             self._pauses.failed(name)
             if not isinstance(error, ConflictError):  # which nearly always passes at once
                 log.warning("cannot disrupt a node", extra={"node": name, "error": str(error)})
-                self._advice.tell(
+                self._advice.record_events(
                     [Note("Node", name, NodePoolEventReason.BLOCKED, f"it cannot go on: {error}", warning=True)]
                 )
             return False
@@ -167,10 +167,10 @@ class NodeOrders:
             if await self.about(name, partial(self._commands.unmark, name, uid)):
                 done = True
                 said = f"{order.reason}: it stays: {why}"
-                self._advice.tell([Note("Node", name, NodePoolEventReason.UNDONE, said, warning=True)])
+                self._advice.record_events([Note("Node", name, NodePoolEventReason.UNDONE, said, warning=True)])
         if done:
             if not self._takes_over:
-                self.rest(REST)
+                self.pause(REST)
                 for name in carrying:
                     self.back_off(name, f"a command that takes it was taken back: {why}")
             self._observer.failed(order.method, "undone")
@@ -227,7 +227,7 @@ class NodeOrders:
                 for name in uids:
                     await self.about(name, partial(self._tell_claim, name, order))
                 said = f"{step.message}{until}"
-                self._advice.tell(Note("Node", name, NodePoolEventReason.WAITING, said) for name in uids)
+                self._advice.record_events(Note("Node", name, NodePoolEventReason.WAITING, said) for name in uids)
             case Next.UNDO:
                 await self.undo(order, uids, step.message)
             case Next.DRAIN:

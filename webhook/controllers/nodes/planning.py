@@ -121,7 +121,7 @@ class NodePlanning:
         due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
         return max(now, due, self._earliest or due)
 
-    async def look(self, shunned: Mapping[str, str]) -> PlanningPass:
+    async def evaluate(self, shunned: Mapping[str, str]) -> PlanningPass:
         """Read the cluster, and decide; validate the command that waits if its time has come.
 
         Args:
@@ -172,7 +172,7 @@ class NodePlanning:
             return found
         for name in self._world.pools.names():
             try:
-                found[name] = self._reservations.known(DISRUPTION, name)
+                found[name] = self._reservations.cached(DISRUPTION, name)
             except UnreadableReservationsError:
                 found[name] = None
         return found

@@ -50,7 +50,7 @@ class KarpenterDetector:
         self._turn = asyncio.Lock()
         self._why_not = ""
 
-    async def why_not(self, *, surely: bool = False) -> str:
+    async def refusal(self, *, surely: bool = False) -> str:
         """Return why nothing may be carried out; empty when it may.
 
         Args:
@@ -74,7 +74,7 @@ class KarpenterDetector:
         """How long it is until the next look."""
         return max(timedelta(), RIVAL_EVERY - timedelta(seconds=min(self._clock() - self._looked, 3600)))
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """Have the next question be answered by a look: the clock has been set."""
         self._looked = float("-inf")
 

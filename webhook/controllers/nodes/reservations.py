@@ -56,7 +56,7 @@ class NodeReservations:
         self._keeper = ReservationKeeper(reservations, now)
         self._gate = HubNodeGate(world.pools, self._keeper, store, settings, now)
 
-    async def take(
+    async def reserve(
         self, order: Order, pools: Mapping[str, Sequence[str]], command: Command | None
     ) -> tuple[str, list[str]]:
         """Reserve the nodes of an order, of all its pools or of none.
@@ -89,9 +89,9 @@ class NodeReservations:
     async def release_all(self) -> None:
         """Give back what processes before this one have left behind; only one has a term at a time."""
         known, _ = self.reservations.all_cached()
-        await self.give_back(each.id for _, held in known for each in held if each.identity == IDENTITY)
+        await self.release(each.id for _, held in known for each in held if each.identity == IDENTITY)
 
-    async def give_back(self, taken: Iterable[str]) -> None:
+    async def release(self, taken: Iterable[str]) -> None:
         """Give reservations back; one that cannot be given back now expires."""
         for identifier in taken:
             await self._keeper.drop(identifier)

@@ -177,7 +177,7 @@ class EvictionController:
         self._reserving[name_of(eviction)] = eviction
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         holder = eviction_holder(name_of(eviction))
-        return await self._turns.take(_member(eviction), holder, ending=rollout_holder(str(ref)))
+        return await self._turns.reserve(_member(eviction), holder, ending=rollout_holder(str(ref)))
 
     def _wait(self, eviction: JsonObject, hold: Hold) -> Result:
         """Say what an eviction waits for: once, however often it is reconciled."""
@@ -197,9 +197,9 @@ class EvictionController:
         ref = placement_ref(text_at(eviction, "spec", "placementName"))
         bindings = children(self._hub.cache, BINDING, ref)
         if is_in_progress(eviction, bindings, withdrawn=withdrawn):
-            await self._turns.keep(member, holder)
+            await self._turns.renew(member, holder)
             return Result(RESERVATION_POLL_INTERVAL)
-        await self._turns.give_back(member, holder)
+        await self._turns.release(member, holder)
         del self._reserving[name_of(eviction)]
         return DONE
 

@@ -169,7 +169,7 @@ class PlacementController:
             self._told.pop(ref, None)
             self._strays.pop(ref, None)
             self._selectables.forget(ref)
-            self._observer.stands(family.placement, ref, still=False)
+            self._observer.needs_action(family.placement, ref, still=False)
             return DONE
         if is_deleting(placement):
             return await self._clean_up(family, ref, placement)
@@ -295,7 +295,7 @@ class PlacementController:
     async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:
         status, copied = await self._copy_status(family.ref(placement), placement, report.status)
         self._hub.report(family.placement, placement, status)
-        self._observer.stands(family.placement, family.ref(placement), still=is_stalled(placement, status))
+        self._observer.needs_action(family.placement, family.ref(placement), still=is_stalled(placement, status))
         for event in report.events:
             self._record(placement, event)
         return soonest(Result(report.requeue_after), copied)
@@ -324,7 +324,7 @@ class PlacementController:
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
         """Delete the snapshots of a placement that is being deleted, and release it when its Works are deleted."""
         self._selectables.forget(ref)
-        self._observer.stands(family.placement, ref, still=False)
+        self._observer.needs_action(family.placement, ref, still=False)
         if (free := without_finalizer(placement, PLACEMENT_CLEANUP)) is None:
             return DONE
         left: list[RemainingWorks] = []

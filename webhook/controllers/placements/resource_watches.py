@@ -204,7 +204,7 @@ class Selectables:
         home = self._cache.get(NAMESPACE, namespace) if namespace else None
         for ref, placement in all_placements(self._cache):
             if is_concerned(placement, change.document, home, deleted=change.new is None):
-                self._touched.tell(Touched(ref, change.old is None))
+                self._touched.publish(Touched(ref, change.old is None))
 
     async def _unanswered(self, wanted: Mapping[Identity, Kind]) -> dict[Identity, str]:
         """Wait for the first lists of kinds, and return those that have not come for a long time."""

@@ -282,7 +282,7 @@ class RolloutController:
         self._reserved.setdefault(ref, set()).update(members)
 
         async def take(member: str) -> None:
-            if (hold := await turns.take(member, holder)) is not None:
+            if (hold := await turns.reserve(member, holder)) is not None:
                 holds[member] = hold
 
         await run_concurrently(take(member) for member in members)
@@ -326,8 +326,8 @@ class RolloutController:
         held = {member for member in known if self._turns.holds(member, holder)}
         if held & busy:
             self._reserved[ref] = held & busy
-        await run_concurrently(self._turns.give_back(member, holder) for member in sorted(held - busy))
-        await run_concurrently(self._turns.keep(member, holder) for member in sorted(held & busy))
+        await run_concurrently(self._turns.release(member, holder) for member in sorted(held - busy))
+        await run_concurrently(self._turns.renew(member, holder) for member in sorted(held & busy))
         return Result(RENEWED_BELOW) if held & busy else DONE
 
     async def _carry_out(

@@ -131,7 +131,7 @@ class WorkGenerator:
             makes=(WORK,),
             trims={WORK: without_manifests},
             prepares=(self._keys.load,),
-            background=(self._keys.keep,),
+            background=(self._keys.refresh_periodically,),
         )
 
     def _watches(self) -> Iterator[Waker[BindingRef]]:

@@ -169,7 +169,7 @@ class AnalysisController:
     async def _observe(self, check: Check, home: str) -> Observation:
         """Return what there is to see; *home* is the namespace of the run."""
         if isinstance(check, QueryCheck):
-            return await self._endpoints.ask(check, home)
+            return await self._endpoints.query(check, home)
         try:
             return await self._read(check, home)
         except ForbiddenError:

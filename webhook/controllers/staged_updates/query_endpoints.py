@@ -41,7 +41,7 @@ class QueryEndpoints:
         self._options = options
         self._now = now
 
-    async def ask(self, check: QueryCheck, home: str) -> Observation:
+    async def query(self, check: QueryCheck, home: str) -> Observation:
         """Return what an endpoint says; whatever goes wrong is an answer, too.
 
         Args:

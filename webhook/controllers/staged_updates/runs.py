@@ -329,7 +329,7 @@ class StagedUpdateController:
     async def _take(self, ref: RunRef, run: JsonObject, step: StagedUpdateStep) -> dict[str, ClusterWait]:
         """Reserve the members that a step touches; return those that something else has."""
         members = filter(None, map(_touched, step.actions))
-        refused = await self._reserved.take(ref, staged_update_holder(full_name(run)), members)
+        refused = await self._reserved.reserve(ref, staged_update_holder(full_name(run)), members)
         return {member: ClusterWait(hold.message, hold.until) for member, hold in refused.items()}
 
     async def _carry_out(self, family: Family, run: JsonObject, step: StagedUpdateStep) -> JsonObject:
@@ -374,7 +374,7 @@ class StagedUpdateController:
             if request not in known:
                 self._record(run, Event(APPROVAL_NEEDED, f"waits for {message}"))
         self._asked[ref] = frozenset(asked)
-        self._observer.stands(ref.family.run, ref, still=bool(asked))
+        self._observer.needs_action(ref.family.run, ref, still=bool(asked))
 
     def _asks(self, ref: RunRef, run: JsonObject) -> dict[str, str]:
         """Return the approval requests by which a run waits for a person, with what is to be said of each."""
@@ -394,7 +394,7 @@ class StagedUpdateController:
         if run is None or is_over(run):
             for kept in (self._waiting, self._told, self._in_flight, self._asked):
                 kept.pop(ref, None)
-            self._observer.stands(ref.family.run, ref, still=False)
+            self._observer.needs_action(ref.family.run, ref, still=False)
         holder = staged_update_holder(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name)
         return await self._reserved.follow(ref, holder, busy)
 

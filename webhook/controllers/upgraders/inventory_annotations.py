@@ -31,10 +31,10 @@ class InventoryNotes:
         """By member: the note that it had, and the inventory that it fits."""
 
     def reported(self) -> Mapping[Key, JsonObject]:
-        """Return all that has been reported until now, for `keep`."""
+        """Return all that has been reported until now, for `store`."""
         return self._book.all()
 
-    async def keep(
+    async def store(
         self, documents: Mapping[str, JsonObject], members: Mapping[str, Member], before: Mapping[Key, JsonObject]
     ) -> None:
         """Note what has changed; a member that others write or report of at the same time is noted the next time.

@@ -22,7 +22,7 @@ class UpgradeObserver(Protocol):
         """The plan of a run says when it is over."""
         ...
 
-    def gone(self, run: str) -> None:
+    def deleted(self, run: str) -> None:
         """A run is no longer there."""
         ...
 
@@ -38,7 +38,7 @@ class _Unobserved:
     def planned(self, run: str, eta: datetime | None, now: datetime) -> None:
         pass
 
-    def gone(self, run: str) -> None:
+    def deleted(self, run: str) -> None:
         pass
 
     def failed(self, upgrader: str, call: str) -> None:

@@ -172,7 +172,7 @@ class ClusterUpgradeController:
         """Take a run a step further, and come back when there is more to do."""
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None:
-            self._observer.gone(name)
+            self._observer.deleted(name)
             return await self._follow(name, None)
         if is_deleting(document):
             return await self._clean_up(name, document)
@@ -196,7 +196,7 @@ class ClusterUpgradeController:
         self._observer.seen(name, step.status, measures(situation.run, step.status, self._now()))
         refused = await self._carry_out(document, situation.run, facts, step)
         self._tell(name, document, step, situation)
-        await self._notes.keep(situation.documents, situation.facts.members, reported)
+        await self._notes.store(situation.documents, situation.facts.members, reported)
         if refused:
             self._rejections[name] = refused
         return soonest(self._again(step, refused), await self._follow(name, step))
@@ -216,7 +216,7 @@ class ClusterUpgradeController:
     ) -> tuple[UpgradeStep, UpgradeRunFacts]:
         """Ask the engine, and reserve the members that it wants to upgrade; without those that cannot be reserved."""
         step = advance(run, facts)
-        while refused := await self._reserved.take(name, upgrade_holder(name), _started(step)):
+        while refused := await self._reserved.reserve(name, upgrade_holder(name), _started(step)):
             held = {member: hold.message for member, hold in refused.items()}
             facts = replace(facts, held={**facts.held, **held})
             step = advance(run, facts)

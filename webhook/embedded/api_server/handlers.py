@@ -128,7 +128,7 @@ class _Api:
 
     def _authenticate(self, request: web.Request) -> None:
         token = bearer_token(request.headers.get("Authorization", ""))
-        if not self.owner.known(token):
+        if not self.owner.cached(token):
             raise ApiError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
         mark_authenticated(request)
 

@@ -27,14 +27,14 @@ class OwnerToken:
         """Empty: the token is for this hub alone."""
         return ""
 
-    def known(self, token: str) -> UserInfo | None:
+    def cached(self, token: str) -> UserInfo | None:
         """Return the owner if *token* is theirs; compares in constant time, so that timing reveals no part of it."""
         given = token.encode("utf-8", "surrogateescape")
         return OWNER if hmac.compare_digest(given, self._token) else None
 
     async def authenticate(self, token: str) -> UserInfo | None:
         """Return the owner if *token* is theirs."""
-        return self.known(token)
+        return self.cached(token)
 
     async def may(self, _user: UserInfo, _wanted: Access | PathAccess) -> bool:
         """Allow an authenticated client everything."""

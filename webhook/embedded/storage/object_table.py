@@ -44,7 +44,7 @@ class ObjectIndex:
         shelf = self._shelves.get(kind)
         return shelf.documents.get(key) if shelf else None
 
-    def put(self, kind: KindId, key: Key, document: JsonObject) -> None:
+    def store(self, kind: KindId, key: Key, document: JsonObject) -> None:
         """Add the object, or replace its older state."""
         shelf = self._shelves.get(kind)
         if shelf is None:

@@ -137,7 +137,7 @@ class EmbeddedStore(Store):
     def _load(self) -> None:
         for _, kind, body in self._journal.load():
             document = orjson.loads(body)
-            self._table.put(kind, key_of(document), document)
+            self._table.store(kind, key_of(document), document)
             if kind == DEFINITION:
                 self.kinds.define(document)
 

@@ -88,7 +88,7 @@ class WriteTransaction:
         """Restore everything in memory as it was."""
         for (kind, key), document in reversed(self._before):
             if document is not None:
-                self._table.put(kind, key, document)
+                self._table.store(kind, key, document)
             elif self._table.get(kind, key):
                 self._table.remove(kind, key)
             if kind == DEFINITION:
@@ -142,7 +142,7 @@ class WriteTransaction:
             self._table.remove(kind, key)
             self._suspects.extend(self._affected_by_removal(place, document))
         else:
-            self._table.put(kind, key, document)
+            self._table.store(kind, key, document)
         if kind == DEFINITION:
             self._learn(key, None if event is EventType.DELETED else document)
         labels, old_labels = labels_of(document), labels_of(old or document)

@@ -141,7 +141,7 @@ class UnverifiedReviewLimiter:
         self._next = 0.0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def acquire(self) -> AsyncIterator[None]:
         """Wait for a turn. Raises `TooManyUnverifiedReviewsError`."""
         if self._waiting >= self._most:
             raise TooManyUnverifiedReviewsError("too many reviews that are not the API server's")

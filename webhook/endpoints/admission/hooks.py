@@ -240,7 +240,7 @@ class ReviewHandler:
             reviewed: Reviewed | None = UNDISPUTED
             if called.hook == "validate":
                 user = UserInfo.read(asked.get("userInfo"))
-                reviewed = self._rights.known(user, self._rights.needed(asked, user, context))
+                reviewed = self._rights.cached(user, self._rights.needed(asked, user, context))
             if reviewed is None:
                 return None
             verdict = answer(review, called.hook, context, user, reviewed, size=len(body))
@@ -311,7 +311,7 @@ class ReviewHandler:
             async with self._bodies.read(request, limit, self._settings.body_seconds, vouched=known) as body:
                 if known:
                     return await self._judge_in_place(hook, request, body, judge, started, known=True)
-                async with self._strangers.turn():
+                async with self._strangers.acquire():
                     # The wait may have used up the caller's time; judging now would take from the API server's share
                     # for an answer that the caller does not read.
                     if asyncio.get_running_loop().time() > started + _budget(request.query_string):

@@ -162,17 +162,17 @@ class Callers:
         token, authenticator = bearer_token(header), self._authenticator
         if not token:
             raise self._stranger(surface)
-        if caller := authenticator.known(token):
+        if caller := authenticator.cached(token):
             return caller
         way = self._way(request.remote or "", token, authenticator.audience)
         self._check_failures(way, surface)
         try:
             # Only a few at once: otherwise all tokens that arrive together would be reviewed before the first fails,
             # and the limit of failures would not hold.
-            async with self._looking.take(way.key, QUEUE_TIMEOUT_SECONDS):
+            async with self._looking.acquire(way.key, QUEUE_TIMEOUT_SECONDS):
                 # Both checks again: while this request waited for its turn, another one with the same token may have
                 # been reviewed, or others of this lane may have failed.
-                if caller := authenticator.known(token):
+                if caller := authenticator.cached(token):
                     return caller
                 self._check_failures(way, surface)
                 found = await authenticator.authenticate(token)
@@ -241,7 +241,7 @@ class Callers:
             members={"audience": audience} if audience else {},
         )
 
-    def bad_signature(self, request: web.Request, detail: str) -> ProblemError:
+    def invalid_signature(self, request: web.Request, detail: str) -> ProblemError:
         """Count a request whose signature is bad among the bad credentials of its address, and return its refusal.
 
         A good signature is never held up: it takes no review to find that it is.

@@ -178,10 +178,10 @@ class Api:
             return frozenset(of)
         return await self._callers.readable_kinds(caller_of(request), of, namespace)
 
-    def bad_signature(self, request: web.Request, detail: str) -> ProblemError:
+    def invalid_signature(self, request: web.Request, detail: str) -> ProblemError:
         """Return the refusal of a request that is not signed as it should be, or of one too many from an address."""
         if self._callers is not None:
-            return self._callers.bad_signature(request, detail)
+            return self._callers.invalid_signature(request, detail)
         return ProblemError(Problem.UNAUTHENTICATED, detail)
 
     def _wrap(self, endpoint: "_Endpoint", handler: Handler) -> Handler:

@@ -77,7 +77,7 @@ class KeyedSemaphore:
         return len(self._slots)
 
     @asynccontextmanager
-    async def take(self, key: Hashable, seconds: float) -> AsyncIterator[None]:
+    async def acquire(self, key: Hashable, seconds: float) -> AsyncIterator[None]:
         """Take a turn of *key*.
 
         Raises:

@@ -84,7 +84,7 @@ def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
     async def sign_out(request: web.Request) -> web.Response:
         if not is_of_page(request, sign_in.sessions.page):
             raise ProblemError(Problem.FORBIDDEN, "only the page itself can sign out")
-        response = web.json_response({"location": await sign_in.way_out()}, headers=_NO_STORE)
+        response = web.json_response({"location": await sign_in.sign_out_address()}, headers=_NO_STORE)
         forget(response, SESSION)
         return response
 

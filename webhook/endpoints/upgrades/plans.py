@@ -79,7 +79,7 @@ class UpgradePlanModel(RequestModel):
     `harbormaster.dev/upgrade-observed`."""
     assume: AssumeModel = AssumeModel()
 
-    def given(self) -> Iterator[tuple[tuple[str | int, ...], Kind, JsonObject]]:
+    def objects(self) -> Iterator[tuple[tuple[str | int, ...], Kind, JsonObject]]:
         """Yield the objects of the body, each with its place and the kind that it has to have."""
         if not isinstance(self.run, str):
             yield ("run",), kinds.UPGRADE_RUN, self.run
@@ -150,7 +150,7 @@ async def _question(
         raise ProblemError(Problem.NOT_FOUND, unknown_run(body.run))
     context = api.answers.admission().with_user(caller_of(request))
     found, mistakes = dict[tuple[str | int, ...], JsonObject](), list[Mistake]()
-    for at, kind, document in body.given():
+    for at, kind, document in body.objects():
         made, wrong = _checked(at, kind, document, context)
         mistakes += wrong
         found[at] = made

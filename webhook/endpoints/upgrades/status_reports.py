@@ -75,11 +75,11 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
         parts, given = request.match_info, request.headers.get(SIGNATURE, "")
         operation = f"{parts['run']}/{parts['member']}/{parts['attempt']}"
         if not is_signature(given):
-            raise api.bad_signature(request, f"the header {SIGNATURE} is no signature such as sha256=HEX")
+            raise api.invalid_signature(request, f"the header {SIGNATURE} is no signature such as sha256=HEX")
         known = await _read(secrets)
         async with api.body(request, LARGEST_REPORT_BYTES, vouched=False) as body:
             if not is_signed(known, body, given):
-                raise api.bad_signature(request, f"the header {SIGNATURE} does not fit the body")
+                raise api.invalid_signature(request, f"the header {SIGNATURE} does not fit the body")
             try:
                 document = await off_loop(len(body), partial(parse_object, body, MOST_VALUES))
             except InvalidReviewError as error:
@@ -87,7 +87,7 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
             status = read_model(UpgradeReport, document)
         _check_operation(operation, request.headers.get(OPERATION, operation), status, unbound=unbound)
         try:
-            await reports.take(operation, status)
+            await reports.record(operation, status)
         except UnknownOperationError as error:
             raise ProblemError(Problem.NOT_FOUND, str(error)) from error
         except ReportRefusedError as error:

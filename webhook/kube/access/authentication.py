@@ -58,9 +58,9 @@ class TokenReviewer:
         """What a token has to be issued for."""
         return self._audience
 
-    def known(self, token: str) -> UserInfo | None:
+    def cached(self, token: str) -> UserInfo | None:
         """Return whose token it is if a review said so in the last minute."""
-        holder = self._reviews.known(fingerprint(token))
+        holder = self._reviews.cached(fingerprint(token))
         if holder is None or holder.user is None:
             return None
         self._counts.count("token", "cache")

@@ -42,7 +42,7 @@ class HubAccessReviewer:
             allows=bool,
         )
 
-    def known(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
+    def cached(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
         """Return what `review` would, if every answer is remembered."""
         if len(wanted) > MOST_REVIEWED:
             return None
@@ -73,7 +73,7 @@ class HubAccessReviewer:
         return Reviewed(denied, "the API server did not answer" if failures else "")
 
     def _known(self, user: UserInfo, wanted: Access) -> bool | None:
-        answers = [self._reviews.known(_key(user, access)) for access in wanted.alternatives]
+        answers = [self._reviews.cached(_key(user, access)) for access in wanted.alternatives]
         return True if True in answers else None if None in answers else False
 
     async def _may_one_of(self, user: UserInfo, wanted: Access) -> bool:

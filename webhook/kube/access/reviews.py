@@ -72,7 +72,7 @@ class Reviews(Generic[AnswerT]):
         self._asking: dict[Hashable, asyncio.Task[AnswerT]] = {}
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 
-    def known(self, key: Hashable) -> AnswerT | None:
+    def cached(self, key: Hashable) -> AnswerT | None:
         """Return the answer that is still good, None when there is none."""
         found = self._known.get(key)
         if found is None or asyncio.get_running_loop().time() >= found[0]:
@@ -92,7 +92,7 @@ class Reviews(Generic[AnswerT]):
         Raises:
             NotReviewedError: There was no answer within five seconds.
         """
-        known = self.known(key)
+        known = self.cached(key)
         if known is not None:
             self._counts.count(self._kind, "cache")
             return known

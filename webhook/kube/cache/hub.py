@@ -307,7 +307,7 @@ class Hub:
             del self._pending[place]
             return
         try:
-            async with self._slots.take(kind):
+            async with self._slots.acquire(kind):
                 self.writes += 1
                 stored = await self.store.replace_status(kind, sent)
         except ConflictError:
@@ -365,7 +365,7 @@ class Hub:
     async def _slot(self, kind: Kind) -> AsyncIterator[None]:
         self._under_way += 1
         try:
-            async with self._slots.take(kind):
+            async with self._slots.acquire(kind):
                 self.writes += 1
                 yield
         finally:

@@ -96,7 +96,7 @@ class KindCache:
         """Note that the store has been at *version*."""
         self.heard = max(self.heard, version)
 
-    def take(self, event: WatchEvent) -> None:
+    def apply_event(self, event: WatchEvent) -> None:
         """Take in what the watch has brought."""
         self.seen = time.monotonic()
         if not event.more:
@@ -141,7 +141,7 @@ class KindCache:
         Args:
             documents: The part.
             version: Of the list.
-            before: What was `known` when the list was asked for.
+            before: The `snapshot` from before the list was requested.
         """
         if _version_of(version) < before.heard:  # of a restored store, where a version says nothing about the content
             return [self.reduced(document) for document in documents]
@@ -211,7 +211,7 @@ class KindCache:
             del self.namespaces[key.namespace]
         self._tell(old, None)
 
-    def known(self) -> "KindCacheSnapshot":
+    def snapshot(self) -> "KindCacheSnapshot":
         """Return what is known now; to be called before asking for the list that goes to `replace_all`."""
         return KindCacheSnapshot(self.heard, frozenset(self.gone))
 
@@ -228,7 +228,7 @@ class KindCache:
         Args:
             documents: All objects, `reduced`.
             version: Of the list.
-            before: What was `known` when the list was asked for; None: the version of the list before.
+            before: The `snapshot` from before the list was requested; None: the version of the list before.
         """
         listed = {key_of(document): document for document in documents}
         at = _version_of(version)

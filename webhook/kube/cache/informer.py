@@ -114,7 +114,7 @@ class Cache:
         for kind in kinds:
             self.of_kind(kind).optional = False
 
-    def want(self, kinds: Iterable[Kind]) -> None:
+    def watch_if_allowed(self, kinds: Iterable[Kind]) -> None:
         """Watch *kinds* as well, if we may: `synced` does not wait for the right to read them."""
         for kind in kinds:
             if kind.group_kind not in self._shelves:
@@ -143,7 +143,7 @@ class Cache:
         while True:
             # Before the request: the watch goes on meanwhile, and what it brings must not make the list look older than
             # what was known when it was asked for, as that of a restored store does.
-            before = shelf.known()
+            before = shelf.snapshot()
             try:
                 items, version = await self._read_all(shelf, before)
             except StoreError as error:
@@ -334,7 +334,7 @@ class Cache:
         while True:
             shelf.behind_since = None  # with the list all is known
             try:
-                before = shelf.known()
+                before = shelf.snapshot()
                 shelf.tries += 1
                 items, version = await self._read_all(shelf, before)
                 self._answers()
@@ -349,7 +349,7 @@ class Cache:
                 failures = refusals = 0
                 # From the version of the list on, so that no change between list and watch is missed.
                 async for event in self._store.watch(kind, version):
-                    shelf.take(event)
+                    shelf.apply_event(event)
                     if event.more and time.monotonic() - turn > _TURN_SECONDS:
                         # What has arrived is read without a pause: questions would wait until all of a storm is taken.
                         await asyncio.sleep(0)

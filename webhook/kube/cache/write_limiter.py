@@ -37,7 +37,7 @@ class WriteSlots:
         self._arrivals = count()
 
     @asynccontextmanager
-    async def take(self, kind: Kind) -> AsyncIterator[None]:
+    async def acquire(self, kind: Kind) -> AsyncIterator[None]:
         """Hold a slot for a write of an object of *kind*."""
         await self._acquire(_RANKS.get(kind.group_kind, _LAST))
         try:

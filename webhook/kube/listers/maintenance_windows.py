@@ -130,7 +130,7 @@ class MaintenanceWindows:
         self._of.clear()
         self._of_upgrades.clear()
         self._standings.clear()
-        self._changed.tell(frozenset(self._concerned(name, before, after)))
+        self._changed.publish(frozenset(self._concerned(name, before, after)))
 
     def _concerned(self, name: str, *states: WindowDefinition | None) -> Iterator[str]:
         """Yield the members that name a window or that it selects, in any of its states."""
@@ -147,7 +147,7 @@ class MaintenanceWindows:
             for key in [each for each in self._of_upgrades if each[0] == name]:
                 del self._of_upgrades[key]
         elif change.alters(_named) or (self._selecting and change.alters(labels_of)):
-            self._changed.tell(frozenset({name}))
+            self._changed.publish(frozenset({name}))
 
 
 def _named(member: JsonObject) -> str:

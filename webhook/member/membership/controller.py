@@ -150,7 +150,7 @@ class Membership:
         finally:
             await self._stop_applying()
 
-    async def word(self) -> HubMemberState:
+    async def hub_state(self) -> HubMemberState:
         """Ask the hub about this member.
 
         Raises:

@@ -226,12 +226,12 @@ class Collector:
         return cost, _about_cost(cost, usage, listed, region) + (f"; {problem}" if problem else "")
 
     async def _ask_provider(self, provider: ProviderCommand, figures: HeartbeatFigures) -> HeartbeatFigures:
-        if provider.given_up():
+        if provider.has_failed():
             return figures
         try:
             self._provided = await provider.collect()
         except CollectionError as error:
-            if provider.given_up():
+            if provider.has_failed():
                 return figures
             known = self._provided
             if known is None:

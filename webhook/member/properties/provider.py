@@ -74,8 +74,8 @@ class ProviderCommand:
         self.started: Statement | None = None
         """The condition ``ClusterPropertyProviderStarted``; None before the first run."""
 
-    def given_up(self) -> bool:
-        """Say whether the first run failed to start or to answer: there will be no other."""
+    def has_failed(self) -> bool:
+        """Return whether the first run failed to start or to answer: there will be no other."""
         return self.started is not None and self.started.status == FALSE
 
     async def collect(self) -> Provided:

@@ -69,7 +69,7 @@ def test_every_pod_of_a_node_that_goes_has_a_place_with_room(documents, catalog)
             continue
         assert target not in leaving
         assert cluster.nodes[target].initialized
-        assert not cluster.nodes[target].node.going
+        assert not cluster.nodes[target].node.disrupting
         there = sum(pod.requests.get("cpu", 0) for pod in cluster.pods.get(target, ()))
         assert there + coming <= cluster.nodes[target].allocatable["cpu"]
     if command.decided == "delete":

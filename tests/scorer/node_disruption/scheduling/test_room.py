@@ -40,10 +40,10 @@ def test_what_is_kept_is_what_is_found_anew(seed, first, later, lost):
     room.add(())
     room.add([cluster.nodes[name] for name in names[first:]])
     for name in names[first:]:
-        room.put(pods[name], name)
+        room.place_pods(pods[name], name)
     moved = pods[names[0]]
-    room.take(moved, names[0])
-    room.put(moved, names[0])
+    room.remove_pods(moved, names[0])
+    room.place_pods(moved, names[0])
     gone = names[:lost]
     room.lose(gone)
     anew = ClusterCapacity(cluster, without=gone)

@@ -55,7 +55,7 @@ def check_budgets(found, cluster):
     gone = {each.node: each.at for each in found.removals}
     ready = {each.node: (each.pool, each.ready) for each in found.launches}
     for name, node in cluster.nodes.items():  # one that is still starting in the dump comes up, as a launched one does
-        if node.node is not None and node.claim is not None and not node.node.initialized and not node.node.going:
+        if node.node is not None and node.claim is not None and not node.node.initialized and not node.node.disrupting:
             ready[name] = node.pool, found.start + ASSUMPTIONS.launch
     begun = set()
     for happening in found.happenings:

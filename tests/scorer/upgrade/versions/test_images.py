@@ -102,8 +102,8 @@ def test_a_back_end_is_asked_for_the_images_of_families_that_are_behind():
     targets = ImageTargets(goal("Latest"), (), published)
     cluster = Member("eu", region="eu", inventory=Inventory("1.30.4", tuple(pools)))
     assert targets.of(cluster) == {"linux": "200", "gpu": "7", "windows": "9", "arm": "3"}
-    assert targets.behind(cluster) == {"windows": "9", "arm": "3"}
-    assert targets.behind(Member("eu", region="eu")) == {}
+    assert targets.outdated_targets(cluster) == {"windows": "9", "arm": "3"}
+    assert targets.outdated_targets(Member("eu", region="eu")) == {}
 
 
 def test_the_newest_image_of_an_instant_was_published_by_then_as_far_as_that_is_known():

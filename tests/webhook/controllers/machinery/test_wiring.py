@@ -84,10 +84,10 @@ async def test_a_key_may_have_to_wait(store, line):
 async def test_a_signal_wakes_for_what_it_is_told_until_it_ends(store, line):
     channel = Broadcaster[int]()
     end = Signal(channel.subscribe, lambda number: ["n"] * number).start(Cache(store), line)
-    channel.tell(2)
-    channel.tell(0)
+    channel.publish(2)
+    channel.publish(0)
     end()
-    channel.tell(5)
+    channel.publish(5)
     assert line.keys == ["n", "n"]
 
 

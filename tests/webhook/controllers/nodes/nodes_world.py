@@ -401,7 +401,7 @@ class Process:
                 site.synced and site.world.hub.idle and await self._is_known(site.world.cache, heard)
             ):
                 if self.mortal.dead or (
-                    self.mortal.forbidden is not None and site.world.trouble and site.world.hub.idle
+                    self.mortal.forbidden is not None and site.world.problem and site.world.hub.idle
                 ):
                     break
                 await asyncio.sleep(0.001)

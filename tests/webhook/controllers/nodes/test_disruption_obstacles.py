@@ -176,7 +176,7 @@ async def test_a_node_that_was_made_anew_since_the_decision_stays(nodes):
         await process.pass_once()
         await process.catch_up()
         planning = process.controller._site.planning
-        look = planning.look
+        look = planning.evaluate
 
         async def slowly(shunned):
             found = await look(shunned)
@@ -189,9 +189,9 @@ async def test_a_node_that_was_made_anew_since_the_decision_stays(nodes):
             await process.catch_up()
             return found
 
-        planning.look = slowly
+        planning.evaluate = slowly
         await process.pass_once()
-        planning.look = look
+        planning.evaluate = look
         assert await nodes.tainted() == ["b"]
         await process.play(passes=12)
     assert await nodes.names(NODE) == ["a"]

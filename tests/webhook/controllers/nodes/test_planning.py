@@ -35,18 +35,18 @@ class World:
 
 async def test_as_long_as_nothing_changes_the_decision_stays():
     world = World([make_pool_of(), *NODES])
-    first = await world.planning.look({})
+    first = await world.planning.evaluate({})
     world.now += timedelta(seconds=10)
-    second = await world.planning.look({})
+    second = await world.planning.evaluate({})
     assert second.decision.memory is first.decision.memory
     assert second.decision.now == world.now
 
 
 async def test_a_node_that_has_not_changed_is_taken_over():
     world = World([make_pool_of(), *NODES])
-    first = await world.planning.look({})
+    first = await world.planning.evaluate({})
     world.found.append(make_pod("another", "b"))
-    second = await world.planning.look({})
+    second = await world.planning.evaluate({})
     kept = {name: second.decision.nodes[name] is first.decision.nodes[name] for name in "ab"}
     assert kept == {"a": True, "b": False}
     assert second.decision == decide(second.cluster, None, NOW, PlannerOptions(), views=second.views)

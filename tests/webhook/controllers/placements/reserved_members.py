@@ -21,7 +21,7 @@ async def reserved(store):
     found = LeaseReservations(store, NAMESPACE_OF_OURS, lambda: NOW)
     listing = await store.list(LEASE)
     found._cache.of_kind(LEASE).replace_all(listing.items, listing.resource_version)
-    return {member: [each.holder for each in found.known(MEMBER, member)] for member in "abc"}
+    return {member: [each.holder for each in found.cached(MEMBER, member)] for member in "abc"}
 
 
 async def set_upgrade(store, **states):

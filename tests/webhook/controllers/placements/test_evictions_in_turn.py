@@ -68,7 +68,7 @@ class Gate:
         self.now = NOW
         self.told = []
         self.reservations = LeaseReservations(process.store, NAMESPACE_OF_OURS, lambda: self.now)
-        self.holds = HubMemberHolds(process.cache, gated, self.reservations.known)
+        self.holds = HubMemberHolds(process.cache, gated, self.reservations.cached)
         turns = MemberReservations(MemberDisruption.EVICTION, self.holds, self.reservations, lambda: self.now)
         self.controller = EvictionController(
             process.hub, lambda: self.now, turns, lambda _, event: self.told.append((event.reason, event.message))
@@ -270,7 +270,7 @@ async def test_a_reservation_is_renewed_when_half_of_it_is_over(store):
             before = store.resource_version
             await gate.controller.reconcile(name)
             assert (store.resource_version != before) is renewed
-        (mine,) = gate.reservations.known(MEMBER, "a")
+        (mine,) = gate.reservations.cached(MEMBER, "a")
         assert (mine.identity, mine.expires) == (IDENTITY, gate.now + LASTS)
 
 

@@ -122,7 +122,7 @@ async def test_what_somebody_has_reserved_of_the_placement_uses_its_limits_up():
         held = await keeper.hold_rollout(
             "crp/web", "a", Claimant("tool", "ann"), 600, judge=lambda _held: MemberDisruption.ROLLOUT, look=nothing
         )
-        await world.until(lambda: bool(reservations.known("rollout", "crp/web")))
+        await world.until(lambda: bool(reservations.cached("rollout", "crp/web")))
         await release_anew(world)
         waits = "waits until the member is free: crp/web is reserved on member a by tool"
         await world.until(lambda: started(world, "a")[2] == waits)

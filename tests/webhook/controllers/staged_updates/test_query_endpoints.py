@@ -52,13 +52,13 @@ async def test_an_endpoint_is_asked_for_one_number_as_it_is_written():
     async with query_server() as server:
         server.value = "0.25"
         expression = 'sum(rate(errors{job="web"}[5m])) / 2 & "#?+ ü"'
-        assert await endpoints(server.url).ask(check(expression), "") == Number(0.25)
+        assert await endpoints(server.url).query(check(expression), "") == Number(0.25)
         assert server.asked == [expression]
 
 
 async def test_only_endpoints_of_the_settings_are_asked():
     async with query_server() as server:
-        seen = await endpoints(server.url).ask(check(endpoint="other"), "")
+        seen = await endpoints(server.url).query(check(endpoint="other"), "")
         assert (seen.reason, server.asked) == ("EndpointUnknown", [])
 
 
@@ -76,10 +76,10 @@ async def test_a_run_in_a_namespace_asks_only_what_is_open_to_that_namespace(nam
     async with query_server() as server:
         server.value = "1"
         asking = endpoints(server.url, namespaces=namespaces)
-        seen = await asking.ask(check(), "shop")
+        seen = await asking.query(check(), "shop")
         assert (seen == Number(1)) is allowed
         assert allowed or (seen.reason, server.asked) == ("EndpointNotAllowed", [])
-        assert await asking.ask(check(), "") == Number(1)
+        assert await asking.query(check(), "") == Number(1)
 
 
 def huge():
@@ -125,7 +125,7 @@ def refused():
 async def test_an_answer_that_is_none_is_told_apart(answer, reason):
     async with query_server() as server:
         server.answer = answer
-        seen = await endpoints(server.url).ask(check(), "")
+        seen = await endpoints(server.url).query(check(), "")
         assert isinstance(seen, NotSeen)
         assert (seen.reason, seen.failed, server.elsewhere) == (reason, True, 0)
 
@@ -137,14 +137,14 @@ async def test_nobody_waits_for_an_endpoint_that_does_not_answer():
             await asyncio.Event().wait()
 
         server.answer = never
-        seen = await endpoints(server.url, seconds=0.2).ask(check(), "")
+        seen = await endpoints(server.url, seconds=0.2).query(check(), "")
         assert seen.reason == "Timeout"
 
 
 async def test_an_endpoint_that_is_gone_is_said_to_be_so_without_its_address():
     async with query_server() as server:
         url = server.url
-    seen = await endpoints(url).ask(check(), "")
+    seen = await endpoints(url).query(check(), "")
     assert seen.reason == "Unreachable"
     assert "127.0.0.1" not in seen.message
 
@@ -153,7 +153,7 @@ async def test_no_token_is_sent_without_tls(tmp_path):
     token = tmp_path / "token"
     token.write_text("secret\n")
     async with query_server() as server:
-        await endpoints(server.url, token_file=token).ask(check(), "")
+        await endpoints(server.url, token_file=token).query(check(), "")
         assert "Authorization" not in server.headers[0]
 
 
@@ -162,9 +162,9 @@ async def test_over_tls_the_token_goes_to_an_endpoint_of_the_named_authority(tmp
     token.write_text("first\n")
     async with query_server(ssl=own_tls.context) as server:
         asking = endpoints(server.url, ca=own_tls.authority, token_file=token)
-        assert await asking.ask(check(), "") == Number(0)
+        assert await asking.query(check(), "") == Number(0)
         token.write_text("second\n")
-        await asking.ask(check(), "")
+        await asking.query(check(), "")
         assert [each["Authorization"] for each in server.headers] == ["Bearer first", "Bearer second"]
 
 
@@ -172,11 +172,11 @@ async def test_an_endpoint_of_another_authority_learns_nothing(tmp_path, own_tls
     token = tmp_path / "token"
     token.write_text("secret\n")
     async with query_server(ssl=own_tls.context) as server:
-        seen = await endpoints(server.url, token_file=token).ask(check(), "")
+        seen = await endpoints(server.url, token_file=token).query(check(), "")
         assert (seen.reason, server.headers) == ("Unreachable", [])
 
 
 async def test_a_file_that_cannot_be_read_is_told_and_ends_nothing(tmp_path, own_tls):
     async with query_server(ssl=own_tls.context) as server:
-        seen = await endpoints(server.url, ca=own_tls.authority, token_file=tmp_path / "none").ask(check(), "")
+        seen = await endpoints(server.url, ca=own_tls.authority, token_file=tmp_path / "none").query(check(), "")
         assert (seen.reason, server.headers) == ("Unreachable", [])

@@ -413,14 +413,14 @@ def reasons(world):
 async def test_a_member_that_something_else_has_reserved_is_busy():
     async with upgrading(gate_members=tuple(MemberDisruption), members={"t1": "t"}) as world:
         turns = next(each.reconcile.__self__ for each in world.loop.controllers if each.name == "staged_update")._turns
-        assert await turns.take("t1", "staged-update/other") is None
+        assert await turns.reserve("t1", "staged-update/other") is None
         await world.add(make_upgrade_run())
         await world.until(lambda: states(world).get("t1") == "Pending")
         assert entries(world)["t1"]["reason"] == "ClusterBusy"
         assert "staged-update/other" in entries(world)["t1"]["message"]
-        await turns.give_back("t1", "staged-update/other")
+        await turns.release("t1", "staged-update/other")
         await world.until(lambda: state(world) == "Completed")
-        assert not list(turns._reservations.known(MEMBER, "t1"))
+        assert not list(turns._reservations.cached(MEMBER, "t1"))
 
 
 async def test_a_run_that_is_deleted_starts_nothing_more_and_takes_its_requests_along():

@@ -30,7 +30,7 @@ class Rights:
 
     asked: list = field(default_factory=list)
 
-    def known(self, _user, _wanted):
+    def cached(self, _user, _wanted):
         return None
 
     async def review(self, user, wanted):
@@ -398,7 +398,7 @@ async def test_a_review_that_is_judged_while_its_authority_goes_is_the_last_of_i
     launch, review_bytes, certificates, secret_file
 ):
     class Renewing(Rights):
-        def known(self, _user, _wanted):
+        def cached(self, _user, _wanted):
             return None
 
         async def review(self, user, wanted):

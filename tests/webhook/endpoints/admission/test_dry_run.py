@@ -188,7 +188,7 @@ class Ann:
 
     audience = ""
 
-    def known(self, token):
+    def cached(self, token):
         return UserInfo("ann")
 
 

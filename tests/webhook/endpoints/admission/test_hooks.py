@@ -155,7 +155,7 @@ class SlowRights:
     def __init__(self):
         self.answers = asyncio.Event()
 
-    def known(self, _user, _wanted):
+    def cached(self, _user, _wanted):
         return None
 
     async def review(self, _user, _wanted):

@@ -98,7 +98,7 @@ async def test_a_rollout_is_reserved_renewed_and_given_back(caller):
 
 
 async def reserve_renew_and_give_back(caller):
-    store, known = caller.up.store, caller.up.services.disruption.keeper.reservations.known
+    store, known = caller.up.store, caller.up.services.disruption.keeper.reservations.cached
     policy = {"placementType": "PickFixed", "clusterNames": ["a"]}
     await store.create(PLACEMENT, make_placement("api", policy, strategy={"type": "External"}))
     made = {"apiVersion": STAGED_RUN.api_version, "kind": STAGED_RUN.kind, "metadata": {"name": "spring"}}
@@ -209,7 +209,7 @@ class SomebodyElse:
 
     audience = ""
 
-    def known(self, _token):
+    def cached(self, _token):
         return None
 
     async def authenticate(self, _token):

@@ -42,7 +42,7 @@ async def nothing_reserved(caller):
     for lease in (await store.list(kinds.LEASE, NAMESPACE)).items:
         if lease["metadata"]["name"].startswith("hb-res-"):
             await store.delete(kinds.LEASE, Key(lease["metadata"]["name"], NAMESPACE))
-    await until(lambda: not any(reservations.known(DISRUPTION, pool) for pool in ("batch", "shut")))
+    await until(lambda: not any(reservations.cached(DISRUPTION, pool) for pool in ("batch", "shut")))
 
 
 def asked(**changes):

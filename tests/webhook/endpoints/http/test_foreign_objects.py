@@ -43,14 +43,14 @@ class Ann:
 
     audience = ""
 
-    def known(self, _token):
+    def cached(self, _token):
         return UserInfo("ann")
 
 
 class Denying:
     """Allows no author anything."""
 
-    def known(self, _user, _wanted):
+    def cached(self, _user, _wanted):
         return None
 
     async def review(self, _user, wanted):

@@ -89,7 +89,7 @@ async def test_turns_are_taken_by_key_and_leave_nothing_behind():
     turns, inside, gate = KeyedSemaphore(2), [], asyncio.Event()
 
     async def enter(key):
-        async with turns.take(key, 20):
+        async with turns.acquire(key, 20):
             inside.append(key)
             await gate.wait()
 
@@ -99,7 +99,7 @@ async def test_turns_are_taken_by_key_and_leave_nothing_behind():
         assert sorted(inside) == ["a", "a", "b"]
         waiting[3].cancel()
         with pytest.raises(TimeoutError):
-            async with turns.take("a", 0):
+            async with turns.acquire("a", 0):
                 pass
         gate.set()
     assert (sorted(inside), len(turns)) == (["a", "a", "a", "b"], 0)

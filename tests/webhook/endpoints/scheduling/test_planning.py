@@ -272,7 +272,7 @@ class Somebody:
 
     audience = ""
 
-    def known(self, token):
+    def cached(self, token):
         return UserInfo("somebody")
 
     async def authenticate(self, token):

@@ -328,7 +328,7 @@ async def test_what_was_found_before_a_report_is_not_noted_over_it(world, port, 
     """The note would count as newer than the report."""
     operation = await running(world)
     pools = [{**DONE["pools"][0], "name": f"{number}{'界' * 200}"} for number in range(200)]
-    keep, reports = InventoryNotes.keep, [{**DONE, "pools": pools}]
+    keep, reports = InventoryNotes.store, [{**DONE, "pools": pools}]
 
     async def keep_late(notes, *found):
         if reports:
@@ -337,7 +337,7 @@ async def test_what_was_found_before_a_report_is_not_noted_over_it(world, port, 
         await keep(notes, *found)
 
     before = annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED)
-    monkeypatch.setattr(InventoryNotes, "keep", keep_late)
+    monkeypatch.setattr(InventoryNotes, "store", keep_late)
     await world.until(lambda: state(world) == "Completed")
     assert annotation(world.cache.get(MEMBER_CLUSTER, "t1"), OBSERVED) == before
 

@@ -122,7 +122,7 @@ async def test_a_token_for_our_audience_says_who_holds_it(hub, token_reviewer):
 async def test_everything_else_lets_nobody_in(hub, token_reviewer, status):
     hub.tokens["t"] = status
     assert await token_reviewer.authenticate("t") is None
-    assert token_reviewer.known("t") is None
+    assert token_reviewer.cached("t") is None
 
 
 async def test_answers_are_remembered_bad_ones_too(hub, token_reviewer, registry):
@@ -131,8 +131,8 @@ async def test_answers_are_remembered_bad_ones_too(hub, token_reviewer, registry
         assert await token_reviewer.authenticate("good") == ANN
         assert await token_reviewer.authenticate("bad") is None
     assert [spec["token"] for spec in hub.asked] == ["good", "bad"]
-    assert token_reviewer.known("good") == ANN
-    assert token_reviewer.known("bad") is None
+    assert token_reviewer.cached("good") == ANN
+    assert token_reviewer.cached("bad") is None
     assert [counted(registry, "token", result) for result in ("allow", "deny", "error", "cache")] == [1, 1, 0, 5]
     assert [counted(registry, "access", result) for result in ("allow", "deny", "error", "cache")] == [0, 0, 0, 0]
 
@@ -148,7 +148,7 @@ async def test_an_answer_is_not_used_beyond_its_time(hub, token_reviewer, monkey
     hub.tokens["good"] = good()
     for _ in range(2):
         await token_reviewer.authenticate(token)
-        assert token_reviewer.known(token) is None
+        assert token_reviewer.cached(token) is None
     assert len(hub.asked) == 2
 
 
@@ -265,16 +265,16 @@ async def test_another_user_or_right_is_another_question(hub, access_reviewer):
 
 async def test_what_is_remembered_of_all_rights_is_known_without_asking(hub, access_reviewer, registry):
     secrets, maps = Access("get", "", "secrets"), Access("get", "", "configmaps")
-    assert access_reviewer.known(ANN, [secrets]) is None
+    assert access_reviewer.cached(ANN, [secrets]) is None
     await access_reviewer.review(ANN, [secrets])
     hub.status = {"allowed": False}
-    assert access_reviewer.known(ANN, [secrets]) == Reviewed()
-    assert access_reviewer.known(ANN, [secrets, maps]) is None
-    assert access_reviewer.known(UserInfo("bob"), [secrets]) is None
+    assert access_reviewer.cached(ANN, [secrets]) == Reviewed()
+    assert access_reviewer.cached(ANN, [secrets, maps]) is None
+    assert access_reviewer.cached(UserInfo("bob"), [secrets]) is None
     await access_reviewer.review(ANN, [maps])
-    assert access_reviewer.known(ANN, [secrets, maps]) == await access_reviewer.review(ANN, [secrets, maps])
-    assert access_reviewer.known(ANN, [secrets, maps]) == Reviewed((maps,))
-    assert access_reviewer.known(ANN, [secrets] * (MOST_REVIEWED + 1)) is None
+    assert access_reviewer.cached(ANN, [secrets, maps]) == await access_reviewer.review(ANN, [secrets, maps])
+    assert access_reviewer.cached(ANN, [secrets, maps]) == Reviewed((maps,))
+    assert access_reviewer.cached(ANN, [secrets] * (MOST_REVIEWED + 1)) is None
     assert len(hub.asked) == 2
     labels = {"kind": "access", "result": "cache"}
     assert registry.get_sample_value("harbormaster_auth_reviews_total", labels) == 1 + 2 + 2 + 2
@@ -293,7 +293,7 @@ async def test_one_of_two_rights_is_enough(hub, access_reviewer, verbs, asked, a
     wanted = Access("update", "", "configmaps", "a", "shop", or_place=True, advisory=True)
     for _ in range(2):
         assert (await access_reviewer.review(ANN, [wanted])).denied == (() if allowed else (wanted,))
-        assert access_reviewer.known(ANN, [wanted]) == Reviewed(() if allowed else (wanted,))
+        assert access_reviewer.cached(ANN, [wanted]) == Reviewed(() if allowed else (wanted,))
     assert [spec["resourceAttributes"]["verb"] for spec in hub.asked] == asked
 
 

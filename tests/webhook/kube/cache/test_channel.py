@@ -8,9 +8,9 @@ def test_everybody_is_told_in_turn_until_they_have_had_enough():
     told = []
     end = channel.subscribe(lambda word: told.append(f"first {word}"))
     channel.subscribe(lambda word: told.append(f"second {word}"))
-    channel.tell("a")
+    channel.publish("a")
     end()
-    channel.tell("b")
+    channel.publish("b")
     assert told == ["first a", "second a", "second b"]
 
 
@@ -24,6 +24,6 @@ def test_whoever_ends_while_he_is_told_takes_nothing_from_the_others():
 
     end = channel.subscribe(only_once)
     channel.subscribe(lambda word: told.append(f"second {word}"))
-    channel.tell("a")
-    channel.tell("b")
+    channel.publish("a")
+    channel.publish("b")
     assert told == ["first a", "second a", "second b"]

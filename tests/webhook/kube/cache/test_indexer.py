@@ -101,7 +101,7 @@ def test_a_list_of_a_store_that_was_put_back_is_the_truth(shelf, told):
 
 def test_a_list_that_others_overtook_on_its_way_is_no_older_state_of_the_store(shelf, told):
     """Two lists at once: the one that was asked for first comes last, and knows nothing of what happened since."""
-    before = shelf.known()
+    before = shelf.snapshot()
     shelf.put(version("a", 3))
     shelf.replace_all([version("a", 8), version("b", 9, uid="u2")], "10", before=before)
     shelf.drop(version("c", 4, uid="u3"))
@@ -115,19 +115,19 @@ def test_a_list_older_than_what_the_watch_has_brought_is_of_a_store_that_was_put
     shelf.replace_all([version("a", 8)], "10")
     for number in (11, 30):
         shelf.put(version("b", number, uid="u2"))
-    shelf.replace_all([version("a", 8), version("b", 11, uid="u2")], "20", before=shelf.known())
+    shelf.replace_all([version("a", 8), version("b", 11, uid="u2")], "20", before=shelf.snapshot())
     assert known(shelf) == {"a": "8", "b": "11"}
 
 
 def test_what_a_store_has_again_that_was_put_back_with_its_versions_moved_on_is_there(shelf, told):
     """As is advised for backups of etcd: only that what was gone is there again tells that anything has happened."""
     shelf.put(version("a", 8))
-    before = shelf.known()
+    before = shelf.snapshot()
     shelf.drop(version("a", 9))
     shelf.put(version("a", 10, uid="u2"))
     shelf.replace_all([version("a", 8), version("b", 7, uid="u3")], "9", before=before)
     assert known(shelf) == {"a": "10", "b": "7"}, "asked for before its end was known"
-    shelf.replace_all([version("a", 20)], "30", before=shelf.known())
+    shelf.replace_all([version("a", 20)], "30", before=shelf.snapshot())
     assert known(shelf) == {"a": "20"}
     shelf.put(version("a", 31))
     assert known(shelf) == {"a": "31"}
@@ -162,7 +162,7 @@ def test_what_is_not_needed_is_not_kept(shelf):
 
 def test_a_page_brings_known_objects_as_they_are_known_unless_the_store_was_restored(shelf):
     shelf.put(version("a", 5))
-    kept, before = shelf.objects[Key("a")], shelf.known()
+    kept, before = shelf.objects[Key("a")], shelf.snapshot()
     (same,) = shelf.reduced_page([version("a", 5)], "9", before)
     assert same is kept
     assert shelf.reduced_page([version("a", 6)], "9", before)[0] is not kept

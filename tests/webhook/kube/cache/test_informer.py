@@ -441,8 +441,8 @@ async def test_what_one_requires_is_not_optional_because_another_wants_it(store)
     """Whoever comes first."""
     early, late = Cache(store), Cache(store)
     early.require([NODE_CLAIM])
-    early.want([NODE_CLAIM])
-    late.want([NODE_CLAIM])
+    early.watch_if_allowed([NODE_CLAIM])
+    late.watch_if_allowed([NODE_CLAIM])
     late.require([NODE_CLAIM])
     assert not early.of_kind(NODE_CLAIM).optional
     assert not late.of_kind(NODE_CLAIM).optional
@@ -453,7 +453,7 @@ async def test_only_what_is_optional_may_be_refused(store, optional):
     """Roles that are older than the program must not keep it from doing what they are enough for."""
     cache = Cache(WithoutClaims(store))
     cache.require([PLACEMENT])
-    (cache.want if optional else cache.require)([NODE_CLAIM])
+    (cache.watch_if_allowed if optional else cache.require)([NODE_CLAIM])
     task = asyncio.create_task(cache.run())
     try:
         assert not cache.synced

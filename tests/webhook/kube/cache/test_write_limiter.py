@@ -24,7 +24,7 @@ class Writers:
             await asyncio.sleep(0)
 
     async def _write(self, name, kind):
-        async with self.slots.take(kind):
+        async with self.slots.acquire(kind):
             self.held.append(name)
             await self._ends[name].wait()
 

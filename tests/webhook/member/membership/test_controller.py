@@ -240,10 +240,10 @@ async def test_leaving_lets_go_of_the_works_says_so_and_is_quiet(world):
         assert world.waits[-1] is None
         await world.pass_time(10_000)
         assert await world.hub.get(INTERNAL_MEMBER_CLUSTER, KEY) == before
-        assert (await world.membership.word()).leaving
+        assert (await world.membership.hub_state()).leaving
         await world.say("Join")
         assert (world.applying, await world.joined()) == (1, "True")
-        assert not (await world.membership.word()).leaving
+        assert not (await world.membership.hub_state()).leaving
 
 
 async def test_started_again_after_it_has_left_it_says_nothing_more(world):
@@ -274,7 +274,7 @@ async def test_without_word_of_it_nothing_is_applied_any_more(world):
         await world.hub.delete(INTERNAL_MEMBER_CLUSTER, KEY)
         await world.rest()
         assert (world.applying, world.waits[-1]) == (0, None)
-        assert (await world.membership.word()).leaving
+        assert (await world.membership.hub_state()).leaving
 
 
 async def test_another_member_is_none_of_its_business(world):
@@ -404,11 +404,11 @@ async def test_what_the_hub_says_of_a_member(world, going, until, word):
         held = {**space["metadata"], "finalizers": ["example.com/hold"]}
         await world.hub.replace(NAMESPACE, {**space, "metadata": held})
         await world.hub.delete(NAMESPACE, Key(SPACE))
-    assert await world.membership.word() == word
+    assert await world.membership.hub_state() == word
 
 
 async def test_a_hub_that_does_not_answer_says_nothing(world):
     await world.say("Join")
     world.down = True
     with pytest.raises(UnavailableError):
-        await world.membership.word()
+        await world.membership.hub_state()

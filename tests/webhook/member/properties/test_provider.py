@@ -44,14 +44,14 @@ async def test_a_command_that_is_not_there_is_given_up():
     provider = ProviderCommand(["/no/such/command"])
     assert await failure(provider) == ("Failed", "/no/such/command: No such file or directory")
     assert (provider.started.status, provider.started.reason) == ("False", "FailedToStart")
-    assert provider.given_up()
+    assert provider.has_failed()
 
 
 async def test_a_command_that_does_not_answer_the_first_time_is_given_up():
     provider = ProviderCommand(python("import time; time.sleep(60)"), seconds=0.3)
     assert await failure(provider) == ("TimedOut", "no answer within 0.3 s")
     assert (provider.started.status, provider.started.reason) == ("False", "TimedOut")
-    assert provider.given_up()
+    assert provider.has_failed()
     await ended(provider)
 
 
@@ -63,7 +63,7 @@ async def test_one_that_fails_later_stays(tmp_path):
     flag.touch()
     provider._seconds = 0.3
     assert (await failure(provider))[0] == "TimedOut"
-    assert not provider.given_up()
+    assert not provider.has_failed()
     await ended(provider)
     flag.unlink()
     provider._seconds = 5
@@ -73,7 +73,7 @@ async def test_one_that_fails_later_stays(tmp_path):
 async def test_exit_code_and_standard_error_are_told():
     provider = ProviderCommand(python("import sys; sys.exit('no access')"))
     assert await failure(provider) == ("Failed", "ended with exit code 1: no access")
-    assert not provider.given_up()
+    assert not provider.has_failed()
 
 
 async def test_no_more_than_three_hang_at_once(tmp_path):
