@@ -36,7 +36,7 @@ from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import path_of
 from webhook.processes.member_nodes import MemberNodes
 from webhook.runtime.clock import utc_now
-from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions, NodeGateSettings
+from webhook.settings.gate import GateSettings, NodeDisruptionMode, NodeDisruptionOptions
 
 USER, AGENT = "node-loop", "node-agent"
 NODES, BUDGET, POD_CONCURRENCY = (20, 8, 3) if SOAK else (4, 2, 1)
@@ -224,7 +224,7 @@ async def test_an_agent_does_the_same_in_its_member_with_its_own_rights(workers:
     async def is_ours() -> bool:
         return True
 
-    options = NodeDisruptionOptions(NodeDisruptionMode.ACT, gate=NodeGateSettings(namespace=SYSTEM))
+    options = NodeDisruptionOptions(NodeDisruptionMode.ACT, gate=GateSettings(namespace=SYSTEM))
     async with await ApiServer.connect(cluster.kubeconfigs[AGENT]) as server:
         member = MemberNodes(server, home, options, UNOBSERVED_NODES, utc_now, is_ours)
         running = asyncio.create_task(member.run())

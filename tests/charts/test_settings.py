@@ -8,7 +8,7 @@ from webhook.settings.programs import PROGRAMS
 
 @pytest.mark.parametrize("programs", [HUB_PROGRAMS, AGENT_PROGRAMS], ids=" ".join)
 def test_every_setting_is_a_value_or_decided_by_the_chart(programs):
-    read = {name for program in programs for name in PROGRAMS[program].model_fields} - OF_THE_CHART
+    read = {name for program in programs for name in PROGRAMS[program].names()} - OF_THE_CHART
     assert set(settings_of(programs)) == {camel(name) for name in read}
 
 
@@ -20,5 +20,5 @@ def test_a_setting_means_the_same_to_all_programs_of_a_chart():
 
 
 def test_the_charts_decide_nothing_that_is_no_setting():
-    read = {name for program in (*HUB_PROGRAMS, *AGENT_PROGRAMS) for name in PROGRAMS[program].model_fields}
+    read = {name for program in (*HUB_PROGRAMS, *AGENT_PROGRAMS) for name in PROGRAMS[program].names()}
     assert sorted(OF_THE_CHART - read) == []

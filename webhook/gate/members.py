@@ -46,7 +46,7 @@ from webhook.kube.cache.live_reads import refresh_list, refresh_objects
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.placements import RolloutState, children, rollout_state
 from webhook.kube.ports import Key, RetryError, Store, key_of
-from webhook.settings.gate import MemberGateSettings
+from webhook.settings.programs import DisruptionSettings
 
 _OWN: Final = (
     kinds.MEMBER_CLUSTER,
@@ -71,14 +71,14 @@ _Object = TypeVar("_Object", bound=ApiObject)
 class HubMemberGate:
     """Answers for the member clusters of a hub.
 
-    Whatever the setting says, the answer names what else holds the member: every reservation, and what goes on there of
-    the kinds in the setting.
+    Independently of the setting, the answer names all else that holds the member: every reservation, and the ongoing
+    disruptions of the kinds in the setting.
 
     Args:
         cache: The hub's objects; it is made to watch what is needed.
         keeper: Knows what is reserved.
         store: The hub itself.
-        settings: What the operator decided.
+        settings: The operator's decisions.
         now: The clock.
     """
 
@@ -87,7 +87,7 @@ class HubMemberGate:
         cache: Cache,
         keeper: ReservationKeeper,
         store: Store,
-        settings: MemberGateSettings,
+        settings: DisruptionSettings,
         now: Callable[[], datetime],
     ) -> None:
         self._cache = cache

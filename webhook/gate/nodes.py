@@ -28,7 +28,7 @@ from webhook.gate.keeper import Claimant, ReservationKeeper, with_id
 from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import Held, new_id
 from webhook.kube.ports import Store, StoreError
-from webhook.settings.gate import ExpirationMode, NodeGateSettings
+from webhook.settings.gate import ExpirationMode, GateSettings
 
 
 class HubNodeGate:
@@ -38,7 +38,7 @@ class HubNodeGate:
         pools: The pools.
         keeper: Knows what is reserved of them.
         store: The hub itself.
-        settings: What the operator decided.
+        settings: The operator's decisions.
         now: The clock.
     """
 
@@ -47,7 +47,7 @@ class HubNodeGate:
         pools: HubNodePools,
         keeper: ReservationKeeper,
         store: Store,
-        settings: NodeGateSettings,
+        settings: GateSettings,
         now: Callable[[], datetime],
     ) -> None:
         self.pools = pools

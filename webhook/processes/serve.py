@@ -50,7 +50,7 @@ from webhook.server.certificates import Certificates
 from webhook.server.near_end import CertificateExpiryMonitor
 from webhook.server.place import WorkerSockets
 from webhook.server.server import Server
-from webhook.settings.certificates import CertificateFileSettings
+from webhook.settings.certificates import CertificateSettings
 from webhook.settings.loop import HubLoopSettings
 from webhook.settings.programs import ServerSettings, ServeSettings
 from webhook.settings.sign_in import SignInSettings
@@ -215,7 +215,7 @@ def _certificate_object(leaves: LeafSource, configuration: str) -> JsonObject:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": configuration}}
 
 
-def check_certificate(settings: CertificateFileSettings) -> None:
+def check_certificate(settings: CertificateSettings) -> None:
     """Refuse settings that name no certificate.
 
     Raises:

@@ -20,7 +20,7 @@ from webhook.server.connections import Connections, Listener
 from webhook.server.http_protocol import posts_of, protocol_of, refuse_other_versions
 from webhook.server.sockets import LISTENED_ON, listening_on
 from webhook.settings.environment import PREFIX
-from webhook.settings.listener import PlainListenerSettings
+from webhook.settings.listener import ListenerSettings
 
 
 class ListenError(Exception):
@@ -146,7 +146,7 @@ class Site(web.BaseSite):
         host: str,
         port: int,
         tls: ssl.SSLContext | None,
-        settings: PlainListenerSettings,
+        settings: ListenerSettings,
         connections: Connections,
         sockets: Sequence[socket.socket] = (),
     ) -> None:
@@ -200,7 +200,7 @@ async def listen(
     host: str,
     port: int,
     tls: ssl.SSLContext | None,
-    settings: PlainListenerSettings,
+    settings: ListenerSettings,
     setting: str,
     connections: Connections | None = None,
     sockets: Sequence[socket.socket] = (),
@@ -214,7 +214,7 @@ async def listen(
         tls: None: plain.
         settings: The limits.
         setting: Name of the one that *port* is from.
-        connections: Who is connected; None: no other part has to know.
+        connections: The open connections, shared with other parts of the process; None: not shared.
         sockets: Inherited, and open already; empty: none are.
 
     Raises:

@@ -12,7 +12,7 @@ from aiohttp import web
 from webhook.endpoints import probes
 from webhook.server.listening import Addresses, listen
 from webhook.server.plain import add_last_route, make_plain_app
-from webhook.settings.listener import PlainListenerSettings
+from webhook.settings.listener import ListenerSettings
 from webhook.telemetry.allocator import keep_trimming
 from webhook.telemetry.health import Health
 from webhook.telemetry.process_metrics import ProcessMetrics
@@ -26,14 +26,14 @@ class ProbeServer:
 
     Args:
         settings: Where to listen.
-        health: What the probes ask.
-        metrics: What is shown.
-        work: What the process is for; it runs until cancelled.
+        health: Answers the probes.
+        metrics: The metrics of the process.
+        work: The work of the process; it runs until cancelled.
     """
 
     def __init__(
         self,
-        settings: PlainListenerSettings,
+        settings: ListenerSettings,
         health: Health,
         metrics: ProcessMetrics,
         work: Callable[[], Coroutine[Any, Any, None]],

@@ -1,19 +1,27 @@
-"""Who may call a server: API servers that send reviews, and clients that ask questions."""
+"""Access to a server: API servers that send reviews, and clients that ask questions."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import Field
 
-from webhook.settings.environment import Contradiction, Settings
-from webhook.settings.installation import NamespaceSettings
-from webhook.settings.secret_files import HookSecretSettings
+from webhook.settings.environment import Contradiction
+from webhook.settings.installation import InstallationSettings
 from webhook.settings.values import Rate, Words
 
 
-class HookSettings(HookSecretSettings):
-    """How the hub's API server is told apart from strangers who send reviews."""
+class AccessSettings(InstallationSettings):
+    """Callers of a server: how API servers are told apart from strangers, limits of clients, the audience of tokens.
 
+    Under `up`, which knows no roles and accepts no client certificate by default, the holders of those that
+    ``client_ca`` vouches for may ask everything of ``/v1``.
+    """
+
+    webhook_secret_file: Path | None = Field(
+        default=None,
+        description="File of secrets, one a line: the hub calls the hooks below `/hooks/SECRET`, and a caller of the "
+        "plain paths is a stranger, judged by the rules alone.",
+    )
     require_client_certificate: bool = Field(
         default=False,
         description="Answer reviews only of callers that show a client certificate for one of "
@@ -26,29 +34,6 @@ class HookSettings(HookSecretSettings):
     plain_admission_paths: bool = Field(
         default=True, description="Judge the reviews of strangers by the rules; `false`: refuse them."
     )
-
-    def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
-        yield from super().contradictions()
-        if self.require_client_certificate and not self.admission_client_names:
-            yield Contradiction(
-                frozenset({"require_client_certificate", "admission_client_names"}),
-                "require_client_certificate: needs a name in admission_client_names",
-            )
-
-    @property
-    def verifies_callers(self) -> bool:
-        """Whether the API server can be told apart from others who send reviews."""
-        return self.webhook_secret_file is not None or self.require_client_certificate or not self.plain_admission_paths
-
-
-class CallerSettings(Settings):
-    """Who may ask questions, and how many.
-
-    Under `up`, which knows no roles and accepts no client certificate by default, the holders of those that
-    ``client_ca`` vouches for may ask everything of ``/v1``.
-    """
-
     client_ca: Path | None = Field(
         default=None,
         description="Authorities of client certificates in PEM, read again when the file changes; unset: those of the "
@@ -71,17 +56,26 @@ class CallerSettings(Settings):
     extender_allow_anonymous: bool = Field(
         default=False, description="Answer schedulers that show no credentials to the extender."
     )
-
-
-class TokenSettings(NamespaceSettings):
-    """Which tokens count."""
-
     token_audience: str = Field(
         default="",
         description="Audience that a token must be issued for; empty: `harbormaster.NAMESPACE.svc`.",
     )
 
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        if self.require_client_certificate and not self.admission_client_names:
+            yield Contradiction(
+                frozenset({"require_client_certificate", "admission_client_names"}),
+                "require_client_certificate: needs a name in admission_client_names",
+            )
+
+    @property
+    def verifies_callers(self) -> bool:
+        """Whether the API server can be told apart from others who send reviews."""
+        return self.webhook_secret_file is not None or self.require_client_certificate or not self.plain_admission_paths
+
     @property
     def audience(self) -> str:
-        """What a token must be issued for."""
+        """The audience that a token must be issued for."""
         return self.token_audience or f"harbormaster.{self.namespace}.svc"

@@ -5,14 +5,14 @@ The operator sets it as `ReviewSettings`; the rules get `AdmissionSettings`, whi
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import Field
 
 from scorer.api.placement.staged_update import RunState
-from webhook.settings.environment import Settings
+from webhook.settings.environment import Reads, Settings
 from webhook.settings.installation import InstallationSettings
-from webhook.settings.placement import SkippedNamespaceSettings
+from webhook.settings.placement import PlaceableSettings
 from webhook.settings.values import Seconds, Words
 
 OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
@@ -92,17 +92,8 @@ class AdmissionSettings:
     enforcement_exempt_users: frozenset[str] = frozenset()
 
 
-class MemberNetworkSettings(Settings):
-    """Whether members run networking agents."""
-
-    networking_agents: bool = Field(
-        default=False,
-        description="Members run networking agents too: exported services keep one from leaving (M-09).",
-    )
-
-
 class RuleSettings(Settings):
-    """The rules that can be set."""
+    """The rules that can be set, and whether deletions by hand keep to the budgets of node pools."""
 
     placement_authorization: PlacementAuthorization = Field(
         default=PlacementAuthorization.WARN,
@@ -122,17 +113,26 @@ class RuleSettings(Settings):
         default=0.05,
         description="How long the live checks of one review may take together; those left by then are skipped.",
     )
+    networking_agents: bool = Field(
+        default=False,
+        description="Members run networking agents too: exported services keep one from leaving (M-09).",
+    )
+    enforce_budgets: bool = Field(
+        default=False,
+        description="Refuse deletions of nodes and node claims, and evictions that drain a node, beyond the budgets of "
+        "its pool.",
+    )
+    enforcement_exempt_users: Words = Field(
+        default=EXEMPT_USERS,
+        description="User names that may go beyond the budgets: Karpenter, which keeps to them itself, and Kubernetes' "
+        "controllers.",
+    )
 
 
-class AllowedUserSettings(Settings):
-    """The administrators of the hub."""
+class GuardRailSettings(Settings):
+    """Guard rails: writes of the fleet's machinery that users must not do, and the administrators who may."""
 
     allowed_users: Words = Field(default=(), description="User names that count as admins for the guard rails.")
-
-
-class GuardRailSettings(AllowedUserSettings):
-    """What users may not do to the fleet's machinery."""
-
     guard_rail: bool = Field(
         default=False,
         description="Definitions, namespaces and members of the fleet are for its machinery and for admins (G-04 to "
@@ -159,30 +159,10 @@ class GuardRailSettings(AllowedUserSettings):
     block_pod_disruption_budgets: bool = Field(default=False, description="No PodDisruptionBudgets on the hub (G-03).")
 
 
-class EnforcementSettings(Settings):
-    """Whether deletions by hand keep to the budgets of node pools."""
-
-    enforce_budgets: bool = Field(
-        default=False,
-        description="Refuse deletions of nodes and node claims, and evictions that drain a node, beyond the budgets of "
-        "its pool.",
-    )
-    enforcement_exempt_users: Words = Field(
-        default=EXEMPT_USERS,
-        description="User names that may go beyond the budgets: Karpenter, which keeps to them itself, and Kubernetes' "
-        "controllers.",
-    )
-
-
-class ReviewSettings(
-    InstallationSettings,
-    SkippedNamespaceSettings,
-    MemberNetworkSettings,
-    RuleSettings,
-    GuardRailSettings,
-    EnforcementSettings,
-):
+class ReviewSettings(PlaceableSettings, RuleSettings, GuardRailSettings):
     """Everything that decides how a review is judged."""
+
+    reads: ClassVar[Reads] = (InstallationSettings, RuleSettings, GuardRailSettings, "skipped_namespaces")
 
     def admission(self) -> AdmissionSettings:
         """Return the switches of admission."""

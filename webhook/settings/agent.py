@@ -10,15 +10,17 @@ from pydantic import Field
 
 from webhook.settings.environment import Settings
 from webhook.settings.gate import NodeDisruptionSettings
-from webhook.settings.installation import NamespaceSettings
-from webhook.settings.listener import PlainListenerSettings
-from webhook.settings.observability import ProcessSettings
-from webhook.settings.placement import AllowedKindSettings
+from webhook.settings.listener import PLAIN_LISTENER, ListenerSettings
+from webhook.settings.observability import ObservabilitySettings
+from webhook.settings.placement import PlaceableSettings
 from webhook.settings.values import COMMAS, NamespacePattern, SecondsWithin
 
+LONGEST_TOKEN_SECONDS: Final = 30 * 86_400
+"""The hub refuses an agent a token that would last longer (`webhook.processes.account_policies`)."""
 
-class MemberLimitSettings(NamespaceSettings, AllowedKindSettings):
-    """What an agent leaves alone."""
+
+class MemberAgentSettings(Settings):
+    """Limits of an agent in its member, and how long its credentials for the hub last."""
 
     blocked_namespaces: Annotated[tuple[NamespacePattern, ...], COMMAS] = Field(
         default=("kube-*",),
@@ -26,25 +28,11 @@ class MemberLimitSettings(NamespaceSettings, AllowedKindSettings):
         description="Namespaces in which an agent does nothing, besides its own and `fleet-member-*`; `*` at the end "
         "stands for any rest.",
     )
-
-
-LONGEST_TOKEN_SECONDS: Final = 30 * 86_400
-"""The hub refuses an agent a token that would last longer (`webhook.processes.account_policies`)."""
-
-
-class HubTokenSettings(Settings):
-    """How long the credentials of an agent for its hub last."""
-
     hub_token_seconds: Annotated[SecondsWithin, Field(ge=600, le=LONGEST_TOKEN_SECONDS)] = Field(
         default=604_800,
         description="Life of an agent's token for the hub, which is also how long the hub may be away until the agent "
         "needs `harbormaster join` again; a hub may grant less.",
     )
-
-
-class HubTokenRenewalSettings(HubTokenSettings):
-    """How an agent renews them."""
-
     hub_token_renewal_seconds: Annotated[SecondsWithin, Field(ge=0.1, le=86_400)] = Field(
         default=3600,
         description="How often an agent renews its token for the hub, at the latest; it does so after a third of the "
@@ -53,6 +41,19 @@ class HubTokenRenewalSettings(HubTokenSettings):
 
 
 class AgentSettings(
-    PlainListenerSettings, MemberLimitSettings, HubTokenRenewalSettings, NodeDisruptionSettings, ProcessSettings
+    ListenerSettings, PlaceableSettings, MemberAgentSettings, NodeDisruptionSettings, ObservabilitySettings
 ):
     """``harbormaster agent``."""
+
+    reads = (
+        "namespace",
+        *PLAIN_LISTENER,
+        "expiration_mode",
+        "template_do_not_disrupt",
+        NodeDisruptionSettings,
+        "allowed_kinds",
+        MemberAgentSettings,
+        "log_format",
+        "log_level",
+        "commit",
+    )

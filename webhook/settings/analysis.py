@@ -50,29 +50,17 @@ class AnalysisOptions:
         return not namespace or bool(self.namespaces.get(endpoint, frozenset()) & {namespace, EVERY_NAMESPACE})
 
 
-class AnalysisKindSettings(Settings):
-    """The kinds of objects that may be looked at; the loop needs rights for them."""
+class AnalysisSettings(Settings):
+    """Kinds of objects that may be looked at, which the loop needs rights for, and the query endpoints.
+
+    Users name the endpoints, and only the operator decides where they are.
+    """
 
     analysis_kinds: Words = Field(
         default=(),
         description="Kinds of objects on the hub whose conditions may approve a stage, as `PLURAL.GROUP`, such as "
         "`jobs.batch`; empty: none.",
     )
-
-    @field_validator("analysis_kinds")
-    @classmethod
-    def _check_kinds(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        for word in words:
-            if not _KIND.fullmatch(word):
-                raise ValueError(f"{word[:64]!r} is not written as PLURAL.GROUP")
-            if word == _SECRETS:
-                raise ValueError("secrets have no conditions, and reading them takes the right to all of them")
-        return words
-
-
-class AnalysisSettings(AnalysisKindSettings):
-    """The query endpoints: users name them, and only the operator says where they are."""
-
     analysis_endpoints: Words = Field(
         default=(),
         description="Endpoints with the query API of Prometheus whose numbers may approve a stage, as `NAME=URL`: what "
@@ -96,6 +84,16 @@ class AnalysisSettings(AnalysisKindSettings):
     analysis_seconds: SecondsWithin = Field(
         default=10, ge=1, le=60, description="How long the answer of a query endpoint may take."
     )
+
+    @field_validator("analysis_kinds")
+    @classmethod
+    def _check_kinds(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        for word in words:
+            if not _KIND.fullmatch(word):
+                raise ValueError(f"{word[:64]!r} is not written as PLURAL.GROUP")
+            if word == _SECRETS:
+                raise ValueError("secrets have no conditions, and reading them takes the right to all of them")
+        return words
 
     @field_validator("analysis_endpoints")
     @classmethod

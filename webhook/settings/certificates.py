@@ -16,34 +16,20 @@ LONGEST_LIFE_SECONDS: Final = 20 * 365 * 86400
 
 
 class CertificateSettings(Settings):
-    """The names in the certificate, and how often files are checked."""
+    """The certificate, from files or of an authority that all replicas share, and the webhook configurations.
 
-    dns_names: Words = Field(
-        default=("localhost",),
-        description="DNS names of the server, in the certificate that `up` makes and for the server's check of itself.",
+    The authority is kept in a Secret, and written into the webhook configurations.
+    """
+
+    certificate_secret: str = Field(
+        default="",
+        description="Secret in our namespace that holds the certificate authority, which is made where there is none, "
+        "renewed, and written into the webhook configurations; empty: the certificate comes from files.",
     )
-    ip_addresses: Words = Field(
-        default=("127.0.0.1", "::1"), description="IP addresses of the server, for the same two purposes."
-    )
-    certificate_check_seconds: Seconds = Field(
-        default=10,
-        gt=0,
-        description="How often to check whether files of certificates and authorities have changed.",
-    )
-
-
-class WebhookConfigurationSettings(Settings):
-    """What has the API server ask us."""
-
     webhook_configuration: Name = Field(
         default="harbormaster",
         description="Name of the two webhook configurations, which have the path of the hooks and their `caBundle`.",
     )
-
-
-class ExpectedHookSettings(Settings):
-    """Whether the hub is meant to ask us, and to refuse what we cannot judge."""
-
     webhooks_expected: bool = Field(
         default=False,
         description="The webhook configurations are meant to be there, so that `serve` also reports one that was "
@@ -54,28 +40,6 @@ class ExpectedHookSettings(Settings):
         description="Set `failurePolicy: Fail` again where another client has set Ignore, which takes an authority of "
         "our own: with `HARBORMASTER_CERTIFICATE_SECRET`, `serve` may patch the configurations.",
     )
-
-
-class AuthorityPlaceSettings(WebhookConfigurationSettings):
-    """Where the authority is that all replicas share, and who is told of it."""
-
-    certificate_secret: str = Field(
-        default="",
-        description="Secret in our namespace that holds the certificate authority, which is made where there is none, "
-        "renewed, and written into the webhook configurations; empty: the certificate comes from files.",
-    )
-
-    @field_validator("certificate_secret")
-    @classmethod
-    def _check_secret(cls, name: str) -> str:
-        if name and (error := dns_subdomain_error(name)):
-            raise ValueError(f"cannot be the name of a Secret: {error}")
-        return name
-
-
-class AuthoritySettings(AuthorityPlaceSettings):
-    """The authority that all replicas share, and the certificates that it signs."""
-
     authority_life_seconds: SecondsWithin = Field(
         default=AUTHORITY_LIFE.total_seconds(),
         ge=SHORTEST_LIFE_SECONDS,
@@ -89,11 +53,6 @@ class AuthoritySettings(AuthorityPlaceSettings):
         le=LONGEST_LIFE_SECONDS,
         description="How long a server certificate is valid; the next one is made after two thirds of it.",
     )
-
-
-class CertificateFileSettings(AuthoritySettings):
-    """A certificate that comes from files, or of an authority of our own."""
-
     tls_cert: Path | None = Field(
         default=None,
         description="Certificate of the HTTPS listener in PEM, the leaf first; read again when the file changes.",
@@ -104,6 +63,25 @@ class CertificateFileSettings(AuthoritySettings):
         description="Authority of that certificate in PEM, for the server's check of itself; unset: the last one in "
         "its file.",
     )
+    dns_names: Words = Field(
+        default=("localhost",),
+        description="DNS names of the server, in the certificate that `up` makes and for the server's check of itself.",
+    )
+    ip_addresses: Words = Field(
+        default=("127.0.0.1", "::1"), description="IP addresses of the server, for the same two purposes."
+    )
+    certificate_check_seconds: Seconds = Field(
+        default=10,
+        gt=0,
+        description="How often to check whether files of certificates and authorities have changed.",
+    )
+
+    @field_validator("certificate_secret")
+    @classmethod
+    def _check_secret(cls, name: str) -> str:
+        if name and (error := dns_subdomain_error(name)):
+            raise ValueError(f"cannot be the name of a Secret: {error}")
+        return name
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""

@@ -13,29 +13,24 @@ from webhook.settings.environment import Settings, Variable
 from webhook.settings.variables import only_prints, split_kubeconfigs, usual_data_folder
 
 
-class KubeconfigSettings(Settings):
-    """The kubeconfigs that kubectl would use."""
+class HubSettings(Settings):
+    """The hub: the kubeconfigs that kubectl would use, or the account of a pod."""
 
     kubeconfig: Annotated[str, Variable("KUBECONFIG")] = Field(
         default="",
         description="Kubeconfigs, separated as in `PATH`: commands look for a context in all of them, as kubectl does, "
         "`serve` and `reconcile` use the first.",
     )
-
-    @property
-    def kubeconfigs(self) -> tuple[Path, ...]:
-        """The files, as they are written there."""
-        return split_kubeconfigs(self.kubeconfig)
-
-
-class HubSettings(KubeconfigSettings):
-    """The hub of a process that runs for long."""
-
     kubernetes_service_host: Annotated[str | None, Variable("KUBERNETES_SERVICE_HOST")] = Field(
         default=None,
         description="Set by Kubernetes in a pod, where a process works for its own cluster rather than for that of "
         "`KUBECONFIG`.",
     )
+
+    @property
+    def kubeconfigs(self) -> tuple[Path, ...]:
+        """The files, as they are written there."""
+        return split_kubeconfigs(self.kubeconfig)
 
     @property
     def kubeconfig_of_hub(self) -> Path | None:
@@ -65,13 +60,28 @@ class DataSettings(Settings):
 
 
 class TerminalSettings(Settings):
-    """How tables are shown, by conventions that other programs follow as well: https://no-color.org, terminfo."""
+    """The hub that commands ask, and the terminal, the editor and the program that compares.
 
+    Those follow conventions of other programs: https://no-color.org, terminfo, and kubectl.
+    """
+
+    server: str = Field(
+        default="", description="URL of the hub that commands ask; empty: the one of the data folder, or kubectl's."
+    )
     no_color: Annotated[str, Variable("NO_COLOR")] = Field(
         default="", description="Any text, whatever it says, asks for tables without colours."
     )
     term: Annotated[str, Variable("TERM")] = Field(
         default="", description="Kind of terminal: `dumb` gets plain columns, as a pipe does."
+    )
+    kube_editor: Annotated[str, Variable("KUBE_EDITOR")] = Field(
+        default="", description="Editor of `harbormaster edit`; empty: that of `EDITOR`."
+    )
+    usual_editor: Annotated[str, Variable("EDITOR")] = Field(
+        default="", description="Editor of `harbormaster edit` where `KUBE_EDITOR` names none; empty: `vi`."
+    )
+    external_diff: Annotated[str, Variable("KUBECTL_EXTERNAL_DIFF")] = Field(
+        default="", description="Program of `harbormaster diff`, with its options; empty: none, it compares itself."
     )
 
     @property
@@ -79,34 +89,13 @@ class TerminalSettings(Settings):
         """Whether the terminal can only print lines of text."""
         return only_prints(self.term)
 
-
-class EditorSettings(Settings):
-    """The editor, found as kubectl finds it."""
-
-    kube_editor: Annotated[str, Variable("KUBE_EDITOR")] = Field(
-        default="", description="Editor of `harbormaster edit`; empty: that of `EDITOR`."
-    )
-    usual_editor: Annotated[str, Variable("EDITOR")] = Field(
-        default="", description="Editor of `harbormaster edit` where `KUBE_EDITOR` names none; empty: `vi`."
-    )
-
     @property
     def editor(self) -> str:
         """The command that edits a file."""
         return self.kube_editor or self.usual_editor or "vi"
 
 
-class DiffSettings(Settings):
-    """The program that compares, found as kubectl finds it."""
-
-    external_diff: Annotated[str, Variable("KUBECTL_EXTERNAL_DIFF")] = Field(
-        default="", description="Program of `harbormaster diff`, with its options; empty: none, it compares itself."
-    )
-
-
-class CommandLineSettings(DataSettings, KubeconfigSettings, TerminalSettings, EditorSettings, DiffSettings):
+class CommandLineSettings(DataSettings, HubSettings, TerminalSettings):
     """Everything that commands read from the environment."""
 
-    server: str = Field(
-        default="", description="URL of the hub that commands ask; empty: the one of the data folder, or kubectl's."
-    )
+    reads = (DataSettings, "kubeconfig", TerminalSettings)

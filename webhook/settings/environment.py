@@ -3,20 +3,22 @@
 Nothing else looks at the environment, except for proxies, which the standard library finds
 (`webhook.kube.client.api_server`), and the time zone of this machine, which may be in a file as well
 (`webhook.answers.time_zones`). A setting is named like its field: ``https_port`` is ``HARBORMASTER_HTTPS_PORT`` in the
-environment and ``--https-port`` on the command line. Each room of the service has a class of its own here, and a
-program composes those of the rooms that it consists of (`webhook.settings.programs`): it reads these settings, and
-ignores all others.
+environment and ``--https-port`` on the command line. Each area of the service has one class of settings. A program
+inherits from the areas that it consists of, and lists in `Settings.reads` what it reads of them
+(`webhook.settings.programs`): it ignores all other variables, and leaves all other settings at their defaults.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 PREFIX: Final = "HARBORMASTER_"
 _SHOWN: Final = 64
 """Characters of a wrong value that a message repeats."""
+Reads: TypeAlias = tuple["type[Settings] | str", ...]
+"""Areas, and names of single settings of other areas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +61,31 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # of the bases, none is read by itself
 
+    reads: ClassVar[Reads] = ()
+    """The settings that a program reads; empty: all that it has. Not inherited."""
+
+    @classmethod
+    def own_names(cls) -> tuple[str, ...]:
+        """Return the settings that this very class adds, in order."""
+        return tuple(name for name in cls.__annotations__ if name in cls.model_fields)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the settings that are read; the others keep their defaults."""
+        if not (reads := cls.__dict__.get("reads", ())):
+            return tuple(cls.model_fields)
+        read = {name for part in reads for name in ((part,) if isinstance(part, str) else part.own_names())}
+        return tuple(name for name in cls.model_fields if name in read)
+
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what; a room that adds to it begins with those of its bases."""
+        """Yield the contradictions; an area that adds some begins with those of its bases."""
         yield from ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if found := tuple(self.contradictions()):
-            raise ContradictionsError(found)
+        names = frozenset(self.names())  # the default of a setting that is not read contradicts nothing
+        if contradictions := tuple(each for each in self.contradictions() if each.settings <= names):
+            raise ContradictionsError(contradictions)
         return self
 
     @classmethod
@@ -81,7 +100,7 @@ class Settings(BaseModel):
 
         Variables that are no settings are left alone: Kubernetes makes ``HARBORMASTER_SERVICE_HOST`` and the like.
         """
-        variables = {name: cls.variable(name) for name in cls.model_fields}
+        variables = {name: cls.variable(name) for name in cls.names()}
         return {name: environment[variable] for name, variable in variables.items() if variable in environment}
 
     @classmethod
@@ -93,12 +112,19 @@ class Settings(BaseModel):
         Raises:
             SettingsError: A value is wrong; it holds all mistakes.
         """
+        names = cls.names()
         options = {name: value for name, value in given.items() if value is not None}
-        values = {**cls.from_environment(environment), **options}
+        mistakes = [f"{name}: there is no such setting" for name in options if name not in names]
+        values = {
+            name: value for name, value in {**cls.from_environment(environment), **options}.items() if name in names
+        }
         try:
-            return cls.model_validate(values)
+            settings = cls.model_validate(values)
         except ValidationError as error:
-            raise SettingsError(*cls._mistakes(error, values, options)) from error
+            raise SettingsError(*mistakes, *cls._mistakes(error, values, options)) from error
+        if mistakes:
+            raise SettingsError(*mistakes)
+        return settings
 
     @classmethod
     def _mistakes(cls, error: ValidationError, values: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
@@ -108,11 +134,8 @@ class Settings(BaseModel):
         for detail in details:
             name = str(detail["loc"][0])
             shown = name if name in options else cls.variable(name)
-            if detail["type"] == "extra_forbidden":
-                yield f"{shown}: there is no such setting"
-            else:
-                message = detail["msg"].removeprefix("Value error, ")
-                yield f"{shown}: {str(detail['input'])[:_SHOWN]!r}: {message[:1].lower()}{message[1:]}"
+            message = detail["msg"].removeprefix("Value error, ")
+            yield f"{shown}: {str(detail['input'])[:_SHOWN]!r}: {message[:1].lower()}{message[1:]}"
         right = {name: value for name, value in values.items() if name not in wrong}
         for found in cls._contradictions_of(right):
             if wrong.isdisjoint(found.settings):

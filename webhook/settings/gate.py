@@ -11,9 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from scorer.member_gate.holds import MemberDisruption
-from webhook.settings.environment import Settings
-from webhook.settings.installation import NamespaceSettings
-from webhook.settings.placement import RemovalSettings
+from webhook.settings.installation import InstallationSettings
 from webhook.settings.values import COMMAS
 
 
@@ -24,8 +22,8 @@ class ExpirationMode(StrEnum):
     GRACEFUL = "Graceful"
 
 
-class NodeGateSettings(NamespaceSettings):
-    """The gate of nodes; its reservations are in the namespace of the installation."""
+class GateSettings(InstallationSettings):
+    """The gate; its reservations are in the namespace of the installation."""
 
     expiration_mode: ExpirationMode = Field(
         default=ExpirationMode.FORCEFUL,
@@ -37,20 +35,11 @@ class NodeGateSettings(NamespaceSettings):
         description="`karpenter.sh/do-not-disrupt` in the template of a pool holds for nodes that are older than it as "
         "well.",
     )
-
-
-class HeldMemberSettings(Settings):
-    """What holds a member cluster."""
-
     gate_members: Annotated[tuple[MemberDisruption, ...], COMMAS] = Field(
         default=(MemberDisruption.EVICTION, MemberDisruption.UPGRADE),
         description="Disruptions of a member cluster that wait while another kind of disruption holds it; empty: none "
         "waits.",
     )
-
-
-class MemberGateSettings(HeldMemberSettings, RemovalSettings):
-    """The gate of member clusters."""
 
 
 DEFAULT_LEASE: Final = "karpenter-leader-election"
@@ -83,7 +72,7 @@ class NodeDisruptionOptions:
     spot_to_spot: bool = False
     karpenter_lease: str = DEFAULT_LEASE
     karpenter_namespace: str = ""
-    gate: NodeGateSettings = field(default_factory=NodeGateSettings)
+    gate: GateSettings = field(default_factory=GateSettings)
 
     @property
     def graceful_expiration(self) -> bool:
@@ -91,8 +80,8 @@ class NodeDisruptionOptions:
         return self.gate.expiration_mode is ExpirationMode.GRACEFUL
 
 
-class NodeDisruptionModeSettings(Settings):
-    """What the controller of node disruption may do; its rights follow from it."""
+class NodeDisruptionSettings(GateSettings):
+    """How nodes of pools are disrupted. The rights of the controller follow from the mode."""
 
     node_disruption_mode: NodeDisruptionMode = Field(
         default=NodeDisruptionMode.ADVISE,
@@ -104,11 +93,6 @@ class NodeDisruptionModeSettings(Settings):
         default=DEFAULT_LEASE,
         description="The Lease by which Karpenter leads, as `NAME` in any namespace or `NAMESPACE/NAME`.",
     )
-
-
-class NodeDisruptionSettings(NodeDisruptionModeSettings, NodeGateSettings):
-    """How nodes of pools are disrupted."""
-
     node_disruption_prices: Path | None = Field(
         default=None,
         description="File of instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), read again "
@@ -121,7 +105,7 @@ class NodeDisruptionSettings(NodeDisruptionModeSettings, NodeGateSettings):
     def node_disruption(self) -> NodeDisruptionOptions:
         """Return how nodes are disrupted, ready for use."""
         namespace, _, name = self.node_disruption_karpenter_lease.rpartition("/")
-        gate = NodeGateSettings(
+        gate = GateSettings(
             namespace=self.namespace,
             expiration_mode=self.expiration_mode,
             template_do_not_disrupt=self.template_do_not_disrupt,

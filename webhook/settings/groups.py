@@ -1,6 +1,5 @@
 """Settings by group, in the order in which they are shown."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +18,6 @@ from webhook.settings import (
     notifications,
     observability,
     placement,
-    secret_files,
     sign_in,
     upgraders,
 )
@@ -33,17 +31,16 @@ class SettingsGroup:
     Args:
         title: Its heading.
         about: What holds for all of it.
-        parts: The classes whose own fields they are.
+        area: The class whose own fields they are.
     """
 
     title: str
     about: str
-    parts: tuple[type[Settings], ...]
+    area: type[Settings]
 
-    def names(self) -> Iterator[str]:
-        """Yield the names of its settings."""
-        for part in self.parts:
-            yield from (name for name in part.__annotations__ if name in part.model_fields)
+    def names(self) -> tuple[str, ...]:
+        """Return the names of its settings."""
+        return self.area.own_names()
 
 
 GROUPS: Final = (
@@ -51,140 +48,121 @@ GROUPS: Final = (
         "Installation",
         "Admission exempts the loop from the rules about users, so `serve`, `webhook-configuration` and `rbac` have to "
         "agree on who the loop is.",
-        (installation.NamespaceSettings, installation.InstallationSettings),
+        installation.InstallationSettings,
     ),
     SettingsGroup(
         "Listeners",
         "Every process has a plain listener; `serve` and `up` listen for HTTPS as well.",
-        (listener.ListenerSettings, listener.WorkerSettings, listener.PlainListenerSettings),
+        listener.ListenerSettings,
     ),
     SettingsGroup(
         "Certificates",
         "`serve` needs a certificate from files, or a Secret for an authority of its own; `up` makes one itself "
         "whenever it starts.",
-        (
-            certificates.AuthorityPlaceSettings,
-            certificates.WebhookConfigurationSettings,
-            certificates.ExpectedHookSettings,
-            certificates.AuthoritySettings,
-            certificates.CertificateFileSettings,
-            certificates.CertificateSettings,
-        ),
+        certificates.CertificateSettings,
     ),
     SettingsGroup(
         "Access",
         "Who may call. Under `up`, which knows no roles, the holders of client certificates may ask everything of "
         "`/v1`.",
-        (secret_files.HookSecretSettings, access.HookSettings, access.CallerSettings, access.TokenSettings),
+        access.AccessSettings,
     ),
     SettingsGroup(
         "Sign-in",
         "Where people sign in to the page of `serve`, besides with a token. What a user is called is decided as by the "
         "`--oidc-` flags of kube-apiserver: give both the same, and a person is the same user to both.",
-        (sign_in.SignInSettings,),
+        sign_in.SignInSettings,
     ),
     SettingsGroup(
         "Limits",
         "Besides these, admission reads at most 300,000 JSON values of a review, and judges of an object, without its "
         "status, at most 10,000: 20,000 of upgrade strategies, runs and version catalogues, 50,000 of what holds "
         "manifests.",
-        (listener.LimitSettings,),
+        listener.LimitSettings,
     ),
     SettingsGroup(
         "Admission",
         "`harbormaster rules` lists the rules with their ids. Any client that reaches the port may ask, so no live "
         "warning names a cluster that the review did not name itself.",
-        (admission.RuleSettings, admission.MemberNetworkSettings, admission.EnforcementSettings),
+        admission.RuleSettings,
     ),
     SettingsGroup(
         "Guard rails",
         "Run `harbormaster webhook-configuration` again after a change: guard rails have hooks of their own.",
-        (admission.AllowedUserSettings, admission.GuardRailSettings),
+        admission.GuardRailSettings,
     ),
-    SettingsGroup("Scheduler extender", "How the extender answers kube-scheduler.", (extender.ExtenderSettings,)),
+    SettingsGroup("Scheduler extender", "How the extender answers kube-scheduler.", extender.ExtenderSettings),
     SettingsGroup(
         "Gate",
         "When nodes and member clusters may be disrupted.",
-        (gate.NodeGateSettings, gate.HeldMemberSettings),
+        gate.GateSettings,
     ),
     SettingsGroup(
         "Node disruption",
         "What `reconcile` does about the nodes of the hub, and `agent` about those of its member, where there are "
         "NodePools. `rbac` gives each the rights that its mode takes.",
-        (gate.NodeDisruptionModeSettings, gate.NodeDisruptionSettings),
+        gate.NodeDisruptionSettings,
     ),
     SettingsGroup(
         "Selection",
         "What placements may select of all that is on the hub.",
-        (placement.AllowedKindSettings, placement.PlaceableSettings, placement.SkippedNamespaceSettings),
+        placement.PlaceableSettings,
     ),
     SettingsGroup(
         "Rollout",
         "`up` takes a snapshot one second after a change.",
-        (placement.RolloutSettings, placement.RemovalSettings, placement.ThrottleSettings),
+        placement.RolloutSettings,
     ),
     SettingsGroup(
         "Analysis",
         "What may approve a stage of a staged update run by itself, where the annotation `harbormaster.dev/analysis` "
         "asks for it. `rbac reconcile` gives the loop the right to look at the kinds.",
-        (analysis.AnalysisKindSettings, analysis.AnalysisSettings),
+        analysis.AnalysisSettings,
     ),
     SettingsGroup(
         "Upgrades of members",
         "Who carries out what upgrade runs decide. Under `up`, members are simulated, and so are their upgrades.",
-        (
-            upgraders.UpgraderNameSettings,
-            upgraders.DefaultUpgraderSettings,
-            upgraders.UpgraderSettings,
-            upgraders.HandOffSecretSettings,
-            upgraders.HandOffReportSettings,
-            upgraders.HandOffSettings,
-        ),
+        upgraders.UpgraderSettings,
     ),
     SettingsGroup(
         "Reconcile loop",
         "How the controllers work.",
-        (loop.LeaseSettings, loop.ShardSettings, loop.ControllerSettings, loop.HubLoopSettings),
+        loop.ControllerSettings,
     ),
     SettingsGroup(
         "History",
         "What has happened is kept in ConfigMaps in the namespace of the installation, by the loop and every server.",
-        (observability.HistorySettings,),
+        observability.HistorySettings,
     ),
     SettingsGroup(
         "Notifications",
         "What is posted to a receiver of yours when something needs a person. The loop and every server send what they "
         "have seen themselves, so give all of them the same.",
-        (notifications.NotificationSettings,),
+        notifications.NotificationSettings,
     ),
     SettingsGroup(
         "Agent",
         "What an agent leaves alone in its member, and its token for the hub, where `join` has made one.",
-        (agent.MemberLimitSettings, agent.HubTokenSettings, agent.HubTokenRenewalSettings),
+        agent.MemberAgentSettings,
     ),
     SettingsGroup(
         "Observability",
         "What a process tells about itself, besides its metrics and probes.",
-        (observability.LogSettings, observability.TracingSettings, observability.BuildSettings),
+        observability.ObservabilitySettings,
     ),
     SettingsGroup(
         "Hub",
         "Which hub is meant where `--kubeconfig` does not say so.",
-        (command_line.KubeconfigSettings, command_line.HubSettings),
+        command_line.HubSettings,
     ),
     SettingsGroup(
-        "Data folder", "Where `up` keeps everything, and where commands look for it.", (command_line.DataSettings,)
+        "Data folder", "Where `up` keeps everything, and where commands look for it.", command_line.DataSettings
     ),
     SettingsGroup(
         "Command line",
         "What commands look at besides their options. The variables without our prefix are conventions that other "
         "programs follow as well; so are `TZ`, for the times that are shown, and `HTTPS_PROXY` and `NO_PROXY`, for "
         "connections to API servers.",
-        (
-            command_line.CommandLineSettings,
-            command_line.TerminalSettings,
-            command_line.EditorSettings,
-            command_line.DiffSettings,
-        ),
+        command_line.TerminalSettings,
     ),
 )

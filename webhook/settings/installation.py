@@ -11,18 +11,13 @@ SERVE_ACCOUNT: Final = "harbormaster-serve"
 """ServiceAccount of the server, unless the operator gives it another."""
 
 
-class NamespaceSettings(Settings):
-    """The namespace of the installation."""
+class InstallationSettings(Settings):
+    """The installation, and the identity of its loop."""
 
     namespace: Name = Field(
         default="harbormaster-system",
         description="Namespace in which harbormaster is installed, with its Leases and reservations.",
     )
-
-
-class InstallationSettings(NamespaceSettings):
-    """The installation, and the identity of its loop."""
-
     service_account: Name = Field(
         default="harbormaster-reconcile",
         description="ServiceAccount of the reconcile loop in that namespace; rules about users exempt its writes.",
@@ -44,3 +39,9 @@ class InstallationSettings(NamespaceSettings):
     def username_of_loop(self) -> str:
         """The user name by which the API server knows the loop."""
         return self.loop_user or f"system:serviceaccount:{self.namespace}:{self.service_account}"
+
+
+class NamespaceSettings(InstallationSettings):
+    """The namespace of the installation alone."""
+
+    reads = ("namespace",)

@@ -10,46 +10,15 @@ from webhook.settings.values import MEBIBYTE, Bytes, Port, Seconds
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
 MOST_WORKERS: Final = 256
+PLAIN_LISTENER: Final = ("http_host", "http_port", "connections", "handshakes_per_address", "handshake_seconds")
+"""The settings of the plain listener, which every process has for its probes and metrics."""
 
 
-class PlainListenerSettings(Settings):
-    """The plain listener, which every process has for its probes and metrics, and the limits of any listener.
+class ListenerSettings(Settings):
+    """The listeners of a server, and the limits of any listener.
 
-    Port 0 means any free port; the process says which one it got.
+    Port 0 means any free port; the process logs which one it got.
     """
-
-    http_host: str = Field(
-        default="127.0.0.1", description="Address of the plain HTTP listener, which answers probes and metrics."
-    )
-    http_port: Port = Field(default=8081, description="Port of the plain HTTP listener; 0: any free one.")
-    connections: int = Field(
-        default=1000,
-        gt=0,
-        description="Connections that a listener holds open, counted from accept on; one more closes the one that has "
-        "been idle longest.",
-    )
-    handshakes_per_address: int = Field(
-        default=200,
-        gt=0,
-        description="Connections from one address that may be in their TLS handshake; one more ends the oldest.",
-    )
-    handshake_seconds: Seconds = Field(default=3, gt=0, description="How long a TLS handshake may take.")
-
-
-class WorkerSettings(Settings):
-    """How many processes share the listeners of a server."""
-
-    workers: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_WORKERS,
-        description="Processes that answer on the same ports, each with a cache of its own; limits on memory, "
-        "connections, requests and rates hold for each.",
-    )
-
-
-class ListenerSettings(PlainListenerSettings):
-    """The listeners of a server: HTTPS as well."""
 
     host: str = Field(
         default="127.0.0.1", description="Address of the HTTPS listener, which answers admission, `/v1` and the page."
@@ -76,6 +45,29 @@ class ListenerSettings(PlainListenerSettings):
     shutdown_seconds: Seconds = Field(
         default=10, description="How long requests under way may take once the listeners are closed."
     )
+    workers: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_WORKERS,
+        description="Processes that answer on the same ports, each with a cache of its own; limits on memory, "
+        "connections, requests and rates hold for each.",
+    )
+    http_host: str = Field(
+        default="127.0.0.1", description="Address of the plain HTTP listener, which answers probes and metrics."
+    )
+    http_port: Port = Field(default=8081, description="Port of the plain HTTP listener; 0: any free one.")
+    connections: int = Field(
+        default=1000,
+        gt=0,
+        description="Connections that a listener holds open, counted from accept on; one more closes the one that has "
+        "been idle longest.",
+    )
+    handshakes_per_address: int = Field(
+        default=200,
+        gt=0,
+        description="Connections from one address that may be in their TLS handshake; one more ends the oldest.",
+    )
+    handshake_seconds: Seconds = Field(default=3, gt=0, description="How long a TLS handshake may take.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""

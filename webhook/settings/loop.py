@@ -12,10 +12,10 @@ from scorer.rollout.selection.kinds import SelectionSettings
 from scorer.rollout.snapshots.resources import SnapshotSettings
 from scorer.shards import MOST_SHARDS, WHOLE, Share
 from webhook.settings.analysis import AnalysisOptions, AnalysisSettings
-from webhook.settings.environment import Contradiction, Settings
-from webhook.settings.gate import HeldMemberSettings, NodeDisruptionOptions, NodeDisruptionSettings
+from webhook.settings.environment import Contradiction
+from webhook.settings.gate import GateSettings, NodeDisruptionOptions, NodeDisruptionSettings
 from webhook.settings.observability import HistorySettings
-from webhook.settings.placement import PlaceableSettings, RolloutSettings, ThrottleSettings
+from webhook.settings.placement import PlaceableSettings, RolloutSettings
 from webhook.settings.upgraders import UpgraderOptions, UpgraderSettings
 from webhook.settings.values import Name, SecondsWithin
 
@@ -57,13 +57,22 @@ class LoopSettings:
     share: Share = WHOLE
 
 
-class RunSettings(AnalysisSettings, UpgraderSettings):
-    """What runs of any kind need of the world outside of the hub."""
+class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, AnalysisSettings, UpgraderSettings):
+    """Settings of the controllers, on any kind of hub, and of their leader election over an API server."""
 
-
-class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings, RunSettings):
-    """Settings of the controllers, on any kind of hub."""
-
+    lease_name: Name = Field(
+        default="harbormaster-reconcile",
+        description="Lease in the namespace of the installation by which one process leads.",
+    )
+    shards: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_SHARDS,
+        description=(
+            "Parts into which the work of the loop is divided, so that as many replicas work at once; 1: one of them "
+            "does everything; the same in all replicas, for those of another number wait until the others are gone."
+        ),
+    )
     force_delete_seconds: SecondsWithin = Field(
         default=900,
         ge=30,
@@ -73,6 +82,18 @@ class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings,
     reconcile_workers: int = Field(
         default=16, ge=1, le=1000, description="Objects that each controller works on at once."
     )
+    write_concurrency: int = Field(
+        default=32, ge=1, le=150, description="Writes to the hub that may be under way at once."
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what contradicts what."""
+        yield from super().contradictions()
+        if self.lease_name.startswith(LEASE_PREFIX):
+            yield Contradiction(
+                frozenset({"lease_name"}),
+                f"lease_name: {self.lease_name!r} looks like a reservation, which the server may delete",
+            )
 
     def loop(self) -> LoopSettings:
         """Return the settings of the controllers."""
@@ -89,44 +110,8 @@ class ControllerSettings(PlaceableSettings, HeldMemberSettings, RolloutSettings,
         )
 
 
-class LeaseSettings(Settings):
-    """The Lease by which a process leads."""
-
-    lease_name: Name = Field(
-        default="harbormaster-reconcile",
-        description="Lease in the namespace of the installation by which one process leads.",
-    )
-
-    def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
-        yield from super().contradictions()
-        if self.lease_name.startswith(LEASE_PREFIX):
-            yield Contradiction(
-                frozenset({"lease_name"}),
-                f"lease_name: {self.lease_name!r} looks like a reservation, which the server may delete",
-            )
-
-
-class ShardSettings(LeaseSettings):
-    """How many processes share the work by that Lease."""
-
-    shards: int = Field(
-        default=1,
-        ge=1,
-        le=MOST_SHARDS,
-        description=(
-            "Parts into which the work of the loop is divided, so that as many replicas work at once; 1: one of them "
-            "does everything; the same in all replicas, for those of another number wait until the others are gone."
-        ),
-    )
-
-
-class HubLoopSettings(ControllerSettings, ThrottleSettings, ShardSettings, NodeDisruptionSettings, HistorySettings):
+class HubLoopSettings(ControllerSettings, NodeDisruptionSettings, HistorySettings):
     """The loop over the API server of a hub."""
-
-    write_concurrency: int = Field(
-        default=32, ge=1, le=150, description="Writes to the hub that may be under way at once."
-    )
 
     def loop(self) -> LoopSettings:
         """Return the settings of the controllers."""

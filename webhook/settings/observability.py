@@ -11,8 +11,11 @@ from webhook.settings.environment import Settings
 from webhook.settings.values import MEBIBYTE, SecondsWithin
 
 
-class LogSettings(Settings):
-    """The log, on standard error."""
+class ObservabilitySettings(Settings):
+    """The log, on standard error, the build, and traces by OpenTelemetry.
+
+    Traces need the libraries of ``requirements-otel.txt``.
+    """
 
     log_format: Literal["json", "text"] = Field(
         default="json", description="How lines of the log are written: `json` for machines, `text` for people."
@@ -20,11 +23,6 @@ class LogSettings(Settings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The lowest level that is written."
     )
-
-
-class TracingSettings(Settings):
-    """Traces by OpenTelemetry; they need the libraries of ``requirements-otel.txt``."""
-
     tracing_endpoint: str = Field(
         default="",
         description="Where traces are sent by OTLP over HTTP, such as `http://collector:4318/v1/traces`; empty: there "
@@ -34,6 +32,11 @@ class TracingSettings(Settings):
         default=1.0,
         description="Share of the requests without a `traceparent`, and of the reconciles, that are traced, from 0 to "
         "1; of a request with one, it says whether.",
+    )
+    commit: str = Field(
+        default="",
+        max_length=64,
+        description="Commit of the source that the program was built from; an image sets it, and metrics show it.",
     )
 
     @field_validator("tracing_endpoint")
@@ -51,20 +54,6 @@ class TracingSettings(Settings):
         if parts.username is not None or parts.password is not None:
             raise ValueError("has credentials in it; give them as OTEL_EXPORTER_OTLP_HEADERS")
         return url
-
-
-class BuildSettings(Settings):
-    """Which build this is."""
-
-    commit: str = Field(
-        default="",
-        max_length=64,
-        description="Commit of the source that the program was built from; an image sets it, and metrics show it.",
-    )
-
-
-class ProcessSettings(LogSettings, BuildSettings):
-    """What every process that runs until it is stopped reads."""
 
 
 @dataclass(frozen=True, slots=True)

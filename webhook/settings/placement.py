@@ -6,39 +6,18 @@ from pydantic import Field, field_validator
 
 from scorer.rollout.selection.kinds import SelectionSettings, parse_kind_rules
 from webhook.settings.environment import Contradiction, Settings
-from webhook.settings.installation import NamespaceSettings
+from webhook.settings.installation import InstallationSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
 
 
-class AllowedKindSettings(Settings):
-    """The only kinds that placements and agents may use."""
+class PlaceableSettings(InstallationSettings):
+    """Limits on what placements may select, and on the kinds that agents apply."""
 
     allowed_kinds: str = Field(
         default="",
         description="Kinds that placements may select or wrap, and an agent applies, and no others: `GROUP`, "
         "`GROUP/VERSION` or `GROUP/VERSION/Kind1,Kind2`, separated by `;`; empty: all that are not blocked.",
     )
-
-    @field_validator("allowed_kinds")
-    @classmethod
-    def _check_allowed(cls, text: str) -> str:
-        parse_kind_rules(text)
-        return text
-
-
-class SkippedNamespaceSettings(Settings):
-    """Namespaces that placements never select."""
-
-    skipped_namespaces: Words = Field(
-        default=(),
-        description="Namespaces that are never placed, besides `default`, `kube-*`, `fleet-*` and the one of "
-        "harbormaster itself.",
-    )
-
-
-class PlaceableSettings(NamespaceSettings, AllowedKindSettings, SkippedNamespaceSettings):
-    """Everything that limits what placements may select."""
-
     blocked_kinds: str = Field(
         default="",
         description="Kinds that placements may not select or wrap, besides those that are always blocked; written like "
@@ -47,10 +26,15 @@ class PlaceableSettings(NamespaceSettings, AllowedKindSettings, SkippedNamespace
     workloads_enabled: bool = Field(
         default=False, description="The hub runs workloads itself, so that claims of volumes are not placed."
     )
+    skipped_namespaces: Words = Field(
+        default=(),
+        description="Namespaces that are never placed, besides `default`, `kube-*`, `fleet-*` and the one of "
+        "harbormaster itself.",
+    )
 
-    @field_validator("blocked_kinds")
+    @field_validator("allowed_kinds", "blocked_kinds")
     @classmethod
-    def _check_blocked(cls, text: str) -> str:
+    def _check_kind_rules(cls, text: str) -> str:
         parse_kind_rules(text)
         return text
 
@@ -73,18 +57,8 @@ class PlaceableSettings(NamespaceSettings, AllowedKindSettings, SkippedNamespace
         )
 
 
-class RemovalSettings(Settings):
-    """What counts against the budget of a rollout."""
-
-    removal_needs_budget: bool = Field(
-        default=True,
-        description="Count a removal against `maxUnavailable` even if the binding has failed or no cluster is wanted "
-        "any more; `false`: such removals have no limit.",
-    )
-
-
-class RolloutSettings(RemovalSettings):
-    """Rollouts."""
+class RolloutSettings(Settings):
+    """Rollouts: what counts against their budgets, and how often placed content may change."""
 
     rollout_stalled_seconds: SecondsWithin = Field(
         default=600,
@@ -93,11 +67,11 @@ class RolloutSettings(RemovalSettings):
         description="How long a rollout may stand still, beyond its `unavailablePeriodSeconds`, until its placement "
         "says that it is stalled.",
     )
-
-
-class ThrottleSettings(Settings):
-    """How often placed content may change."""
-
+    removal_needs_budget: bool = Field(
+        default=True,
+        description="Count a removal against `maxUnavailable` even if the binding has failed or no cluster is wanted "
+        "any more; `false`: such removals have no limit.",
+    )
     resource_snapshot_interval_seconds: Seconds = Field(
         default=30, le=300, description="Shortest time between two snapshots of what a placement selects."
     )

@@ -1,91 +1,150 @@
 """Programs: the areas that each consists of, and the settings that it reads of them."""
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from pydantic import Field
 
-from webhook.settings.access import CallerSettings, HookSettings, TokenSettings
-from webhook.settings.admission import AllowedUserSettings, MemberNetworkSettings, ReviewSettings
-from webhook.settings.agent import AgentSettings, HubTokenSettings
-from webhook.settings.analysis import AnalysisKindSettings
-from webhook.settings.certificates import (
-    AuthorityPlaceSettings,
-    AuthoritySettings,
-    CertificateFileSettings,
-    CertificateSettings,
-    ExpectedHookSettings,
-    WebhookConfigurationSettings,
-)
+from webhook.settings.access import AccessSettings
+from webhook.settings.admission import GuardRailSettings, ReviewSettings, RuleSettings
+from webhook.settings.agent import AgentSettings, MemberAgentSettings
+from webhook.settings.analysis import AnalysisSettings
+from webhook.settings.certificates import CertificateSettings
 from webhook.settings.command_line import CommandLineSettings, DataSettings, HubSettings
-from webhook.settings.environment import Settings
+from webhook.settings.environment import Reads, Settings
 from webhook.settings.extender import ExtenderSettings
-from webhook.settings.gate import MemberGateSettings, NodeDisruptionModeSettings, NodeGateSettings
-from webhook.settings.installation import InstallationSettings, NamespaceSettings
-from webhook.settings.listener import LimitSettings, ListenerSettings, PlainListenerSettings, WorkerSettings
-from webhook.settings.loop import ControllerSettings, HubLoopSettings, LeaseSettings
+from webhook.settings.gate import GateSettings, NodeDisruptionSettings
+from webhook.settings.installation import InstallationSettings
+from webhook.settings.listener import PLAIN_LISTENER, LimitSettings, ListenerSettings
+from webhook.settings.loop import ControllerSettings, HubLoopSettings
 from webhook.settings.notifications import NotificationSettings
-from webhook.settings.observability import HistorySettings, ProcessSettings, TracingSettings
-from webhook.settings.secret_files import HookSecretSettings
+from webhook.settings.observability import HistorySettings, ObservabilitySettings
+from webhook.settings.placement import PlaceableSettings, RolloutSettings
 from webhook.settings.sign_in import SignInSettings
-from webhook.settings.upgraders import (
-    HAND_OFF,
-    SIMULATED,
-    DefaultUpgraderSettings,
-    HandOffReportSettings,
-    HandOffSecretSettings,
-    UpgraderNameSettings,
-)
+from webhook.settings.upgraders import HAND_OFF, SIMULATED, UpgraderSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
 
+_SERVER: Final[Reads] = (
+    InstallationSettings,
+    "host",
+    "https_port",
+    "page_on_http",
+    "keepalive_seconds",
+    "drain_seconds",
+    "drain_limit_seconds",
+    "shutdown_seconds",
+    *PLAIN_LISTENER,
+    "dns_names",
+    "ip_addresses",
+    "certificate_check_seconds",
+    "webhook_secret_file",
+    "require_client_certificate",
+    "admission_client_names",
+    "plain_admission_paths",
+    "client_ca",
+    "requests_per_second",
+    "request_burst",
+    "failed_logins_per_second",
+    "metrics_auth",
+    "extender_allow_anonymous",
+    LimitSettings,
+    RuleSettings,
+    GuardRailSettings,
+    ExtenderSettings,
+    GateSettings,
+    "skipped_namespaces",
+    "removal_needs_budget",
+    "default_upgrader",
+    "handoff_secret_file",
+    "handoff_unbound_reports",
+    HistorySettings,
+)
+"""The settings that both `serve` and `up` read."""
+_RIGHTS: Final = (
+    "certificate_secret",
+    "webhook_configuration",
+    "node_disruption_mode",
+    "node_disruption_karpenter_lease",
+    "analysis_kinds",
+    "upgraders",
+    "handoff_secret_file",
+    "lease_name",
+)
+"""Settings that decide which rights our accounts need."""
 
-class DisruptionSettings(ReviewSettings, NodeGateSettings, MemberGateSettings):
+
+class DisruptionSettings(ReviewSettings, GateSettings, RolloutSettings):
     """Both gates, and whether admission enforces the budgets."""
 
 
 class ServerSettings(
     ListenerSettings,
     CertificateSettings,
-    HookSettings,
-    CallerSettings,
+    AccessSettings,
     LimitSettings,
     ExtenderSettings,
     DisruptionSettings,
-    DefaultUpgraderSettings,
-    HandOffReportSettings,
+    UpgraderSettings,
     HistorySettings,
 ):
     """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""
 
+    reads = _SERVER
+
 
 class ServeSettings(
-    ServerSettings,
-    WorkerSettings,
-    CertificateFileSettings,
-    ExpectedHookSettings,
-    TokenSettings,
-    SignInSettings,
-    HubLoopSettings,
-    NotificationSettings,
-    HubSettings,
-    ProcessSettings,
-    TracingSettings,
+    ServerSettings, SignInSettings, HubLoopSettings, NotificationSettings, HubSettings, ObservabilitySettings
 ):
     """``harbormaster serve``, which may reconcile as well."""
 
 
-class ReconcileSettings(
-    PlainListenerSettings, HubLoopSettings, NotificationSettings, HubSettings, ProcessSettings, TracingSettings
-):
+class ReconcileSettings(ListenerSettings, HubLoopSettings, NotificationSettings, HubSettings, ObservabilitySettings):
     """``harbormaster reconcile``."""
+
+    reads = (
+        "namespace",
+        *PLAIN_LISTENER,
+        GateSettings,
+        NodeDisruptionSettings,
+        PlaceableSettings,
+        RolloutSettings,
+        AnalysisSettings,
+        "upgraders",
+        "default_upgrader",
+        "upgrader_poll_seconds",
+        "upgrader_call_seconds",
+        "handoff_secret_file",
+        "handoff_url",
+        "handoff_ca",
+        ControllerSettings,
+        HistorySettings,
+        NotificationSettings,
+        ObservabilitySettings,
+        HubSettings,
+    )
 
 
 def _described(name: str) -> str | None:
     return ServeSettings.model_fields[name].description
 
 
-class UpSettings(ServerSettings, ControllerSettings, NotificationSettings, DataSettings, ProcessSettings):
+class UpSettings(ServerSettings, ControllerSettings, NotificationSettings, DataSettings, ObservabilitySettings):
     """``harbormaster up``: it stops at once, shows the page to this machine, and logs for people."""
+
+    reads = (
+        *_SERVER,
+        PlaceableSettings,
+        "rollout_stalled_seconds",
+        AnalysisSettings,
+        UpgraderSettings,
+        "force_delete_seconds",
+        "reconcile_workers",
+        NotificationSettings,
+        "log_format",
+        "log_level",
+        "commit",
+        DataSettings,
+    )
 
     page_on_http: bool = Field(default=True, description=_described("page_on_http"))
     drain_seconds: Seconds = Field(default=0, description=_described("drain_seconds"))
@@ -103,46 +162,46 @@ class UpSettings(ServerSettings, ControllerSettings, NotificationSettings, DataS
     )
 
 
-class RbacSettings(
-    InstallationSettings,
-    AllowedUserSettings,
-    LeaseSettings,
-    MemberNetworkSettings,
-    AuthorityPlaceSettings,
-    AnalysisKindSettings,
-    UpgraderNameSettings,
-    HandOffSecretSettings,
-    NodeDisruptionModeSettings,
-):
+class RbacSettings(ControllerSettings, RuleSettings, GuardRailSettings, CertificateSettings, NodeDisruptionSettings):
     """``harbormaster rbac``: whom the roles are for, and what they allow."""
 
+    reads = (InstallationSettings, *_RIGHTS, "networking_agents", "allowed_users")
 
-class CertsSettings(NamespaceSettings, AuthoritySettings):
+
+class CertsSettings(InstallationSettings, CertificateSettings):
     """``harbormaster certs``: where the certificate authority is, and how long the next one lasts."""
 
+    reads = (
+        "namespace",
+        "certificate_secret",
+        "webhook_configuration",
+        "authority_life_seconds",
+        "leaf_life_seconds",
+    )
 
-class JoinSettings(NamespaceSettings, HubTokenSettings):
+
+class JoinSettings(InstallationSettings, MemberAgentSettings):
     """``harbormaster join`` and ``leave``: where harbormaster is installed on the hub, and what a new member gets."""
 
+    reads = ("namespace", "hub_token_seconds")
 
-class UnregisterSettings(WebhookConfigurationSettings, HubSettings):
+
+class UnregisterSettings(CertificateSettings, HubSettings):
     """``harbormaster unregister``: the name of the webhook configurations, and the hub."""
 
+    reads = ("webhook_configuration", HubSettings)
 
-class RegistrationSettings(HookSecretSettings, ReviewSettings):
+
+class RegistrationSettings(AccessSettings, ReviewSettings):
     """``harbormaster webhook-configuration``: which hooks there are, and below which path."""
 
+    reads: ClassVar[Reads] = (*ReviewSettings.reads, "webhook_secret_file")
 
-class DoctorSettings(
-    RegistrationSettings,
-    LeaseSettings,
-    AuthorityPlaceSettings,
-    AnalysisKindSettings,
-    UpgraderNameSettings,
-    HandOffSecretSettings,
-    NodeDisruptionModeSettings,
-):
+
+class DoctorSettings(RegistrationSettings, ControllerSettings, CertificateSettings, NodeDisruptionSettings):
     """``harbormaster doctor``: how the processes are set up that no chart has installed."""
+
+    reads = (*RegistrationSettings.reads, *_RIGHTS)
 
 
 PROGRAMS: Final[Mapping[str, type[Settings]]] = {

@@ -6,6 +6,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pydantic import create_model
+
 from scorer.api.meta import JsonObject
 from webhook.settings.groups import GROUPS, SettingsGroup
 from webhook.settings.programs import PROGRAMS
@@ -40,7 +42,7 @@ def page() -> str:
 def _programs() -> str:
     rows = []
     for program, settings in PROGRAMS.items():
-        rooms = (room.title for room in GROUPS if not settings.model_fields.keys().isdisjoint(room.names()))
+        rooms = (room.title for room in GROUPS if not set(settings.names()).isdisjoint(room.names()))
         links = (f"[{title}](#{title.lower().replace(' ', '-')})" for title in rooms)
         rows.append((f"`{program}`", ", ".join(links)))
     return _table(("program", "reads settings of"), rows)
@@ -146,7 +148,11 @@ def schema_of(program: str) -> JsonObject:
     In each setting, ``x-variable`` names its environment variable, and ``x-unit`` says what its number counts.
     """
     settings = PROGRAMS[program]
-    schema: JsonObject = settings.model_json_schema()
+    fields: dict[str, Any] = {
+        name: (field.annotation, field) for name, field in settings.model_fields.items() if name in settings.names()
+    }
+    read = create_model(settings.__name__, __config__=settings.model_config, __doc__=settings.__doc__, **fields)
+    schema: JsonObject = read.model_json_schema()
     for name, entry in schema["properties"].items():
         entry["x-variable"] = settings.variable(name)
         for mark in settings.model_fields[name].metadata:

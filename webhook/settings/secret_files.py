@@ -13,10 +13,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from pydantic import Field
-
 from webhook.runtime.files import read_bounded
-from webhook.settings.environment import PREFIX, Settings, SettingsError
+from webhook.settings.environment import PREFIX, SettingsError
 
 ROOT: Final = "/hooks"
 """What stands before the secret; behind it come the paths of the hooks."""
@@ -26,16 +24,6 @@ MOST: Final = 8
 """Secrets in one file; each is compared with every caller's."""
 
 _SECRET: Final = re.compile(rf"[A-Za-z0-9_-]{{{SHORTEST},{LONGEST}}}", re.ASCII)
-
-
-class HookSecretSettings(Settings):
-    """The file with the secrets."""
-
-    webhook_secret_file: Path | None = Field(
-        default=None,
-        description="File of secrets, one a line: the hub calls the hooks below `/hooks/SECRET`, and a caller of the "
-        "plain paths is a stranger, judged by the rules alone.",
-    )
 
 
 def read_secrets(path: Path | None, setting: str = "WEBHOOK_SECRET_FILE") -> tuple[str, ...]:

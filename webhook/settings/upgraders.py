@@ -28,59 +28,6 @@ class HandOffOptions:
     ca: Path | None = None
 
 
-class HandOffSecretSettings(Settings):
-    """The secret."""
-
-    handoff_secret_file: Path | None = Field(
-        default=None,
-        description="File of secrets, one a line, that sign what is said to and by the upgrader of `handoff_url`: the "
-        "first signs, each is accepted; unset: nobody can report by `/v1/upgrade/operations`.",
-    )
-
-
-class HandOffReportSettings(HandOffSecretSettings):
-    """Which reports are accepted."""
-
-    handoff_unbound_reports: bool = Field(
-        default=False,
-        description="Whether reports to `/v1/upgrade/operations` may lack `operationID`, for upgraders that do not "
-        "send it yet; a client that has seen such a report can send it again for another operation.",
-    )
-
-
-class HandOffSettings(HandOffSecretSettings):
-    """The upgrader."""
-
-    handoff_url: str = Field(
-        default="",
-        max_length=2048,
-        description="URL to which operations of the back end `handoff` are posted, signed; empty: upgraders watch the "
-        "ClusterUpgradeRequests.",
-    )
-    handoff_ca: Path | None = Field(
-        default=None,
-        description="Certificate authorities of that upgrader in PEM, read at every call; unset: those of the system.",
-    )
-
-    @field_validator("handoff_url")
-    @classmethod
-    def _check_url(cls, url: str) -> str:
-        return check_url(url, "https://upgrader.example.com/operations")
-
-    def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what contradicts what."""
-        yield from super().contradictions()
-        if self.handoff_url and self.handoff_secret_file is None:
-            yield Contradiction(
-                frozenset({"handoff_url", "handoff_secret_file"}),
-                "handoff_url: needs handoff_secret_file, by which the upgrader knows us",
-            )
-
-    def hand_off(self) -> HandOffOptions:
-        """Return where operations are handed off to, ready for use."""
-        return HandOffOptions(self.handoff_url, self.handoff_secret_file, self.handoff_ca)
-
-
 ENTRY_POINTS: Final = "harbormaster.upgraders"
 """The group of entry points by which installed packages offer back ends."""
 CLUSTER_API: Final = "cluster-api"
@@ -107,13 +54,43 @@ class UpgraderOptions:
     hand_off: HandOffOptions = field(default_factory=HandOffOptions)
 
 
-class UpgraderNameSettings(Settings):
-    """Which back ends there are."""
+class UpgraderSettings(Settings):
+    """The back ends of upgrade runs, and the upgrader that operations are handed off to."""
 
     upgraders: Words = Field(
         default=(HAND_OFF,),
         description="Back ends that upgrade members, by the names of their entry points in the group "
         f"`{ENTRY_POINTS}`.",
+    )
+    default_upgrader: str = Field(
+        default=HAND_OFF,
+        description="Back end of members without the annotation `harbormaster.dev/upgrader`; one of `upgraders`.",
+    )
+    upgrader_poll_seconds: SecondsWithin = Field(
+        default=15, ge=1, le=600, description="How often back ends are asked how an upgrade goes."
+    )
+    upgrader_call_seconds: SecondsWithin = Field(
+        default=10, ge=1, le=60, description="How long one call of a back end may take."
+    )
+    handoff_secret_file: Path | None = Field(
+        default=None,
+        description="File of secrets, one a line, that sign what is said to and by the upgrader of `handoff_url`: the "
+        "first signs, each is accepted; unset: nobody can report by `/v1/upgrade/operations`.",
+    )
+    handoff_unbound_reports: bool = Field(
+        default=False,
+        description="Whether reports to `/v1/upgrade/operations` may lack `operationID`, for upgraders that do not "
+        "send it yet; a client that has seen such a report can send it again for another operation.",
+    )
+    handoff_url: str = Field(
+        default="",
+        max_length=2048,
+        description="URL to which operations of the back end `handoff` are posted, signed; empty: upgraders watch the "
+        "ClusterUpgradeRequests.",
+    )
+    handoff_ca: Path | None = Field(
+        default=None,
+        description="Certificate authorities of that upgrader in PEM, read at every call; unset: those of the system.",
     )
 
     @field_validator("upgraders")
@@ -125,34 +102,28 @@ class UpgraderNameSettings(Settings):
                 raise ValueError(f"there is no upgrader {word[:64]!r}; installed are {', '.join(installed)}")
         return words
 
-
-class DefaultUpgraderSettings(Settings):
-    """Which back end is used where a member names none: plans have to know as well."""
-
-    default_upgrader: str = Field(
-        default=HAND_OFF,
-        description="Back end of members without the annotation `harbormaster.dev/upgrader`; one of `upgraders`.",
-    )
-
-
-class UpgraderSettings(UpgraderNameSettings, DefaultUpgraderSettings, HandOffSettings):
-    """The back ends of upgrade runs."""
-
-    upgrader_poll_seconds: SecondsWithin = Field(
-        default=15, ge=1, le=600, description="How often back ends are asked how an upgrade goes."
-    )
-    upgrader_call_seconds: SecondsWithin = Field(
-        default=10, ge=1, le=60, description="How long one call of a back end may take."
-    )
+    @field_validator("handoff_url")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        return check_url(url, "https://upgrader.example.com/operations")
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""
         yield from super().contradictions()
+        if self.handoff_url and self.handoff_secret_file is None:
+            yield Contradiction(
+                frozenset({"handoff_url", "handoff_secret_file"}),
+                "handoff_url: needs handoff_secret_file, by which the upgrader knows us",
+            )
         if self.default_upgrader not in self.upgraders:
             yield Contradiction(
                 frozenset({"upgraders", "default_upgrader"}),
                 f"default_upgrader: {self.default_upgrader[:64]!r} is none of the upgraders",
             )
+
+    def hand_off(self) -> HandOffOptions:
+        """Return where operations are handed off to, ready for use."""
+        return HandOffOptions(self.handoff_url, self.handoff_secret_file, self.handoff_ca)
 
     def upgrader_options(self) -> UpgraderOptions:
         """Return how back ends are used, ready for use."""

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from webhook.kube.events import own_name
 from webhook.runtime.distribution import installed_version
-from webhook.settings.observability import TracingSettings
+from webhook.settings.observability import ObservabilitySettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -80,7 +80,7 @@ class Tracing:
         await asyncio.to_thread(self._provider.shutdown)
 
 
-def tracing_of(settings: TracingSettings, program: str) -> Tracing | None:
+def tracing_of(settings: ObservabilitySettings, program: str) -> Tracing | None:
     """Return what makes spans; None where no collector is named, or the library is not installed.
 
     The library reads its own variables besides, such as ``OTEL_EXPORTER_OTLP_HEADERS``.

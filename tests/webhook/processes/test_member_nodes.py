@@ -12,7 +12,7 @@ from webhook.kube.ports import NotFoundError, UnavailableError
 from webhook.processes import member_nodes
 from webhook.processes.member_nodes import MemberNodes
 from webhook.runtime.clock import utc_now
-from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions, NodeGateSettings
+from webhook.settings.gate import GateSettings, NodeDisruptionMode, NodeDisruptionOptions
 
 POOLS, LEASES = path_of(NODE_POOL), path_of(LEASE, "agents")
 
@@ -51,7 +51,7 @@ async def test_nodes_of_a_cluster_that_is_not_that_of_our_member_are_left_alone(
             raise found
         return found
 
-    options = NodeDisruptionOptions(NodeDisruptionMode.ACT, gate=NodeGateSettings(namespace="agents"))
+    options = NodeDisruptionOptions(NodeDisruptionMode.ACT, gate=GateSettings(namespace="agents"))
     running = asyncio.create_task(MemberNodes(server, home, options, UNOBSERVED_NODES, utc_now, is_ours).run())
     await until(lambda: any(path.startswith(LEASES) for _, path in server.asked))
     running.cancel()

@@ -7,14 +7,14 @@ import pytest
 
 from webhook.server.listening import ListenError, serve
 from webhook.server.probe_server import ProbeServer
-from webhook.settings.listener import PlainListenerSettings
+from webhook.settings.listener import ListenerSettings
 from webhook.telemetry.health import Health
 from webhook.telemetry.metrics import Metrics
 
 
 def make_server(work, **settings):
     health = Health()
-    return ProbeServer(PlainListenerSettings(http_port=0, **settings), health, Metrics(), work), health
+    return ProbeServer(ListenerSettings(http_port=0, **settings), health, Metrics(), work), health
 
 
 async def for_ever():
@@ -81,7 +81,7 @@ async def test_an_error_of_the_work_ends_the_process():
 async def test_a_port_in_use_is_named():
     first, _ = make_server(for_ever)
     addresses = await first.start()
-    second = ProbeServer(PlainListenerSettings(http_port=addresses.http[1]), Health(), Metrics(), for_ever)
+    second = ProbeServer(ListenerSettings(http_port=addresses.http[1]), Health(), Metrics(), for_ever)
     with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{addresses.http[1]}.*HARBORMASTER_HTTP_PORT"):
         await second.start()
     await first.stop()

@@ -6,7 +6,7 @@ from webhook.settings.admission import EXEMPT_USERS, AdmissionSettings, ReviewSe
 from webhook.settings.environment import SettingsError
 
 HOME = frozenset({"harbormaster-system"})
-SWITCHES = [name for name, field in ReviewSettings.model_fields.items() if field.annotation is bool]
+SWITCHES = [name for name in ReviewSettings.names() if ReviewSettings.model_fields[name].annotation is bool]
 
 
 def test_by_default_admission_is_told_what_it_takes_for_granted():

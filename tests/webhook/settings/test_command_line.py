@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.settings.command_line import EditorSettings, TerminalSettings
+from webhook.settings.command_line import TerminalSettings
 
 
 @pytest.mark.parametrize(("environment", "asked"), [({"NO_COLOR": "0"}, True), ({"NO_COLOR": ""}, False), ({}, False)])
@@ -24,4 +24,4 @@ def test_a_dumb_terminal_can_only_print():
     ],
 )
 def test_the_editor_is_that_of_kubectl(environment, editor):
-    assert EditorSettings.read(environment).editor == editor
+    assert TerminalSettings.read(environment).editor == editor

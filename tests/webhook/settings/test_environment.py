@@ -6,7 +6,7 @@ import pytest
 
 from webhook.settings.agent import AgentSettings
 from webhook.settings.environment import SettingsError
-from webhook.settings.programs import ServeSettings, UpSettings
+from webhook.settings.programs import DoctorSettings, RbacSettings, ServerSettings, ServeSettings, UpSettings
 
 
 def test_what_is_given_wins_over_the_environment_and_that_over_the_default():
@@ -59,6 +59,28 @@ def test_settings_cannot_be_changed():
 def test_a_program_minds_no_settings_but_its_own():
     environment = {"HARBORMASTER_HTTPS_PORT": "x", "HARBORMASTER_ENFORCE_BUDGETS": "perhaps"}
     assert AgentSettings.read(environment) == AgentSettings()
+
+
+def test_an_option_must_be_a_setting_that_the_program_reads():
+    with pytest.raises(SettingsError) as caught:
+        AgentSettings.read({"HARBORMASTER_HTTP_PORT": "x"}, https_port=1, host=None)
+    https_port, http_port = caught.value.mistakes
+    assert https_port == "https_port: there is no such setting"
+    assert http_port.startswith("HARBORMASTER_HTTP_PORT: 'x': ")
+    with pytest.raises(SettingsError, match="https_port: there is no such setting"):
+        AgentSettings.read({}, https_port=1)
+
+
+@pytest.mark.parametrize(
+    ("program", "variable", "value"),
+    [
+        pytest.param(RbacSettings, "HARBORMASTER_UPGRADERS", "cluster-api", id="rbac"),
+        pytest.param(DoctorSettings, "HARBORMASTER_UPGRADERS", "cluster-api", id="doctor"),
+        pytest.param(ServerSettings, "HARBORMASTER_DEFAULT_UPGRADER", "cluster-api", id="server"),
+    ],
+)
+def test_a_setting_does_not_contradict_the_default_of_one_that_is_not_read(program, variable, value):
+    program.read({variable: value})
 
 
 def test_all_mistakes_are_found_at_once():

@@ -7,5 +7,5 @@ from webhook.settings.programs import PROGRAMS
 
 
 def test_every_setting_is_in_one_room():
-    every = {name for program in PROGRAMS.values() for name in program.model_fields}
+    every = {name for program in PROGRAMS.values() for name in program.names()}
     assert Counter(name for room in GROUPS for name in room.names()) == Counter(every)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from webhook.settings.admission import ReviewSettings
 from webhook.settings.environment import PREFIX, Settings
-from webhook.settings.programs import PROGRAMS, ServeSettings, UpSettings
+from webhook.settings.installation import NamespaceSettings
+from webhook.settings.programs import PROGRAMS, ServerSettings, ServeSettings, UpSettings
 
 DEFAULTS = {
     "HARBORMASTER_ADMISSION_BODY_BYTES": 8 * 1024**2,
@@ -198,7 +200,8 @@ def at_home(monkeypatch):
 
 
 def defaults(program: type[Settings]) -> dict[str, object]:
-    return {program.variable(name): value for name, value in program.read({}).model_dump(mode="json").items()}
+    found = program.read({}).model_dump(mode="json")
+    return {program.variable(name): found[name] for name in program.names()}
 
 
 def test_names_and_defaults_stay_as_they_are():
@@ -305,6 +308,12 @@ def test_every_program_reads_what_it_has_use_for():
             "NODE_DISRUPTION_SPOT_TO_SPOT",
         )
     }
+
+
+@pytest.mark.parametrize("program", [*PROGRAMS.values(), NamespaceSettings, ReviewSettings, ServerSettings])
+def test_every_program_has_what_it_lists(program):
+    for part in program.reads:
+        assert part in program.model_fields if isinstance(part, str) else issubclass(program, part), part
 
 
 def test_what_is_said_wins_over_the_defaults_of_up():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.settings.access import HookSettings
+from webhook.settings.access import AccessSettings
 from webhook.settings.extender import ExtenderSettings
 from webhook.settings.listener import LimitSettings
 from webhook.settings.values import format_value
@@ -30,8 +30,8 @@ def test_a_value_is_written_as_it_is_spelled(value, text):
 @pytest.mark.parametrize(
     ("room", "name", "value"),
     [
-        pytest.param(HookSettings, "require_client_certificate", True, id="boolean"),
-        pytest.param(HookSettings, "admission_client_names", ["a", "b"], id="list"),
+        pytest.param(AccessSettings, "require_client_certificate", True, id="boolean"),
+        pytest.param(AccessSettings, "admission_client_names", ["a", "b"], id="list"),
         pytest.param(LimitSettings, "body_seconds", 0.25, id="number"),
         pytest.param(ExtenderSettings, "extender_default_preferences", [TERM], id="json"),
     ],

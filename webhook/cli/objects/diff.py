@@ -26,7 +26,7 @@ from webhook.cli.options.base import hub_namespace_option, run
 from webhook.cli.options.field_validation import FieldCheck, Validation, unknown_lines, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.yaml import format_yaml
-from webhook.settings.command_line import DiffSettings
+from webhook.settings.command_line import TerminalSettings
 
 HELP = """Show what apply would change.
 
@@ -67,7 +67,7 @@ def command(files: ObjectFiles, namespace: str | None, validation: Validation, h
     try:
         found = files.read()
         pairs = run(_pairs(hub.find(), found, namespace, validation))
-        return _external(pairs) if DiffSettings.read(os.environ).external_diff else _shown(pairs)
+        return _external(pairs) if TerminalSettings.read(os.environ).external_diff else _shown(pairs)
     except UserError as error:
         error.show()
         return FAILED
@@ -129,7 +129,7 @@ def _shown(pairs: Sequence[Pair]) -> int:
 
 def _external(pairs: Sequence[Pair]) -> int:
     """Have the user's program compare two folders; what it returns is what it means."""
-    given = DiffSettings.read(os.environ).external_diff
+    given = TerminalSettings.read(os.environ).external_diff
     try:
         words = shlex.split(given)
     except ValueError as error:

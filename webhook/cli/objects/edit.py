@@ -22,7 +22,7 @@ from webhook.cli.options.base import hub_namespace_option, run, tab
 from webhook.cli.options.field_validation import Validation, unknown_lines, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.text.yaml import YamlError, format_yaml, parse_yaml
-from webhook.settings.command_line import EditorSettings
+from webhook.settings.command_line import TerminalSettings
 
 HELP = """Change an object in an editor.
 
@@ -135,7 +135,7 @@ class _Session:
 
     async def _open(self, text: str) -> str:
         self._file.write_text(text, encoding="utf-8")
-        words = shlex.split(EditorSettings.read(os.environ).editor)
+        words = shlex.split(TerminalSettings.read(os.environ).editor)
         try:
             # Blocks the event loop, which has nothing else to do until the editor ends.
             code = subprocess.call([*words, str(self._file)])  # noqa: S603, ASYNC221 - the user's own editor

@@ -77,7 +77,7 @@ def _items(settings: type[Settings], found: Settings) -> Iterator[JsonObject]:
     values, defaults = (each.model_dump(mode="json", by_alias=True) for each in (found, settings.read({})))
     for room in GROUPS:
         for name in room.names():
-            if name in settings.model_fields:
+            if name in settings.names():
                 yield {
                     "name": name,
                     "variable": settings.variable(name),

@@ -23,7 +23,7 @@ from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.nodes import HubNodeGate
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.ports import Store
-from webhook.settings.gate import NodeGateSettings
+from webhook.settings.gate import GateSettings
 
 IDENTITY: Final = "harbormaster:node-disruption"
 """Who our reservations belong to; no user name that Kubernetes gives has this form."""
@@ -49,7 +49,7 @@ class NodeReservations:
         world: NodeWorld,
         reservations: LeaseReservations,
         store: Store,
-        settings: NodeGateSettings,
+        settings: GateSettings,
         now: Callable[[], datetime],
     ) -> None:
         self.reservations = reservations

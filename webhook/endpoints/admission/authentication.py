@@ -21,7 +21,7 @@ from hmac import compare_digest
 from typing import Final, Protocol
 
 from certs.context import CertificateSubject
-from webhook.settings.access import HookSettings
+from webhook.settings.access import AccessSettings
 
 LEARNING_SECONDS: Final = 0.5
 """How long a caller of another path waits: the API server may have heard of a change before us."""
@@ -50,7 +50,7 @@ class ApiServerVerifier:
         tells_strangers: The settings allow to tell strangers from the API server.
 
     Args:
-        settings: What tells the API server from strangers.
+        settings: How the API server is told from strangers.
         secrets: Those of the installation, if any.
         now: The clock.
         calls: How the API server calls the hooks. None: unknown, the settings alone count.
@@ -58,7 +58,7 @@ class ApiServerVerifier:
 
     def __init__(
         self,
-        settings: HookSettings,
+        settings: AccessSettings,
         secrets: tuple[str, ...],
         now: Callable[[], datetime],
         calls: Calls | None = None,

@@ -48,7 +48,7 @@ from webhook.access.vouching import mark_authenticated
 from webhook.endpoints.http.limits import KeyedSemaphore, TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.services import Answers
-from webhook.settings.access import CallerSettings
+from webhook.settings.access import AccessSettings
 from webhook.telemetry.metrics import Metrics
 
 Surface: TypeAlias = Literal["api", "extender"]
@@ -102,7 +102,7 @@ class Callers:
         metrics: Counts the callers that are refused.
     """
 
-    def __init__(self, answers: Answers, settings: CallerSettings, metrics: Metrics) -> None:
+    def __init__(self, answers: Answers, settings: AccessSettings, metrics: Metrics) -> None:
         self._authenticator = answers.admittance.authenticator
         self._authorizer = answers.admittance.authorizer
         self._sessions = None if answers.admittance.sign_in is None else answers.admittance.sign_in.sessions

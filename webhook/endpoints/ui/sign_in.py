@@ -15,7 +15,7 @@ from webhook.endpoints.http.access_control import BEGUN, SESSION, forget, get_co
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.limits import TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
-from webhook.settings.access import CallerSettings
+from webhook.settings.access import AccessSettings
 from webhook.sign_in.people import SignIn
 from webhook.sign_in.provider import CALLBACK
 from webhook.sign_in.sessions import BEGUN_LIFE
@@ -29,7 +29,7 @@ _NO_STORE: Final = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer
 _log = logging.getLogger(__name__)
 
 
-def add_routes(api: Api, sign_in: SignIn, settings: CallerSettings) -> None:
+def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
     """Let people sign in and out."""
     rate = settings.failed_logins_per_second
     coming_back = TokenBuckets(rate, max(1.0, rate))

@@ -12,7 +12,7 @@ from webhook.settings.reference import schema_of
 @pytest.fixture(autouse=True)
 def nothing_is_set(cli, monkeypatch):
     for program in PROGRAMS.values():
-        for name in program.model_fields:
+        for name in program.names():
             monkeypatch.delenv(program.variable(name), raising=False)
 
 
@@ -63,7 +63,7 @@ def test_a_program_that_there_is_not_is_a_mistake(cli):
 def test_each_program_tells_what_it_reads(cli, program):
     done = cli("settings", program, "-o", "json")
     found = items(done)
-    assert {item["name"] for item in found.values()} == set(PROGRAMS[program].model_fields)
+    assert {item["name"] for item in found.values()} == set(PROGRAMS[program].names())
     assert {item["source"] for item in found.values()} == {"default"}
     assert all(item["value"] == item["default"] and item["description"] for item in found.values())
     assert json.loads(done.stdout)["schema"] == schema_of(program)

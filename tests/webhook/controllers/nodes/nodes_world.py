@@ -37,7 +37,7 @@ from webhook.kube.ports import (
     WatchEvent,
     key_of,
 )
-from webhook.settings.gate import ExpirationMode, NodeDisruptionMode, NodeDisruptionOptions, NodeGateSettings
+from webhook.settings.gate import ExpirationMode, GateSettings, NodeDisruptionMode, NodeDisruptionOptions
 
 SYSTEM = "harbormaster-system"
 TERMINATION = "karpenter.sh/termination"
@@ -347,7 +347,7 @@ class Process:
         self.mortal = mortal
         self.cache = Cache(mortal)
         self.kubelets = Kubelets(mortal, lambda: nodes.now)
-        gate = NodeGateSettings(
+        gate = GateSettings(
             namespace=SYSTEM, expiration_mode=ExpirationMode.GRACEFUL if graceful else ExpirationMode.FORCEFUL
         )
         place = NodePlace(Hub(mortal, self.cache), options.pop("work", self.kubelets), SYSTEM)

@@ -12,7 +12,7 @@ from tests.webhook.endpoints.callers_known import Certificates
 from webhook.access.rights import Reviewed
 from webhook.admission.authorization import needed_access
 from webhook.endpoints.admission import authentication, hooks
-from webhook.settings.access import HookSettings
+from webhook.settings.access import AccessSettings
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
 from webhook.settings.environment import SettingsError
 from webhook.settings.secret_files import read_secrets
@@ -491,4 +491,4 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 def test_a_certificate_is_required_of_somebody():
     with pytest.raises(SettingsError, match="needs a name in admission_client_names"):
-        HookSettings.read({}, require_client_certificate=True, admission_client_names=())
+        AccessSettings.read({}, require_client_certificate=True, admission_client_names=())
