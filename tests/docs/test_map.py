@@ -27,8 +27,8 @@ def test_house_words_are_at_home_where_the_glossary_says(word, path):
 def test_the_glossary_has_its_words():
     """Some that it cannot do without; if none were found, the test above would see nothing."""
     words = {each.id for each in glossary()}
-    wanted = {"shelf", "desk", "books", "turn", "hold", "promise", "fence", "opening", "outlook", "standing", "word"}
-    assert wanted | {"meant", "family"} <= words
+    assert {"family", "fingerprint", "hold", "impact", "opening", "outlook", "promise", "term", "wave"} <= words
+    assert len(words) <= 20
 
 
 def answers():
