@@ -303,8 +303,8 @@ def _common_name(name: x509.Name) -> str:
 
 def _public(key: object) -> bytes:
     assert hasattr(key, "public_bytes")
-    found: bytes = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return found
+    public_key: bytes = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return public_key
 
 
 def _builder(

@@ -95,13 +95,13 @@ class Lineage:
 
     def entries(self) -> dict[str, bytes]:
         """Write everything down that `read` reads, annotations apart."""
-        found = {CERTIFICATE: self.active.pem, KEY: self.active.key_pem, BUNDLE: pem_of(self.trusted())}
-        return found | ({CROSS: pem_of([self.cross])} if self.cross is not None else {})
+        data = {CERTIFICATE: self.active.pem, KEY: self.active.key_pem, BUNDLE: pem_of(self.trusted())}
+        return data | ({CROSS: pem_of([self.cross])} if self.cross is not None else {})
 
     def annotations(self) -> dict[str, str]:
         """Write down what stands beside the entries."""
-        found = {GENERATION: str(self.generation)}
-        return found | ({DISTRUSTED: " ".join(sorted(self.distrusted))} if self.distrusted else {})
+        annotations = {GENERATION: str(self.generation)}
+        return annotations | ({DISTRUSTED: " ".join(sorted(self.distrusted))} if self.distrusted else {})
 
     def trusted(self) -> tuple[x509.Certificate, ...]:
         """Return the authorities that clients should trust, the active one first."""
@@ -122,11 +122,11 @@ class Lineage:
             also: Those that have expired, are of the future or are distrusted are left out.
             now: Aware.
         """
-        known = self.trusted()
+        trusted = self.trusted()
         more = tuple(
             one
             for one in also
-            if one not in known
+            if one not in trusted
             and fingerprint(one) not in self.distrusted
             and one.not_valid_before_utc <= now < one.not_valid_after_utc
         )
@@ -138,10 +138,10 @@ class Lineage:
 
     def is_accepted_by(self, trusted: Iterable[x509.Certificate], now: datetime) -> bool:
         """Whether a client that trusts only these accepts leaves of the active authority."""
-        known = set(trusted)
-        if self.active.certificate in known:
+        fingerprints = set(trusted)
+        if self.active.certificate in fingerprints:
             return True
-        return any(_is_signed_by(cross, one) for cross in self.above(now) for one in known)
+        return any(_is_signed_by(cross, one) for cross in self.above(now) for one in fingerprints)
 
     def due(self, jitter: float = 0.0) -> datetime:
         """Return when it is time for a rollover: two thirds of the authority's life have passed.
@@ -166,20 +166,20 @@ class Lineage:
         """
         generation = self.generation + 1
         active = Authority.new(now, generation, life)
-        known = tuple(one for one in self.trusted() if now < one.not_valid_after_utc)
+        valid = tuple(one for one in self.trusted() if now < one.not_valid_after_utc)
         if distrust:
-            return Lineage(active, generation, distrusted=self.distrusted | set(map(fingerprint, known)))
+            return Lineage(active, generation, distrusted=self.distrusted | set(map(fingerprint, valid)))
         cross = self.active.vouch_for(active) if self.active.not_before <= now < self.active.not_after else None
-        return Lineage(active, generation, known[: MOST_AUTHORITIES - 1], cross, self.distrusted)
+        return Lineage(active, generation, valid[: MOST_AUTHORITIES - 1], cross, self.distrusted)
 
 
 def certificates_in(pem: bytes) -> tuple[x509.Certificate, ...]:
     """Return the certificates of a bundle, each once; of one that cannot be read, none."""
     try:
-        found = tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
+        certificates = tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
     except UNREADABLE:
         return ()
-    return found if all(map(is_readable, found)) else ()
+    return certificates if all(map(is_readable, certificates)) else ()
 
 
 def pem_of(certificates: Iterable[x509.Certificate]) -> bytes:

@@ -137,11 +137,11 @@ class LeafFiles:
         # Another program may replace the files between the two reads. The pair then does not match, the context
         # refuses it, and the server reads both again at its next check.
         chain, key = _read(self.certificate), _read(self.key)
-        found = certificates_in(chain)
-        if not found:
+        certificates = certificates_in(chain)
+        if not certificates:
             raise CertificateError(f"{self.certificate}: holds no certificate in PEM that can be read")
         self._trust = _read(self.authority) if self.authority else chain
-        leaf = found[0]
+        leaf = certificates[0]
         begin, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
         return Leaf(chain, key, begin, end, signed=begin)
 
