@@ -62,20 +62,20 @@ def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | No
 
 def current_condition(conditions: Iterable[Condition], kind: str, generation: int) -> Condition | None:
     """Return the condition of type *kind* if it is about *generation*."""
-    found = find_condition(conditions, kind)
-    return found if found and found.observed_generation == generation else None
+    condition = find_condition(conditions, kind)
+    return condition if condition and condition.observed_generation == generation else None
 
 
 def is_true(conditions: Iterable[Condition], kind: str, generation: int) -> bool:
     """Say whether the condition of type *kind* is True and current."""
-    found = current_condition(conditions, kind, generation)
-    return found is not None and found.status == TRUE
+    condition = current_condition(conditions, kind, generation)
+    return condition is not None and condition.status == TRUE
 
 
 def is_false(conditions: Iterable[Condition], kind: str, generation: int) -> bool:
     """Say whether the condition of type *kind* is False and current."""
-    found = current_condition(conditions, kind, generation)
-    return found is not None and found.status == FALSE
+    condition = current_condition(conditions, kind, generation)
+    return condition is not None and condition.status == FALSE
 
 
 def make_condition(
@@ -105,14 +105,18 @@ def merge_conditions(
     before = {condition.get("type"): condition for condition in old}
     merged = []
     for condition in new:
-        known = before.get(condition["type"])
-        kept = (
-            known is not None
-            and known.get("status") == condition["status"]
-            and not (restart_on_generation and known.get("observedGeneration") != condition.get("observedGeneration"))
-            and known.get("lastTransitionTime")
+        previous = before.get(condition["type"])
+        unchanged = (
+            previous is not None
+            and previous.get("status") == condition["status"]
+            and not (
+                restart_on_generation and previous.get("observedGeneration") != condition.get("observedGeneration")
+            )
+            and previous.get("lastTransitionTime")
         )
         merged.append(
-            {**condition, "lastTransitionTime": known["lastTransitionTime"]} if known and kept else dict(condition)
+            {**condition, "lastTransitionTime": previous["lastTransitionTime"]}
+            if previous and unchanged
+            else dict(condition)
         )
     return merged

@@ -47,17 +47,17 @@ def parse_score(text: str) -> ExternalScore:
     Raises:
         ValueError: It is not a score; the message says why.
     """
-    found = _read(text)
-    if isinstance(found, str):
-        raise ValueError(found)  # noqa: TRY004 - the content of the argument is wrong, not its type
-    return found
+    score = _read(text)
+    if isinstance(score, str):
+        raise ValueError(score)  # noqa: TRY004 - the content of the argument is wrong, not its type
+    return score
 
 
 def read_score(annotations: Mapping[str, str], name: str) -> ExternalScore | None:
     """Return the score *name* of a cluster; None when there is none or it is unreadable."""
     text = annotations.get(name)
-    found = None if text is None else _read(text)
-    return found if isinstance(found, ExternalScore) else None
+    score = None if text is None else _read(text)
+    return score if isinstance(score, ExternalScore) else None
 
 
 def score_names(annotations: Mapping[str, str]) -> list[str]:

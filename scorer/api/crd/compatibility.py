@@ -11,7 +11,11 @@ from scorer.api.unstructured.documents import dict_at, dicts_at, list_at, text_a
 
 def served(definition: JsonObject) -> dict[str, JsonObject]:
     """Return the versions of a definition that an API server serves, by name."""
-    return {text_at(each, "name"): each for each in dicts_at(definition, "spec", "versions") if each.get("served")}
+    return {
+        text_at(version, "name"): version
+        for version in dicts_at(definition, "spec", "versions")
+        if version.get("served")
+    }
 
 
 def schema_of(version: JsonObject) -> JsonObject:
@@ -28,11 +32,11 @@ def missing_fields(stored: Mapping[str, object], wanted: Mapping[str, object], a
         return
     ours, theirs = dict_at(wanted, "properties"), dict_at(stored, "properties")
     for name, schema in ours.items():
-        here = f"{at}.{name}" if at else name
+        path = f"{at}.{name}" if at else name
         if name in theirs:
-            yield from missing_fields(theirs[name], schema, here)
+            yield from missing_fields(theirs[name], schema, path)
         elif "additionalProperties" not in stored:
-            yield here
+            yield path
     for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
         if dict_at(wanted, key):
             yield from missing_fields(dict_at(stored, key), dict_at(wanted, key), at + mark)

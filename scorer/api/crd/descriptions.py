@@ -64,14 +64,14 @@ class DocumentedJsonSchema(GenerateJsonSchema):
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Return the schema of one model."""
-        found = super().model_schema(schema)
+        json_schema = super().model_schema(schema)
         model: type[BaseModel] = schema["cls"]
         words = {name: text for base in reversed(model.__mro__) for name, text in _words_in(base).items()}
         for name, field in model.model_fields.items():
-            member = found.get("properties", {}).get(field.alias or name)
+            member = json_schema.get("properties", {}).get(field.alias or name)
             if member is not None and name in words:
                 member.setdefault("description", words[name])
-        return found
+        return json_schema
 
 
 def _words_in(model: type) -> Mapping[str, str]:

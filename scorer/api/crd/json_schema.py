@@ -76,25 +76,25 @@ def _by_kind(places: list[tuple[Kind, str]]) -> JsonObject:
 
 def _strict(node: JsonObject) -> JsonObject:
     """Copy a structural schema as JSON Schema, in which an object has no fields but those that are described."""
-    made: dict[str, Any] = {key: value for key, value in node.items() if not key.startswith("x-kubernetes-")}
-    if made.get("format") not in _FORMATS:
-        made.pop("format", None)
+    schema: dict[str, Any] = {key: value for key, value in node.items() if not key.startswith("x-kubernetes-")}
+    if schema.get("format") not in _FORMATS:
+        schema.pop("format", None)
     for key in ("items", "additionalProperties"):
-        if key in made:
-            made[key] = _strict(made[key])
-    if "properties" in made:
-        made["properties"] = {name: _strict(field) for name, field in made["properties"].items()}
+        if key in schema:
+            schema[key] = _strict(schema[key])
+    if "properties" in schema:
+        schema["properties"] = {name: _strict(field) for name, field in schema["properties"].items()}
         if not node.get(OPEN):
-            made["additionalProperties"] = False
+            schema["additionalProperties"] = False
     if node.get(WHOLE_OBJECT):
-        made["required"] = ["apiVersion", "kind"]
-    return made
+        schema["required"] = ["apiVersion", "kind"]
+    return schema
 
 
 def _sketched(node: Any) -> Any:
     """Copy a schema in which nothing is required."""
     if isinstance(node, list):
-        return [_sketched(each) for each in node]
+        return [_sketched(item) for item in node]
     if not isinstance(node, dict):
         return node
     return {key: _sketched(value) for key, value in node.items() if key != "required" or not isinstance(value, list)}

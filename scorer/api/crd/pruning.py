@@ -142,7 +142,9 @@ def nearest_field(path: FieldPath, schema: JsonObject) -> str:
     for part in parents:
         named = _properties(schema).get(part) if isinstance(part, str) else None
         schema = named if isinstance(named, dict) else _below(schema, part)
-    by_letters = {} if schema.get(OPEN) else {each.lower(): each for each in _properties(schema)}
+    by_letters = (
+        {} if schema.get(OPEN) else {property_name.lower(): property_name for property_name in _properties(schema)}
+    )
     close = get_close_matches(str(name)[:LONGEST_PART].lower(), by_letters, n=1)
     return by_letters[close[0]] if close else ""
 
@@ -175,16 +177,16 @@ def _metadata() -> JsonObject:
 
 def _pruned(document: JsonObject, schema: JsonObject) -> Pruned:
     dropped: list[_Parts] = []
-    kept = _sifted(document, schema, dropped, nulls=False)
-    return Pruned(kept, tuple(FieldPath(parts) for parts in dropped))
+    remaining = _sifted(document, schema, dropped, nulls=False)
+    return Pruned(remaining, tuple(FieldPath(parts) for parts in dropped))
 
 
 def strip_nulls(kind: Kind, document: JsonObject) -> JsonObject:
     """Drop the members whose value is null: null means absent. List items and preserved content do not change."""
     if kind.group_kind not in MODELS:
         return document
-    kept: JsonObject = _sifted(document, structural_schema(kind, described=False), [], nulls=True)
-    return kept
+    remaining: JsonObject = _sifted(document, structural_schema(kind, described=False), [], nulls=True)
+    return remaining
 
 
 def _sifted(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = (), *, nulls: bool) -> Any:

@@ -71,9 +71,9 @@ def _defined(definition: JsonObject) -> tuple[Column, ...]:
     versions: list[JsonObject] = definition["spec"]["versions"]
     version = next((version for version in versions if version.get("storage")), versions[0])
     columns = tuple(
-        Column(each["name"], each["jsonPath"], text_at(each, "type") or "string", bool(each.get("priority")))
-        for each in dicts_at(version, "additionalPrinterColumns")
-        if text_at(each, "name") and text_at(each, "jsonPath")
+        Column(column["name"], column["jsonPath"], text_at(column, "type") or "string", bool(column.get("priority")))
+        for column in dicts_at(version, "additionalPrinterColumns")
+        if text_at(column, "name") and text_at(column, "jsonPath")
     )
     return columns if any(column.name == AGE.name for column in columns) else (*columns, AGE)
 
@@ -97,8 +97,8 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
     if kind == "joined":
         return _joined(value)
     if kind == "seen":
-        seen = last_seen(value)
-        return _cell(seen, "date", now) if seen else "<unknown>"
+        seen_at = last_seen(value)
+        return _cell(seen_at, "date", now) if seen_at else "<unknown>"
     if kind == "object":
         return f"{text_at(value, 'kind').lower()}/{text_at(value, 'name')}"
     if isinstance(value, dict | list):
@@ -138,7 +138,10 @@ def _updated(entries: Any) -> str:
     of_clusters = dicts_at({"entries": entries}, "entries")
     picked = [dicts_at(entry, "conditions") for entry in of_clusters if entry.get("clusterName")]
     done = sum(
-        any(each.get("type") in ("Available", "DiffReported") and each.get("status") == "True" for each in conditions)
+        any(
+            condition.get("type") in ("Available", "DiffReported") and condition.get("status") == "True"
+            for condition in conditions
+        )
         for conditions in picked
     )
     return f"{done}/{len(picked)}"
@@ -170,7 +173,7 @@ def find_path(document: Any, path: str) -> Any:
         if step is None:
             return None
         position = step.end()
-        member, field, wanted, index = step.groups()
+        member, field, expected, index = step.groups()
         if member is not None:
             value = value.get(re.sub(r"\\(.)", r"\1", member)) if isinstance(value, Mapping) else None
         elif not isinstance(value, list):
@@ -178,7 +181,7 @@ def find_path(document: Any, path: str) -> Any:
         elif index is not None:
             value = value[int(index)] if int(index) < len(value) else None
         else:
-            value = next((each for each in value if isinstance(each, Mapping) and each.get(field) == wanted), None)
+            value = next((item for item in value if isinstance(item, Mapping) and item.get(field) == expected), None)
         if value is None:
             return None
     return value

@@ -86,8 +86,8 @@ def _sequence(at: str) -> _Rules:
         f"{stage}.groups": (
             CelRule("self.all(x, self.exists_one(y, y.name == x.name))", "names of groups must be unique", ("C-09",)),
         ),
-        **{f"{where}.beforeGates[]": (_SCHEDULED,) for where in (stage, group)},
-        **{f"{where}.afterGates[]": (_BEFORE_ONLY, _SCHEDULED) for where in (stage, group)},
+        **{f"{level}.beforeGates[]": (_SCHEDULED,) for level in (stage, group)},
+        **{f"{level}.afterGates[]": (_BEFORE_ONLY, _SCHEDULED) for level in (stage, group)},
     }
 
 

@@ -62,22 +62,22 @@ def text_at(document: object, *members: str) -> str:
 
 def metadata_of(document: Mapping[str, Any]) -> JsonObject:
     """Return ``metadata``, empty when absent."""
-    if "metadata" in document and isinstance(found := document["metadata"], dict):
-        return found
+    if "metadata" in document and isinstance(metadata := document["metadata"], dict):
+        return metadata
     return {}
 
 
 def spec_of(document: Mapping[str, Any]) -> JsonObject:
     """Return ``spec``, empty when absent."""
-    if "spec" in document and isinstance(found := document["spec"], dict):
-        return found
+    if "spec" in document and isinstance(spec := document["spec"], dict):
+        return spec
     return {}
 
 
 def status_of(document: Mapping[str, Any]) -> JsonObject:
     """Return ``status``, empty when absent."""
-    if "status" in document and isinstance(found := document["status"], dict):
-        return found
+    if "status" in document and isinstance(status := document["status"], dict):
+        return status
     return {}
 
 
@@ -108,10 +108,10 @@ def generation_of(document: Mapping[str, Any]) -> int:
 def label(document: Mapping[str, Any], key: str) -> str:
     """Return a label, empty when absent."""
     try:
-        found = document["metadata"]["labels"].get(key) if "labels" in document["metadata"] else ""
+        value = document["metadata"]["labels"].get(key) if "labels" in document["metadata"] else ""
     except (KeyError, TypeError, AttributeError):
         return ""
-    return found if isinstance(found, str) else ""
+    return value if isinstance(value, str) else ""
 
 
 def labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
@@ -122,10 +122,10 @@ def labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
 def annotation(document: Mapping[str, Any], key: str) -> str:
     """Return an annotation, empty when absent."""
     try:
-        found = document["metadata"]["annotations"].get(key) if "annotations" in document["metadata"] else ""
+        value = document["metadata"]["annotations"].get(key) if "annotations" in document["metadata"] else ""
     except (KeyError, TypeError, AttributeError):
         return ""
-    return found if isinstance(found, str) else ""
+    return value if isinstance(value, str) else ""
 
 
 def annotations_of(document: Mapping[str, Any]) -> Mapping[str, str]:
@@ -157,19 +157,19 @@ def index_of(document: Mapping[str, Any], key: str) -> int:
 
 def conditions_of(document: Mapping[str, Any]) -> Sequence[JsonObject]:
     """Return the items of ``status.conditions`` that are objects, empty when there are none."""
-    found = status_of(document).get("conditions")
-    if not isinstance(found, list):
+    conditions = status_of(document).get("conditions")
+    if not isinstance(conditions, list):
         return ()
-    for condition in found:
+    for condition in conditions:
         if not isinstance(condition, dict):
-            return [each for each in found if isinstance(each, dict)]
-    return found
+            return [each for each in conditions if isinstance(each, dict)]
+    return conditions
 
 
 def current_condition(document: Mapping[str, Any], kind: str) -> JsonObject | None:
     """Return the condition of type *kind* if it is about the present generation."""
-    found = status_of(document).get("conditions")
-    return find_current(found if isinstance(found, list) else (), kind, generation_of(document))
+    conditions = status_of(document).get("conditions")
+    return find_current(conditions if isinstance(conditions, list) else (), kind, generation_of(document))
 
 
 def find_current(conditions: Iterable[object], kind: str, generation: int) -> JsonObject | None:
@@ -225,8 +225,8 @@ def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None
     finalizers = list_at(document, "metadata", "finalizers")
     if finalizer not in finalizers:
         return None
-    kept = [name for name in finalizers if name != finalizer]
-    return {**document, "metadata": {**metadata_of(document), "finalizers": kept}}
+    remaining = [name for name in finalizers if name != finalizer]
+    return {**document, "metadata": {**metadata_of(document), "finalizers": remaining}}
 
 
 def owner_reference(owner: Mapping[str, Any]) -> JsonObject:
@@ -250,12 +250,12 @@ def manifests_of(work: Mapping[str, Any]) -> list[Any]:
     Raises:
         TypeError: A field on the path to the manifests has the wrong type.
     """
-    found: Any = work
+    manifests: Any = work
     for member, kind in (("spec", dict), ("workload", dict), ("manifests", list)):
-        found = found.get(member)
-        if found is None:
+        manifests = manifests.get(member)
+        if manifests is None:
             return []
-        if not isinstance(found, kind):
-            raise TypeError(f"Work {name_of(work)}: {member} is {found!r:.64}, expected {kind.__name__}")
-    held: list[Any] = found
-    return held
+        if not isinstance(manifests, kind):
+            raise TypeError(f"Work {name_of(work)}: {member} is {manifests!r:.64}, expected {kind.__name__}")
+    documents: list[Any] = manifests
+    return documents

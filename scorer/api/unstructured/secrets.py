@@ -38,18 +38,18 @@ def _hidden(value: Any, other: Any, note: str = " (before)") -> Any:
     if isinstance(value, list):
         items = other if isinstance(other, list) else []
         padded = [*items, *[None] * (len(value) - len(items))]
-        return [_hidden(each, its_other, note) for each, its_other in zip(value, padded, strict=False)]
+        return [_hidden(item, its_other, note) for item, its_other in zip(value, padded, strict=False)]
     if not isinstance(value, Mapping):
         return value
     others = other if isinstance(other, Mapping) else {}
     if group_kind(value) in _SECRETS:
-        return {name: _masked(each, others.get(name), (name,), note) for name, each in value.items()}
-    shown = {name: _hidden(each, others.get(name), note) for name, each in value.items()}
-    metadata = shown.get("metadata")
+        return {name: _masked(item, others.get(name), (name,), note) for name, item in value.items()}
+    masked = {name: _hidden(item, others.get(name), note) for name, item in value.items()}
+    metadata = masked.get("metadata")
     if not isinstance(metadata, Mapping) or not (_holds_secret(value) or _holds_secret(others)):
-        return shown
+        return masked
     copies = _masked(metadata.get("annotations"), dict_at(others, "metadata", "annotations"), ("annotations",), note)
-    return shown | {"metadata": {**metadata} | ({"annotations": copies} if copies is not None else {})}
+    return masked | {"metadata": {**metadata} | ({"annotations": copies} if copies is not None else {})}
 
 
 def _holds_secret(value: Any) -> bool:
@@ -63,7 +63,7 @@ def _masked(value: Any, other: Any, path: tuple[str | int, ...], note: str) -> A
         return value
     if isinstance(value, Mapping):
         others = other if isinstance(other, Mapping) else {}
-        return {name: _masked(each, others.get(name), (*path, name), note) for name, each in value.items()}
+        return {name: _masked(item, others.get(name), (*path, name), note) for name, item in value.items()}
     if value is None or value in ("", []):
         return value
     return HIDDEN + (note if other is not None and other != value else "")

@@ -23,11 +23,11 @@ def remembered(grammar: Callable[[str], str]) -> Callable[[str], str]:
 
     Only short texts are cached, so that a client cannot fill the memory with long ones.
     """
-    known = lru_cache(maxsize=8192)(grammar)
+    cached = lru_cache(maxsize=8192)(grammar)
 
     @wraps(grammar)
     def ask(text: str) -> str:
-        return known(text) if len(text) <= _LONGEST_REMEMBERED else grammar(text)
+        return cached(text) if len(text) <= _LONGEST_REMEMBERED else grammar(text)
 
     return ask
 
