@@ -24,10 +24,10 @@ def effective_apply_strategy(strategy: Mapping[str, Any] | None) -> JsonObject:
     Args:
         strategy: ``applyStrategy`` as written on a placement, binding or Work; None when absent.
     """
-    given = {key: value for key, value in (strategy or {}).items() if value is not None}
-    filled = {**_DEFAULTS, **given}
+    values = {key: value for key, value in (strategy or {}).items() if value is not None}
+    filled = {**_DEFAULTS, **values}
     if filled["type"] == "ServerSideApply":
-        filled["serverSideApplyConfig"] = {"force": False, **(given.get("serverSideApplyConfig") or {})}
+        filled["serverSideApplyConfig"] = {"force": False, **(values.get("serverSideApplyConfig") or {})}
     return filled
 
 
@@ -47,10 +47,10 @@ def plan_apply_strategy(strategy: Mapping[str, Any] | None, bindings: Iterable[J
         strategy: The placement's ``spec.strategy``, None when absent.
         bindings: All bindings of the placement.
     """
-    wanted = effective_apply_strategy((strategy or {}).get("applyStrategy"))
+    desired = effective_apply_strategy((strategy or {}).get("applyStrategy"))
     outdated = (
         binding
         for binding in bindings
-        if not is_deleting(binding) and effective_apply_strategy(spec_of(binding).get("applyStrategy")) != wanted
+        if not is_deleting(binding) and effective_apply_strategy(spec_of(binding).get("applyStrategy")) != desired
     )
-    return [with_spec(binding, applyStrategy=wanted) for binding in sorted(outdated, key=name_of)]
+    return [with_spec(binding, applyStrategy=desired) for binding in sorted(outdated, key=name_of)]

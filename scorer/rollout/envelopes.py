@@ -122,14 +122,14 @@ def _content_error(
     group, name = group_kind(content)
     if group == PLACEMENT_GROUP:
         return f"is a {name}, which cannot be wrapped"
-    if why := settings.envelope_exclusion_reason(content):
-        return f"is {name} {name_of(content)}, which {why}"
-    kind, where = kinds.get((group, name)), namespace_of(content)
+    if reason := settings.envelope_exclusion_reason(content):
+        return f"is {name} {name_of(content)}, which {reason}"
+    kind, content_namespace = kinds.get((group, name)), namespace_of(content)
     if key.type == ENVELOPE.kind:
-        if where or (kind and kind.namespaced):
+        if content_namespace or (kind and kind.namespaced):
             return f"is a namespaced {name}; wrap it in a ResourceEnvelope"
     elif kind and not kind.namespaced:
         return f"is a cluster-scoped {name}; wrap it in a ClusterResourceEnvelope"
-    elif where != key.namespace:
-        return f"is in namespace {where or '(none)'}, not in the envelope's"
+    elif content_namespace != key.namespace:
+        return f"is in namespace {content_namespace or '(none)'}, not in the envelope's"
     return ""

@@ -83,8 +83,8 @@ class TooLarge:
 
     def __str__(self) -> str:
         _, kind, namespace, name = self.identity
-        what = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
-        return f"{what} ({_megabytes(self.size)}, {'keeps its last content' if self.kept else 'left out'})"
+        subject = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+        return f"{subject} ({_megabytes(self.size)}, {'keeps its last content' if self.kept else 'left out'})"
 
 
 def format_left_out(too_large: Iterable[TooLarge], others: Iterable[ObjectIdentity] = ()) -> str:
@@ -150,11 +150,11 @@ def fit_each(
             fitting.append(content)
             continue
         identity = object_identity(content)
-        kept = before.get(identity)
-        if kept is not None:
-            fitting.append(kept)
-        if kept != content:  # else it was stored before, by a release or a hub with another limit
-            too_large.append(TooLarge(identity, size, kept is not None))
+        fitted = before.get(identity)
+        if fitted is not None:
+            fitting.append(fitted)
+        if fitted != content:  # else it was stored before, by a release or a hub with another limit
+            too_large.append(TooLarge(identity, size, fitted is not None))
     return StorableContent(tuple(fitting), tuple(too_large))
 
 
@@ -178,8 +178,8 @@ def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, 
         before: The content of its Works now.
     """
     sizes = [stored_size(content) for content in objects]
-    chosen = [before.get(object_identity(content)) for content in objects]
-    old_sizes = [0 if content is None else stored_size(content) for content in chosen]
+    fitted = [before.get(object_identity(content)) for content in objects]
+    old_sizes = [0 if content is None else stored_size(content) for content in fitted]
     growth = [size - old for size, old in zip(sizes, old_sizes, strict=True)]
     room = _limit_of_work(len(objects)) - sum(old_sizes)
     if room < 0:
@@ -187,8 +187,8 @@ def fit_together(objects: Sequence[JsonObject], before: Mapping[ObjectIdentity, 
     too_large: dict[int, TooLarge] = {}
     for at in sorted(range(len(objects)), key=lambda at: (growth[at], at)):
         if growth[at] <= room:
-            chosen[at], room = objects[at], room - growth[at]
+            fitted[at], room = objects[at], room - growth[at]
         else:
-            too_large[at] = TooLarge(object_identity(objects[at]), sizes[at], chosen[at] is not None)
-    carried = tuple(content for content in chosen if content is not None)
+            too_large[at] = TooLarge(object_identity(objects[at]), sizes[at], fitted[at] is not None)
+    carried = tuple(content for content in fitted if content is not None)
     return StorableContent(carried, tuple(too_large[at] for at in sorted(too_large)))

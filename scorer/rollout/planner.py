@@ -60,13 +60,13 @@ class RequestedClusters:
         Raises:
             ValueError: ``placementType`` is none of the three types.
         """
-        given = policy or {}
-        kind = PlacementType(given.get("placementType") or PlacementType.PICK_ALL)
+        spec = policy or {}
+        kind = PlacementType(spec.get("placementType") or PlacementType.PICK_ALL)
         match kind:
             case PlacementType.PICK_N:
-                return cls(kind, given.get("numberOfClusters"))
+                return cls(kind, spec.get("numberOfClusters"))
             case PlacementType.PICK_FIXED:
-                return cls(kind, len(given.get("clusterNames") or ()))
+                return cls(kind, len(spec.get("clusterNames") or ()))
             case _:
                 return cls(kind)
 
@@ -95,11 +95,11 @@ class RollingUpdateLimits:
             ValueError: The unavailable period is not a valid number of seconds.
         """
         rolling = (strategy or {}).get("rollingUpdate") or {}
-        given = {key: value for key, value in rolling.items() if value is not None}
+        values = {key: value for key, value in rolling.items() if value is not None}
         return cls(
-            given.get("maxUnavailable", DEFAULT_MAX_UNAVAILABLE),
-            given.get("maxSurge", DEFAULT_MAX_SURGE),
-            _period(given.get("unavailablePeriodSeconds", DEFAULT_UNAVAILABLE_PERIOD_SECONDS)),
+            values.get("maxUnavailable", DEFAULT_MAX_UNAVAILABLE),
+            values.get("maxSurge", DEFAULT_MAX_SURGE),
+            _period(values.get("unavailablePeriodSeconds", DEFAULT_UNAVAILABLE_PERIOD_SECONDS)),
         )
 
 
@@ -274,10 +274,10 @@ def blocked_reason(plan: RolloutPlan, binding: BindingView) -> str:
     room = f"{max(0, budget.max_to_remove)} may be taken away now"
     if binding.state is BindingState.SCHEDULED:
         room = f"{max(0, budget.max_to_add)} may be added now"
-    said = f"waits: {budget.ready} of {budget.target} clusters are ready, so {room}"
+    message = f"waits: {budget.ready} of {budget.target} clusters are ready, so {room}"
     if first := (*plan.update, *plan.bind, *plan.remove):
-        return f"{said}; {_clusters(first)} first"
-    return f"{said}; not ready: {_clusters(plan.unready)}" if plan.unready else said
+        return f"{message}; {_clusters(first)} first"
+    return f"{message}; not ready: {_clusters(plan.unready)}" if plan.unready else message
 
 
 def _clusters(bindings: Iterable[BindingView]) -> str:

@@ -49,10 +49,10 @@ def delete(document: JsonObject) -> Write:
 
 def applied(documents: Iterable[JsonObject], writes: Iterable[Write]) -> list[JsonObject]:
     """Return the documents of one kind and namespace as they are after *writes*."""
-    found = {str(document["metadata"]["name"]): document for document in documents}
+    documents_by_name = {str(document["metadata"]["name"]): document for document in documents}
     for write in writes:
         if write.verb is Verb.DELETE:
-            found.pop(write.name, None)
+            documents_by_name.pop(write.name, None)
         else:
-            found[write.name] = write.document
-    return list(found.values())
+            documents_by_name[write.name] = write.document
+    return list(documents_by_name.values())

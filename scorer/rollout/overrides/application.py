@@ -73,8 +73,8 @@ class _BindingOverride:
             return content
         for namespace, name in self._wanted:
             if (namespace, name) not in self._snapshots:
-                what = f"ResourceOverrideSnapshot {namespace}/" if namespace else "ClusterResourceOverrideSnapshot "
-                return OverrideError(f"{what}{name} no longer exists")
+                subject = f"ResourceOverrideSnapshot {namespace}/" if namespace else "ClusterResourceOverrideSnapshot "
+                return OverrideError(f"{subject}{name} no longer exists")
         result = content
         for selection in selections_of(content):
             for override in self._by_selection.get(selection, ()):
@@ -87,12 +87,12 @@ class _BindingOverride:
     @cached_property
     def _by_selection(self) -> Mapping[OverrideTarget, Sequence["_SnapshotOverride"]]:
         """The overrides in their order, by each selection that they make."""
-        found: dict[OverrideTarget, list[_SnapshotOverride]] = defaultdict(list)
+        by_selection: dict[OverrideTarget, list[_SnapshotOverride]] = defaultdict(list)
         for key in self._wanted:
             override = _SnapshotOverride(self._snapshots[key], self._member)
             for selection in dict.fromkeys(selected_by(self._snapshots[key])):
-                found[selection].append(override)
-        return found
+                by_selection[selection].append(override)
+        return by_selection
 
 
 class _SnapshotOverride:

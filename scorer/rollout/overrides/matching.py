@@ -94,16 +94,16 @@ def matching_overrides(
     """
     key = f"{namespace_of(placement)}/{name_of(placement)}" if namespace_of(placement) else name_of(placement)
     cluster_wide_only = ignores_resource_overrides(placement)
-    meant = [
+    snapshots_matched = [
         snapshot
         for snapshot in latest_override_snapshots(snapshots)
         if placement_key(override_spec(snapshot), namespace_of(snapshot)) in ("", key)
         and not (cluster_wide_only and namespace_of(snapshot))
     ]
-    if not meant:
+    if not snapshots_matched:
         return []
     placed = set(_placed(group, kinds))
-    return [snapshot for snapshot in meant if not placed.isdisjoint(selected_by(snapshot))]
+    return [snapshot for snapshot in snapshots_matched if not placed.isdisjoint(selected_by(snapshot))]
 
 
 def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[OverrideTarget]:
@@ -121,9 +121,9 @@ def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iter
 def _wrapped(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[JsonObject]:
     """Yield the objects in an envelope that can be placed; the work generator reports the others."""
     for entry, content in dict_at(envelope, "data").items():
-        found = unwrap({**envelope, "data": {entry: content}}, kinds)
-        if not isinstance(found, EnvelopeError):
-            yield from found
+        unwrapped = unwrap({**envelope, "data": {entry: content}}, kinds)
+        if not isinstance(unwrapped, EnvelopeError):
+            yield from unwrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,18 +149,20 @@ def overrides_by_cluster(matching: Sequence[JsonObject], members: Mapping[str, J
     if not matching:
         return ClusterOverrides({})
     read = [(snapshot, read_rules(snapshot)) for snapshot in matching]
-    found: dict[str, Overrides] = {}
+    by_cluster: dict[str, Overrides] = {}
     for cluster, member in sorted(members.items()):
         if member is None:
             continue
         labels = member_labels(member)
-        held = [
+        applicable = [
             snapshot
             for snapshot, rules in read
             if isinstance(rules, RulesError) or any(rule.holds_for(labels) for rule in rules)
         ]
-        cluster_wide = tuple(name_of(snapshot) for snapshot in held if not namespace_of(snapshot))
-        namespaced = tuple((namespace_of(snapshot), name_of(snapshot)) for snapshot in held if namespace_of(snapshot))
+        cluster_wide = tuple(name_of(snapshot) for snapshot in applicable if not namespace_of(snapshot))
+        namespaced = tuple(
+            (namespace_of(snapshot), name_of(snapshot)) for snapshot in applicable if namespace_of(snapshot)
+        )
         if (overrides := Overrides(cluster_wide, namespaced)) != NO_OVERRIDES:
-            found[cluster] = overrides
-    return ClusterOverrides(found, tuple(sorted(name for name, member in members.items() if member is None)))
+            by_cluster[cluster] = overrides
+    return ClusterOverrides(by_cluster, tuple(sorted(name for name, member in members.items() if member is None)))

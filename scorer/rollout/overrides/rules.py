@@ -80,29 +80,29 @@ def read_rules(snapshot: JsonObject) -> tuple[ParsedOverrideRule, ...] | RulesEr
 def _selectors(rule: OverrideRule) -> tuple[tuple[LabelSelectorRequirement, ...] | None, ...] | None:
     if rule.cluster_selector is None:
         return None
-    given = (term.label_selector for term in rule.cluster_selector.cluster_selector_terms)
-    return tuple(None if selector is None else selector.requirements() for selector in given)
+    selectors = (term.label_selector for term in rule.cluster_selector.cluster_selector_terms)
+    return tuple(None if selector is None else selector.requirements() for selector in selectors)
 
 
 def _rule_error(rule: OverrideRule, at: FieldPath) -> str:
     terms = rule.cluster_selector.cluster_selector_terms if rule.cluster_selector else ()
     for i, term in enumerate(terms):
-        here = at / "clusterSelector" / "clusterSelectorTerms" / i
+        path = at / "clusterSelector" / "clusterSelectorTerms" / i
         if name := _other_condition(term):
-            return f"{here / name}: overrides pick clusters by label only"
+            return f"{path / name}: overrides pick clusters by label only"
         if term.label_selector is not None and (error := selector_error(term.label_selector)):
-            return f"{here / 'labelSelector'}: {error}"
+            return f"{path / 'labelSelector'}: {error}"
     return ""
 
 
 def _other_condition(term: ClusterSelectorTerm) -> str:
     """Return the field of a term that selects by anything but labels: to ignore it would match too many clusters."""
-    given = {
+    conditions = {
         "propertySelector": term.property_selector,
         "propertySorter": term.property_sorter,
         "metricSorter": term.metric_sorter,
     }
-    return next((name for name, value in given.items() if value is not None), "")
+    return next((name for name, value in conditions.items() if value is not None), "")
 
 
 def override_spec(snapshot: JsonObject) -> Mapping[str, Any]:

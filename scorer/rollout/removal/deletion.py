@@ -103,8 +103,8 @@ def plan_states_restored(bindings: Iterable[JsonObject]) -> list[Write]:
     Args:
         bindings: All bindings of a placement that is not being deleted.
     """
-    found = filter(awaits_restoration, bindings)
-    return [replace(with_spec(binding, state=str(_state_before(binding)))) for binding in found]
+    restorable = filter(awaits_restoration, bindings)
+    return [replace(with_spec(binding, state=str(_state_before(binding)))) for binding in restorable]
 
 
 def _state_before(binding: Mapping[str, Any]) -> BindingState:
@@ -123,13 +123,13 @@ def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[s
         bindings: All bindings of a placement that stays.
         evictions: All evictions on the hub.
     """
-    said = [binding for binding in bindings if not is_deleting(binding)]
-    said = [binding for binding in said if is_marked_for_removal(binding) or annotation(binding, ABANDON)]
-    if not said:
+    marked = [binding for binding in bindings if not is_deleting(binding)]
+    marked = [binding for binding in marked if is_marked_for_removal(binding) or annotation(binding, ABANDON)]
+    if not marked:
         return []
     behind = {annotation(eviction, EVICTED_BINDING) for eviction in evictions if not is_finished(eviction)}
     writes = []
-    for binding in said:
+    for binding in marked:
         left = with_metadata(binding, annotations={ABANDON: None})
         if spec_of(binding).get("state") != BindingState.UNSCHEDULED and uid_of(binding) not in behind:
             left = unmeant(left)
@@ -164,13 +164,13 @@ def plan_work_deletion(
     writes = []
     stays = is_member(member)
     for work in sorted(works, key=lambda work: (namespace_of(work), name_of(work))):
-        said = (marked_for_removal(work) or work) if stays else unmeant(work)
+        marked = (marked_for_removal(work) or work) if stays else unmeant(work)
         ordered = is_deleting(work) and is_marked_for_removal(work)
         if abandoned and not ordered and annotation(work, ABANDON) != "true":
             # In the same write as the order: an agent that read the order alone would remove the content.
-            said = with_metadata(said, annotations={ABANDON: "true"})
-        if said is not work:
-            writes.append(replace(said))
+            marked = with_metadata(marked, annotations={ABANDON: "true"})
+        if marked is not work:
+            writes.append(replace(marked))
         if not is_deleting(work):
             writes.append(delete(work))
     return writes

@@ -98,10 +98,10 @@ def judge_eviction(
     kind = policy.get("placementType") or PlacementType.PICK_ALL
     if kind == PlacementType.PICK_FIXED:
         return _invalid("a PickFixed placement cannot be evicted; take the cluster off spec.policy.clusterNames")
-    found = [binding for binding in bindings if binding.cluster == cluster]
-    if len(found) != 1:
-        return _invalid("the cluster holds several bindings of it" if found else "the cluster does not hold it")
-    (binding,) = found
+    matching = [binding for binding in bindings if binding.cluster == cluster]
+    if len(matching) != 1:
+        return _invalid("the cluster holds several bindings of it" if matching else "the cluster does not hold it")
+    (binding,) = matching
     if binding.deleting:
         return Eviction(binding.name, EvictionReason.EXECUTED, "it is already being removed")
     if BindingState.BOUND not in (binding.state, binding.previous_state):
@@ -169,9 +169,9 @@ def decide_eviction(
     Raises:
         ValueError: The state of a binding is none of the three states.
     """
-    meant = annotation(eviction, EVICTED_BINDING)
+    binding_name = annotation(eviction, EVICTED_BINDING)
     # By uid, not by cluster: the scheduler may have made a new binding there, which this eviction must not delete.
-    if meant and not any(uid_of(each) == meant and not is_deleting(each) for each in bindings):
+    if binding_name and not any(uid_of(binding) == binding_name and not is_deleting(binding) for binding in bindings):
         return Eviction("", EvictionReason.EXECUTED, "it has been removed")
     return judge_eviction(placement, spec_of(eviction).get("clusterName") or "", views(bindings), budget)
 
@@ -186,12 +186,12 @@ def is_in_progress(
         bindings: All bindings of the placement, deleting ones included.
         withdrawn: The eviction no longer exists: a deletion that it had not begun by then does not happen.
     """
-    meant = annotation(eviction, EVICTED_BINDING)
+    binding_name = annotation(eviction, EVICTED_BINDING)
     executed = any(entry.get("type") == EXECUTED and entry.get("status") == TRUE for entry in conditions_of(eviction))
-    if not meant or (is_finished(eviction) and not executed):
+    if not binding_name or (is_finished(eviction) and not executed):
         return False
-    begun = executed or withdrawn
-    return any(uid_of(each) == meant and (is_deleting(each) or not begun) for each in bindings)
+    has_begun = executed or withdrawn
+    return any(uid_of(binding) == binding_name and (is_deleting(binding) or not has_begun) for binding in bindings)
 
 
 def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
@@ -204,8 +204,8 @@ def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
 
 def waiting_status(eviction: JsonObject, message: str, now: datetime) -> JsonObject:
     """Return the whole ``status`` of an eviction that could be executed but has to wait: it has no answer yet."""
-    said = make_condition(VALID, TRUE, str(EvictionReason.VALID), message, generation=generation_of(eviction), now=now)
-    return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), [said])}
+    valid = make_condition(VALID, TRUE, str(EvictionReason.VALID), message, generation=generation_of(eviction), now=now)
+    return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), [valid])}
 
 
 def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> JsonObject:
@@ -218,10 +218,10 @@ def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> J
 
     names = f"spec.placementName {spec.get('placementName')!r}, spec.clusterName {spec.get('clusterName')!r}"
     if outcome.reason is EvictionReason.INVALID:
-        made = [say(VALID, EvictionReason.INVALID, f"{names}: {outcome.message}", good=False)]
+        conditions = [say(VALID, EvictionReason.INVALID, f"{names}: {outcome.message}", good=False)]
     else:
-        made = [
+        conditions = [
             say(VALID, EvictionReason.VALID, "the placement may be evicted", good=True),
             say(EXECUTED, outcome.reason, outcome.message, good=outcome.executed),
         ]
-    return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), made)}
+    return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), conditions)}

@@ -73,12 +73,12 @@ class RemainingWorks:
         """Return the cluster, and the obstacles to the removal of its Works."""
         obstacles = [condition for work in self.works if (condition := current_condition(work, REMOVED))]
         if obstacles:
-            why = "; ".join(str(condition.get("message") or "") for condition in obstacles)
+            reason = "; ".join(str(condition.get("message") or "") for condition in obstacles)
         elif self.silent:
-            why = f"{self._names()}: the agent does not report"
+            reason = f"{self._names()}: the agent does not report"
         else:
-            why = f"{self._names()}: the agent has not removed the content yet"
-        return f"{spec_of(self.binding).get('targetCluster')}: {why[:LONGEST_MESSAGE]}"
+            reason = f"{self._names()}: the agent has not removed the content yet"
+        return f"{spec_of(self.binding).get('targetCluster')}: {reason[:LONGEST_MESSAGE]}"
 
     @property
     def has_obstacle(self) -> bool:

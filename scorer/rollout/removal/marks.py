@@ -121,14 +121,14 @@ def removal_action(content: RemovalFacts) -> RemovalAction:
     An object that the agent leaves alone is released whether or not its removal was ordered: otherwise garbage
     collection would delete it with its owner.
     """
-    asked = content.ordered if content.going else content.signed and not content.listed
+    requested = content.ordered if content.going else content.signed and not content.listed
     if not content.ours or content.leaving or content.older:
         return RemovalAction.KEPT
     if content.is_untouchable:
         return RemovalAction.RELEASED
     # Unsettled: the other Work may be about to take the object over. Deleted now, it would be recreated without what
     # only the member has of it; the agent decides again once that Work has been written.
-    if not asked or (content.unsettled and not content.going):
+    if not requested or (content.unsettled and not content.going):
         return RemovalAction.KEPT
     if content.inherited:
         return RemovalAction.HANDED_OVER

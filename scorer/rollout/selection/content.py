@@ -50,9 +50,9 @@ def stored_content(document: JsonObject) -> JsonObject:
     content = {key: value for key, value in document.items() if key != "status"}
     meta = {key: value for key, value in metadata_of(document).items() if key not in _HUB_METADATA}
     if "annotations" in meta:
-        kept = _without(meta.pop("annotations") or {}, _HUB_ANNOTATIONS)
-        if kept:
-            meta["annotations"] = kept
+        annotations = _without(meta.pop("annotations") or {}, _HUB_ANNOTATIONS)
+        if annotations:
+            meta["annotations"] = annotations
     content["metadata"] = meta
     match document.get("apiVersion"), document.get("kind"):
         case "v1", "Service":
@@ -68,23 +68,23 @@ def _service_spec(spec: Mapping[str, Any]) -> JsonObject:
     addresses = spec.get("clusterIPs") or [""]
     headless = (spec.get("clusterIP") or addresses[0]) == "None"
     gone = {"healthCheckNodePort"} | (set() if headless else {"clusterIP", "clusterIPs"})
-    kept = _without(spec, gone)
+    stored_spec = _without(spec, gone)
     if isinstance(ports := spec.get("ports"), list):
-        kept["ports"] = [_without(port, {"nodePort"}) for port in ports]
-    return kept
+        stored_spec["ports"] = [_without(port, {"nodePort"}) for port in ports]
+    return stored_spec
 
 
 def _job_spec(spec: Mapping[str, Any]) -> JsonObject:
-    kept = dict(spec)
+    stored_spec = dict(spec)
     selector, template = spec.get("selector") or {}, spec.get("template") or {}
     if selector.get("matchLabels"):
-        kept["selector"] = {**selector, "matchLabels": _without(selector["matchLabels"], _JOB_LABELS)}
+        stored_spec["selector"] = {**selector, "matchLabels": _without(selector["matchLabels"], _JOB_LABELS)}
     if meta := template.get("metadata"):
         meta = _without(meta, {"creationTimestamp"})
         if meta.get("labels"):
             meta["labels"] = _without(meta["labels"], _JOB_LABELS)
-        kept["template"] = {**template, "metadata": meta}
-    return kept
+        stored_spec["template"] = {**template, "metadata": meta}
+    return stored_spec
 
 
 def _without(mapping: Mapping[str, Any], keys: set[str] | frozenset[str]) -> JsonObject:

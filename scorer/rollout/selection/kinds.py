@@ -151,8 +151,8 @@ class MemberLimits:
         """
         if cluster_scoped and self.namespaced_only:
             return "is cluster-scoped on the member and comes from a namespace of the hub"
-        if why := exclusion_reason(group, kind, name, namespace, homes=(self.home,)):
-            return why
+        if reason := exclusion_reason(group, kind, name, namespace, homes=(self.home,)):
+            return reason
         of_its_own = (group, kind) == NAMESPACE.group_kind
         if pattern := _matching(name if of_its_own else namespace, self.blocked_namespaces):
             return f"is {'' if of_its_own else 'in '}a namespace that the agent leaves alone ({pattern})"
@@ -254,8 +254,8 @@ class SelectionSettings:
 
     def envelope_exclusion_reason(self, document: Mapping[str, Any]) -> str:
         """Return why an object in an envelope is not placed: an envelope must not bring what no selector may take."""
-        if why := self.exclusion_reason(document):
-            return why
+        if reason := self.exclusion_reason(document):
+            return reason
         group, version = split_api_version(str(document.get("apiVersion") or ""))
         kind, name = str(document.get("kind") or ""), name_of(document)
         if not self.is_selectable(group, version, kind):

@@ -52,8 +52,8 @@ class DocumentInventory:
 
     def list(self, kind: Kind, namespace: str = "") -> Sequence[JsonObject]:
         """Return the objects of *kind* by namespace and name."""
-        found = self._objects.get(kind.group_kind, {})
-        return [found[key] for key in sorted(found) if namespace in ("", key[0])]
+        objects = self._objects.get(kind.group_kind, {})
+        return [objects[key] for key in sorted(objects) if namespace in ("", key[0])]
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """Return one object, None when there is none."""
@@ -98,10 +98,10 @@ def select_resources(
     """
     selector = _Selector(namespace, inventory, kinds, settings)
     try:
-        found = selector.run(terms)
+        selected = selector.run(terms)
     except _UserError as error:
         return InvalidSelection(str(error))
-    content = sorted(map(stored_content, found), key=order_key)
+    content = sorted(map(stored_content, selected), key=order_key)
     return Selection(tuple(content), tuple(map(resource_identifier, content)))
 
 
@@ -127,18 +127,18 @@ class _Selector:
         if is_fleet_namespace(self._namespace, (self._settings.home,)):
             raise _UserError(f"namespace {self._namespace} belongs to the fleet itself and nothing in it can be placed")
         home = self._namespace or self._selected_home(terms)
-        found: dict[tuple[str, str, str, str], JsonObject] = {}
+        selected: dict[tuple[str, str, str, str], JsonObject] = {}
         for at, term in enumerate(terms):
             for document in self._term(term, home):
                 identity = (*group_kind(document), namespace_of(document), name_of(document))
-                if identity in found:
-                    _, kind, where, name = identity
-                    place = f"{where}/{name}" if where else name
+                if identity in selected:
+                    _, kind, space, name = identity
+                    place = f"{space}/{name}" if space else name
                     raise _UserError(
                         f"resourceSelectors[{at}] selects {kind} {place}, which an earlier one selects too"
                     )
-                found[identity] = document
-        return list(found.values())
+                selected[identity] = document
+        return list(selected.values())
 
     def _selected_home(self, terms: Sequence[Mapping[str, Any]]) -> str:
         """Return the namespace that the only ``NamespaceWithResourceSelectors`` term names; empty without one."""
@@ -187,10 +187,10 @@ class _Selector:
         """Find objects; a term that takes all of a kind skips those never placed, in any other they are a mistake."""
         everything = _takes_all(term)
         for document in self._matching(kind, term, ""):
-            if not (why := self._settings.exclusion_reason(document)):
+            if not (reason := self._settings.exclusion_reason(document)):
                 yield document
             elif not everything:
-                raise _UserError(f"{kind.kind} {name_of(document)} {why} and cannot be placed")
+                raise _UserError(f"{kind.kind} {name_of(document)} {reason} and cannot be placed")
 
     def _namespaces(self, term: Mapping[str, Any]) -> Iterator[JsonObject]:
         everything = _takes_all(term)
@@ -214,8 +214,8 @@ class _Selector:
             yield from self._live(kind, [document] if document else [])
             return
         matches = _label_matcher(term)
-        found = self._inventory.list(kind, namespace)
-        yield from self._live(kind, (document for document in found if matches(labels_of(document))))
+        candidates = self._inventory.list(kind, namespace)
+        yield from self._live(kind, (document for document in candidates if matches(labels_of(document))))
 
     def _live(self, kind: Kind, documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
         for document in documents:
@@ -251,9 +251,9 @@ def _label_matcher(term: Mapping[str, Any]) -> Callable[[Mapping[str, str]], boo
     try:
         selector = LabelSelector.read(term.get("labelSelector") or {})
     except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
+        path = ".".join(map(str, error.errors()[0]["loc"]))
         raise _UserError(
-            f"labelSelector of the term for {term.get('kind')}: {where}: {error.errors()[0]['msg']}"
+            f"labelSelector of the term for {term.get('kind')}: {path}: {error.errors()[0]['msg']}"
         ) from error
     if wrong := selector_error(selector):
         raise _UserError(f"labelSelector of the term for {term.get('kind')}: {wrong}")

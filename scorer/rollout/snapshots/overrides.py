@@ -78,8 +78,10 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
         return OverrideSnapshotPlan((*writes, *_retire(older)), name_of(latest), _index(latest))
     first = max(map(_index, ordered), default=-1) + 1
     index = next(index for index in count(first) if f"{name}-{index}" not in names)
-    made = _make(override, index, digest)
-    return OverrideSnapshotPlan((create(made), *_retire(live)), name_of(made), index)  # in this order, see above
+    snapshot = _make(override, index, digest)
+    return OverrideSnapshotPlan(
+        (create(snapshot), *_retire(live)), name_of(snapshot), index
+    )  # in this order, see above
 
 
 def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
@@ -90,13 +92,13 @@ def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObjec
     Args:
         snapshots: Of any overrides, both kinds.
     """
-    found: dict[tuple[str, str], JsonObject] = {}
+    latest: dict[tuple[str, str], JsonObject] = {}
     for snapshot in snapshots:
         if is_labelled_latest(snapshot) and not is_deleting(snapshot):
             key = namespace_of(snapshot), label(snapshot, PARENT_OVERRIDE)
-            if key not in found or _index(found[key]) < _index(snapshot):
-                found[key] = snapshot
-    return sorted(found.values(), key=lambda snapshot: (namespace_of(snapshot), name_of(snapshot)))
+            if key not in latest or _index(latest[key]) < _index(snapshot):
+                latest[key] = snapshot
+    return sorted(latest.values(), key=lambda snapshot: (namespace_of(snapshot), name_of(snapshot)))
 
 
 def override_hash(spec: Mapping[str, Any]) -> str:

@@ -88,8 +88,8 @@ def plan_policy_snapshots(
     if latest is not None and (spec_of(latest).get("policyHash") == text or name_of(latest) == in_force):
         labels_agree = is_labelled_latest(latest)
         agree = all(annotation(latest, key) == (value or "") for key, value in annotations.items())
-        wanted = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)
-        writes = () if labels_agree and agree else (replace(wanted),)
+        desired = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)
+        writes = () if labels_agree and agree else (replace(desired),)
         return PolicySnapshotPlan(writes, name_of(latest), _index(latest))
     # The label goes off before the successor is created: a crash in between leaves no snapshot labelled, which the next
     # pass repairs; in the other order it would leave two, which stops the planning (see above).
@@ -98,13 +98,13 @@ def plan_policy_snapshots(
     if labelled and labelled[0] not in surplus:
         planned.append(replace(with_metadata(labelled[0], labels={IS_LATEST_SNAPSHOT: "false"})))
     planned += (delete(snapshot) for snapshot in surplus if not is_deleting(snapshot))
-    known = [_index(snapshot) for snapshot in ordered]
-    if not known and history_limit(placement) == 1:
+    indices = [_index(snapshot) for snapshot in ordered]
+    if not indices and history_limit(placement) == 1:
         used = (str(spec_of(binding).get("schedulingPolicySnapshotName") or "") for binding in bindings)
-        known = [index_in_name(name, f"{name_of(placement)}-") for name in used]
-    index = max(known, default=-1) + 1
-    made = _make(placement, index, text, annotations)
-    return PolicySnapshotPlan((*planned, create(made)), name_of(made), index)
+        indices = [index_in_name(name, f"{name_of(placement)}-") for name in used]
+    index = max(indices, default=-1) + 1
+    snapshot = _make(placement, index, text, annotations)
+    return PolicySnapshotPlan((*planned, create(snapshot)), name_of(snapshot), index)
 
 
 def _index(snapshot: JsonObject) -> int:

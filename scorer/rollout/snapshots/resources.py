@@ -257,33 +257,37 @@ def plan_resource_snapshots(
         return _make_group(placement, index, fitting.objects, parts, digest, left_out)
 
     used = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
-    held = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used}
-    parts_only = [group for group in groups if group.master is None and group.index not in held]
+    retained_indices = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used}
+    parts_only = [group for group in groups if group.master is None and group.index not in retained_indices]
     unfinished = [group for group in parts_only if latest is None or group.index > latest.index]
     if latest is not None and latest.master is not None and annotation(latest.master, RESOURCE_HASH) == digest:
-        wanted = group_of(latest.index)
-        if latest.is_complete or _is_begun(latest, wanted):
-            return plan([*_repair(latest, wanted), *_delete(unfinished)], latest.index)
+        group = group_of(latest.index)
+        if latest.is_complete or _is_begun(latest, group):
+            return plan([*_repair(latest, group), *_delete(unfinished)], latest.index)
     if latest is not None and latest.master is not None and _is_labelled(latest) and latest.is_complete:
         detected = _detection_time(latest.master)
         if detected is not None and detected > now:  # by a clock that was ahead: counted anew
             detected = None
-        due = _due(latest.master, detected or now, now, settings)
-        if due > now:
+        due_at = _due(latest.master, detected or now, now, settings)
+        if due_at > now:
             mark = {NEXT_CANDIDATE_DETECTION_TIME: format_time(now)}
             marked = [] if detected else [replace(with_metadata(latest.master, annotations=mark))]
-            found = tuple(latest.identifiers())
-            return dataclasses.replace(plan(marked, latest.index), identifiers=found, requeue_after=due - now)
-    index = max([*(group.index for group in groups), *held], default=-1) + 1
-    begun = [group for group in unfinished[-1:] if group.index == index - 1 and _is_begun(group, group_of(group.index))]
-    index -= len(begun)
-    abandoned = [group for group in unfinished if group not in begun]
-    kept = [group for group in groups if group not in unfinished]
-    surplus = kept[: max(0, len(kept) - history_limit(placement) + 1)]
+            identifiers_found = tuple(latest.identifiers())
+            return dataclasses.replace(
+                plan(marked, latest.index), identifiers=identifiers_found, requeue_after=due_at - now
+            )
+    index = max([*(group.index for group in groups), *retained_indices], default=-1) + 1
+    resumable = [
+        group for group in unfinished[-1:] if group.index == index - 1 and _is_begun(group, group_of(group.index))
+    ]
+    index -= len(resumable)
+    abandoned = [group for group in unfinished if group not in resumable]
+    complete = [group for group in groups if group not in unfinished]
+    surplus = complete[: max(0, len(complete) - history_limit(placement) + 1)]
     needed = [group for group in surplus if group in (latest, placed_group(groups))]
     old = [group for group in surplus if group not in needed]
     return plan(
-        [*_delete(abandoned), *_succeed(latest, begun, group_of(index), old), *_delete(needed)],
+        [*_delete(abandoned), *_succeed(latest, resumable, group_of(index), old), *_delete(needed)],
         index,
     )
 
@@ -399,11 +403,11 @@ def _due(master: JsonObject, detected: datetime, now: datetime, settings: Snapsh
     """
     if not settings.interval and not settings.collection:
         return detected
-    due = detected + settings.collection
+    due_at = detected + settings.collection
     text = metadata_of(master).get("creationTimestamp")
     if not text or (created := parse_time(text)) > now:
-        return due
-    return max(due, created + settings.interval)
+        return due_at
+    return max(due_at, created + settings.interval)
 
 
 def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:
@@ -436,7 +440,7 @@ def _make_group(
     lengths = shard_lengths(etcd_bytes(part) + STATUS_BYTES for part in parts)
     kind = family_in(namespace_of(placement)).resource_snapshot
     enveloped = sum(is_envelope(content) for content in objects)
-    made, start = [], 0
+    documents, start = [], 0
     for at, length in enumerate(lengths):
         labels = {PARENT_PLACEMENT: name_of(placement), RESOURCE_INDEX: str(index)}
         if at == 0:
@@ -455,7 +459,7 @@ def _make_group(
             meta["namespace"] = namespace
         meta["ownerReferences"] = [owner_reference(placement)]
         content = list(objects[start : start + length])
-        made.append(
+        documents.append(
             {
                 "apiVersion": kind.api_version,
                 "kind": kind.kind,
@@ -464,7 +468,7 @@ def _make_group(
             }
         )
         start += length
-    return made
+    return documents
 
 
 def is_envelope(content: Mapping[str, Any]) -> bool:

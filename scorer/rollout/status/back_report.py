@@ -101,7 +101,7 @@ def plan_back_reports(
         return []
     holder, space = name_of(holders[0]), member_namespace(str(spec_of(holders[0]).get("targetCluster") or ""))
     selected = {_identity(item): item for item in dicts_at(placement, "status", "selectedResources")}
-    found: dict[tuple[str, ...], BackReport] = {}
+    reports: dict[tuple[str, ...], BackReport] = {}
     for work in sorted(works, key=name_of):
         if namespace_of(work) != space or label(work, PARENT_BINDING) != holder:
             continue
@@ -113,8 +113,8 @@ def plan_back_reports(
             item = selected.get(identity)
             if item is not None and identity[:2] not in HUB_KEEPS:
                 group, kind, namespace, name = identity
-                found[identity] = BackReport(group, str(item.get("version") or ""), kind, namespace, name, status)
-    return [found[identity] for identity in sorted(found)]
+                reports[identity] = BackReport(group, str(item.get("version") or ""), kind, namespace, name, status)
+    return [reports[identity] for identity in sorted(reports)]
 
 
 def _statuses(work: JsonObject) -> Iterator[tuple[tuple[str, str, str, str], JsonObject]]:

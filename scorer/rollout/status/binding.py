@@ -90,29 +90,29 @@ def binding_status(
             yield say(WORK_SYNCHRONIZED, "SyncWorkFailed", problem.message, good=False)
             return
         yield say(WORK_SYNCHRONIZED, "AllWorkSynced", "all Works are as wanted")
-        found = sorted(works, key=name_of)
+        sorted_works = sorted(works, key=name_of)
         compares = reports_diff(binding)
         silent = say(DIFF_REPORTED if compares else APPLIED, "AgentNotReporting", unheard, good=False)
         # With the time at which it became False: a later pass would write another time into the same entry.
         (silent,) = merge_conditions(old, [silent], restart_on_generation=True)
         if compares:
-            yield _diff_reported(found, plan, say, lists, silent if unheard else None)
+            yield _diff_reported(sorted_works, plan, say, lists, silent if unheard else None)
             return
-        applied = _applied(found, plan, say, lists, silent if unheard else None)
+        applied = _applied(sorted_works, plan, say, lists, silent if unheard else None)
         yield applied
         if applied["status"] == TRUE:
-            yield _available(found, say, lists)
+            yield _available(sorted_works, say, lists)
 
-    made = list(conditions())
+    new_conditions = list(conditions())
     if too_large := ", ".join(filter(None, (annotation(work, TOO_LARGE) for work in works))):
-        made.append(
+        new_conditions.append(
             make_condition(
                 OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, too_large[:LONGEST_MESSAGE], generation=generation, now=now
             )
         )
     others = [condition for condition in old if condition.get("type") not in _WORKER_CONDITIONS]
     others.sort(key=lambda condition: condition.get("type") != ROLLOUT_STARTED)
-    merged = merge_conditions(old, made, restart_on_generation=True)
+    merged = merge_conditions(old, new_conditions, restart_on_generation=True)
     return {"conditions": [*others, *merged], **{name: entries for name, entries in lists.items() if entries}}
 
 
@@ -170,8 +170,8 @@ def _whole_works(works: Sequence[JsonObject], answers: _Answers, silent: JsonObj
 
 def _why(whole: _Whole, reason: str, message: str) -> tuple[str, str]:
     """Return reason and message of a False condition, with the cause if Works fail as a whole."""
-    if held := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
-        restored = f"hub restored: {_names(held)} older than what the member has applied, and held; {NEXT_STEP}"
+    if stale_works := [name_of(work) for work, cause in whole if cause.get("reason") == OLDER_THAN_APPLIED]:
+        restored = f"hub restored: {_names(stale_works)} older than what the member has applied, and held; {NEXT_STEP}"
         return OLDER_THAN_APPLIED, restored
     return reason, f"{message}: {whole[0][1].get('message')}" if whole else message
 
@@ -232,37 +232,37 @@ def _manifests(works: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonOb
 
 
 def _failed(works: Iterable[JsonObject]) -> list[JsonObject]:
-    found = []
+    placements = []
     for entry, identifier in _manifests(works):
         by_type = {condition.get("type"): condition for condition in entry.get("conditions") or ()}
         for kind in (APPLIED, AVAILABLE):
             if (condition := by_type.get(kind)) and condition.get("status") == FALSE:
-                found.append({**identifier, "condition": condition})
+                placements.append({**identifier, "condition": condition})
                 break
-    return _cut(found)
+    return _cut(placements)
 
 
 def _drifted(works: Iterable[JsonObject]) -> list[JsonObject]:
-    found = []
+    placements = []
     for entry, identifier in _manifests(works):
         if details := entry.get("driftDetails"):
             more = {key: details[key] for key in ("observationTime", "firstDriftedObservedTime") if key in details}
             more["targetClusterObservedGeneration"] = details.get("observedInMemberClusterGeneration", 0)
             more["observedDrifts"] = details.get("observedDrifts") or []
-            found.append({**identifier, **more})
-    return _cut(found)
+            placements.append({**identifier, **more})
+    return _cut(placements)
 
 
 def _diffed(works: Iterable[JsonObject]) -> list[JsonObject]:
-    found = []
+    placements = []
     for entry, identifier in _manifests(works):
         if details := entry.get("diffDetails"):
             more = {key: details[key] for key in ("observationTime", "firstDiffedObservedTime") if key in details}
             if (generation := details.get("observedInMemberClusterGeneration")) is not None:
                 more["targetClusterObservedGeneration"] = generation
             more["observedDiffs"] = details.get("observedDiffs") or []
-            found.append({**identifier, **more})
-    return _cut(found)
+            placements.append({**identifier, **more})
+    return _cut(placements)
 
 
 def _cut(entries: Iterable[JsonObject]) -> list[JsonObject]:

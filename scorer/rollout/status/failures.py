@@ -25,7 +25,11 @@ def failure_of(document: Mapping[str, Any]) -> str:
 
     It may be older than the last change of the object: the controller removes it when it succeeds, not before.
     """
-    failures = (each for each in conditions_of(document) if _is_of_failure(each) and each.get("status") == TRUE)
+    failures = (
+        condition
+        for condition in conditions_of(document)
+        if _is_of_failure(condition) and condition.get("status") == TRUE
+    )
     first = min(failures, key=lambda each: str(each["type"]), default=None)
     return "" if first is None else str(first.get("message") or first.get("reason") or first["type"])
 
@@ -50,13 +54,13 @@ def failing_status(
     """Return the whole status of an object on which a controller fails; None when it reports that already."""
     kind, generation = failure_type(controller), generation_of(document)
     old = conditions_of(document)
-    said = next((condition for condition in old if condition.get("type") == kind), None)
-    made = make_condition(kind, TRUE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
-    (made,) = merge_conditions(old, [made])
-    if made == said:
+    previous = next((condition for condition in old if condition.get("type") == kind), None)
+    condition = make_condition(kind, TRUE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
+    (condition,) = merge_conditions(old, [condition])
+    if condition == previous:
         return None
     others = [condition for condition in old if condition.get("type") != kind]
-    return {**status_of(document), "conditions": [*others, made]}
+    return {**status_of(document), "conditions": [*others, condition]}
 
 
 def passed_status(document: JsonObject, controller: str) -> JsonObject | None:

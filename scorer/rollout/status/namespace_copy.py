@@ -44,8 +44,8 @@ def copy_namespace(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
         placement: A ClusterResourcePlacement with `reported_namespace`.
         copies: The ClusterResourcePlacementStatus objects of its name, in any namespace.
     """
-    wanted = reported_namespace(placement)
-    return min(_elsewhere(wanted, copies), default=wanted)
+    namespace = reported_namespace(placement)
+    return min(_elsewhere(namespace, copies), default=namespace)
 
 
 def _elsewhere(namespace: str, copies: Iterable[JsonObject]) -> list[str]:
@@ -105,6 +105,8 @@ def with_status_synced(placement: JsonObject, status: JsonObject, error: str, no
     """Return *status* with the condition StatusSynced; *error* says why the copy could not be written, if so."""
     kind = condition_type(placement, STATUS_SYNCED)
     reason, message = ("StatusSyncFailed", error) if error else ("StatusSyncSucceeded", "the copy is up to date")
-    made = make_condition(kind, FALSE if error else TRUE, reason, message, generation=generation_of(placement), now=now)
+    condition = make_condition(
+        kind, FALSE if error else TRUE, reason, message, generation=generation_of(placement), now=now
+    )
     others = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
-    return {**status, "conditions": [*others, *merge_conditions(conditions_of(placement), [made])]}
+    return {**status, "conditions": [*others, *merge_conditions(conditions_of(placement), [condition])]}

@@ -121,8 +121,8 @@ def invalid_selection(placement: JsonObject, message: str, now: datetime) -> Pla
 
 def _scheduling_events(placement: JsonObject, scheduled: JsonObject) -> Iterator[Event]:
     """Tell that a placement got its clusters, or why not; once for each decision on one generation."""
-    known = find_current(conditions_of(placement), scheduled["type"], generation_of(placement)) or {}
-    if all(known.get(member) == scheduled[member] for member in ("status", "reason")):
+    previous = find_current(conditions_of(placement), scheduled["type"], generation_of(placement)) or {}
+    if all(previous.get(member) == scheduled[member] for member in ("status", "reason")):
         return
     if scheduled["status"] == TRUE:
         yield Event("PlacementScheduled", scheduled["message"])
@@ -227,12 +227,12 @@ class _Reporter:
         look_again = self._stall(entries, conditions)
         conditions += self._too_large(too_large)
         synced = condition_type(self._placement, STATUS_SYNCED)
-        kept = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
+        retained = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
         stalled = condition_type(
             self._placement, STALLED
         )  # its transition time is that of the last move, not of the last status
         before = [condition for condition in old if condition.get("type") != stalled]
-        status["conditions"] = [*merge_conditions(before, conditions), *kept]
+        status["conditions"] = [*merge_conditions(before, conditions), *retained]
         status = _fitting(self._placement, status)
         complete = is_complete(self._placement, status)
         changes = self._events(old_status, conditions, complete=complete)
@@ -244,7 +244,7 @@ class _Reporter:
         if self._stalled_after is None or self._external:
             return None
         picked = {entry["clusterName"] for entry in entries}
-        others = (each for each in self._all if spec_of(each).get("targetCluster") not in picked)
+        others = (binding for binding in self._all if spec_of(binding).get("targetCluster") not in picked)
         leaving = (
             each for each in others if is_deleting(each) or spec_of(each).get("state") == BindingState.UNSCHEDULED
         )
@@ -262,22 +262,24 @@ class _Reporter:
 
     def _too_large(self, too_large: Sequence[TooLarge]) -> Iterator[JsonObject]:
         """Name the objects that are too large for a snapshot, and those that overrides make too large for a Work."""
-        said = [describe(too_large)] if too_large else []
-        larger = {cluster: current_condition(each, OBJECTS_TOO_LARGE) for cluster, each in self._bindings.items()}
-        grown = [f"on {cluster}: {found.get('message')}" for cluster, found in sorted(larger.items()) if found]
-        said += grown[:_MOST_CLUSTERS]
+        messages = [describe(too_large)] if too_large else []
+        larger = {cluster: current_condition(binding, OBJECTS_TOO_LARGE) for cluster, binding in self._bindings.items()}
+        grown = [
+            f"on {cluster}: {condition.get('message')}" for cluster, condition in sorted(larger.items()) if condition
+        ]
+        messages += grown[:_MOST_CLUSTERS]
         if len(grown) > _MOST_CLUSTERS:
-            said.append(f"and on {_clusters(len(grown) - _MOST_CLUSTERS)} more")
-        if said:
-            message = f"larger than etcd takes: {'; '.join(said)}"
+            messages.append(f"and on {_clusters(len(grown) - _MOST_CLUSTERS)} more")
+        if messages:
+            message = f"larger than etcd takes: {'; '.join(messages)}"
             yield placement_condition(self._placement, OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, message, self._now)
 
     def _size_events(self, old: Sequence[JsonObject], conditions: Sequence[JsonObject]) -> Iterator[Event]:
         """Warn of objects that are too large, and again when the message changes."""
         kind = condition_type(self._placement, OBJECTS_TOO_LARGE)
-        known = {condition.get("message") for condition in old if condition.get("type") == kind}
+        messages = {condition.get("message") for condition in old if condition.get("type") == kind}
         for condition in conditions:
-            if condition["type"] == kind and condition["message"] not in known:
+            if condition["type"] == kind and condition["message"] not in messages:
                 yield Event("PlacementObjectsTooLarge", condition["message"], "Warning")
 
     def _is_synced(self) -> bool:
@@ -285,13 +287,13 @@ class _Reporter:
 
     def _scheduled(self) -> JsonObject:
         snapshot = self._policy_snapshot or {}
-        found = current_condition(snapshot, SCHEDULED)
-        observed = status_of(snapshot).get("observedCRPGeneration") or 0
-        if not found or found.get("status") == UNKNOWN or observed < generation_of(self._placement):
+        condition = current_condition(snapshot, SCHEDULED)
+        observed_generation = status_of(snapshot).get("observedCRPGeneration") or 0
+        if not condition or condition.get("status") == UNKNOWN or observed_generation < generation_of(self._placement):
             message = "the scheduler has not decided yet on the present policy"
             return placement_condition(self._placement, SCHEDULED, UNKNOWN, "SchedulePending", message, self._now)
-        reason, message = str(found.get("reason") or ""), str(found.get("message") or "")
-        return placement_condition(self._placement, SCHEDULED, found["status"], reason, message, self._now)
+        reason, message = str(condition.get("reason") or ""), str(condition.get("message") or "")
+        return placement_condition(self._placement, SCHEDULED, condition["status"], reason, message, self._now)
 
     def _entry(self, decision: Mapping[str, Any]) -> JsonObject:
         cluster = str(decision.get("clusterName"))
@@ -331,14 +333,16 @@ class _Reporter:
                 yield self._own(ROLLOUT_STARTED, UNKNOWN, CONDITION_WORDS[ROLLOUT_STARTED].unknown, message)
             return
         for word in self._expected:
-            found = current_condition(binding, word)
-            if not found or found.get("status") not in (TRUE, FALSE):
+            condition = current_condition(binding, word)
+            if not condition or condition.get("status") not in (TRUE, FALSE):
                 waits = self._external and word == ROLLOUT_STARTED
                 message = "waits for a staged update run" if waits else f"not known yet: {CONDITION_WORDS[word].good}"
                 yield self._own(word, UNKNOWN, CONDITION_WORDS[word].unknown, message)
                 return
-            yield self._own(word, found["status"], str(found.get("reason") or ""), str(found.get("message") or ""))
-            if found["status"] == FALSE:
+            yield self._own(
+                word, condition["status"], str(condition.get("reason") or ""), str(condition.get("message") or "")
+            )
+            if condition["status"] == FALSE:
                 return
 
     def _shortfall(self, found: int, unselected: Sequence[Mapping[str, Any]]) -> Iterator[JsonObject]:
@@ -361,8 +365,10 @@ class _Reporter:
                 yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
                 return
             if bad:
-                held = sum(_is_held(entry) for entry in entries) if word in (APPLIED, DIFF_REPORTED) else 0
-                restored = f"; hub restored: on {_clusters(held)} Works are held; {NEXT_STEP}" if held else ""
+                held_count = sum(_is_held(entry) for entry in entries) if word in (APPLIED, DIFF_REPORTED) else 0
+                restored = (
+                    f"; hub restored: on {_clusters(held_count)} Works are held; {NEXT_STEP}" if held_count else ""
+                )
                 yield self._summary(word, FALSE, words.no, f"on {_clusters(bad)} {words.bad}{restored}", len(entries))
                 return
             reason, good = words.yes, words.good
@@ -371,9 +377,9 @@ class _Reporter:
             yield self._summary(word, TRUE, reason, f"on {_clusters(len(entries))} {good}", len(entries))
 
     def _summary(self, word: str, status: ConditionStatus, reason: str, message: str, placed: int) -> JsonObject:
-        wanted = self._wanted.number
-        if word == ROLLOUT_STARTED and wanted is not None and placed < wanted:
-            message += f"; only {placed} of {wanted} placed"
+        requested = self._wanted.number
+        if word == ROLLOUT_STARTED and requested is not None and placed < requested:
+            message += f"; only {placed} of {requested} placed"
         return placement_condition(self._placement, word, status, reason, message, self._now)
 
     def _external_conditions(self, entries: Sequence[JsonObject], status: JsonObject) -> Iterable[JsonObject]:
@@ -404,8 +410,8 @@ class _Reporter:
         by_type = {condition_type(self._placement, word): word for word in self._expected}
         for condition in conditions:
             word = by_type.get(condition["type"])
-            known = find_current(old, condition["type"], generation)
-            if word and condition["status"] == TRUE and not (known and known.get("status") == TRUE):
+            previous = find_current(old, condition["type"], generation)
+            if word and condition["status"] == TRUE and not (previous and previous.get("status") == TRUE):
                 yield Event(CONDITION_WORDS[word].event, condition["message"])
         stalled = condition_type(self._placement, STALLED)
         if (now := find_current(conditions, stalled, generation)) and not find_current(old, stalled, generation):
@@ -455,11 +461,11 @@ def _fitting(placement: JsonObject, status: JsonObject) -> JsonObject:
         return status
     short = [_without_lists(entry) for entry in entries]
     saved = [stored_size(entry) - stored_size(rest) for entry, rest in zip(entries, short, strict=True)]
-    kept = list(entries)
+    entries_kept = list(entries)
     for at in sorted(range(len(entries)), key=lambda at: -saved[at]):
         if surplus > 0:
-            kept[at], surplus = short[at], surplus - saved[at]
-    return {**status, "placementStatuses": kept}
+            entries_kept[at], surplus = short[at], surplus - saved[at]
+    return {**status, "placementStatuses": entries_kept}
 
 
 def _without_lists(entry: JsonObject) -> JsonObject:
@@ -469,15 +475,15 @@ def _without_lists(entry: JsonObject) -> JsonObject:
 def _lists(binding: JsonObject, statuses: Mapping[str, str]) -> JsonObject:
     """Return the lists of a binding that its cluster's entry shows, given the statuses in that entry."""
     spec, status = spec_of(binding), status_of(binding)
-    found: JsonObject = {}
+    lists: JsonObject = {}
     if statuses.get(ROLLOUT_STARTED) == TRUE:
-        found["applicableClusterResourceOverrides"] = spec.get("clusterResourceOverrideSnapshots") or []
-        found["applicableResourceOverrides"] = spec.get("resourceOverrideSnapshots") or []
+        lists["applicableClusterResourceOverrides"] = spec.get("clusterResourceOverrideSnapshots") or []
+        lists["applicableResourceOverrides"] = spec.get("resourceOverrideSnapshots") or []
     bad = FALSE in (statuses.get(APPLIED), statuses.get(AVAILABLE))
     if bad or statuses.get(DIFF_REPORTED) == FALSE:
-        found["failedPlacements"] = status.get("failedPlacements") or []
+        lists["failedPlacements"] = status.get("failedPlacements") or []
     if statuses.get(APPLIED) in (TRUE, FALSE):
-        found["driftedPlacements"] = status.get("driftedPlacements") or []
+        lists["driftedPlacements"] = status.get("driftedPlacements") or []
     if bad or statuses.get(DIFF_REPORTED) == TRUE:
-        found["diffedPlacements"] = status.get("diffedPlacements") or []
-    return found
+        lists["diffedPlacements"] = status.get("diffedPlacements") or []
+    return lists

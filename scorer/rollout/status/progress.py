@@ -48,19 +48,19 @@ def find_stall(
         leaving: Bindings of other clusters, which are losing the placement.
         created: When the placement was created.
     """
-    moved = [created, *(moment for entry in entries for moment in _transitions(entry))]
+    instants = [created, *(moment for entry in entries for moment in _transitions(entry))]
     waiting = [_open(entry, last) for entry in entries]
-    found = [each for each in waiting if each is not None]
+    obstacles = [obstacle for obstacle in waiting if obstacle is not None]
     for binding in leaving:
         if waits_for_window(current_condition(binding, ROLLOUT_STARTED) or {}):
             continue
-        moved += _times(metadata_of(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
-        why = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
-        found.append((_LEAVING, str(spec_of(binding).get("targetCluster") or name_of(binding)), why))
-    if not found:
+        instants += _times(metadata_of(binding).get("deletionTimestamp"), annotation(binding, UNSCHEDULED_AT))
+        reason = "its objects are being removed" if is_deleting(binding) else "waits for the limits of the rollout"
+        obstacles.append((_LEAVING, str(spec_of(binding).get("targetCluster") or name_of(binding)), reason))
+    if not obstacles:
         return None
-    _, cluster, why = min(found)
-    return RolloutStall(max(moved), cluster, why)
+    _, cluster, reason = min(obstacles)
+    return RolloutStall(max(instants), cluster, reason)
 
 
 def failed_object(entry: Mapping[str, Any]) -> str:
@@ -69,9 +69,9 @@ def failed_object(entry: Mapping[str, Any]) -> str:
     if not failed:
         return ""
     first = failed[0]
-    where = f"{first['namespace']}/" if first.get("namespace") else ""
+    namespace = f"{first['namespace']}/" if first.get("namespace") else ""
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    return f"{first['kind']} {where}{first['name']}: {first['condition'].get('message', '')}{more}"
+    return f"{first['kind']} {namespace}{first['name']}: {first['condition'].get('message', '')}{more}"
 
 
 _FAILED, _STARTED, _LEAVING, _WAITING = range(4)
@@ -91,8 +91,8 @@ def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
         rank = _WAITING
     else:
         rank = _FAILED if condition.get("status") == FALSE else _STARTED
-    why = failed_object(entry) or condition.get("message") or condition.get("reason") or "nothing has happened yet"
-    return rank, str(entry.get("clusterName")), str(why)
+    reason = failed_object(entry) or condition.get("message") or condition.get("reason") or "nothing has happened yet"
+    return rank, str(entry.get("clusterName")), str(reason)
 
 
 def _transitions(entry: Mapping[str, Any]) -> Iterator[datetime]:

@@ -123,9 +123,9 @@ def preview_rollout(
     except (TypeError, ValueError, OverflowError) as error:
         return RolloutPreview("RollingUpdate", blocked=RolloutBlocker((), "InvalidStrategy", str(error)))
     pushed = tuple(
-        spec_of(each).get("targetCluster", "")
-        for each in plan_apply_strategy(strategy, bindings)
-        if spec_of(each).get("state") != BindingState.SCHEDULED
+        spec_of(binding).get("targetCluster", "")
+        for binding in plan_apply_strategy(strategy, bindings)
+        if spec_of(binding).get("state") != BindingState.SCHEDULED
     )
     if _is_done(bindings, latest):
         return RolloutPreview("RollingUpdate", limits, pushed)
@@ -135,17 +135,19 @@ def preview_rollout(
     closed, late = frozenset(held), set[str]()
     while True:
         plan = plan_rollout(wanted, strategy, seen, latest, now, overrides=overrides, held=closed)
-        late.update(each.cluster for each in (*plan.waiting, *plan.deferred_removals) if each.cluster in closed)
-        found = RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), held=tuple(sorted(late)))
-        moved = {binding.name for binding in (*plan.update, *plan.bind, *plan.remove)}
-        if moved and len(steps) == MOST_STEPS:
-            return replace(found, more=sum(map(len, (moved, plan.blocked, plan.deferred_removals, plan.waiting))))
-        if moved:
+        late.update(
+            binding.cluster for binding in (*plan.waiting, *plan.deferred_removals) if binding.cluster in closed
+        )
+        preview = RolloutPreview("RollingUpdate", limits, pushed, tuple(steps), held=tuple(sorted(late)))
+        changed = {binding.name for binding in (*plan.update, *plan.bind, *plan.remove)}
+        if changed and len(steps) == MOST_STEPS:
+            return replace(preview, more=sum(map(len, (changed, plan.blocked, plan.deferred_removals, plan.waiting))))
+        if changed:
             steps.append(_step(plan))
         rest = _afterwards(seen, plan, latest, ready, now, limits)
-        if not moved and rest == seen:
+        if not changed and rest == seen:
             if not late or not closed:
-                return replace(found, blocked=_blocked(plan))
+                return replace(preview, blocked=_blocked(plan))
             closed = frozenset()
         seen = rest
 
@@ -264,12 +266,12 @@ def with_reserved_changes(bindings: Iterable[BindingView], promised: Container[s
         bindings: All bindings of a placement.
         promised: Names of the reserved clusters.
     """
-    found = sorted(bindings, key=lambda binding: binding.name)
-    if cleanup_gate(found) is not None:
-        return found
+    views_by_name = sorted(bindings, key=lambda binding: binding.name)
+    if cleanup_gate(views_by_name) is not None:
+        return views_by_name
     return [
-        replace(each, state=BindingState.BOUND if each.state is BindingState.SCHEDULED else each.state, conditions={})
-        if each.cluster in promised and not each.deleting
-        else each
-        for each in found
+        replace(view, state=BindingState.BOUND if view.state is BindingState.SCHEDULED else view.state, conditions={})
+        if view.cluster in promised and not view.deleting
+        else view
+        for view in views_by_name
     ]

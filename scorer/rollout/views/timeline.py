@@ -199,12 +199,12 @@ def written(instant: datetime | None) -> str | None:
 
 def earliest(instants: Iterable[datetime | None]) -> datetime | None:
     """Return the first of the instants that are known."""
-    return min((each for each in instants if each is not None), default=None)
+    return min((instant for instant in instants if instant is not None), default=None)
 
 
 def latest(instants: Iterable[datetime | None]) -> datetime | None:
     """Return the last of the instants that are known."""
-    return max((each for each in instants if each is not None), default=None)
+    return max((instant for instant in instants if instant is not None), default=None)
 
 
 def time_at(document: object, *members: str) -> datetime | None:
@@ -289,7 +289,9 @@ def _started(binding: JsonObject, begun: JsonObject) -> datetime | None:
     A cluster of the first batch is let into one release after the other: that it was let in stays true, and since when
     is told of the first release. The next step begins anew with each.
     """
-    return latest(time_at(each, "lastTransitionTime") for each in (begun, _current(binding, OVERRIDDEN)) if each)
+    return latest(
+        time_at(condition, "lastTransitionTime") for condition in (begun, _current(binding, OVERRIDDEN)) if condition
+    )
 
 
 def outcome_in_flight(binding: JsonObject) -> tuple[BarState, str]:

@@ -107,19 +107,25 @@ class Sources:
 
 def essentials(kind: Kind, document: JsonObject) -> JsonObject:
     """Return the part of a document that the tree reads, so that thousands of Works are not kept with their content."""
-    kept = {key: value for key, value in metadata_of(document).items() if key not in ("managedFields", "annotations")}
+    metadata = {
+        key: value for key, value in metadata_of(document).items() if key not in ("managedFields", "annotations")
+    }
     spec = spec_of(document)
     if kind.kind == WORK.kind:
         manifests = list_at(document, "spec", "workload", "manifests")
         names = [
-            {"apiVersion": each.get("apiVersion"), "kind": each.get("kind"), "metadata": _place(metadata_of(each))}
-            for each in manifests
+            {
+                "apiVersion": manifest.get("apiVersion"),
+                "kind": manifest.get("kind"),
+                "metadata": _place(metadata_of(manifest)),
+            }
+            for manifest in manifests
         ]
         strategy = {"type": (spec.get("applyStrategy") or {}).get("type")}
         spec = {"workload": {"manifests": names}, "applyStrategy": strategy}
     elif kind.kind.endswith("Snapshot"):
         spec = {}
-    return {**document, "metadata": kept, "spec": spec}
+    return {**document, "metadata": metadata, "spec": spec}
 
 
 def _place(meta: Mapping[str, Any]) -> JsonObject:
@@ -142,9 +148,9 @@ def placement_tree(sources: Sources) -> JsonObject:
         for (namespace, owner), left in works.items()
     ]
     clusters.sort(key=_badness)
-    state, why = _placement_state(placement, clusters)
+    state, reason = _placement_state(placement, clusters)
     return {
-        "placement": _placement(placement, clusters, latest, state, why),
+        "placement": _placement(placement, clusters, latest, state, reason),
         "summary": _summary(clusters),
         "clusters": clusters,
         "missing": _missing(placement),
@@ -164,8 +170,8 @@ def _latest(sources: Sources) -> int | None:
 
 def _index(binding: JsonObject) -> int | None:
     """Return the index of the resource snapshot that a binding names."""
-    found = _SNAPSHOT.search(str(spec_of(binding).get("resourceSnapshotName") or ""))
-    return int(found[1]) if found else None
+    match = _SNAPSHOT.search(str(spec_of(binding).get("resourceSnapshotName") or ""))
+    return int(match[1]) if match else None
 
 
 def _badness(cluster: JsonObject) -> tuple[int, bool, str, str]:
@@ -183,7 +189,7 @@ def _placement(
 ) -> JsonObject:
     policy = spec_of(document).get("policy") or {}
     kind = policy.get("placementType") or "PickAll"
-    wanted = {"PickN": policy.get("numberOfClusters"), "PickFixed": len(policy.get("clusterNames") or ())}.get(kind)
+    requested = {"PickN": policy.get("numberOfClusters"), "PickFixed": len(policy.get("clusterNames") or ())}.get(kind)
     space = namespace_of(document)
     return {
         "ref": f"rp/{space}/{name_of(document)}" if space else f"crp/{name_of(document)}",
@@ -192,12 +198,12 @@ def _placement(
         "name": name_of(document),
         "generation": generation_of(document),
         "type": kind,
-        "wanted": wanted,
+        "wanted": requested,
         "picked": sum(cluster["state"] != ClusterState.REMOVING for cluster in clusters),
         "state": state,
         "why": why,
         "resourceIndex": latest,
-        "conditions": [_condition(document, each) for each in conditions_of(document)],
+        "conditions": [_condition(document, condition) for condition in conditions_of(document)],
         **_ending(document),
     }
 
@@ -227,17 +233,19 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
         return "invalid", str(scheduled.get("message", ""))
     if failure:
         return "failed", failure
-    judged_again = is_decision_pending(document) and any(each["state"] != ClusterState.REMOVING for each in clusters)
+    judged_again = is_decision_pending(document) and any(
+        cluster["state"] != ClusterState.REMOVING for cluster in clusters
+    )
     if not judged_again and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
-    state, why = _progress_of_all(document, clusters)
+    state, reason = _progress_of_all(document, clusters)
     if judged_again:
-        return state, f"{JUDGED_AGAIN}; last known: {why}" if why else JUDGED_AGAIN
+        return state, f"{JUDGED_AGAIN}; last known: {reason}" if reason else JUDGED_AGAIN
     if state == "rolling out" and (stalled := current_condition(document, condition_type(document, STALLED))):
         return "stalled", str(stalled.get("message", ""))
     if state == "available" and scheduled["status"] == FALSE:
         return "short", str(scheduled.get("message", ""))
-    return state, why or too_large_message(document)
+    return state, reason or too_large_message(document)
 
 
 def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
@@ -266,24 +274,24 @@ def _summary(clusters: Iterable[JsonObject]) -> JsonObject:
 
 def _missing(placement: JsonObject) -> list[JsonObject]:
     """Return the status entries for the clusters that are wanted but were not found."""
-    found = []
+    missing = []
     for entry in dicts_at(placement, "status", "placementStatuses"):
         if not entry.get("clusterName"):
             condition: Mapping[str, Any] = next(iter(entry.get("conditions") or ()), {})
-            found.append({key: str(condition.get(key, "")) for key in ("reason", "message")})
-    return found
+            missing.append({key: str(condition.get(key, "")) for key in ("reason", "message")})
+    return missing
 
 
 def _cluster(binding: JsonObject, works: Iterable[JsonObject], latest: int | None) -> JsonObject:
     spec = spec_of(binding)
     entries = _works(works)
-    objects = [each for work in entries for each in work["objects"]]
+    objects = [content for work in entries for content in work["objects"]]
     index = _index(binding)
     up_to_date = None if latest is None or index is None else index == latest
     state, detail, deciding = _state(binding, entries)
     if state in _DONE and up_to_date is False and not detail:
         detail = f"on resources {index}, the latest are {latest}"
-    drifts, diffs = (sum(len(each[key]) for each in objects) for key in ("drifts", "diffs"))
+    drifts, diffs = (sum(len(entry[key]) for entry in objects) for key in ("drifts", "diffs"))
     rollout = current_condition(binding, ROLLOUT_STARTED)
     return {
         "cluster": str(spec.get("targetCluster") or ""),
@@ -366,8 +374,10 @@ def _progress(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
             return ClusterState.APPLYING, f"{kind} is not known yet", condition
         if condition["status"] == TRUE:
             continue
-        objects = [each for work in works for each in work["objects"]]
-        failed = kind in (OVERRIDDEN, WORK_SYNCHRONIZED) or any(each["state"] == ObjectState.FAILED for each in objects)
+        objects = [entry for work in works for entry in work["objects"]]
+        failed = kind in (OVERRIDDEN, WORK_SYNCHRONIZED) or any(
+            entry["state"] == ObjectState.FAILED for entry in objects
+        )
         detail = _trouble(objects) or _waiting(works) or _words(condition)
         return ClusterState.FAILED if failed else ClusterState.APPLYING, detail, condition
     return ClusterState.REPORTED if reports_diff(binding) else ClusterState.AVAILABLE, "", None
@@ -380,10 +390,10 @@ def _words(condition: Mapping[str, Any]) -> str:
 def _trouble(objects: Sequence[JsonObject]) -> str:
     """Name the worst object and its problem."""
     for state in (ObjectState.FAILED, ObjectState.NOT_YET):
-        found = [each for each in objects if each["state"] == state]
-        if found:
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-            return f"{title_of_object(found[0])}: {found[0]['message'] or found[0]['reason']}{more}"
+        matching = [entry for entry in objects if entry["state"] == state]
+        if matching:
+            more = f" (and {len(matching) - 1} more)" if len(matching) > 1 else ""
+            return f"{title_of_object(matching[0])}: {matching[0]['message'] or matching[0]['reason']}{more}"
     return ""
 
 
@@ -407,16 +417,16 @@ def _works(works: Iterable[JsonObject]) -> list[JsonObject]:
 
 def _work(work: JsonObject) -> JsonObject:
     decisive = DIFF_REPORTED if reports_diff(work) else APPLIED
-    found = next((each for each in conditions_of(work) if each.get("type") == decisive), None)
+    condition = next((each for each in conditions_of(work) if each.get("type") == decisive), None)
     envelope = _envelope(work)
     return {
         "name": name_of(work),
         "namespace": namespace_of(work),
         "generation": generation_of(work),
-        "reportedGeneration": None if found is None else found.get("observedGeneration", 0),
+        "reportedGeneration": None if condition is None else condition.get("observedGeneration", 0),
         "waitingForAgent": current_condition(work, decisive) is None,
         "envelope": envelope,
-        "conditions": [_condition(work, each) for each in conditions_of(work)],
+        "conditions": [_condition(work, condition) for condition in conditions_of(work)],
         **_ending(work),
         "objects": _objects(work, envelope),
     }
@@ -435,7 +445,9 @@ def _objects(work: JsonObject, envelope: JsonObject | None) -> list[JsonObject]:
     for entry in dicts_at(work, "status", "manifestConditions"):
         reported[(entry.get("identifier") or {}).get("ordinal", 0)] = entry
     manifests = list_at(work, "spec", "workload", "manifests")
-    objects = [_object(ordinal, each, reported.get(ordinal), envelope) for ordinal, each in enumerate(manifests)]
+    objects = [
+        _object(ordinal, manifest, reported.get(ordinal), envelope) for ordinal, manifest in enumerate(manifests)
+    ]
     return sorted(objects, key=lambda each: (_OBJECT_RANK[ObjectState(each["state"])], each["ordinal"]))
 
 
@@ -452,9 +464,10 @@ def _object(
         "namespace": str(meta.get("namespace") or ""),
         "name": str(meta.get("name") or ""),
     }
-    told = (entry or {}).get("identifier") or {}
+    identifier = (entry or {}).get("identifier") or {}
     if entry is None or any(
-        told.get(key) and identity[key] and identity[key] != told[key] for key in ("kind", "namespace", "name")
+        identifier.get(key) and identity[key] and identity[key] != identifier[key]
+        for key in ("kind", "namespace", "name")
     ):
         entry = {}  # an older generation had another object at this position, and the agent's report is about that one
     state, condition = _object_state({each.get("type"): each for each in entry.get("conditions") or ()})
@@ -493,4 +506,4 @@ def _object_state(conditions: Mapping[Any, Mapping[str, Any]]) -> tuple[ObjectSt
 
 def _details(details: Mapping[str, Any] | None, key: str) -> list[JsonObject]:
     """Return the fields that differ, without their values, which may be long or secret."""
-    return [{"path": str(each.get("path", ""))} for each in (details or {}).get(key) or ()]
+    return [{"path": str(detail.get("path", ""))} for detail in (details or {}).get(key) or ()]

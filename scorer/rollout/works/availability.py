@@ -105,8 +105,15 @@ def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
 
 def _lagging(document: JsonObject) -> str:
     """Return why the status is not for the present spec; empty when it is."""
-    observed, generation = _count(document, "status.observedGeneration"), _count(document, "metadata.generation")
-    return "" if observed == generation else f"status is for generation {observed}, the object is at {generation}"
+    observed_generation, generation = (
+        _count(document, "status.observedGeneration"),
+        _count(document, "metadata.generation"),
+    )
+    return (
+        ""
+        if observed_generation == generation
+        else f"status is for generation {observed_generation}, the object is at {generation}"
+    )
 
 
 def _all_of(document: JsonObject, *wanted: tuple[str, str | int, str | int]) -> Availability:
@@ -174,9 +181,9 @@ def _disruption_budget(document: JsonObject) -> Availability:
     if lag := _lagging(document):
         return _not_yet(lag)
     allowed = _count(document, "status.disruptionsAllowed")
-    wanted = (TRUE, "SufficientPods") if allowed > 0 else (FALSE, "InsufficientPods")
+    expected = (TRUE, "SufficientPods") if allowed > 0 else (FALSE, "InsufficientPods")
     condition = _condition(document, "DisruptionAllowed")
-    if (condition.get("status"), condition.get("reason")) == wanted:
+    if (condition.get("status"), condition.get("reason")) == expected:
         return _available(f"allows {allowed} disruptions")
     return _not_yet(f"condition DisruptionAllowed does not yet report that {allowed} disruptions are allowed")
 

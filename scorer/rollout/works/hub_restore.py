@@ -71,9 +71,9 @@ class WorkRevision:
 
 def work_revision(work: Mapping[str, Any]) -> WorkRevision:
     """Return how far a Work has come."""
-    made = str(metadata_of(work).get("creationTimestamp") or "")
-    written = _time(annotation(work, WRITTEN)) or _time(made)
-    return WorkRevision(uid_of(work), generation_of(work), written)
+    created = str(metadata_of(work).get("creationTimestamp") or "")
+    written_at = _time(annotation(work, WRITTEN)) or _time(created)
+    return WorkRevision(uid_of(work), generation_of(work), written_at)
 
 
 def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | None, bool]:
@@ -82,10 +82,10 @@ def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | No
     The stand is None if the AppliedWork has no record, or if the record cannot be read.
     """
     try:
-        said = orjson.loads(annotation(applied_work, APPLIED_REVISION) or "{}")
+        recorded = orjson.loads(annotation(applied_work, APPLIED_REVISION) or "{}")
         return WorkRevision(
-            str(said["uid"]), int(said["generation"]), _time(str(said.get("written") or ""))
-        ), "held" in said
+            str(recorded["uid"]), int(recorded["generation"]), _time(str(recorded.get("written") or ""))
+        ), "held" in recorded
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         return None, False
 
@@ -93,18 +93,20 @@ def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | No
 def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
     """Say whether a Work is from before the one that was last applied, or follows on one that is held for that."""
     applied, held = applied_revision(applied_work)
-    here = work_revision(work)
-    if applied is None or here == applied:
+    current = work_revision(work)
+    if applied is None or current == applied:
         return False
     return held or _is_restored(work, applied) or _is_put_back(work, applied)
 
 
 def _is_restored(work: Mapping[str, Any], applied: WorkRevision) -> bool:
     """Say whether the hub has forgotten the Work that was applied."""
-    here = work_revision(work)
-    if here.uid == applied.uid:
-        return min(here.generation, _reported(work, here.generation)) < applied.generation
-    return here.written is not None and applied.written is not None and here.written < applied.written - CLOCKS_APART
+    current = work_revision(work)
+    if current.uid == applied.uid:
+        return min(current.generation, _reported(work, current.generation)) < applied.generation
+    return (
+        current.written is not None and applied.written is not None and current.written < applied.written - CLOCKS_APART
+    )
 
 
 def _is_put_back(work: Mapping[str, Any], applied: WorkRevision) -> bool:
@@ -112,9 +114,9 @@ def _is_put_back(work: Mapping[str, Any], applied: WorkRevision) -> bool:
 
     A missing time is no evidence, nor is another time with the same generation: the content has not changed then.
     """
-    written = _time(annotation(work, WRITTEN))
+    written_at = _time(annotation(work, WRITTEN))
     changed = uid_of(work) == applied.uid and generation_of(work) > applied.generation
-    return changed and written is not None and applied.written is not None and written < applied.written
+    return changed and written_at is not None and applied.written is not None and written_at < applied.written
 
 
 def with_applied(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject | None:
@@ -133,18 +135,18 @@ def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject |
 def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
     """Return the status of a Work that is held; the entries of its objects stay as last reported."""
     kind = "DiffReported" if reports_diff(work) else "Applied"
-    held = make_condition(kind, FALSE, OLDER_THAN_APPLIED, message, generation=generation_of(work), now=now)
-    return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [held])}
+    condition = make_condition(kind, FALSE, OLDER_THAN_APPLIED, message, generation=generation_of(work), now=now)
+    return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [condition])}
 
 
 def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> str:
     """Return the message about a Work that is held."""
     applied, _ = applied_revision(applied_work)
     assert applied is not None
-    before, here = _words(applied), _words(work_revision(work))
+    before, current = _words(applied), _words(work_revision(work))
     return (
-        f"this Work ({here}) is older than what was applied ({before}), as on a hub restored from a backup: nothing on "
-        f"the member is changed; {NEXT_STEP}"
+        f"this Work ({current}) is older than what was applied ({before}), as on a hub restored from a backup: nothing"
+        f" on the member is changed; {NEXT_STEP}"
     )
 
 
@@ -160,22 +162,22 @@ def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
 
 
 def _reported(work: Mapping[str, Any], otherwise: int) -> int:
-    seen = [found.get("observedGeneration") for found in conditions_of(work)]
-    return max((number for number in seen if isinstance(number, int)), default=otherwise)
+    generations = [condition.get("observedGeneration") for condition in conditions_of(work)]
+    return max((number for number in generations if isinstance(number, int)), default=otherwise)
 
 
 def _saying(applied_work: JsonObject, stand: WorkRevision, *, held: bool) -> JsonObject | None:
-    said = {"uid": stand.uid, "generation": stand.generation}
-    written = {"written": format_time(stand.written)} if stand.written else {}
-    text = dump_json({**said, **written, **({"held": True} if held else {})}).decode()
+    record = {"uid": stand.uid, "generation": stand.generation}
+    suffix = {"written": format_time(stand.written)} if stand.written else {}
+    text = dump_json({**record, **suffix, **({"held": True} if held else {})}).decode()
     if annotation(applied_work, APPLIED_REVISION) == text:
         return None
     return with_metadata(applied_work, annotations={APPLIED_REVISION: text})
 
 
 def _words(stand: WorkRevision) -> str:
-    written = f", written {format_time(stand.written)}" if stand.written else ""
-    return f"generation {stand.generation} of {stand.uid}{written}"
+    suffix = f", written {format_time(stand.written)}" if stand.written else ""
+    return f"generation {stand.generation} of {stand.uid}{suffix}"
 
 
 def _time(text: str) -> datetime | None:

@@ -279,24 +279,24 @@ class _WorkPlanner:
         names = self._envelope_works()
         self._left_out = group.left_out()
         slots = list(self._slots(group))
-        wanted = {names[slot.envelope] for slot in slots if slot.envelope in names}
+        names_kept = {names[slot.envelope] for slot in slots if slot.envelope in names}
         writes: list[Write] = []
         waiting = False
         for slot in slots:
-            name = names.get(slot.envelope) or self._free_name(slot, wanted)
-            wanted.add(name)
+            name = names.get(slot.envelope) or self._free_name(slot, names_kept)
+            names_kept.add(name)
             work = self._works.get(name)
             if work is not None and is_deleting(work):
                 waiting = True
             elif work is not None and self._is_current(work, group.index):
                 writes += self._refresh(work)
             elif work is not None or self._grows:
-                made = self._make(slot, name, work, group.index)
-                writes.append(create(made) if work is None else replace(made))
+                new_work = self._make(slot, name, work, group.index)
+                writes.append(create(new_work) if work is None else replace(new_work))
         # Deletions come last: an object that moves between Works is in its new Work before it is missing from the old
         # one. The agent would otherwise delete it as unwanted, and then apply it again.
         unwanted = []
-        for name in sorted(self._works.keys() - wanted):
+        for name in sorted(self._works.keys() - names_kept):
             work = self._works[name]
             if not self._holds_left_out(work):
                 unwanted.append(work)
@@ -349,15 +349,15 @@ class _WorkPlanner:
 
     def _envelope_works(self) -> dict[EnvelopeKey | None, str]:
         """Return the name of each envelope's existing Work."""
-        found: dict[EnvelopeKey, list[str]] = defaultdict(list)
+        works_by_envelope: dict[EnvelopeKey, list[str]] = defaultdict(list)
         for name, work in sorted(self._works.items()):
             if (key := EnvelopeKey.of_work(work)) is not None:
-                found[key].append(name)
-        for key, names in found.items():
+                works_by_envelope[key].append(name)
+        for key, names in works_by_envelope.items():
             if len(names) > 1:
                 message = f"{key} has several Works: {', '.join(names)}"
                 raise _ProblemError(WorkProblem(WorkCause.DUPLICATE_ENVELOPE_WORKS, message))
-        return {key: names[0] for key, names in found.items()}
+        return {key: names[0] for key, names in works_by_envelope.items()}
 
     def _hashes_agree(self, work: JsonObject) -> bool:
         return all(annotation(work, key) == value for key, value in self._hashes.items())
@@ -368,21 +368,21 @@ class _WorkPlanner:
 
     def _refresh(self, work: JsonObject) -> Iterator[Write]:
         spec = spec_of(work)
-        stored = {
+        desired_spec = {
             "applyStrategy": effective_apply_strategy(spec.get("applyStrategy")),
             "reportBackStrategy": spec.get("reportBackStrategy"),
         }
         if is_deleting(work):
             return
-        kept = without_marks(work)
+        unmarked = without_marks(work)
         if annotation(work, OVERRIDES) != (self._overrides[OVERRIDES] or ""):
-            kept = with_metadata(kept, annotations=self._overrides)
-        if stored != self._strategy:
-            kept = with_spec(with_signature(kept, self._now), **self._strategy)
+            unmarked = with_metadata(unmarked, annotations=self._overrides)
+        if desired_spec != self._strategy:
+            unmarked = with_spec(with_signature(unmarked, self._now), **self._strategy)
         elif signed_generation(work) > generation_of(work):  # the last write did not change the spec, see `is_edited`
-            kept = with_metadata(kept, annotations={WORK_GENERATION: str(generation_of(work))})
-        if kept is not work:
-            yield replace(kept)
+            unmarked = with_metadata(unmarked, annotations={WORK_GENERATION: str(generation_of(work))})
+        if unmarked is not work:
+            yield replace(unmarked)
 
     def _make(self, slot: _Slot, name: str, work: JsonObject | None, index: int) -> JsonObject:
         namespace = namespace_of(self._binding)
@@ -453,7 +453,7 @@ class _WorkPlanner:
                 raise _ProblemError(WorkProblem(WorkCause.OVERRIDDEN, result.message))
             if result is None:
                 continue
-            if why := self._placeable.settings.exclusion_reason(result):
-                what = f"{result.get('kind')} {name_of(result)}"
-                raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, f"{what} {why} and cannot be placed"))
+            if reason := self._placeable.settings.exclusion_reason(result):
+                subject = f"{result.get('kind')} {name_of(result)}"
+                raise _ProblemError(WorkProblem(WorkCause.SYNCHRONIZED, f"{subject} {reason} and cannot be placed"))
             yield result

@@ -58,9 +58,9 @@ class Provenance:
         """
         if plan.problem is not None:
             return plan
-        written = {write.name for write in plan.writes}
-        kept = (work for work in works if name_of(work) not in written and not is_deleting(work))
-        pairs = ((work, self.sign(work)) for work in kept)
+        names = {write.name for write in plan.writes}
+        remaining = (work for work in works if name_of(work) not in names and not is_deleting(work))
+        pairs = ((work, self.sign(work)) for work in remaining)
         signatures = tuple(replace(signed) for work, signed in pairs if signed is not work)
         return dataclasses.replace(plan, writes=tuple(map(self._signed, plan.writes)), signatures=signatures)
 

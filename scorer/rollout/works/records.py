@@ -30,11 +30,11 @@ from scorer.rollout.removal.marks import unmeant
 def overrides_of(work: JsonObject) -> Overrides | None:
     """Return the override lists that a Work was made with; None if the record is missing or contradicts the hashes."""
     try:
-        said = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
+        recorded = Overrides.of(orjson.loads(annotation(work, OVERRIDES) or "{}"))
     except (ValueError, TypeError, AttributeError):  # another client wrote it
         return None
-    made_with = all(annotation(work, key) == value for key, value in override_hashes(said.fields()).items())
-    return said if made_with else None
+    made_with = all(annotation(work, key) == value for key, value in override_hashes(recorded.fields()).items())
+    return recorded if made_with else None
 
 
 def format_overrides(overrides: Overrides) -> str | None:
@@ -53,10 +53,10 @@ def override_hashes(spec: Mapping[str, Any]) -> dict[str, str]:
 def are_made_for(works: Collection[JsonObject], binding: Mapping[str, Any]) -> bool:
     """Return whether a binding has Works, all with the snapshot, the overrides and the apply strategy of its spec."""
     spec = spec_of(binding)
-    wanted = {**override_hashes(spec), PARENT_RESOURCE_SNAPSHOT_NAME: spec.get("resourceSnapshotName")}
+    desired = {**override_hashes(spec), PARENT_RESOURCE_SNAPSHOT_NAME: spec.get("resourceSnapshotName")}
     strategy = effective_apply_strategy(spec.get("applyStrategy"))
     return bool(works) and all(
-        all(annotation(work, key) == value for key, value in wanted.items())
+        all(annotation(work, key) == value for key, value in desired.items())
         and effective_apply_strategy(spec_of(work).get("applyStrategy")) == strategy
         for work in works
     )
@@ -70,10 +70,10 @@ def with_signature(work: JsonObject, now: datetime | None) -> JsonObject:
     """Return the Work with the generation that it will have once it is written, and with the time."""
     # The API server raises the generation by exactly 1 when a write changes the spec, and refuses the write if another
     # client has written since: so a stored generation above the signed one proves an edit by another client.
-    said: dict[str, str | None] = {WORK_GENERATION: str(generation_of(work) + 1)}
+    record: dict[str, str | None] = {WORK_GENERATION: str(generation_of(work) + 1)}
     if now is not None:  # never earlier than before: the clock of a new leader may be behind
-        said[WRITTEN] = max(format_time(now), _written(work))
-    return with_metadata(work, annotations=said)
+        record[WRITTEN] = max(format_time(now), _written(work))
+    return with_metadata(work, annotations=record)
 
 
 def without_marks(work: JsonObject) -> JsonObject:

@@ -117,8 +117,8 @@ def work_status(work: JsonObject, results: Sequence[ManifestResult], now: dateti
     """
     report_diff = reports_diff(work)
     entries = dicts_at(work, "status", "manifestConditions")
-    stored = dict(zip(_identities(entry.get("identifier") or {} for entry in entries), entries, strict=True))
-    before = [stored.get(identity) for identity in _identities(result.identifier() for result in results)]
+    previous = dict(zip(_identities(entry.get("identifier") or {} for entry in entries), entries, strict=True))
+    before = [previous.get(identity) for identity in _identities(result.identifier() for result in results)]
     conditions = work_conditions(
         results,
         report_diff=report_diff,
@@ -157,20 +157,20 @@ def work_conditions(
         now: The time of a transition.
     """
     manifests = list(results)
-    made: list[JsonObject] = []
+    conditions: list[JsonObject] = []
 
     def add(kind: str, good: int, reasons: tuple[str, str], words: str) -> bool:
         complete = good == len(manifests)
         message = f"{good} of {len(manifests)} manifests {words}"
         status, reason = (TRUE, reasons[0]) if complete else (FALSE, reasons[1])
-        made.append(make_condition(kind, status, reason, message, generation=generation, now=now))
+        conditions.append(make_condition(kind, status, reason, message, generation=generation, now=now))
         return complete
 
     if report_diff:
         reported = sum(manifest.diff_reported for manifest in manifests)
         reasons = ("AllManifestsDiffReported", "SomeManifestsHaveNotReportedDiff")
         add("DiffReported", reported, reasons, "have reported their differences")
-        return merge_conditions(old, made)
+        return merge_conditions(old, conditions)
     applied = sum(manifest.applied for manifest in manifests)
     if add("Applied", applied, ("AllManifestsApplied", "SomeManifestsAreNotApplied"), "are applied"):
         answers = [manifest.availability for manifest in manifests]
@@ -179,7 +179,7 @@ def work_conditions(
         words = f"are available, {untracked} of them cannot be tracked" if untracked else "are available"
         good = "WorkNotTrackable" if untracked else "AllManifestsAvailable"
         add("Available", available, (good, "SomeManifestsAreNotAvailable"), words)
-    return merge_conditions(old, made)
+    return merge_conditions(old, conditions)
 
 
 def manifest_status(
@@ -193,7 +193,7 @@ def manifest_status(
         report_diff: Apply strategy ReportDiff.
         now: When the pass was made.
     """
-    known = old or {}
+    previous = old or {}
     generation = result.observed_generation or 0
     if report_diff:
         status = TRUE if result.diff_reported else FALSE
@@ -202,34 +202,34 @@ def manifest_status(
         kinds = [("Applied", TRUE if result.applied else FALSE, str(result.reason), result.message)]
         if result.applied and (answer := result.availability) is not None:
             kinds.append(("Available", answer.status, str(answer.reason), answer.message))
-    made = [
+    conditions = [
         make_condition(kind, status, reason, message, generation=generation, now=now)
         for kind, status, reason, message in kinds
     ]
     entry: JsonObject = {
         "identifier": result.identifier(),
-        "conditions": merge_conditions(known.get("conditions") or (), made),
+        "conditions": merge_conditions(previous.get("conditions") or (), conditions),
     }
     if result.drifts:
-        first = (known.get("driftDetails") or {}).get("firstDriftedObservedTime") or format_time(now)
+        first = (previous.get("driftDetails") or {}).get("firstDriftedObservedTime") or format_time(now)
         details = {
             "observedInMemberClusterGeneration": generation,
             "firstDriftedObservedTime": first,
             "observedDrifts": [dict(detail) for detail in result.drifts[:DETAIL_LIMIT]],
         }
-        entry["driftDetails"] = _observed(details, known.get("driftDetails"), now)
+        entry["driftDetails"] = _observed(details, previous.get("driftDetails"), now)
     if result.diffs:
-        first = (known.get("diffDetails") or {}).get("firstDiffedObservedTime") or format_time(now)
+        first = (previous.get("diffDetails") or {}).get("firstDiffedObservedTime") or format_time(now)
         details = {
             "firstDiffedObservedTime": first,
             "observedDiffs": [dict(detail) for detail in result.diffs[:DETAIL_LIMIT]],
         }
         if result.observed_generation is not None:
             details["observedInMemberClusterGeneration"] = generation
-        entry["diffDetails"] = _observed(details, known.get("diffDetails"), now)
+        entry["diffDetails"] = _observed(details, previous.get("diffDetails"), now)
     if result.observed_status is not None:
         reported = {"observedStatus": result.observed_status}
-        entry["backReportedStatus"] = _observed(reported, known.get("backReportedStatus"), now)
+        entry["backReportedStatus"] = _observed(reported, previous.get("backReportedStatus"), now)
     return entry
 
 
@@ -250,14 +250,14 @@ def _identities(identifiers: Iterable[Mapping[str, Any]]) -> list[tuple[object, 
 
     The same object may be listed several times, of which only the first is applied: the key counts the occurrences.
     """
-    found: list[tuple[object, ...]] = []
+    identities: list[tuple[object, ...]] = []
     times: Counter[tuple[object, ...]] = Counter()
     for identifier in identifiers:
         names = {key: value for key, value in identifier.items() if key != "ordinal"}
         identity = tuple(sorted((names or {"ordinal": identifier.get("ordinal")}).items()))
         times[identity] += 1
-        found.append((*identity, times[identity]))
-    return found
+        identities.append((*identity, times[identity]))
+    return identities
 
 
 def _trimmed(
@@ -265,13 +265,13 @@ def _trimmed(
 ) -> JsonObject:
     entries = []
     for entry, old in zip(full["manifestConditions"], before, strict=True):
-        known = old or {}
+        previous = old or {}
         short = {key: value for key, value in entry.items() if key != "backReportedStatus"}
         for details, observed in (("driftDetails", "observedDrifts"), ("diffDetails", "observedDiffs")):
             if details in short:
                 found = {name: value for name, value in short[details].items() if name != "observationTime"}
                 summary = {**found, observed: [_summary(found[observed])]}
-                short[details] = _observed(summary, known.get(details), now)
+                short[details] = _observed(summary, previous.get(details), now)
         entries.append(short)
     message = f"details are left out: the object would have {size} bytes, the limit is {OBJECT_SIZE_LIMIT}"
     trimmed = make_condition("StatusTrimmed", TRUE, "Oversized", message, generation=generation_of(work), now=now)
