@@ -238,24 +238,24 @@ class QuantityColumn:
 
         Unchanged arrays are shared: the same amount in another spelling costs no copy.
         """
-        where = np.fromiter(rows, dtype=np.intp, count=len(rows))
+        positions = np.fromiter(rows, dtype=np.intp, count=len(rows))
         triples = np.array([_triple(readings[row]) for row in rows], dtype=np.float64).reshape(-1, 3)
         double, high, low = triples.T
-        before = self.high[where]
-        moved = (double != self.double[where]) | (high != before)
-        moved |= low != (0.0 if self.low is None else self.low[where])
-        moved &= (high == high) | (before == before)  # NaN differs from itself: absent before and after is no change
-        if not moved.any():
+        before = self.high[positions]
+        changed = (double != self.double[positions]) | (high != before)
+        changed |= low != (0.0 if self.low is None else self.low[positions])
+        changed &= (high == high) | (before == before)  # NaN differs from itself: absent before and after is no change
+        if not changed.any():
             return self._like(QuantityColumn(self.double, self.high, self.low, readings))
-        highs = _replaced(self.high, where, high)
+        highs = _replaced(self.high, positions, high)
         as_one = self.double is self.high and not np.any(_not_equal(double, high))
         column = QuantityColumn(
-            highs if as_one else _replaced(self.double, where, double),
+            highs if as_one else _replaced(self.double, positions, double),
             highs,
-            None if self.low is None and not np.any(_not_equal(low, 0.0)) else self._low_replaced(where, low),
+            None if self.low is None and not np.any(_not_equal(low, 0.0)) else self._low_replaced(positions, low),
             readings,
         )
-        return self._like(column) if self._are_inside(where[moved], high[moved]) else column
+        return self._like(column) if self._are_inside(positions[changed], high[changed]) else column
 
     def _low_replaced(self, where: RowColumn, values: FloatColumn) -> FloatColumn:
         return _replaced(np.zeros_like(self.high) if self.low is None else self.low, where, values)
@@ -291,11 +291,11 @@ class QuantityColumn:
         high, low = exact_pair(wanted)
         if self.low is None and low == 0:
             return _RELATIONS[relation](self.high, high)
-        held: BoolColumn = _RELATIONS[_STRICT[relation]](self.high, high)
+        mask: BoolColumn = _RELATIONS[_STRICT[relation]](self.high, high)
         tied = np.flatnonzero(self.high == high)
         if tied.size:  # none of these is held yet
-            held[tied] = _RELATIONS[relation](np.zeros(tied.size) if self.low is None else self.low[tied], low)
-        return held
+            mask[tied] = _RELATIONS[relation](np.zeros(tied.size) if self.low is None else self.low[tied], low)
+        return mask
 
     def _compare_one_by_one(self, relation: str, wanted: Quantity) -> BoolColumn:
         """Compare with an amount of more digits than two doubles hold (beyond 10^21)."""
@@ -310,8 +310,8 @@ class QuantityColumn:
 
     def doubles(self, rows: RowColumn, default: float) -> FloatColumn:
         """Return a copy of the doubles of *rows*, *default* where there is none."""
-        chosen = self.double[rows]
-        return chosen if self.complete else np.where(np.isnan(chosen), default, chosen)
+        selected = self.double[rows]
+        return selected if self.complete else np.where(np.isnan(selected), default, selected)
 
     @cached_property
     def extremes(self) -> tuple[int, int] | None:

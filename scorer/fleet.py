@@ -110,8 +110,8 @@ class Fleet:
     def rows(self, names: Iterable[str]) -> BoolColumn:
         """Return a mask of the clusters named in *names*; unknown names are ignored."""
         mask = np.zeros(len(self), dtype=np.bool_)
-        if known := [row for name in names if (row := self.row(name)) is not None]:
-            mask[known] = True
+        if known_rows := [row for name in names if (row := self.row(name)) is not None]:
+            mask[known_rows] = True
         return mask
 
     def label(self, key: str) -> DictionaryColumn[str]:
@@ -175,8 +175,8 @@ class Fleet:
 
     def _look_for_scores(self) -> None:
         if self._scored is None:
-            found = (row for row, member in enumerate(self.members) if _has_scores(member))
-            self._scored = frozenset(found)
+            scored = (row for row, member in enumerate(self.members) if _has_scores(member))
+            self._scored = frozenset(scored)
         instants = (until for row in self._scored if (until := _first_expiry(self.members[row])) is not None)
         self._fresh_until = min(instants, default=_FOREVER)
 
@@ -198,24 +198,24 @@ class Fleet:
         If no cluster is added or removed, the columns in use are carried over and only the changed rows rewritten.
         """
         news = {member.metadata.name: member for member in changed}
-        lost = {name for name in gone if name not in news and self.row(name) is not None}
+        removed = {name for name in gone if name not in news and self.row(name) is not None}
         rows: dict[int, MemberCluster] = {}
         for name, member in news.items():
             if (row := self.row(name)) is None:
-                lost.add("")  # no cluster has this name: it only says that rows move, so that columns start afresh
+                removed.add("")  # no cluster has this name: it only says that rows move, so that columns start afresh
                 break
             rows[row] = member
-        if lost:
+        if removed:
             members = {member.metadata.name: member for member in self.members} | news
-            kept = (member for name, member in members.items() if name not in lost)
-            return Fleet.of(kept, self.limits)
+            remaining = (member for name, member in members.items() if name not in removed)
+            return Fleet.of(remaining, self.limits)
         fleet = Fleet.__new__(Fleet)  # without the constructor, which would walk over all members for their names
         # Copies throughout: requests under way go on reading this snapshot.
         fleet.members, fleet.names = self.members.replaced(rows), self.names
         fleet.limits, fleet._revision = self.limits, None
         if self._revision is not None:
-            moved = sum(_stamp(member) - _stamp(self.members[row]) for row, member in rows.items())
-            fleet._revision = (self._revision + moved) % _REVISIONS
+            shift = sum(_stamp(member) - _stamp(self.members[row]) for row, member in rows.items())
+            fleet._revision = (self._revision + shift) % _REVISIONS
         fleet._columns, fleet._view = self._carried_over(fleet.members, rows), None
         fleet._scored = fleet._fresh_until = None
         if self._scored is not None:

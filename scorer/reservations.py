@@ -189,7 +189,7 @@ def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) ->
     Raises:
         TooManyReservationsError: They do not fit into an annotation.
     """
-    content = orjson.dumps([_entry(each) for each in reservations])
+    content = orjson.dumps([_entry(reservation) for reservation in reservations])
     if len(content) > MOST_BYTES:
         raise TooManyReservationsError(
             f"the reservations would take {len(content)} bytes, and a Lease holds {MOST_BYTES}; give some back first"
@@ -215,7 +215,7 @@ def new_lease(thing: Thing, namespace: str) -> JsonObject:
 
 def in_force(reservations: Iterable[Reservation], now: datetime) -> tuple[Reservation, ...]:
     """Return those that have not expired at *now*."""
-    return tuple(each for each in reservations if each.expires > now)
+    return tuple(reservation for reservation in reservations if reservation.expires > now)
 
 
 def end_of(now: datetime, lasts: timedelta) -> datetime:
@@ -226,22 +226,24 @@ def end_of(now: datetime, lasts: timedelta) -> datetime:
 
 def without_halves(reservations: Iterable[Reservation]) -> tuple[Reservation, ...]:
     """Leave out each member's half of a placement's reservation, so that a pair is listed once."""
-    found = tuple(reservations)
+    all_reservations = tuple(reservations)
     halves = {
-        member_reservation(each).id for each in found if each.gate == ROLLOUT and not isinstance(each.granted, int)
+        member_reservation(reservation).id
+        for reservation in all_reservations
+        if reservation.gate == ROLLOUT and not isinstance(reservation.granted, int)
     }
-    return tuple(each for each in found if each.id not in halves)
+    return tuple(reservation for reservation in all_reservations if reservation.id not in halves)
 
 
 def held_nodes(reservations: Iterable[Reservation]) -> tuple[frozenset[str], int]:
     """Return the nodes that are reserved by name, and how many more are reserved by number."""
     names: set[str] = set()
     count = 0
-    for each in reservations:
-        if isinstance(each.granted, int):
-            count += each.granted
+    for reservation in reservations:
+        if isinstance(reservation.granted, int):
+            count += reservation.granted
         else:
-            names.update(each.granted)
+            names.update(reservation.granted)
     return frozenset(names), count
 
 

@@ -59,15 +59,15 @@ def fair_shares(count: int, working: Mapping[str, frozenset[int]]) -> dict[str, 
     shares: dict[str, set[int]] = {replica: set() for replica in working}
 
     def deal(pairs: set[tuple[int, str]]) -> None:
-        given: set[int] = set()
+        assigned: set[int] = set()
         for shard, replica in sorted(pairs, key=lambda pair: (-_weight(str(pair[0]), pair[1]), pair)):
-            if shard not in given and len(shares[replica]) < room[replica]:
+            if shard not in assigned and len(shares[replica]) < room[replica]:
                 shares[replica].add(shard)
-                given.add(shard)
+                assigned.add(shard)
 
     deal({(shard, replica) for replica, shards in working.items() for shard in shards if shard < count})
-    kept = set().union(*shares.values())
-    deal({(shard, replica) for shard in range(count) if shard not in kept for replica in working})
+    assigned = set().union(*shares.values())
+    deal({(shard, replica) for shard in range(count) if shard not in assigned for replica in working})
     return {replica: frozenset(shards) for replica, shards in shares.items()}
 
 

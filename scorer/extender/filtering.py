@@ -74,8 +74,8 @@ class Judge:
         clusters: list[Obstacle | None] = []
         ordinary = Obstacle.NODE_ORDINARY if self._rules.reject_ordinary and self._pod.placement else None
         unknown = ordinary or (Obstacle.NODE_UNKNOWN if self._rules.reject_unknown else None)
-        found: list[Obstacle | None] = []
-        add, row_of = found.append, self._around.rows.get
+        obstacles: list[Obstacle | None] = []
+        add, row_of = obstacles.append, self._around.rows.get
         for node in nodes:
             if node is None:
                 add(unknown)
@@ -88,7 +88,7 @@ class Judge:
                 add(unknown if node.name not in self._around.nodes else ordinary)
             else:
                 add(self._pool_node(node))
-        return found
+        return obstacles
 
     def _pool_node(self, node: ExtenderNode) -> Obstacle | None:
         if node.disrupted and not all(map(self._pod.tolerates, node.disrupted)):
@@ -142,9 +142,9 @@ class Judge:
         cycle = self._around.cycle(request.namespace)
         if request.policy.placement_type is PlacementType.PICK_FIXED:
             yield Obstacle.NOT_SELECTED, ~fleet.rows(request.policy.cluster_names)
-        there = NamespaceAffinity().filter(cycle)
-        if there is not None:
-            yield Obstacle.NOT_SELECTED, ~there
+        mask = NamespaceAffinity().filter(cycle)
+        if mask is not None:
+            yield Obstacle.NOT_SELECTED, ~mask
         fits = request.profile.affinity.filter(cycle)
         if fits is None:
             return
@@ -185,9 +185,9 @@ def candidate_nodes(args: ExtenderRequest, around: ExtenderContext) -> list[Exte
 
     The object in the question takes precedence, because kube-scheduler's cache may be ahead of ours.
     """
-    known, given = around.nodes, args.nodes
+    managed, given = around.nodes, args.nodes
     candidates = args.candidates or ()
-    return [given.get(name) or known.get(name) for name in candidates] if given else [*map(known.get, candidates)]
+    return [given.get(name) or managed.get(name) for name in candidates] if given else [*map(managed.get, candidates)]
 
 
 def filter_error(message: str) -> JsonObject:

@@ -53,7 +53,12 @@ def read_followed(document: JsonObject) -> FollowedPlacement:
 
 def _roomy(affinity: ClusterAffinityPlugin) -> ClusterAffinityPlugin | None:
     terms = tuple(
-        replace(term, properties=tuple(asked for asked in term.properties if not asked.name.startswith(AVAILABLE)))
+        replace(
+            term,
+            properties=tuple(
+                requirement for requirement in term.properties if not requirement.name.startswith(AVAILABLE)
+            ),
+        )
         for term in affinity.required
     )
     return None if terms == affinity.required else ClusterAffinityPlugin(terms)
@@ -61,10 +66,10 @@ def _roomy(affinity: ClusterAffinityPlugin) -> ClusterAffinityPlugin | None:
 
 def _tolerations(policy: JsonObject) -> TaintToleration:
     """Return the readable tolerations of a policy that is invalid as a whole."""
-    found = []
+    tolerations = []
     for toleration in list_at(policy, "tolerations"):
         try:
-            found.append(Toleration.read(toleration))
+            tolerations.append(Toleration.read(toleration))
         except (ValidationError, TypeError):
             continue
-    return TaintToleration(tuple(found))
+    return TaintToleration(tuple(tolerations))

@@ -26,11 +26,11 @@ def preempt(args: PreemptionArgs, around: ExtenderContext, rules: Rules) -> Json
     """
     if args.pod is None:
         raise MalformedArgsError("no Pod is given")
-    known = map(around.nodes.get, args.victims)
-    obstacles = Judge(args.pod, around, rules).obstacles(known)
-    kept = {}
+    nodes = map(around.nodes.get, args.victims)
+    obstacles = Judge(args.pod, around, rules).obstacles(nodes)
+    remaining = {}
     for (name, victims), obstacle in zip(args.victims.items(), obstacles, strict=True):
         may_go = obstacle is None or obstacle.curable
         if may_go and victims.uids and not (victims.undisturbed and rules.protect_undisturbed):
-            kept[name] = {"Pods": [{"UID": uid} for uid in victims.uids], "NumPDBViolations": victims.violations}
-    return {"NodeNameToMetaVictims": kept}
+            remaining[name] = {"Pods": [{"UID": uid} for uid in victims.uids], "NumPDBViolations": victims.violations}
+    return {"NodeNameToMetaVictims": remaining}

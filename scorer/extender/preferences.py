@@ -40,8 +40,8 @@ def _read_term(value: Any, index: int) -> Any:
         return PreferredClusterSelector.read(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        raise ValueError(f"[{index}]{where}: {first['msg'][:1].lower()}{first['msg'][1:]}") from error
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise ValueError(f"[{index}]{path}: {first['msg'][:1].lower()}{first['msg'][1:]}") from error
 
 
 def _checked(terms: tuple[PreferredClusterSelector, ...]) -> tuple[PreferredClusterSelector, ...]:

@@ -110,9 +110,11 @@ def read_preemption(document: JsonObject) -> PreemptionArgs:
         at = f"{where}[{name[:64]}]"
         entry = read_object(value, at)
         pods = read_list(member(entry, "Pods"), f"{at}.Pods")
-        found = [read(found, f"{at}.Pods[{index}]") for index, found in enumerate(pods)]
+        pods_read = [read(found, f"{at}.Pods[{index}]") for index, found in enumerate(pods)]
         violations = read_integer(member(entry, "NumPDBViolations"), f"{at}.NumPDBViolations")
-        victims[name] = NodeVictims([pod.uid for pod in found], violations, any(pod.undisturbed for pod in found))
+        victims[name] = NodeVictims(
+            [pod.uid for pod in pods_read], violations, any(pod.undisturbed for pod in pods_read)
+        )
     return PreemptionArgs(pod, victims)
 
 

@@ -19,8 +19,8 @@ def member(document: JsonObject, name: str) -> Any:
     """Return a field by its exact name, else by its name in any ASCII case, else None."""
     if name in document:
         return document[name]
-    wanted = name.lower()
-    return next((value for key, value in document.items() if key.isascii() and key.lower() == wanted), None)
+    folded = name.lower()
+    return next((value for key, value in document.items() if key.isascii() and key.lower() == folded), None)
 
 
 def read_object(value: Any, where: str) -> JsonObject:

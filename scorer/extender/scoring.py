@@ -61,8 +61,8 @@ def _raw_scores(
     """Return the points of each node, None for unmanaged nodes: those of no cluster and no pool."""
     clusters: list[int] = []
     pool_nodes: dict[str, int] | None = None
-    found: list[int | None] = []
-    add, row_of = found.append, around.rows.get
+    points: list[int | None] = []
+    add, row_of = points.append, around.rows.get
     for node in nodes:
         if node is None:
             add(None)
@@ -74,7 +74,7 @@ def _raw_scores(
         else:
             pool_nodes = _pool_scores(nodes, around, rules) if pool_nodes is None else pool_nodes
             add(pool_nodes.get(node.name, 0))
-    return found
+    return points
 
 
 def _cluster_scores(pod: ExtenderPod, around: ExtenderContext, rules: Rules) -> list[int]:

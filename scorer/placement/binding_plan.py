@@ -112,27 +112,32 @@ def plan_bindings(
     Raises:
         BrokenBindingError: A binding waiting for removal is picked again but has no record of its earlier state.
     """
-    stored = {name_of(document): document for document in documents}
+    existing = {name_of(document): document for document in documents}
     missing = {name_of(document): document for document in lost}
-    known = stored | missing
-    names = set(known)
+    documents_by_name = existing | missing
+    names = set(documents_by_name)
     create, changed = [], []
     for pick in run.picked:
         decision = picked_decision(run, pick)
         old = run.holdings.by_cluster.get(pick.cluster)
         if old is None:
             new = _new_binding(
-                placement, decision, snapshot, known.values(), blank, lambda name: name in names or is_taken(name)
+                placement,
+                decision,
+                snapshot,
+                documents_by_name.values(),
+                blank,
+                lambda name: name in names or is_taken(name),
             )
             names.add(name_of(new))
             create.append(new)
         else:
-            changed.append(_picked_again(known[old.name], old, snapshot, decision))
-    dropped = (each for each in run.dropped if each.name in stored or _is_eligible(run, each.cluster))
-    changed += (_dropped(known[each.name], each, now) for each in dropped)
+            changed.append(_picked_again(documents_by_name[old.name], old, snapshot, decision))
+    dropped = (binding for binding in run.dropped if binding.name in existing or _is_eligible(run, binding.cluster))
+    changed += (_dropped(documents_by_name[binding.name], binding, now) for binding in dropped)
     create += (missing[binding.name] for binding in run.kept if binding.name in missing)
     create += (document for document in changed if name_of(document) in missing)
-    return BindingPlan(tuple(create), tuple(document for document in changed if name_of(document) in stored))
+    return BindingPlan(tuple(create), tuple(document for document in changed if name_of(document) in existing))
 
 
 def _is_eligible(run: ScheduleResult, cluster: str) -> bool:
@@ -151,9 +156,9 @@ def _free_name(
 
     Only those 8 characters differ where names are cut: among 100,000 such bindings, two equal names are likely.
     """
-    there = (document for document in documents if document["spec"].get("targetCluster") == cluster)
-    known = sorted(document["metadata"].get("uid") or document["metadata"]["name"] for document in there)
-    parts = [placement["metadata"].get("uid", ""), cluster, *known]
+    on_cluster = (document for document in documents if document["spec"].get("targetCluster") == cluster)
+    uids = sorted(document["metadata"].get("uid") or document["metadata"]["name"] for document in on_cluster)
+    parts = [placement["metadata"].get("uid", ""), cluster, *uids]
     while True:
         suffix = sha256("/".join(parts).encode()).hexdigest()[:8]
         name = binding_name(placement["metadata"]["name"], cluster, suffix)

@@ -54,8 +54,8 @@ def _better_reading(term: PreferredTerm, run: ScheduleResult, row: int, missing:
     if bounds is None or np.isnan(now) or column.extremes is None or row in column.extremes:
         return ""
     low, high = bounds
-    wanted = int(term.points(run.fleet, np.array([row]))[0]) + missing
-    share = (wanted - 0.5 if wanted > 0 else wanted + 0.5) / term.weight
+    target = int(term.points(run.fleet, np.array([row]))[0]) + missing
+    share = (target - 0.5 if target > 0 else target + 0.5) / term.weight
     if not 0 <= share <= 1:
         return ""
     value = low + (1 - share if term.sorter.order == ASCENDING else share) * (high - low)

@@ -154,7 +154,7 @@ def counts_of(run: RecordedDecision) -> dict[str, int]:
 
 def run_document(run: RecordedDecision, before: RecordedDecision | None) -> JsonObject:
     """Return one run as JSON, compared with the one *before* it."""
-    gained, lost = changes(before, run)
+    gained, removed = changes(before, run)
     document: JsonObject = {
         "time": format_time(run.time),
         "trigger": run.trigger.document(),
@@ -165,7 +165,7 @@ def run_document(run: RecordedDecision, before: RecordedDecision | None) -> Json
         "fleetSize": run.fleet_size,
         "picked": [_picked(decision) for decision in run.picked],
         "gained": [decision.cluster for decision in gained],
-        "lost": [decision.cluster for decision in lost],
+        "lost": [decision.cluster for decision in removed],
         "counts": counts_of(run),
         "message": run.message,
         "difference": difference(before, run),
@@ -202,10 +202,10 @@ def difference(before: RecordedDecision | None, after: RecordedDecision) -> list
     notes = []
     if before.wanted != after.wanted:
         notes.append(f"wants {_number(after.wanted)} instead of {_number(before.wanted)}")
-    gained, lost = changes(before, after)
-    notes += _cut([_swap(new, old, after) for new, old in zip(gained, lost, strict=False)])
-    notes += _cut([f"{new.cluster} added{_scores(new)}" for new in gained[len(lost) :]])
-    notes += _cut([f"{old.cluster} dropped{_why(old, after)}" for old in lost[len(gained) :]])
+    gained, removed = changes(before, after)
+    notes += _cut([_swap(new, old, after) for new, old in zip(gained, removed, strict=False)])
+    notes += _cut([f"{new.cluster} added{_scores(new)}" for new in gained[len(removed) :]])
+    notes += _cut([f"{old.cluster} dropped{_why(old, after)}" for old in removed[len(gained) :]])
     notes += _cut([*_moves(before, after)])
     if before.satisfied != after.satisfied:
         notes.append("got all the clusters it wants" if after.satisfied else "no longer has all the clusters it wants")

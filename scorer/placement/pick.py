@@ -48,8 +48,8 @@ class Ranks:
         if count == 0:
             return np.arange(0)
         weakest = np.partition(key, size - count)[size - count]
-        chosen = np.flatnonzero(key >= weakest)
-        return chosen[np.argsort(_narrow(key[chosen]), kind="stable")[::-1][:count]]
+        best_rows = np.flatnonzero(key >= weakest)
+        return best_rows[np.argsort(_narrow(key[best_rows]), kind="stable")[::-1][:count]]
 
     def _key(self) -> IntColumn | None:
         """Fold topology, affinity and bonus into one integer; the position breaks ties, larger name first."""
@@ -199,25 +199,25 @@ class _Groups:
 
         *sticky* are the candidates with the tie bonus: each beats the others with equal scores.
         """
-        found: tuple[int, int] | None = None
+        best_group: tuple[int, int] | None = None
         for counts, heap in self.heaps.items():
             if not heap or (points := self._points(counts)) is None:
                 continue
             while heap and not self._stands(heap[0], counts):
                 heappop(heap)
-            if heap and (found is None or (points, -heap[0][0]) > found):
-                found, group = (points, -heap[0][0]), heap[0][1]
-        if found is None:
+            if heap and (best_group is None or (points, -heap[0][0]) > best_group):
+                best_group, group = (points, -heap[0][0]), heap[0][1]
+        if best_group is None:
             return None
         head = self.head[group]
         assert head is not None
-        score = found[0], self.affinity[head]
+        score = best_group[0], self.affinity[head]
         rivals = (
             rival
             for rival in sticky
             if (self._points(self.counts[self.of_candidate[rival]]), self.affinity[rival]) == score
         )
-        return SpreadPick(max(rivals, default=head), found[0])
+        return SpreadPick(max(rivals, default=head), best_group[0])
 
     def _stands(self, entry: tuple[int, int], counts: _Counts) -> bool:
         head = self.head[entry[1]]
@@ -242,12 +242,12 @@ class _Groups:
         """Place the candidate at *position*: count its domains up, and move the groups in them to their new heaps."""
         self.gone.add(position)
         group = self.of_candidate[position]
-        moved = {group}
+        changed = {group}
         for tally, standing, domain in zip(self.tallies, self.standing, self.domains[group], strict=True):
             if domain >= 0:
                 tally.add(domain)
-                moved.update(standing[domain])
-        for one in moved:
+                changed.update(standing[domain])
+        for one in changed:
             self._enter(one)
 
 
@@ -255,8 +255,8 @@ def _numbered(values: IntColumn, most: int) -> IntColumn:
     """Number the distinct *values*, all below *most*, in ascending order, and return the number of each."""
     if most > 2**16:
         return np.unique(values, return_inverse=True)[1]
-    seen = np.bincount(values, minlength=1) > 0
-    return (np.cumsum(seen) - 1)[values]
+    present = np.bincount(values, minlength=1) > 0
+    return (np.cumsum(present) - 1)[values]
 
 
 def _narrow(values: IntColumn) -> NDArray[np.int16] | IntColumn:

@@ -49,15 +49,15 @@ def decide(
     """
     policy = spec_of(placement).get("policy")
     name = _policy_in_force(policy, snapshots)
-    held: list[Binding] = []
+    holding: list[Binding] = []
     for document in bindings:
         current = name if name is not None else document["spec"].get("schedulingPolicySnapshotName") or ""
-        held.append(read_binding(document, current))
+        holding.append(read_binding(document, current))
     try:
         request = read_request(policy, namespace=namespace_of(placement))
     except InvalidPolicyError as error:
-        return hold(str(error), fleet, held, now)
-    return schedule(request, fleet, held, now, known)
+        return hold(str(error), fleet, holding, now)
+    return schedule(request, fleet, holding, now, known)
 
 
 def _policy_in_force(policy: Mapping[str, Any] | None, snapshots: Sequence[Mapping[str, Any]]) -> str | None:
@@ -95,9 +95,11 @@ def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> JsonObject:
         {"cluster": pick.cluster, "rank": rank, "new": pick.cluster not in had, "score": _score(pick)}
         for rank, pick in enumerate(run.picked, start=1)
     ]
-    for rank, kept in enumerate(sorted(run.kept, key=attrgetter("recorded_keys"), reverse=True), start=len(picked) + 1):
-        score = {"topologySpread": kept.topology or 0, "affinity": kept.affinity or 0}
-        picked.append({"cluster": kept.cluster, "rank": rank, "new": False, "score": score})
+    for rank, binding in enumerate(
+        sorted(run.kept, key=attrgetter("recorded_keys"), reverse=True), start=len(picked) + 1
+    ):
+        score = {"topologySpread": binding.topology or 0, "affinity": binding.affinity or 0}
+        picked.append({"cluster": binding.cluster, "rank": rank, "new": False, "score": score})
     selected = {entry["cluster"] for entry in picked}
     filtered = [
         {"cluster": name, "plugin": rejection.plugin, "reason": str(rejection)} for name, rejection in run.missed

@@ -41,8 +41,8 @@ def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
 
 def _without_empty_lists(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if item != [] and (key, item) != ("matchLabels", {})}
-        return {key: _without_empty_lists(item) for key, item in kept.items()}
+        remaining = {key: item for key, item in value.items() if item != [] and (key, item) != ("matchLabels", {})}
+        return {key: _without_empty_lists(item) for key, item in remaining.items()}
     return [_without_empty_lists(item) for item in value] if isinstance(value, list) else value
 
 

@@ -28,7 +28,9 @@ INVALID = "SchedulingPolicyInvalid"
 
 def decisions(schedule: ScheduleResult) -> list[JsonObject]:
     """Return ``status.targetClusters``: selected clusters, then losers by rank, then rejected ones by name."""
-    selected = [picked_decision(schedule, pick) for pick in schedule.picked] + [_kept(kept) for kept in schedule.kept]
+    selected = [picked_decision(schedule, pick) for pick in schedule.picked] + [
+        _kept(binding) for binding in schedule.kept
+    ]
     selected = selected[:MOST_DECISIONS]
     names = {decision["clusterName"] for decision in selected}
     unselected = (decision for decision in _unselected(schedule) if decision["clusterName"] not in names)
@@ -77,8 +79,8 @@ def _unselected(schedule: ScheduleResult) -> Iterator[JsonObject]:
             f" (affinity {loser.affinity}, topology spread {loser.topology})",
         }
     for row in schedule.last.rejected_rows():
-        if (why := schedule.last.reject(int(row))) is not None:
-            yield _rejected(schedule.fleet.names[row], why)
+        if (reason := schedule.last.reject(int(row))) is not None:
+            yield _rejected(schedule.fleet.names[row], reason)
 
 
 def _rejected(name: str, rejection: FilterRejection) -> JsonObject:
@@ -93,14 +95,14 @@ def reason_category(decision: Mapping[str, Any]) -> str:
 def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str, str]:
     """Return status, reason and message of the snapshot's ``Scheduled`` condition."""
     if schedule.invalid:
-        kept = f"; {schedule.selected_count} clusters stay as they are" if schedule.selected_count else ""
-        return FALSE, INVALID, f"the policy cannot be evaluated: {schedule.invalid}{kept}"
+        suffix = f"; {schedule.selected_count} clusters stay as they are" if schedule.selected_count else ""
+        return FALSE, INVALID, f"the policy cannot be evaluated: {schedule.invalid}{suffix}"
     if schedule.satisfied:
         return TRUE, FULFILLED, f"found all clusters needed: {_clusters(schedule.selected_count)}"
     assert schedule.request is not None
     counts = unselected_counts(schedule)
-    why = ", ".join(f"{count} {category}" for category, count in counts.items())
-    turned_away = f"; {sum(counts.values())} of {len(schedule.fleet)} do not qualify: {why}" if counts else ""
+    reason = ", ".join(f"{count} {category}" for category, count in counts.items())
+    turned_away = f"; {sum(counts.values())} of {len(schedule.fleet)} do not qualify: {reason}" if counts else ""
     needed = schedule.request.wanted
     return FALSE, UNFULFILLED, f"found {schedule.selected_count} of {_clusters(needed or 0)} needed{turned_away}"
 
@@ -162,14 +164,17 @@ def snapshot_status(
     old: JsonObject = dict(status_of(snapshot))
     status, reason, message = scheduled_condition(run)
     generation = snapshot["metadata"].get("generation", 0)
-    made = make_condition("Scheduled", status, reason, message, generation=generation, now=now)
+    condition = make_condition("Scheduled", status, reason, message, generation=generation, now=now)
     before = old.get("conditions") or []
-    conditions = [*merge_conditions(before, [made]), *(entry for entry in before if entry.get("type") != "Scheduled")]
+    conditions = [
+        *merge_conditions(before, [condition]),
+        *(entry for entry in before if entry.get("type") != "Scheduled"),
+    ]
     recorded = decisions(run)
     if run.changes_nothing and _names(recorded) == _names(old.get("targetClusters") or ()):
         recorded = old.get("targetClusters") or []
-    wanted = {"observedCRPGeneration": placement_generation, "conditions": conditions, "targetClusters": recorded}
-    return old if _as_sets(old) == _as_sets(wanted) else {**old, **wanted}
+    desired = {"observedCRPGeneration": placement_generation, "conditions": conditions, "targetClusters": recorded}
+    return old if _as_sets(old) == _as_sets(desired) else {**old, **desired}
 
 
 def _names(entries: Iterable[Mapping[str, Any]]) -> set[str]:

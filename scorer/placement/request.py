@@ -74,5 +74,5 @@ def _read_policy(policy: Mapping[str, Any]) -> PlacementPolicy:
         return PlacementPolicy.read({**used, "placementType": kind})
     except ValidationError as error:
         first = error.errors()[0]
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        raise InvalidPolicyError(f"spec.policy{where}: {first['msg']}") from error
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+        raise InvalidPolicyError(f"spec.policy{path}: {first['msg']}") from error

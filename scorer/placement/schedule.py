@@ -87,9 +87,9 @@ class Round:
 
     def losing(self, limit: int | None = None) -> RowColumn:
         """Return the positions of the candidates that were not picked, best first."""
-        wanted = self.candidates.rows.size if limit is None else min(self.picked + limit, self.candidates.rows.size)
-        order = self.order if self.order.size >= wanted else self.candidates.best(wanted)
-        return order[self.picked : wanted]
+        limit_row = self.candidates.rows.size if limit is None else min(self.picked + limit, self.candidates.rows.size)
+        order = self.order if self.order.size >= limit_row else self.candidates.best(limit_row)
+        return order[self.picked : limit_row]
 
     def winners(self) -> list[Scored]:
         """Return the candidates that this batch picked, in rank order."""
@@ -229,8 +229,10 @@ def hold(reason: str, fleet: Fleet, bindings: Iterable[Binding], now: datetime) 
     """Decide for a policy that cannot be evaluated: drop dangling bindings, and change nothing else (DV-5)."""
     fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
-    kept = _by_cluster((*holdings.taken, *holdings.obsolete))
-    return ScheduleResult(None, fleet, now, holdings, kept=kept, dropped=_by_cluster(holdings.dangling), invalid=reason)
+    remaining = _by_cluster((*holdings.taken, *holdings.obsolete))
+    return ScheduleResult(
+        None, fleet, now, holdings, kept=remaining, dropped=_by_cluster(holdings.dangling), invalid=reason
+    )
 
 
 def screen(
@@ -239,21 +241,21 @@ def screen(
     """Run the filters that do not depend on earlier batches, and the preferences, without picking."""
     fleet = fleet.at(now)
     cycle = Cycle(fleet, now, request.namespace, holdings.placed(fleet), holdings.stale(fleet))
-    found = _screened(request.profile, cycle, known)
-    rows, affinity = found.rows, found.affinity
+    screening = _screened(request.profile, cycle, known)
+    rows, affinity = screening.rows, screening.affinity
     if holdings.taken:
         free = ~cycle.placed[rows]
         rows, affinity = rows[free], None if affinity is None else affinity[free]
     bonus = cycle.obsolete[rows] if holdings.obsolete else None
     ranks = Ranks(rows, None, affinity, bonus)
-    return Round(request.profile, cycle, found, None, ranks, np.arange(0), 0, 1)
+    return Round(request.profile, cycle, screening, None, ranks, np.arange(0), 0, 1)
 
 
 def _screened(profile: Profile, cycle: Cycle, known: ScheduleResult | None) -> Screened:
     other = known.last if known else None
     if other is not None and other.cycle.fleet is cycle.fleet and other.profile == profile:
-        seen = other.cycle
-        if (seen.now, seen.namespace) == (cycle.now, cycle.namespace):
+        cached = other.cycle
+        if (cached.now, cached.namespace) == (cycle.now, cycle.namespace):
             return other.screened
     passed = tuple(plugin.filter(cycle) for plugin in profile.filters)
     alive = np.ones(len(cycle.fleet), dtype=np.bool_)
@@ -299,9 +301,9 @@ def _pick_n(
     if needed <= 0:
         surplus = scale_down(holdings.taken, -needed)
         gone = {binding.name for binding in surplus}
-        kept = _by_cluster(binding for binding in holdings.taken if binding.name not in gone)
+        remaining = _by_cluster(binding for binding in holdings.taken if binding.name not in gone)
         dropped = (*_by_cluster(holdings.dangling), *_by_cluster(holdings.obsolete), *surplus)
-        return ScheduleResult(request, fleet, now, holdings, kept=kept, dropped=dropped)
+        return ScheduleResult(request, fleet, now, holdings, kept=remaining, dropped=dropped)
     last = screen(request, fleet, holdings, now, known)
     if request.profile.spread.constraints:
         picked, last = _pick_in_batches(last, needed)
@@ -335,45 +337,47 @@ def _batch(first: Round, earlier: RowColumn, picked: int) -> Round:
     number = earlier.size + 1
     placed = cycle.placed.copy()
     placed[ranks.rows[earlier]] = True
-    seen = replace(cycle, placed=placed, obsolete=cycle.obsolete if number == 1 else np.zeros_like(cycle.obsolete))
-    mask = spread.filter(seen)
+    batch_cycle = replace(
+        cycle, placed=placed, obsolete=cycle.obsolete if number == 1 else np.zeros_like(cycle.obsolete)
+    )
+    mask = spread.filter(batch_cycle)
     alive = ~placed[ranks.rows] if mask is None else ~placed[ranks.rows] & mask[ranks.rows]
     rows = ranks.rows[alive]
     affinity = None if ranks.affinity is None else ranks.affinity[alive]
     bonus = ranks.bonus[alive] if ranks.bonus is not None and number == 1 else None
-    candidates = Ranks(rows, spread.score(seen, rows), affinity, bonus)
+    candidates = Ranks(rows, spread.score(batch_cycle, rows), affinity, bonus)
     order = candidates.best(picked + SOME_LOSERS)
-    return Round(first.profile, seen, first.screened, mask, candidates, order, picked, number)
+    return Round(first.profile, batch_cycle, first.screened, mask, candidates, order, picked, number)
 
 
 UNKNOWN_TARGET = FilterRejection("PickFixed", Category.TARGET_NOT_FOUND, "there is no member cluster of this name")
 
 
 def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> ScheduleResult:
-    taken = {binding.cluster: binding for binding in holdings.taken}
-    picked, kept, ineligible, unknown = [], [], [], []
+    by_cluster = {binding.cluster: binding for binding in holdings.taken}
+    picked, remaining, ineligible, unknown = [], [], [], []
     for name in dict.fromkeys(request.policy.cluster_names):
         row = fleet.row(name)
         if row is None:
             unknown.append((name, UNKNOWN_TARGET))
-        elif name in taken:
-            kept.append(taken[name])
+        elif name in by_cluster:
+            remaining.append(by_cluster[name])
         elif rejection := ineligibility(fleet, row, now):
             ineligible.append((name, rejection))
         else:
             picked.append(Scored(name))
-    chosen = {pick.cluster for pick in picked}
+    selected = {pick.cluster for pick in picked}
     listed = set(request.policy.cluster_names)
     unlisted = [binding for binding in holdings.taken if binding.cluster not in listed]
-    lost = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in chosen)
+    dropped = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in selected)
     return ScheduleResult(
         request,
         fleet,
         now,
         holdings,
         picked=tuple(picked),
-        kept=_by_cluster((*kept, *unlisted)),
-        dropped=(*_by_cluster(holdings.dangling), *lost),
+        kept=_by_cluster((*remaining, *unlisted)),
+        dropped=(*_by_cluster(holdings.dangling), *dropped),
         missed=(*ineligible, *unknown),
     )
 
@@ -381,8 +385,8 @@ def _pick_fixed(request: Request, fleet: Fleet, holdings: Holdings, now: datetim
 def _finish(
     request: Request, fleet: Fleet, holdings: Holdings, now: datetime, picked: tuple[Scored, ...], last: Round
 ) -> ScheduleResult:
-    chosen = {pick.cluster for pick in picked}
-    lost = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in chosen)
+    selected = {pick.cluster for pick in picked}
+    dropped = (binding for binding in _by_cluster(holdings.obsolete) if binding.cluster not in selected)
     return ScheduleResult(
         request,
         fleet,
@@ -390,7 +394,7 @@ def _finish(
         holdings,
         picked=picked,
         kept=_by_cluster(holdings.taken),
-        dropped=(*_by_cluster(holdings.dangling), *lost),
+        dropped=(*_by_cluster(holdings.dangling), *dropped),
         last=last,
     )
 

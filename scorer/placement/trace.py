@@ -67,21 +67,21 @@ def cluster_traces(run: ScheduleResult) -> list[ClusterTrace]:
     ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that turned it away.
     """
     judged = _judged(run)
-    found = [ClusterTrace(pick.cluster, "Picked", scored=pick) for pick in run.picked]
-    found += [
+    traces = [ClusterTrace(pick.cluster, "Picked", scored=pick) for pick in run.picked]
+    traces += [
         ClusterTrace(binding.cluster, "Kept", binding=binding)
         for binding in sorted(run.kept, key=attrgetter("recorded_keys"), reverse=True)
     ]
-    selected = {standing.cluster for standing in found}
+    selected = {standing.cluster for standing in traces}
     verdict = str(Category.SCORE_TOO_LOW) if run.last else "NotNeeded"
     losers = [loser for loser in judged.unselected() if loser.cluster not in selected] if judged else []
-    found += [ClusterTrace(loser.cluster, verdict, scored=loser) for loser in losers]
-    found = [replace(standing, rank=rank) for rank, standing in enumerate(found, start=1)]
-    named = {standing.cluster for standing in found}
+    traces += [ClusterTrace(loser.cluster, verdict, scored=loser) for loser in losers]
+    traces = [replace(standing, rank=rank) for rank, standing in enumerate(traces, start=1)]
+    named = {standing.cluster for standing in traces}
     missed = dict(run.missed)
     all_names = {*run.fleet.names, *missed, *(binding.cluster for binding in run.dropped)}
     rest = (name for name in sorted(all_names) if name not in named)
-    return found + [_turned_away(run, judged, name, missed.get(name)) for name in rest]
+    return traces + [_turned_away(run, judged, name, missed.get(name)) for name in rest]
 
 
 def _judged(run: ScheduleResult) -> Round | None:
@@ -116,15 +116,15 @@ def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[Jso
     Returns:
         One object per cluster as scheduling.md 22 shows it, plus ``summary``, ``reason`` and ``help`` in words.
     """
-    chosen = None if names is None else set(names)
-    found = cluster_traces(run)
-    last_first = found[::-1]
+    selected = None if names is None else set(names)
+    traces = cluster_traces(run)
+    last_first = traces[::-1]
     last = next((entry for verdict in ("Picked", "Kept") for entry in last_first if entry.verdict == verdict), None)
     judged = _judged(run)
     border = _present_keys(run, judged, last) if last else None
-    lost = {binding.cluster: binding for binding in run.dropped}
-    wanted = (entry for entry in found if chosen is None or entry.cluster in chosen)
-    return [_item(run, judged, entry, border, lost.get(entry.cluster)) for entry in wanted]
+    dropped = {binding.cluster: binding for binding in run.dropped}
+    shown_traces = (entry for entry in traces if selected is None or entry.cluster in selected)
+    return [_item(run, judged, entry, border, dropped.get(entry.cluster)) for entry in shown_traces]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,9 +206,9 @@ def _item(
         item["batch"] = standing.scored.batch
     if row is not None and run.request is not None:
         item |= _columns(run, run.request, judged, standing, row)
-    held = dropped or standing.binding or run.holdings.by_cluster.get(standing.cluster)
-    if held is not None and held.state is not BindingState.UNSCHEDULED:
-        item["binding"] = _binding(run, held, judged, row) | ({"dropped": True} if dropped else {})
+    binding = dropped or standing.binding or run.holdings.by_cluster.get(standing.cluster)
+    if binding is not None and binding.state is not BindingState.UNSCHEDULED:
+        item["binding"] = _binding(run, binding, judged, row) | ({"dropped": True} if dropped else {})
     loses = standing.verdict in (Category.SCORE_TOO_LOW, "NotNeeded")
     if border and loses:
         item["gap"] = _gap(_keys(standing), border)
@@ -237,14 +237,14 @@ def _warnings(item: JsonObject) -> list[str]:
     terms = [term for check in item.get("filters", ()) for term in check.get("terms", ())]
     readings = [entry for term in terms for entry in term.get("properties", ())]
     readings += [term["sorter"] for term in item.get("affinity", {}).get("terms", ()) if "sorter" in term]
-    found = []
+    warnings = []
     for entry in readings:
         if entry.get("stale"):
             limit = f"more than {STALE_PERIODS} heartbeat periods"
-            found.append(f"{entry['name']} was observed {entry['age']} ago, {limit}")
+            warnings.append(f"{entry['name']} was observed {entry['age']} ago, {limit}")
         if entry.get("expired"):
-            found.append(f"{entry['name']} expired {entry['expiredFor']} ago, so it counts as not reported")
-    return list(dict.fromkeys(found))
+            warnings.append(f"{entry['name']} expired {entry['expiredFor']} ago, so it counts as not reported")
+    return list(dict.fromkeys(warnings))
 
 
 def _columns(
@@ -317,9 +317,9 @@ def _eligibility(fleet: Fleet, row: int, now: datetime) -> JsonObject:
 def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) -> JsonObject:
     entry: JsonObject = {"index": index, "match": True}
     if term.labels:
-        held = [label_matches_row(fleet, requirement, row) for requirement in term.labels]
+        matches = [label_matches_row(fleet, requirement, row) for requirement in term.labels]
         entry["labels"] = {
-            "pass": all(held),
+            "pass": all(matches),
             "expressions": [
                 {
                     "key": requirement.key,
@@ -328,7 +328,7 @@ def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) 
                     "observed": fleet.label(requirement.key).value(row),
                     "pass": passes,
                 }
-                for requirement, passes in zip(term.labels, held, strict=True)
+                for requirement, passes in zip(term.labels, matches, strict=True)
             ],
         }
         entry["match"] = entry["labels"]["pass"]
@@ -403,10 +403,10 @@ def _topology(request: Request, cycle: Cycle, row: int) -> JsonObject:
         if domain is None:
             entry |= {"change": 0, "points": 0, "note": "outside the spread"}
         else:
-            moved = int(change[column.codes[row]])
-            within = skew + moved <= constraint.max_skew
-            entry |= {"change": moved, "violated": not within}
-            entry["points"] = -moved if within else (0 if constraint.hard else VIOLATION_POINTS)
+            shift = int(change[column.codes[row]])
+            within = skew + shift <= constraint.max_skew
+            entry |= {"change": shift, "violated": not within}
+            entry["points"] = -shift if within else (0 if constraint.hard else VIOLATION_POINTS)
         constraints.append(entry)
     return {"score": sum(entry["points"] for entry in constraints), "constraints": constraints}
 
@@ -421,8 +421,8 @@ def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> Js
     fleet = cycle.fleet
     entry: JsonObject = {"index": term.index, "weight": term.weight}
     if term.labels:
-        held = (label_matches_row(fleet, requirement, row) for requirement in term.labels)
-        entry["labels"] = {"pass": all(held)}
+        matches = (label_matches_row(fleet, requirement, row) for requirement in term.labels)
+        entry["labels"] = {"pass": all(matches)}
     if term.sorter is not None:
         entry["sorter"] = {"name": term.sorter.name, "order": term.sorter.order}
         entry["sorter"] |= _observed(fleet, row, term.sorter.name, cycle.now)
@@ -553,8 +553,8 @@ def _sentence(run: ScheduleResult, standing: ClusterTrace, item: Mapping[str, An
             return f"picked {again}as number {standing.rank}{scores}"
         case "Kept":
             refused = item.get("binding", {}).get("wouldBeRefused")
-            why = f"; it would not be picked today: {refused}" if refused else ""
-            return f"stays, it was picked earlier{scores}{why}"
+            reason = f"; it would not be picked today: {refused}" if refused else ""
+            return f"stays, it was picked earlier{scores}{reason}"
         case "ScoreTooLow" | "NotNeeded":
             return f"a candidate{scores}, but {item['reason'].partition(': ')[2]}"
         case _:

@@ -79,14 +79,14 @@ class ClusterAffinityPlugin:
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
         """Name a failed check of each term, for up to three terms."""
         failures = [failures_of(term, cycle.fleet, row) for term in self.required]
-        shown = " or ".join(str(found[0]) for found in failures[:3])
+        text = " or ".join(str(failure[0]) for failure in failures[:3])
         more = f" (and {len(failures) - 3} more terms)" if len(failures) > 3 else ""
         single = (
             found[0].wanted
             for term, found in zip(self.required, failures, strict=True)
             if len(found) == 1 and term.subjects.count(found[0].subject) == 1
         )
-        return FilterRejection(self.name, Category.AFFINITY_MISMATCH, shown + more, next(single, ""))
+        return FilterRejection(self.name, Category.AFFINITY_MISMATCH, text + more, next(single, ""))
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
         """Add up the points of all preferred terms."""
@@ -231,15 +231,15 @@ def failures_of(term: ClusterTerm, fleet: Fleet, row: int) -> list[FailedRequire
         reading = fleet.quantity(requirement.name).readings[row]
         expired = fleet.expired_score(requirement.name, row)
         if expired is not None and expired.valid_until is not None:
-            observed = f"{requirement.name} {expired.value} expired at {format_time(expired.valid_until)}"
+            actual = f"{requirement.name} {expired.value} expired at {format_time(expired.valid_until)}"
         elif reading is None:
-            observed = f"{requirement.name} not reported"
+            actual = f"{requirement.name} not reported"
         elif reading.quantity is None:
-            observed = f"{requirement.name} unreadable ({reading.text[:32]!r})"
+            actual = f"{requirement.name} unreadable ({reading.text[:32]!r})"
         else:
-            observed = f"{requirement.name} {reading.text}"
-        wanted = f"{requirement.name} {SYMBOLS[requirement.operator]} {requirement.wanted}"
-        failures.append(FailedRequirement(requirement.name, observed, wanted))
+            actual = f"{requirement.name} {reading.text}"
+        expected = f"{requirement.name} {SYMBOLS[requirement.operator]} {requirement.wanted}"
+        failures.append(FailedRequirement(requirement.name, actual, expected))
     return failures
 
 
@@ -250,11 +250,11 @@ def _label_failure(requirement: LabelSelectorRequirement, value: str | None) -> 
     has = f"{requirement.key}={value}" if value is not None else f"no label {requirement.key}"
     match requirement.operator:
         case "In":
-            wanted = f"{requirement.key}={' or '.join(requirement.values)}"
+            expected = f"{requirement.key}={' or '.join(requirement.values)}"
         case "NotIn":
-            wanted = f"{requirement.key} other than {', '.join(requirement.values)}"
+            expected = f"{requirement.key} other than {', '.join(requirement.values)}"
         case "Exists":
-            wanted = f"label {requirement.key}"
+            expected = f"label {requirement.key}"
         case _:
-            wanted = f"no label {requirement.key}"
-    return FailedRequirement(requirement.key, has, wanted)
+            expected = f"no label {requirement.key}"
+    return FailedRequirement(requirement.key, has, expected)
