@@ -96,20 +96,28 @@ def rollout_hold(cluster: str, placement: str) -> Hold:
 
 def reserved_holds(cluster: str, reservations: Iterable[Reservation]) -> Iterator[Hold]:
     """Yield the hold of each reservation that is in force."""
-    for each in reservations:
-        known = each.purpose in tuple(MemberDisruption)
-        kind = MemberDisruption(each.purpose) if known else None
-        purpose = each.purpose or "a purpose it does not name"
-        yield Hold(kind, each.holder, f"member {cluster} is reserved for {purpose} by {each.holder}", each.expires)
+    for reservation in reservations:
+        is_disruption = reservation.purpose in tuple(MemberDisruption)
+        kind = MemberDisruption(reservation.purpose) if is_disruption else None
+        purpose = reservation.purpose or "a purpose it does not name"
+        yield Hold(
+            kind,
+            reservation.holder,
+            f"member {cluster} is reserved for {purpose} by {reservation.holder}",
+            reservation.expires,
+        )
 
 
 def reservation_hold(placement: str, cluster: str, reservations: Iterable[Reservation]) -> Hold | None:
     """Return the hold of the reservation of a placement, such as ``crp/web``, on a cluster; None: not reserved."""
-    for each in reservations:
-        if not isinstance(each.granted, int) and cluster in each.granted:
-            kind = MemberDisruption(each.purpose) if each.purpose in tuple(MemberDisruption) else None
+    for reservation in reservations:
+        if not isinstance(reservation.granted, int) and cluster in reservation.granted:
+            kind = MemberDisruption(reservation.purpose) if reservation.purpose in tuple(MemberDisruption) else None
             return Hold(
-                kind, each.holder, f"{placement} is reserved on member {cluster} by {each.holder}", each.expires
+                kind,
+                reservation.holder,
+                f"{placement} is reserved on member {cluster} by {reservation.holder}",
+                reservation.expires,
             )
     return None
 
@@ -152,5 +160,5 @@ def staged_update_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
 
 def _condition(status: object, kind: str) -> str:
     """Return the status of a condition, empty when there is none of that type."""
-    found = (entry for entry in dicts_at(status, "conditions") if entry.get("type") == kind)
-    return text_at(next(found, {}), "status")
+    matching = (entry for entry in dicts_at(status, "conditions") if entry.get("type") == kind)
+    return text_at(next(matching, {}), "status")

@@ -61,28 +61,28 @@ def record_heartbeats(
         now: The time by the hub's clock.
     """
     before = {agent["type"]: agent for agent in agents_of(stored)}
-    found = dict(heard)
+    heartbeats = dict(heard)
     for agent in agents_of(reported):
         kind, sent = agent["type"], agent.get("lastReceivedHeartbeat")
-        if not isinstance(sent, str) or (said := read_time(sent)) is None:
+        if not isinstance(sent, str) or (time := read_time(sent)) is None:
             continue
-        known = heard.get(kind)
-        if known is not None:
-            found[kind] = known if known.sent == sent else Heartbeat(sent, now)
+        previous = heard.get(kind)
+        if previous is not None:
+            heartbeats[kind] = previous if previous.sent == sent else Heartbeat(sent, now)
             continue
         last = read_time(before.get(kind, {}).get("lastReceivedHeartbeat"))
-        moved = _moved(reported, stored) if kind == MEMBER_AGENT else timedelta()
-        found[kind] = Heartbeat(sent, min(now, said if last is None else last + moved))
-    return found
+        shift = _moved(reported, stored) if kind == MEMBER_AGENT else timedelta()
+        heartbeats[kind] = Heartbeat(sent, min(now, time if last is None else last + shift))
+    return heartbeats
 
 
 def agents_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the entries of ``agentStatus`` that name their type, the first of each type."""
-    seen = set()
+    visited = set()
     for agent in dicts_at(status, "agentStatus"):
         kind = agent.get("type")
-        if isinstance(kind, str) and kind not in seen:
-            seen.add(kind)
+        if isinstance(kind, str) and kind not in visited:
+            visited.add(kind)
             yield agent
 
 

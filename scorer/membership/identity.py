@@ -129,9 +129,9 @@ def refusal(recorded: HubMember | None, applied_works: Collection[JsonObject], u
     """
     if recorded is not None:
         return "" if us.may_be(recorded) else f"this cluster is recorded as {recorded}, not as {us}"
-    standings = [(ownership_of(each, us), each) for each in applied_works]
-    foreign = [each for found, each in standings if found is AppliedWorkOwnership.ANOTHERS]
-    if foreign and len(foreign) == sum(found is not AppliedWorkOwnership.LET_GO for found, _ in standings):
+    standings = [(ownership_of(applied_work, us), applied_work) for applied_work in applied_works]
+    foreign = [ownership for standing, ownership in standings if standing is AppliedWorkOwnership.ANOTHERS]
+    if foreign and len(foreign) == sum(standing is not AppliedWorkOwnership.LET_GO for standing, _ in standings):
         name, theirs = foreign[0]["metadata"]["name"], placed_by(foreign[0])
         return f"this cluster holds objects placed for {theirs} (AppliedWork {name}), and none placed for {us}"
     return ""

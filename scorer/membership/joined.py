@@ -55,9 +55,9 @@ def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None
 
 def orphan_report(member: Mapping[str, Any]) -> str:
     """Return the report of a member about AppliedWorks that have no Work on the hub. Empty: it has no such report."""
-    found = _named(dicts_at(member, "status", "conditions"), DISCOVERED_WORKS)
-    return str(found.get("message", "")) if found.get("status") == FALSE else ""
+    named = _named(dicts_at(member, "status", "conditions"), DISCOVERED_WORKS)
+    return str(named.get("message", "")) if named.get("status") == FALSE else ""
 
 
 def _named(conditions: list[dict[str, Any]], kind: str) -> Mapping[str, Any]:
-    return next((each for each in conditions if each.get("type") == kind), {})
+    return next((condition for condition in conditions if condition.get("type") == kind), {})

@@ -55,16 +55,16 @@ def plan_member(member: JsonObject) -> JsonObject | None:
     labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
     if labels.get(MEMBER_NAME) == metadata["name"] and MEMBER_CLUSTER_FINALIZER in finalizers:
         return None
-    held = finalizers if MEMBER_CLUSTER_FINALIZER in finalizers else [*finalizers, MEMBER_CLUSTER_FINALIZER]
-    changed = {**metadata, "labels": {**labels, MEMBER_NAME: metadata["name"]}, "finalizers": held}
+    finalizers_kept = finalizers if MEMBER_CLUSTER_FINALIZER in finalizers else [*finalizers, MEMBER_CLUSTER_FINALIZER]
+    changed = {**metadata, "labels": {**labels, MEMBER_NAME: metadata["name"]}, "finalizers": finalizers_kept}
     return {**member, "metadata": changed}
 
 
 def plan_namespace(cluster: str, stored: JsonObject | None) -> Repair | None:
     """Keep the member's namespace, labelled as the fleet's."""
     metadata = {"name": member_namespace(cluster), "labels": {IS_FLEET_RESOURCE: "true"}}
-    wanted = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": metadata}
-    return _repair(NAMESPACE, wanted, stored, ("NamespaceCreated", "NamespacePatched"))
+    desired = {"apiVersion": NAMESPACE.api_version, "kind": NAMESPACE.kind, "metadata": metadata}
+    return _repair(NAMESPACE, desired, stored, ("NamespaceCreated", "NamespacePatched"))
 
 
 def plan_role(cluster: str, stored: JsonObject | None) -> Repair | None:
@@ -78,9 +78,9 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
     Raises:
         scorer.membership.access.InvalidIdentityError: The identity cannot be the subject of a role binding.
     """
-    wanted = agent_role_binding(cluster, identity)
+    desired = agent_role_binding(cluster, identity)
     reasons = ("RoleBindingCreated", "RoleBindingUpdated")
-    return _repair(ROLE_BINDING, wanted, stored, reasons, "subjects", fixed="roleRef")
+    return _repair(ROLE_BINDING, desired, stored, reasons, "subjects", fixed="roleRef")
 
 
 def plan_internal_member(
@@ -97,7 +97,7 @@ def plan_internal_member(
     cluster, spec = member["metadata"]["name"], spec_of(member)
     period = spec.get("heartbeatPeriodSeconds") or DEFAULT_HEARTBEAT_PERIOD_SECONDS
     handed_down = annotation(member, ACCEPT_OLDER_UNTIL)
-    wanted: JsonObject = {
+    desired: JsonObject = {
         "apiVersion": INTERNAL_MEMBER_CLUSTER.api_version,
         "kind": INTERNAL_MEMBER_CLUSTER.kind,
         "metadata": {
@@ -108,7 +108,7 @@ def plan_internal_member(
         "spec": {"state": state.value, "heartbeatPeriodSeconds": period},
     }
     reasons = ("InternalMemberClusterCreated", "InternalMemberClusterSpecUpdated")
-    return _repair(INTERNAL_MEMBER_CLUSTER, wanted, stored, reasons, "spec")
+    return _repair(INTERNAL_MEMBER_CLUSTER, desired, stored, reasons, "spec")
 
 
 def _repair(
@@ -131,9 +131,9 @@ def _repair(
     wrong = [field for field in fields if stored.get(field) != wanted[field]]
     metadata = stored["metadata"]
     for field in ("labels", "annotations"):
-        found: Mapping[str, str] = stored["metadata"].get(field) or {}
-        merged = _merged(found, wanted["metadata"].get(field) or {})
-        if merged != found:
+        current: Mapping[str, str] = stored["metadata"].get(field) or {}
+        merged = _merged(current, wanted["metadata"].get(field) or {})
+        if merged != current:
             wrong.append(field)
             metadata = {**metadata, field: merged}
     if not wrong:

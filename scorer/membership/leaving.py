@@ -85,8 +85,8 @@ def departure(
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:
     """Say whether the agents have left because they were told to."""
     # The report alone is no proof: while the hub has not told the agent to leave, it can only be an old one.
-    told = spec_of(internal).get("state") == MemberState.LEAVE
-    return told and joined_state(status_of(internal), expected)[0] is False
+    leaving = spec_of(internal).get("state") == MemberState.LEAVE
+    return leaving and joined_state(status_of(internal), expected)[0] is False
 
 
 def released(work: JsonObject) -> JsonObject | None:

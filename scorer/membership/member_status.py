@@ -71,10 +71,10 @@ def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_A
     for kind in sorted(expected):
         if kind not in agents:
             return None, f"{kind} has not reported"
-        found = next((entry for entry in _conditions(agents[kind]) if entry.get("type") == JOINED), None)
-        if found is None:
+        condition = next((entry for entry in _conditions(agents[kind]) if entry.get("type") == JOINED), None)
+        if condition is None:
             return None, f"{kind} does not say whether it has joined"
-        states.add(found.get("status"))
+        states.add(condition.get("status"))
     if states == {TRUE}:
         return True, "all agents have joined"
     if states == {FALSE}:
@@ -114,8 +114,8 @@ def member_status(
     status |= {name: (source or old)[name] for name in _REPORTS if name in (source or old)}
     if agents:
         status["agentStatus"] = agents
-    joined, why = joined_state(status, expected)
-    mine = [*_own_conditions((joined, why), problem, generation, now)]
+    joined, reason = joined_state(status, expected)
+    mine = [*_own_conditions((joined, reason), problem, generation, now)]
     again = None
     if joined and since is not None:
         condition, again = silence(
@@ -167,16 +167,16 @@ def _agents(
 ) -> Iterator[JsonObject]:
     before = {agent["type"]: agent for agent in agents_of(old)}
     for agent in agents_of(source):
-        known, beat = before.get(agent["type"], {}), heard.get(agent["type"])
-        made = {name: value for name, value in agent.items() if name != "lastReceivedHeartbeat"}
+        previous, beat = before.get(agent["type"], {}), heard.get(agent["type"])
+        reported = {name: value for name, value in agent.items() if name != "lastReceivedHeartbeat"}
         if beat is not None:
-            made["lastReceivedHeartbeat"] = format_time(beat.received)
+            reported["lastReceivedHeartbeat"] = format_time(beat.received)
         elif source is old and "lastReceivedHeartbeat" in agent:
-            made["lastReceivedHeartbeat"] = agent["lastReceivedHeartbeat"]
+            reported["lastReceivedHeartbeat"] = agent["lastReceivedHeartbeat"]
         came = beat.received if beat is not None else now
         if "conditions" in agent:
-            made["conditions"] = _received(_conditions(agent), _conditions(known), generation, came)
-        yield made
+            reported["conditions"] = _received(_conditions(agent), _conditions(previous), generation, came)
+        yield reported
 
 
 def _received(
@@ -190,14 +190,14 @@ def _received(
         generation: Of the MemberCluster.
         came: When the report arrived.
     """
-    known = {entry.get("type"): entry for entry in before}
-    made = []
+    previous = {entry.get("type"): entry for entry in before}
+    conditions = []
     for entry in reported:
         at = came
-        if entry.get("type") not in known and (said := read_time(entry.get("lastTransitionTime"))) is not None:
-            at = min(came, said)  # a new condition: the hub knows only what the agent says, and that it was not later
-        made.append({**entry, "observedGeneration": generation, "lastTransitionTime": format_time(at)})
-    return merge_conditions(known.values(), made)
+        if entry.get("type") not in previous and (time := read_time(entry.get("lastTransitionTime"))) is not None:
+            at = min(came, time)  # a new condition: the hub knows only what the agent says, and that it was not later
+        conditions.append({**entry, "observedGeneration": generation, "lastTransitionTime": format_time(at)})
+    return merge_conditions(previous.values(), conditions)
 
 
 def _own_conditions(
@@ -224,9 +224,9 @@ def _events(before: Iterable[Mapping[str, Any]], mine: Iterable[JsonObject]) -> 
 
     A member whose agents have never reported is no cause for a warning; one whose agents had joined or left is.
     """
-    known = {entry.get("type"): entry.get("status") for entry in before}
+    previous = {entry.get("type"): entry.get("status") for entry in before}
     for entry in mine:
-        was, is_now = known.get(entry["type"]), entry["status"]
+        was, is_now = previous.get(entry["type"]), entry["status"]
         if was == is_now or (is_now == FALSE and entry["type"] != REPORTING):
             continue
         if entry["type"] == REPORTING and UNKNOWN in (was, is_now) and is_now != FALSE:

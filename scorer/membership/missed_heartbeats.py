@@ -40,8 +40,8 @@ class Silence(NamedTuple):
 
 def unheard(status: Mapping[str, Any]) -> str:
     """Return the message of a MemberCluster about an agent that has missed heartbeats. Empty: it reports."""
-    found = next((each for each in dicts_at(status, "conditions") if each.get("type") == REPORTING), {})
-    return "" if found.get("status") in (None, TRUE) else str(found.get("message") or "")
+    condition = next((each for each in dicts_at(status, "conditions") if each.get("type") == REPORTING), {})
+    return "" if condition.get("status") in (None, TRUE) else str(condition.get("message") or "")
 
 
 def is_silent(status: Mapping[str, Any]) -> bool:
@@ -70,9 +70,9 @@ def silence(
     """
     agent = next((each for each in agents_of(status) if each["type"] == MEMBER_AGENT), {})
     text = text_at(agent, "lastReceivedHeartbeat")
-    heard = read_time(text)
-    known = _known(status)
-    counted = since if heard is None else heard if known == FALSE else max(heard, since)
+    heartbeat = read_time(text)
+    latest = _known(status)
+    counted = since if heartbeat is None else heartbeat if latest == FALSE else max(heartbeat, since)
     late = min(2 * period + LATENESS, LIMIT)
     message = f"its agent has not reported since {text or 'it joined'}"
     hint = f": it must run, reach this hub, and be the {identity} of spec.identity"
@@ -80,10 +80,10 @@ def silence(
         message += f", so the member gets nothing new{hint}"
         return Silence(_condition(FALSE, "MemberClusterSilent", message, generation, now), None)
     # A new process does not forget heartbeats that an earlier one has missed.
-    if now - (heard if heard is not None and known == UNKNOWN else counted) > late:
+    if now - (heartbeat if heartbeat is not None and latest == UNKNOWN else counted) > late:
         missed = _condition(UNKNOWN, "HeartbeatsMissed", message + hint, generation, now)
         return Silence(missed, counted + LIMIT - now + _MOMENT)
-    back = None if not known else _condition(TRUE, "MemberClusterReporting", "its agent reports", generation, now)
+    back = None if not latest else _condition(TRUE, "MemberClusterReporting", "its agent reports", generation, now)
     return Silence(back, counted + late - now + _MOMENT)
 
 
