@@ -89,7 +89,7 @@ class NodeGateAnswer:
 
     def document(self) -> JsonObject:
         """Return the answer as it is sent."""
-        made: JsonObject = {
+        body: JsonObject = {
             "allowed": self.allowed,
             "granted": self.granted if isinstance(self.granted, int) else list(self.granted),
             "limit": self.limit,
@@ -105,8 +105,8 @@ class NodeGateAnswer:
             "message": self.message,
         }
         if self.searched_until is not None:
-            made["searchedUntil"] = format_time(self.searched_until)
+            body["searchedUntil"] = format_time(self.searched_until)
         if self.reservation is not None:
             name, expires = self.reservation
-            made["reservation"] = {"id": name, "expires": format_time(expires)}
-        return made
+            body["reservation"] = {"id": name, "expires": format_time(expires)}
+        return body

@@ -178,7 +178,10 @@ def read_node_pod(document: JsonObject) -> NodePod:
         labels=labels_of(document),
         active=active,
         evictable=active and not _is_mirror(document) and not _tolerates_disruption(document),
-        unready=any(each.get("type") == "Ready" and each.get("status") == "False" for each in conditions_of(document)),
+        unready=any(
+            condition.get("type") == "Ready" and condition.get("status") == "False"
+            for condition in conditions_of(document)
+        ),
         protected=protected,
         protected_for=protected_for,
         started=_instant(status.get("startTime")),
@@ -188,7 +191,7 @@ def read_node_pod(document: JsonObject) -> NodePod:
 def read_pod_guard(document: JsonObject) -> PodGuard:
     """Read a PodDisruptionBudget; one whose selector cannot be read guards every pod of its namespace."""
     spec, status = spec_of(document), status_of(document)
-    allowed, healthy, wanted = (_count(status.get(key)) for key in ("disruptionsAllowed", *_HEALTH))
+    allowed, healthy, expected = (_count(status.get(key)) for key in ("disruptionsAllowed", *_HEALTH))
     selector = spec.get("selector")
     try:
         read = LabelSelector() if selector is None else LabelSelector.read(selector)
@@ -203,8 +206,8 @@ def read_pod_guard(document: JsonObject) -> PodGuard:
         disruptions_allowed=allowed or 0,
         frees_unready=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
         blocks_always=_blocks_always(spec),
-        lacking=None if healthy is None or wanted is None else max(0, wanted - healthy),
-        wants_some=bool(wanted),
+        lacking=None if healthy is None or expected is None else max(0, expected - healthy),
+        wants_some=bool(expected),
     )
 
 
@@ -232,7 +235,7 @@ def essential_pod(pod: JsonObject) -> JsonObject:
     if _tolerates_disruption(pod):
         essential["spec"]["tolerations"] = [{"key": DISRUPTED_TAINT, "operator": "Exists"}]
     essential["status"] = {key: status[key] for key in ("phase", "startTime") if key in status}
-    unready = [each for each in conditions_of(pod) if each.get("type") == "Ready"]
+    unready = [condition for condition in conditions_of(pod) if condition.get("type") == "Ready"]
     if unready:
         essential["status"]["conditions"] = [{"type": "Ready", "status": unready[0].get("status")}]
     return essential
@@ -283,10 +286,10 @@ def template_blocker(pool: str) -> Blocker:
 
 def reserved_blocker(holder: str = "", until: datetime | None = None) -> Blocker:
     """Return the blocker of a node that is already reserved, with the holder and the end if they are known."""
-    said = "the node is reserved for a disruption already"
+    message = "the node is reserved for a disruption already"
     if holder and until is not None:
-        said = f"{said}, by {holder} until {format_time(until)}"
-    return Blocker(BlockReason.RESERVED, said, source="Reservation", until=until)
+        message = f"{message}, by {holder} until {format_time(until)}"
+    return Blocker(BlockReason.RESERVED, message, source="Reservation", until=until)
 
 
 def _going(node: PoolNode) -> Blocker | None:
@@ -308,15 +311,15 @@ def _do_not_disrupt(who: str, source: str) -> Blocker:
 def _pod_blockers(
     pods: Iterable[NodePod], guards: Mapping[str, Sequence[PodGuard]], now: datetime
 ) -> Iterator[Blocker]:
-    held: dict[tuple[str, ...], tuple[tuple[PodGuard, ...], list[NodePod]]] = {}
+    cached: dict[tuple[str, ...], tuple[tuple[PodGuard, ...], list[NodePod]]] = {}
     for pod in pods:
         if not pod.active:
             continue
         if pod.is_protected(now):
             yield _protection_blocker(pod)
         elif pod.evictable and (around := _holding(pod, guards.get(pod.namespace, ()))):
-            held.setdefault((pod.namespace, *(guard.name for guard in around)), (around, []))[1].append(pod)
-    for around, several in held.values():
+            cached.setdefault((pod.namespace, *(guard.name for guard in around)), (around, []))[1].append(pod)
+    for around, several in cached.values():
         yield _guard_blocker(around, several)
 
 

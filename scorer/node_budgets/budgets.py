@@ -158,10 +158,12 @@ class BudgetSet(tuple[Budget, ...]):
 
     def __new__(cls, budgets: Iterable[Budget] = ()) -> Self:
         """Read *budgets*."""
-        made = super().__new__(cls, budgets)
-        made.readings = tuple(map(_read, made))
-        made.mistakes = tuple((index, each.mistake) for index, each in enumerate(made.readings) if each.mistake)
-        return made
+        budget_set = super().__new__(cls, budgets)
+        budget_set.readings = tuple(map(_read, budget_set))
+        budget_set.mistakes = tuple(
+            (index, reading.mistake) for index, reading in enumerate(budget_set.readings) if reading.mistake
+        )
+        return budget_set
 
     def at(self, now: datetime) -> "ActiveBudgets":
         """Return which budgets are in force at *now*, which has a time zone.
@@ -173,10 +175,10 @@ class BudgetSet(tuple[Budget, ...]):
         is_odd = moment.start >= LAST_YEARS or moment.start.year == MINYEAR
         left = tuple(
             [
-                each.minutes_left(moment)
-                if each.window is None or not (is_odd or each.is_odd)
-                else int(each.window.is_open(now))
-                for each in self.readings
+                reading.minutes_left(moment)
+                if reading.window is None or not (is_odd or reading.is_odd)
+                else int(reading.window.is_open(now))
+                for reading in self.readings
             ]
         )
         active = tuple(index for index, minutes in enumerate(left) if minutes)

@@ -83,35 +83,37 @@ def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end
     if end <= start:
         raise ValueError(f"the end {end.isoformat()} is not after the start {start.isoformat()}")
     pool = understood(budgets)
-    windows = {index: each.window for index, each in enumerate(pool.readings) if each.window is not None}
-    values = {index: each.allowed(counts.total) for index, each in enumerate(pool.readings) if not each.mistake}
+    windows = {index: reading.window for index, reading in enumerate(pool.readings) if reading.window is not None}
+    values = {
+        index: reading.allowed(counts.total) for index, reading in enumerate(pool.readings) if not reading.mistake
+    }
     cuts, active, _ = timeline(list(windows.values()), start, end)
     rows = dict(zip(windows, active, strict=True))
     shut = np.full(len(cuts), len(windows) < len(pool))
     for index in windows.keys() - values.keys():
         shut |= rows[index]
     instants: dict[int, datetime] = {}
-    found: dict[tuple[int, ...], ReasonCalendar] = {}
+    calendars: dict[tuple[int, ...], ReasonCalendar] = {}
     reasons: list[ReasonCalendar] = []
     for reason in DisruptionReason:
         relevant = tuple(index for index in values if pool.readings[index].is_about(reason))
-        if relevant not in found:
+        if relevant not in calendars:
             limits = {index: (rows[index] & ~shut, values[index]) for index in relevant}
-            here, limit, bindings = _changes(limits, shut)
-            begins = _instants(cuts[here], instants)
+            change_points, limit, bindings = _changes(limits, shut)
+            begins = _instants(cuts[change_points], instants)
             spans = zip((start, *begins[1:]), (*begins[1:], end), limit, bindings, strict=True)
-            made = tuple(map(_SPAN, spans))
-            found[relevant] = ReasonCalendar(reason, made, _never_opens(pool, counts, reason, made))
-        reasons.append(replace(found[relevant], reason=reason))
+            day_spans = tuple(map(_SPAN, spans))
+            calendars[relevant] = ReasonCalendar(reason, day_spans, _never_opens(pool, counts, reason, day_spans))
+        reasons.append(replace(calendars[relevant], reason=reason))
     return PoolCalendar(start, end, counts, tuple(reasons), pool.mistakes)
 
 
 def _instants(seconds: IntColumn, known: dict[int, datetime]) -> list[datetime]:
     """Return the instants of some seconds since the epoch; those in *known* are shared by all reasons."""
-    found = seconds.tolist()
-    new = [second for second in found if second not in known]
+    instants = seconds.tolist()
+    new = [second for second in instants if second not in known]
     known.update(zip(new, all_from_epoch(new), strict=True))
-    return [known[second] for second in found]
+    return [known[second] for second in instants]
 
 
 def _changes(
@@ -138,13 +140,13 @@ def _changes(
     packed = np.ascontiguousarray(np.packbits(binding, axis=0).T)
     changes = np.ones(len(shut), dtype=np.bool_)
     changes[1:] = (limit[1:] != limit[:-1]) | (packed[1:] != packed[:-1]).any(axis=1)
-    here = np.flatnonzero(changes)
-    patterns = packed[here].view(f"V{packed.shape[1]}").ravel().tolist()
+    indices = np.flatnonzero(changes)
+    patterns = packed[indices].view(f"V{packed.shape[1]}").ravel().tolist()
     named = {
         pattern: tuple(positions[binding[:, cut]].tolist())
-        for pattern, cut in dict(zip(patterns, here.tolist(), strict=True)).items()
+        for pattern, cut in dict(zip(patterns, indices.tolist(), strict=True)).items()
     }
-    return here, limit[here].tolist(), [named[pattern] for pattern in patterns]
+    return indices, limit[indices].tolist(), [named[pattern] for pattern in patterns]
 
 
 def _never_opens(budgets: BudgetSet, counts: NodeCounts, reason: str, spans: Sequence[CalendarSpan]) -> bool:

@@ -72,17 +72,17 @@ class Overviews:
         entries: list[JsonObject] = []
         text, is_now = format_time(at), abs(at - self._now()) < MINUTE
         for pool in pools:
-            shown = self._known.get(pool.name)
-            if shown is None or not shown.outlook.holds(pool.budgets, pool.counts, at):
-                shown = _shown(pool, at)
+            cached = self._known.get(pool.name)
+            if cached is None or not cached.outlook.holds(pool.budgets, pool.counts, at):
+                cached = _shown(pool, at)
                 if is_now:
-                    self._known[pool.name] = shown
+                    self._known[pool.name] = cached
             items += (
                 {**item, "nextOpen": text} if item["remaining"] else item
-                for reason, item in shown.items.items()
+                for reason, item in cached.items.items()
                 if reason in reasons
             )
-            entries.append(shown.entry)
+            entries.append(cached.entry)
         return {"at": text, "items": items, "pools": entries}
 
     def forget(self, others: Container[str]) -> None:
@@ -113,9 +113,9 @@ class _Shown:
 
 
 def _shown(pool: BudgetedPool, at: datetime) -> _Shown:
-    found = outlook(pool.budgets, pool.counts, at)
-    items = {each.reason: _item(pool, each) for each in found.prospects}
-    return _Shown(found, items, _about(pool, found.prospects[0].allowed.unusable))
+    prospects = outlook(pool.budgets, pool.counts, at)
+    items = {prospect.reason: _item(pool, prospect) for prospect in prospects.prospects}
+    return _Shown(prospects, items, _about(pool, prospects.prospects[0].allowed.unusable))
 
 
 def _item(pool: BudgetedPool, prospect: Prospect) -> JsonObject:
@@ -170,8 +170,8 @@ class CalendarMaker:
         Raises:
             TooLargeError: The calendar now has more than `MOST_SPANS` spans.
         """
-        found = calendar(pool.budgets, pool.counts, self._start, self._end)
-        self._spans += sum(len(each.spans) for each in found.reasons)
+        result = calendar(pool.budgets, pool.counts, self._start, self._end)
+        self._spans += sum(len(reason.spans) for reason in result.reasons)
         if self._spans > MOST_SPANS:
             raise TooLargeError(
                 f"the calendar has more than {MOST_SPANS} spans, as the budgets of {pool.name} change often; "
@@ -179,14 +179,14 @@ class CalendarMaker:
             )
         reasons = [
             {
-                "reason": str(each.reason),
-                "disrupting": pool.counts.disrupting(each.reason),
-                "neverOpens": each.never_opens,
-                "spans": [_span(span, self._zone) for span in each.spans],
+                "reason": str(reason.reason),
+                "disrupting": pool.counts.disrupting(reason.reason),
+                "neverOpens": reason.never_opens,
+                "spans": [_span(span, self._zone) for span in reason.spans],
             }
-            for each in found.reasons
+            for reason in result.reasons
         ]
-        self._items.append({**_about(pool, found.unusable), "reasons": reasons})
+        self._items.append({**_about(pool, result.unusable), "reasons": reasons})
 
     def document(self) -> JsonObject:
         """Return the answer for the pools added so far."""
@@ -248,7 +248,7 @@ def _lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
 
 
 def _found_lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
-    found: list[JsonObject] = []
+    lints: list[JsonObject] = []
     for lint in lint_budgets(budgets):
         document: JsonObject = {
             "rule": lint.rule,
@@ -258,8 +258,8 @@ def _found_lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
         }
         if lint.fix is not None:
             document["fix"] = list(lint.fix)
-        found.append(document)
-    return tuple(found)
+        lints.append(document)
+    return tuple(lints)
 
 
 _known_lints = lru_cache(maxsize=2048)(_found_lints)

@@ -77,36 +77,36 @@ class _Case:
 
     def all_or_nothing(self) -> NodeGateAnswer:
         """Grant all nodes or none."""
-        wanted = self.question.requested_count
-        if self.allowed.remaining < wanted:
-            return self.refused_by_budgets(wanted)
+        requested = self.question.requested_count
+        if self.allowed.remaining < requested:
+            return self.refused_by_budgets(requested)
         nodes = self.nodes()
         if not all(node.disruptable for node in nodes):
             return self.refused_by_nodes(nodes)
         return self.granting(
-            wanted, f"{format_node_count(wanted)} may be disrupted for {self.question.reason} now", nodes
+            requested, f"{format_node_count(requested)} may be disrupted for {self.question.reason} now", nodes
         )
 
     def as_many_as_may(self) -> NodeGateAnswer:
         """Grant the first nodes that may go, up to what the budgets allow; refuse only if there is none."""
-        wanted, remaining = self.question.requested_count, self.allowed.remaining
+        requested, remaining = self.question.requested_count, self.allowed.remaining
         if remaining == 0:
             return self.refused_by_budgets(1)
         nodes = self.nodes()
-        free = wanted if self.question.nodes is None else sum(node.disruptable for node in nodes)
+        free = requested if self.question.nodes is None else sum(node.disruptable for node in nodes)
         if free == 0:
             return self.refused_by_nodes(nodes)
         granted = min(free, remaining)
-        message = f"{granted} of {format_node_count(wanted)} may be disrupted for {self.question.reason} now"
-        if granted == wanted:
+        message = f"{granted} of {format_node_count(requested)} may be disrupted for {self.question.reason} now"
+        if granted == requested:
             return self.granting(granted, message, nodes)
-        blocked = "" if free == wanted else f"; {_blocked(nodes)}"
-        if remaining >= wanted:
+        blocked = "" if free == requested else f"; {_blocked(nodes)}"
+        if remaining >= requested:
             return self.granting(granted, f"{message}{blocked}", nodes, Opening(None, None, ()))
-        opening = self.opening(wanted)
-        held = self._named(opening.closing or self.allowed.binding)
+        opening = self.opening(requested)
+        names = self._named(opening.closing or self.allowed.binding)
         later = f", and more from {format_time(opening.instant)}" if opening.instant is not None else ""
-        return self.granting(granted, f"{message}, because of {held}{later}{blocked}", nodes, opening)
+        return self.granting(granted, f"{message}, because of {names}{later}{blocked}", nodes, opening)
 
     def granting(
         self, granted: int, message: str, nodes: tuple[NodeAnswer, ...] | None = None, opening: Opening | None = None
@@ -125,8 +125,8 @@ class _Case:
             f"{describe_budget(position, self.pool.budgets[position])}: {mistake}"
             for position, mistake in mistakes[:MOST_NAMED]
         )
-        what = "nothing" if self.allowed.unusable else "no more"
-        message = f"{what} of NodePool {self.pool.name} may be disrupted until its budgets can be used: {said}"
+        limit = "nothing" if self.allowed.unusable else "no more"
+        message = f"{limit} of NodePool {self.pool.name} may be disrupted until its budgets can be used: {said}"
         return self._answered(GateVerdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
 
     def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> NodeGateAnswer:
@@ -179,26 +179,30 @@ class _Case:
     def _why(self, verdict: GateVerdict, opening: Opening, wanted: int, alone: datetime | None) -> str:
         reason, limit, total = self.question.reason, self.allowed.limit, self.counts.total
         positions = opening.closing or self.allowed.binding
-        who = f"{self._named(positions)} {'let' if len(positions) > 1 else 'lets'}"
-        said = f"{who} {limit} of {format_node_count(total)} go for {reason}, {wanted} {is_or_are(wanted)} asked for"
+        subject = f"{self._named(positions)} {'let' if len(positions) > 1 else 'lets'}"
+        message = (
+            f"{subject} {limit} of {format_node_count(total)} go for {reason}, {wanted} {is_or_are(wanted)} asked for"
+        )
         going = self._going()
         match verdict:
             case GateVerdict.WINDOW_CLOSED:
                 assert opening.instant is not None
-                return f"{said}{going}; opens {format_time(opening.instant)}"
+                return f"{message}{going}; opens {format_time(opening.instant)}"
             case GateVerdict.IN_FLIGHT:
                 if opening.instant is not None:
-                    return f"{said}{going}; opens {format_time(opening.instant)}"
+                    return f"{message}{going}; opens {format_time(opening.instant)}"
                 then = f"; without them it opens {format_time(alone)}" if alone is not None else ""
-                return f"{said}{going}{then}; ask again when they are done"
+                return f"{message}{going}{then}; ask again when they are done"
             case _ if opening.searched_until is not None:
-                return f"{said}{going}; no opening was found until {format_time(opening.searched_until)}"
+                return f"{message}{going}; no opening was found until {format_time(opening.searched_until)}"
             case _:
-                return f"{said}{going}; that stays so until the budgets or the nodes of the pool change"
+                return f"{message}{going}; that stays so until the budgets or the nodes of the pool change"
 
     def _named(self, positions: Sequence[int]) -> str:
         """Return budgets in words; the pool if there are none."""
-        budgets = ", ".join(describe_budget(each, self.pool.budgets[each]) for each in positions[:MOST_NAMED])
+        budgets = ", ".join(
+            describe_budget(position, self.pool.budgets[position]) for position in positions[:MOST_NAMED]
+        )
         more = f" and {len(positions) - MOST_NAMED} more" if len(positions) > MOST_NAMED else ""
         return f"{budgets}{more}" or f"NodePool {self.pool.name}"
 
@@ -256,15 +260,15 @@ def _check(question: NodeGateQuestion, pool: PoolView, counts: NodeCounts) -> No
             detail = f"{question.count} is more than the {format_node_count(counts.total)} of NodePool {pool.name}"
             raise InvalidQuestion("/count", "more-than-exist", detail)
         return
-    seen: set[str] = set()
+    visited: set[str] = set()
     for position, name in enumerate(question.nodes):
-        if name in seen:
+        if name in visited:
             raise InvalidQuestion(f"/nodes/{position}", "duplicate", f"{name[:64]!r} is named twice")
         if name not in pool.nodes:
             raise InvalidQuestion(
                 f"/nodes/{position}", "unknown-node", f"{name[:64]!r} is no node of NodePool {pool.name}"
             )
-        seen.add(name)
+        visited.add(name)
 
 
 def _unheld(question: NodeGateQuestion, counts: NodeCounts, now: datetime) -> NodeGateAnswer:
@@ -294,9 +298,9 @@ def _retry_after(instant: datetime | None, now: datetime) -> int:
 
 def _blocked(nodes: Sequence[NodeAnswer]) -> str:
     blocked = [node for node in nodes if not node.disruptable]
-    said = [f"{node.name}: {_held(node.blockers)}" for node in blocked[:MOST_NAMED]]
+    messages = [f"{node.name}: {_held(node.blockers)}" for node in blocked[:MOST_NAMED]]
     more = [f"{len(blocked) - MOST_NAMED} more nodes"] if len(blocked) > MOST_NAMED else []
-    return f"{format_node_count(len(blocked))} cannot be disrupted: {'; '.join((*said, *more))}"
+    return f"{format_node_count(len(blocked))} cannot be disrupted: {'; '.join((*messages, *more))}"
 
 
 def _last_end(blockers: Sequence[Blocker]) -> datetime | None:

@@ -64,17 +64,17 @@ def lint_budgets(budgets: Sequence[Budget]) -> tuple[Lint, ...]:
 
     An invalid budget is left out, and then the budgets are not judged together: it blocks every disruption anyway.
     """
-    found = list(_lints(budgets))
-    rules = Counter(lint.rule for lint in found)
-    hopeful = [place for place, lint in enumerate(found) if lint.fix is not None]
+    lints = list(_lints(budgets))
+    rules = Counter(lint.rule for lint in lints)
+    hopeful = [place for place, lint in enumerate(lints) if lint.fix is not None]
     for place in hopeful[_MOST_FIXES:]:
-        found[place] = replace(found[place], fix=None)
+        lints[place] = replace(lints[place], fix=None)
     for place in hopeful[:_MOST_FIXES]:
-        lint = found[place]
+        lint = lints[place]
         left = Counter(each.rule for each in _lints([Budget.read(document) for document in lint.fix or ()]))
         if not left <= rules - Counter([lint.rule]):
-            found[place] = replace(lint, fix=None)
-    return tuple(found)
+            lints[place] = replace(lint, fix=None)
+    return tuple(lints)
 
 
 def flow_style(budgets: Iterable[JsonObject]) -> str:
@@ -190,27 +190,27 @@ def _document(budget: Budget, **changes: str | None) -> JsonObject:
 
 def _lints(budgets: Sequence[Budget]) -> Iterator[Lint]:
     """Yield all findings, with corrections that have not been tried yet."""
-    known: list[_Known] = []
+    earlier: list[_Known] = []
     for index, budget in enumerate(budgets):
         yield from _lint_reasons(index, budget)
         one = _understood(index, budget)
         if one is not None:
             yield from _lint_window(one)
-            known.append(one)
-    if len(known) < len(budgets):
+            earlier.append(one)
+    if len(earlier) < len(budgets):
         return
-    live = [one for one in known if one.reasons]
+    live = [one for one in earlier if one.reasons]
     moot: set[int] = set()
-    for lint, indices in _lint_zero(live, known):
+    for lint, indices in _lint_zero(live, earlier):
         moot |= indices
         yield lint
-    yield from _lint_gaps(live, known)
+    yield from _lint_gaps(live, earlier)
     closed: frozenset[str] = frozenset()
     for lint in _lint_zeros(live):
         closed = frozenset(lint.reasons)
         yield lint
     suspects = [one for one in live if not one.reasons <= closed and one.index not in moot]
-    yield from _lint_overruled(suspects, live, known)
+    yield from _lint_overruled(suspects, live, earlier)
 
 
 def _understood(index: int, budget: Budget) -> _Known | None:
@@ -254,9 +254,9 @@ def _lint_zero(live: Sequence[_Known], known: Sequence[_Known]) -> Iterator[tupl
             continue
         moot = [other for other in live if other is not zero and other.reasons <= zero.reasons]
         if moot:
-            why = "has no schedule" if zero.schedule is None else "has a window that never closes"
+            reason = "has no schedule" if zero.schedule is None else "has a window that never closes"
             matter = "never matters" if len(moot) == 1 else "never matter"
-            message = f"allows nothing and {why}: the pool never opens{_for(zero.reasons)}; {_names(moot)} {matter}"
+            message = f"allows nothing and {reason}: the pool never opens{_for(zero.reasons)}; {_names(moot)} {matter}"
             fix = _give_way(known, zero, moot)
             yield Lint("K-30", (zero.index,), message, _ordered(zero.reasons), fix), {one.index for one in moot}
             return
@@ -297,9 +297,11 @@ def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], known: S
         if one.minutes == 0:
             continue
         stricter = [other for other in live if other.is_stricter_than(one)]
-        each = [other for other in stricter if one.reasons <= other.reasons and other.outlasts(one)]
-        if each:
-            alone = next(other for other in each if not any(third.is_stricter_than(other) for third in each))
+        overruling = [other for other in stricter if one.reasons <= other.reasons and other.outlasts(one)]
+        if overruling:
+            alone = next(
+                other for other in overruling if not any(third.is_stricter_than(other) for third in overruling)
+            )
             when = "always in force" if alone.always else "in force whenever this one is"
             message = f"never matters: budgets[{alone.index}] is stricter and {when}"
             beaten = [
@@ -385,8 +387,8 @@ def _always_one_of(several: Iterable[_Known]) -> bool:
 
 
 def _ordered(reasons: Iterable[str]) -> tuple[str, ...]:
-    wanted = set(reasons)
-    return tuple(reason for reason in REASONS if reason in wanted)
+    reason_set = set(reasons)
+    return tuple(reason for reason in REASONS if reason in reason_set)
 
 
 def _for(reasons: frozenset[str]) -> str:

@@ -127,8 +127,8 @@ def first_gap(
     if any(window.is_constant for window in distinct):
         return None, None
     until = now.astimezone(UTC) + horizon if now <= _LATEST - horizon else _LATEST
-    here, last = epoch_seconds(now), epoch_seconds(until)
-    minute, first = here // 60, here // 60
+    position, last = epoch_seconds(now), epoch_seconds(until)
+    minute, first = position // 60, position // 60
     week, others = 0, distinct
     steady: set[BudgetWindow] | None = None
     for days in _LOOKS:
@@ -138,9 +138,9 @@ def first_gap(
         count = stop - minute
         covered = {window: window.minutes(minute, count) for window in others}
         minutes = reduce(or_, covered.values(), _repeated(week, minute, count))
-        found = _first_free(minutes, minute, count, here, distinct)
-        if found is not None:
-            return (max(now.astimezone(UTC), from_epoch(found)), None) if found <= last else (None, until)
+        first_minute = _first_free(minutes, minute, count, position, distinct)
+        if first_minute is not None:
+            return (max(now.astimezone(UTC), from_epoch(first_minute)), None) if first_minute <= last else (None, until)
         if steady is None and now.year > MINYEAR:
             week, others = _by_week(distinct)
             if week == WHOLE_WEEK:
@@ -148,7 +148,7 @@ def first_gap(
         full = (1 << count) - 1
         candidates = others if steady is None else steady
         steady = {window for window in candidates if covered[window] == full and not _pauses(window)}
-        minute, here = stop, stop * 60
+        minute, position = stop, stop * 60
     return None, None if steady else until
 
 
@@ -181,9 +181,9 @@ def _first_free(covered: int, minute: int, count: int, here: int, windows: Itera
     silences = [silence for window in windows for silence in window.silences(here, end)]
     while here < end:
         ahead = covered >> here // 60 - minute
-        taken = (~ahead & (ahead + 1)).bit_length() - 1
-        if taken:
-            here = (here // 60 + taken) * 60
+        shift = (~ahead & (ahead + 1)).bit_length() - 1
+        if shift:
+            here = (here // 60 + shift) * 60
         silent_until = max((finish for begin, finish in silences if begin <= here < finish), default=None)
         if silent_until is None:
             return here if here < end else None

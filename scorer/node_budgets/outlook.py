@@ -71,13 +71,13 @@ def outlook(budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> Out
     """
     pool = understood(budgets)
     standing = pool.at(now)
-    found: dict[tuple[object, ...], tuple[Allowance, Opening | None, bool]] = {}
+    distinct: dict[tuple[object, ...], tuple[Allowance, Opening | None, bool]] = {}
     prospects = []
     for reason in DisruptionReason:
         same = (counts.disrupting(reason), *(reading.is_about(reason) for reading in pool.readings))
-        if same not in found:
-            found[same] = _prospect(standing, counts, reason)
-        prospects.append(Prospect(reason, *found[same]))
+        if same not in distinct:
+            distinct[same] = _prospect(standing, counts, reason)
+        prospects.append(Prospect(reason, *distinct[same]))
     minute = epoch_seconds(now) // 60
     return Outlook(pool, counts, range(minute, minute + _steady_minutes(standing)), tuple(prospects))
 

@@ -61,14 +61,14 @@ class PoolView:
         Args:
             observed: Counts that the caller made itself; held nodes are added to them.
         """
-        held = [
+        reserved = [
             node for name in self.held_nodes if (node := self.nodes.get(name)) and node.counts and not node.disrupting
         ]
         if observed is not None:
-            return _with_deleting(observed, len(held) + self.held_count)
+            return _with_deleting(observed, len(reserved) + self.held_count)
         counted = count_nodes(self.nodes.values()) if self.counted is None else self.counted
-        not_ready = sum(not node.ready for node in held)
-        counted = NodeCounts(counted.total, counted.deleting + len(held), counted.not_ready - not_ready)
+        not_ready = sum(not node.ready for node in reserved)
+        counted = NodeCounts(counted.total, counted.deleting + len(reserved), counted.not_ready - not_ready)
         return _with_deleting(counted, self.held_count)
 
     def blockers_of(self, name: str, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:

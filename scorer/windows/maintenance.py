@@ -85,8 +85,10 @@ class MaintenanceWindow:
         """
         given = [name for name, each in spec.schedule if each is not None]
         if len(given) != 1:
-            said = ", ".join(given) or "nothing"
-            raise ValueError(f"spec.schedule: needs one of daily, weekly, absoluteMonthly, relativeMonthly, has {said}")
+            message = ", ".join(given) or "nothing"
+            raise ValueError(
+                f"spec.schedule: needs one of daily, weekly, absoluteMonthly, relativeMonthly, has {message}"
+            )
         offset = _offset(spec.utc_offset)
         blocked = sorted(_blocked(place, each, offset) for place, each in enumerate(spec.not_allowed_dates))
         opens = _minute_of_day(spec.start_time)
@@ -147,9 +149,9 @@ class NextOpenings:
 
     def of(self, window: MaintenanceWindow, minute: int) -> OpenInterval | None:
         """Return the first time the window is open that has not ended by *minute*; None: there is none to be found."""
-        known = self._known.get(id(window))
-        if known is not None:
-            _, since, found = known
+        cached = self._known.get(id(window))
+        if cached is not None:
+            _, since, found = cached
             if since <= minute < found[1] if found is not None else since // DAY_MINUTES == minute // DAY_MINUTES:
                 return found
         found = next(window.openings(minute), None)

@@ -281,15 +281,15 @@ def timeline(windows: Sequence[BudgetWindow], start: datetime, end: datetime) ->
     cuts = np.arange(minute, minute + count, dtype=np.int64) * 60
     cuts[0] = first
     silences = {window: tuple(window.silences(first, stop)) for window in windows}
-    odd = [edge for found in silences.values() for pair in found for edge in pair if first < edge < stop]
+    odd = [edge for silence in silences.values() for pair in silence for edge in pair if first < edge < stop]
     if odd:
         cuts = np.union1d(cuts, np.array(odd, dtype=np.int64))
     rows: dict[BudgetWindow, BoolColumn] = {}
-    for window, found in silences.items():
+    for window, silence in silences.items():
         row = _unpacked(window.minutes(minute, count), count)
         if odd:
             row = row[cuts // 60 - minute]
-        for begin, finish in found:
+        for begin, finish in silence:
             row[np.searchsorted(cuts, begin) : np.searchsorted(cuts, finish)] = True
         rows[window] = row
     open_ = np.array([rows[window] for window in windows], dtype=np.bool_).reshape(len(windows), len(cuts))
