@@ -36,23 +36,23 @@ class Allowances:
     def refusal(self, pool: str, reason: str, taken: int) -> Refusal:
         """Return why no more than *taken* nodes of a pool may go, and when that ends by itself."""
         key = pool, reason, taken
-        if (found := self._refusals.get(key)) is None:
-            found = self._refusals[key] = self._refusal(pool, reason, taken)
-        return found
+        if (cached := self._refusals.get(key)) is None:
+            cached = self._refusals[key] = self._refusal(pool, reason, taken)
+        return cached
 
     def holds_at(self, now: datetime) -> bool:
         """Say whether everything that has been answered would be answered in the same way at *now*."""
         then = Allowances(self._views, now)
-        return all(then._allowance(*key).remaining == each.remaining for key, each in self._known.items()) and all(
-            then.refusal(*key) == each for key, each in self._refusals.items()
+        return all(then._allowance(*key).remaining == entry.remaining for key, entry in self._known.items()) and all(
+            then.refusal(*key) == refusal for key, refusal in self._refusals.items()
         )
 
     def _allowance(self, pool: str, reason: str) -> Allowance:
         key = pool, reason
-        if (found := self._known.get(key)) is None:
+        if (cached := self._known.get(key)) is None:
             view = self._views[pool]
-            found = self._known[key] = allowance(view.budgets, view.counts(), reason, self._now)
-        return found
+            cached = self._known[key] = allowance(view.budgets, view.counts(), reason, self._now)
+        return cached
 
     def _refusal(self, pool: str, reason: str, taken: int) -> Refusal:
         if pool not in self._views:
@@ -64,10 +64,10 @@ class Allowances:
             return Refusal(
                 DisruptionBlockReason.BUDGET, f"budget {index} of NodePool {pool} is invalid: {mistake}", until
             )
-        said = f"{_which(allowed.binding)} of NodePool {pool} {_number(allowed.limit)} go for {reason}"
+        message = f"{_which(allowed.binding)} of NodePool {pool} {_number(allowed.limit)} go for {reason}"
         going = [f"{allowed.disrupting} of them going or not ready already"] if allowed.disrupting else []
         going += [f"{taken} of them by this command"] if taken else []
-        return Refusal(DisruptionBlockReason.BUDGET, ", ".join((said, *going)), until)
+        return Refusal(DisruptionBlockReason.BUDGET, ", ".join((message, *going)), until)
 
 
 def _which(budgets: Sequence[int]) -> str:
@@ -88,8 +88,8 @@ class RemainingAllowance:
 
     def consume(self, pool: str) -> Refusal | None:
         """Take one node of a pool; returns why that is not possible."""
-        taken = self._taken.get(pool, 0)
-        if taken >= self._allowances.remaining(pool, self._reason):
-            return self._allowances.refusal(pool, self._reason, taken)
-        self._taken[pool] = taken + 1
+        consumed = self._taken.get(pool, 0)
+        if consumed >= self._allowances.remaining(pool, self._reason):
+            return self._allowances.refusal(pool, self._reason, consumed)
+        self._taken[pool] = consumed + 1
         return None

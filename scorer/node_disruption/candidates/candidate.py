@@ -82,7 +82,7 @@ class Candidate:
         """Return what keeps it from being disrupted with *class_*."""
         bounded = self.node.node is not None and self.node.node.grace_bounded
         if class_ is DisruptionClass.EVENTUAL and bounded:
-            return tuple(each for each in self.blockers if not each.source.startswith(_POD_SOURCES))
+            return tuple(blocker for blocker in self.blockers if not blocker.source.startswith(_POD_SOURCES))
         return self.blockers
 
 
@@ -146,29 +146,31 @@ def _blockers(node: ClusterNode, pods: Iterable[Pod], given: Circumstances) -> l
     assert node.node is not None
     if node.name in given.leaving:
         return [Blocker(BlockReason.DELETING, "the node has reached its age and is deleted", source="NodeClaim")]
-    found = _all_blockers(node.node, pods, given)
-    state = [each for each in found if each.reason in _STATE]
-    if any(each.reason != BlockReason.RESERVED for each in state):
+    blockers = _all_blockers(node.node, pods, given)
+    state = [blocker for blocker in blockers if blocker.reason in _STATE]
+    if any(blocker.reason != BlockReason.RESERVED for blocker in state):
         return state
-    rest = [each for each in found if each.reason not in _STATE]
-    own = [each for each in rest if not each.source.startswith(_POD_SOURCES)]
+    rest = [blocker for blocker in blockers if blocker.reason not in _STATE]
+    own = [blocker for blocker in rest if not blocker.source.startswith(_POD_SOURCES)]
     return [
         *state,
         *_nomination(node.name, given.nominated),
         *own,
         *_pool_blockers(node.pool, given),
-        *(each for each in rest if each not in own),
+        *(blocker for blocker in rest if blocker not in own),
     ]
 
 
 def _all_blockers(node: PoolNode, pods: Iterable[Pod], given: Circumstances) -> tuple[Blocker, ...]:
-    found = node_blockers(node, DisruptionClass.GRACEFUL, given.now, (pod.held for pod in pods), given.cluster.guards)
+    blockers = node_blockers(
+        node, DisruptionClass.GRACEFUL, given.now, (pod.held for pod in pods), given.cluster.guards
+    )
     view = given.views.get(node.pool)
     if view is None or node.name not in view.nodes:
-        return found
+        return blockers
     around = view.blockers_of(node.name, DisruptionClass.GRACEFUL, given.now)
     own = state_blockers(node, DisruptionClass.GRACEFUL, given.now)
-    return (*(each for each in around if each not in own), *found)
+    return (*(blocker for blocker in around if blocker not in own), *blockers)
 
 
 def _nomination(name: str, nominated: Mapping[str, str]) -> list[Blocker]:

@@ -23,20 +23,20 @@ def recalled(before: Circumstances, nodes: Mapping[str, Candidate], given: Circu
         return {}
     apart = {*_kept_from_outside(before), *_kept_from_outside(given)}
     namespaces = _changed_guards(before, given)
-    found = {}
-    for name, each in nodes.items():
+    reusable = {}
+    for name, candidate in nodes.items():
         node = given.cluster.nodes.get(name)
         if (
-            node is each.node
+            node is candidate.node
             and name not in apart
-            and given.cluster.pods.get(name, ()) is each.pods
-            and given.cluster.pools.get(node.pool) is each.pool
+            and given.cluster.pods.get(name, ()) is candidate.pods
+            and given.cluster.pools.get(node.pool) is candidate.pool
             and _is_seen_alike(before.views.get(node.pool), given.views.get(node.pool), name)
-            and not any(blocker.until for blocker in each.blockers)
-            and not (namespaces and _is_in(each.pods, namespaces))
+            and not any(blocker.until for blocker in candidate.blockers)
+            and not (namespaces and _is_in(candidate.pods, namespaces))
         ):
-            found[name] = each
-    return found
+            reusable[name] = candidate
+    return reusable
 
 
 def _kept_from_outside(given: Circumstances) -> Iterator[str]:

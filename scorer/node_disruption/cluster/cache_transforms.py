@@ -44,29 +44,39 @@ _CONTAINERS: Final = (("containers", "containerStatuses"), ("initContainers", "i
 def planned_pod(pod: JsonObject) -> JsonObject:
     """Return the fields of a pod that `scorer.node_disruption.cluster.pod.read_pod` and the gate read."""
     metadata, spec, status = metadata_of(pod), spec_of(pod), status_of(pod)
-    kept = _some(metadata, _METADATA)
+    trimmed = _some(metadata, _METADATA)
     if annotations := {key: value for key, value in annotations_of(pod).items() if key in _ANNOTATIONS}:
-        kept["annotations"] = annotations
+        trimmed["annotations"] = annotations
     if owners := dicts_at(pod, "metadata", "ownerReferences"):
-        kept["ownerReferences"] = [_some(each, _OWNER) for each in owners]
-    found, seen = _some(spec, _SPEC), _some(status, ("phase", "startTime", "resources"))
+        trimmed["ownerReferences"] = [_some(owner, _OWNER) for owner in owners]
+    trimmed_spec, trimmed_status = _some(spec, _SPEC), _some(status, ("phase", "startTime", "resources"))
     for of_spec, of_status in _CONTAINERS:
-        containers = [_container(each) for each in dicts_at(spec, of_spec)]
+        containers = [_container(container) for container in dicts_at(spec, of_spec)]
         if containers:
-            found[of_spec] = containers
+            trimmed_spec[of_spec] = containers
         if resized := list(_resized(containers, dicts_at(status, of_status))):
-            seen[of_status] = resized
+            trimmed_status[of_status] = resized
     if volumes := list(_volumes(spec)):
-        found["volumes"] = volumes
-    if conditions := [_some(each, ("type", "status", "reason")) for each in conditions_of(pod) if _is_read(each)]:
-        seen["conditions"] = conditions
-    return {"apiVersion": pod["apiVersion"], "kind": pod["kind"], "metadata": kept, "spec": found, "status": seen}
+        trimmed_spec["volumes"] = volumes
+    if conditions := [
+        _some(condition, ("type", "status", "reason")) for condition in conditions_of(pod) if _is_read(condition)
+    ]:
+        trimmed_status["conditions"] = conditions
+    return {
+        "apiVersion": pod["apiVersion"],
+        "kind": pod["kind"],
+        "metadata": trimmed,
+        "spec": trimmed_spec,
+        "status": trimmed_status,
+    }
 
 
 def planned_node(node: JsonObject) -> JsonObject:
     """Return the fields of a node that `scorer.node_disruption.cluster.snapshot.read_node` and the gate read."""
     spec, status = spec_of(node), status_of(node)
-    conditions = [_some(each, ("type", "status")) for each in conditions_of(node) if each.get("type") == "Ready"]
+    conditions = [
+        _some(condition, ("type", "status")) for condition in conditions_of(node) if condition.get("type") == "Ready"
+    ]
     return {
         "apiVersion": node["apiVersion"],
         "kind": node["kind"],
@@ -77,28 +87,28 @@ def planned_node(node: JsonObject) -> JsonObject:
 
 
 def _container(container: JsonObject) -> JsonObject:
-    kept = _some(container, ("name", "resources", "restartPolicy"))
-    if ports := [each for each in dicts_at(container, "ports") if each.get("hostPort")]:
-        kept["ports"] = ports
-    return kept
+    trimmed = _some(container, ("name", "resources", "restartPolicy"))
+    if ports := [port for port in dicts_at(container, "ports") if port.get("hostPort")]:
+        trimmed["ports"] = ports
+    return trimmed
 
 
 def _resized(containers: Sequence[JsonObject], statuses: Sequence[JsonObject]) -> Iterator[JsonObject]:
     """Yield the statuses that say other resources than the containers ask for."""
-    asked = {each.get("name"): dict_at(each, "resources", "requests") for each in containers}
-    for each in statuses:
-        known = asked.get(each.get("name"))
-        granted = each.get("allocatedResources") or known
-        if "resources" in each and (known != dict_at(each, "resources", "requests") or known != granted):
-            yield _some(each, ("name", "resources", "allocatedResources"))
+    requests = {container.get("name"): dict_at(container, "resources", "requests") for container in containers}
+    for status in statuses:
+        previous = requests.get(status.get("name"))
+        granted = status.get("allocatedResources") or previous
+        if "resources" in status and (previous != dict_at(status, "resources", "requests") or previous != granted):
+            yield _some(status, ("name", "resources", "allocatedResources"))
 
 
 def _volumes(spec: JsonObject) -> Iterator[JsonObject]:
-    for each in dicts_at(spec, "volumes"):
-        if "persistentVolumeClaim" in each:
-            yield _some(each, ("name", "persistentVolumeClaim"))
-        elif "ephemeral" in each:
-            yield {**_some(each, ("name",)), "ephemeral": {}}
+    for volume in dicts_at(spec, "volumes"):
+        if "persistentVolumeClaim" in volume:
+            yield _some(volume, ("name", "persistentVolumeClaim"))
+        elif "ephemeral" in volume:
+            yield {**_some(volume, ("name",)), "ephemeral": {}}
 
 
 def _is_read(condition: JsonObject) -> bool:

@@ -58,15 +58,15 @@ def read_shape(
 
 def read_node_terms(selector: JsonObject) -> tuple[NodeTerm, ...]:
     """Read ``nodeSelectorTerms``; a term that is empty or invalid matches no node and is left out."""
-    found = (_node_term(each) for each in dicts_at(selector, "nodeSelectorTerms"))
-    return tuple(term for term in found if term is not None)
+    terms = (_node_term(term) for term in dicts_at(selector, "nodeSelectorTerms"))
+    return tuple(term for term in terms if term is not None)
 
 
 def read_taints(document: JsonObject) -> tuple[ParsedTaint, ...]:
     """Read the taints of a node, or of what has them at the same place."""
     return tuple(
-        ParsedTaint(text_at(each, "key"), text_at(each, "effect"), text_at(each, "value"))
-        for each in dicts_at(document, "spec", "taints")
+        ParsedTaint(text_at(taint, "key"), text_at(taint, "effect"), text_at(taint, "value"))
+        for taint in dicts_at(document, "spec", "taints")
     )
 
 
@@ -82,11 +82,11 @@ def _required_node_terms(affinity: JsonObject) -> tuple[NodeTerm, ...] | None:
 
 
 def _node_term(term: JsonObject) -> NodeTerm | None:
-    labels = [_expression(each) for each in dicts_at(term, "matchExpressions")]
-    fields = [_expression(each) for each in dicts_at(term, "matchFields")]
-    found = NodeTerm(tuple(filter(_is_valid, labels)), tuple(filter(_is_valid_field, fields)))
-    is_whole = len(found.labels) == len(labels) and len(found.fields) == len(fields)
-    return found if is_whole and (labels or fields) else None
+    labels = [_expression(expression) for expression in dicts_at(term, "matchExpressions")]
+    fields = [_expression(field) for field in dicts_at(term, "matchFields")]
+    node_term = NodeTerm(tuple(filter(_is_valid, labels)), tuple(filter(_is_valid_field, fields)))
+    is_whole = len(node_term.labels) == len(labels) and len(node_term.fields) == len(fields)
+    return node_term if is_whole and (labels or fields) else None
 
 
 def _expression(each: JsonObject) -> Expression:
@@ -111,9 +111,12 @@ def _is_valid_field(each: Expression) -> bool:
 def _tolerations(spec: JsonObject) -> tuple[ParsedToleration, ...]:
     return tuple(
         ParsedToleration(
-            text_at(each, "key"), text_at(each, "operator") or "Equal", text_at(each, "value"), text_at(each, "effect")
+            text_at(toleration, "key"),
+            text_at(toleration, "operator") or "Equal",
+            text_at(toleration, "value"),
+            text_at(toleration, "effect"),
         )
-        for each in dicts_at(spec, "tolerations")
+        for toleration in dicts_at(spec, "tolerations")
     )
 
 
@@ -122,14 +125,14 @@ def _selector(document: object) -> Selector | None:
     if not isinstance(document, dict):
         return None
     equal = (Expression(key, "In", (value,)) for key, value in _pairs(dict_at(document, "matchLabels")))
-    others = tuple(_expression(each) for each in dicts_at(document, "matchExpressions"))
+    others = tuple(_expression(expression) for expression in dicts_at(document, "matchExpressions"))
     if not all(_is_valid(each) and each.operator not in ("Gt", "Lt") for each in others):
         return None
     return Selector((*equal, *others))
 
 
 def _pod_terms(group: JsonObject, namespace: str, labels: Mapping[str, str]) -> tuple[PodTerm, ...]:
-    return tuple(_pod_term(each, namespace, labels) for each in dicts_at(group, _REQUIRED)) if group else ()
+    return tuple(_pod_term(term, namespace, labels) for term in dicts_at(group, _REQUIRED)) if group else ()
 
 
 def _pod_term(term: JsonObject, namespace: str, labels: Mapping[str, str]) -> PodTerm:
@@ -153,16 +156,18 @@ def _narrowed(selector: Selector, operator: str, keys: Iterable[str], labels: Ma
     The API server has written those into the selectors of stored pods, by the labels that they had when they were
     created; then they are in force.
     """
-    there = {(each.key, each.operator) for each in selector.expressions}
-    more = (Expression(key, operator, (labels[key],)) for key in keys if key in labels and (key, operator) not in there)
+    present = {(expression.key, expression.operator) for expression in selector.expressions}
+    more = (
+        Expression(key, operator, (labels[key],)) for key in keys if key in labels and (key, operator) not in present
+    )
     return Selector((*selector.expressions, *more))
 
 
 def _spreads(spec: JsonObject, labels: Mapping[str, str]) -> tuple[Spread, ...]:
     return tuple(
-        _spread(each, labels)
-        for each in dicts_at(spec, "topologySpreadConstraints")
-        if each.get("whenUnsatisfiable") == "DoNotSchedule"
+        _spread(constraint, labels)
+        for constraint in dicts_at(spec, "topologySpreadConstraints")
+        if constraint.get("whenUnsatisfiable") == "DoNotSchedule"
     )
 
 
@@ -170,7 +175,7 @@ def _spread(constraint: JsonObject, labels: Mapping[str, str]) -> Spread:
     selector = _selector(constraint.get("labelSelector"))
     if selector is not None:  # the scheduler takes the present labels, whatever the API server has written
         own = (Expression(key, "In", (labels[key],)) for key in texts_at(constraint, "matchLabelKeys") if key in labels)
-        selector = Selector((*selector.expressions, *(each for each in own if each not in selector.expressions)))
+        selector = Selector((*selector.expressions, *(spread for spread in own if spread not in selector.expressions)))
     return Spread(
         topology_key=text_at(constraint, "topologyKey"),
         selector=selector,
@@ -186,12 +191,14 @@ def _number(value: object) -> int:
 
 
 def _host_ports(spec: JsonObject) -> tuple[HostPort, ...]:
-    lasting = [each for each in dicts_at(spec, "initContainers") if each.get("restartPolicy") == "Always"]
-    found = {
+    lasting = [
+        container for container in dicts_at(spec, "initContainers") if container.get("restartPolicy") == "Always"
+    ]
+    ports = {
         HostPort(port["hostPort"], text_at(port, "protocol") or "TCP", text_at(port, "hostIP") or EVERY_ADDRESS)
         for port in _ports((*lasting, *dicts_at(spec, "containers")))
     }
-    return tuple(sorted(found, key=lambda each: (each.port, each.protocol, each.address))) if found else ()
+    return tuple(sorted(ports, key=lambda each: (each.port, each.protocol, each.address))) if ports else ()
 
 
 def _ports(containers: Sequence[JsonObject]) -> list[JsonObject]:

@@ -64,7 +64,7 @@ class Selector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Say whether an object with *labels* is selected."""
-        return all(each.holds(labels.get(each.key)) for each in self.expressions)
+        return all(expression.holds(labels.get(expression.key)) for expression in self.expressions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +192,15 @@ class PodShape:
 
     def tolerates(self, taint: ParsedTaint) -> bool:
         """Say whether some toleration tolerates *taint*."""
-        return any(each.tolerates(taint) for each in self.tolerations)
+        return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
     def selected_keys(self) -> frozenset[str]:
         """Return the keys of pods' labels that its terms ask for."""
         selectors = [term.selector for term in (*self.affinity, *self.anti_affinity)]
         selectors += [spread.selector for spread in self.spreads]
-        return frozenset(each.key for selector in selectors if selector for each in selector.expressions)
+        return frozenset(expression.key for selector in selectors if selector for expression in selector.expressions)
 
     def narrowed(self, keys: Collection[str]) -> "PodShape":
         """Return the shape without the labels that are not among *keys*."""
-        kept = tuple(pair for pair in self.labels if pair[0] in keys)
-        return self if len(kept) == len(self.labels) else replace(self, labels=kept)
+        labels_kept = tuple(pair for pair in self.labels if pair[0] in keys)
+        return self if len(labels_kept) == len(self.labels) else replace(self, labels=labels_kept)

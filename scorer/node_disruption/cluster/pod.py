@@ -170,9 +170,9 @@ def read_instant(text: object) -> datetime | None:
 
 def _owner(document: JsonObject) -> tuple[Owner, str]:
     owners = dicts_at(document, "metadata", "ownerReferences")
-    if any(each.get("apiVersion") == "v1" and each.get("kind") == Owner.NODE for each in owners):
+    if any(owner.get("apiVersion") == "v1" and owner.get("kind") == Owner.NODE for owner in owners):
         return Owner.NODE, ""
-    controller = next((each for each in owners if each.get("controller") is True), owners[0] if owners else None)
+    controller = next((owner for owner in owners if owner.get("controller") is True), owners[0] if owners else None)
     if controller is None:
         return Owner.NONE, ""
     return _OWNERS.get(text_at(controller, "kind"), Owner.OTHER), text_at(controller, "uid") or text_at(

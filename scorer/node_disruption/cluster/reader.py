@@ -118,22 +118,22 @@ def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Clus
         return _read(found, now, None)
     nodes = _nodes(found, before.nodes if before else {})
     pools = _pools(found.get("NodePool", ()), before.pools if before else {}, notes)
-    known = before.pods if before else {}
-    read = _pods(found.get("Pod", ()), volumes, known)
-    daemons = _daemons([each.value for each in read.values()], found.get("DaemonSet", ()))
-    keys = _asked_for((*(each.value for each in read.values()), *daemons))
+    previous = before.pods if before else {}
+    read = _pods(found.get("Pod", ()), volumes, previous)
+    daemons = _daemons([entry.value for entry in read.values()], found.get("DaemonSet", ()))
+    keys = _asked_for((*(entry.value for entry in read.values()), *daemons))
     if before is not None and before.keys != keys:
         return _read(found, now, None)
-    pods, interned = _interned(read, known, daemons, keys)
-    unplaced = [each.value for each in pods.values() if not each.value.node]
+    pods, interned = _interned(read, previous, daemons, keys)
+    unplaced = [pod.value for pod in pods.values() if not pod.value.node]
     cluster = ClusterSnapshot(
-        pools={name: each.value for name, each in pools.items()},
-        nodes={name: each.value for name, each in nodes.items()},
+        pools={name: pool.value for name, pool in pools.items()},
+        nodes={name: node.value for name, node in nodes.items()},
         pods=_on_nodes(pods, before.cluster.pods if before else {}),
         pending=tuple(pod for pod in unplaced if not pod.finished and not pod.gated),
         guards=_guards(found.get("PodDisruptionBudget", ())),
         daemons=interned,
-        namespaces={name_of(each): labels_of(each) for each in found.get("Namespace", ())},
+        namespaces={name_of(namespace): labels_of(namespace) for namespace in found.get("Namespace", ())},
     )
     notes += _note([pod.key for pod in unplaced if pod.gated], "pods that wait for scheduling gates")
     notes += _without_node(found.get("NodeClaim", ()), cluster.nodes.values())
@@ -144,10 +144,10 @@ def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Clus
 
 def _by_kind(documents: Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
     """Return the objects by kind, each in the order of namespace and name; of one that is there twice, the last."""
-    found: dict[str, dict[tuple[str, str], JsonObject]] = {}
+    by_kind: dict[str, dict[tuple[str, str], JsonObject]] = {}
     for document in _taken_apart(documents):
-        found.setdefault(text_at(document, "kind"), {})[(namespace_of(document), name_of(document))] = document
-    return {kind: [each for _, each in sorted(several.items())] for kind, several in found.items()}
+        by_kind.setdefault(text_at(document, "kind"), {})[(namespace_of(document), name_of(document))] = document
+    return {kind: [each for _, each in sorted(several.items())] for kind, several in by_kind.items()}
 
 
 def _taken_apart(documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
@@ -189,10 +189,10 @@ def _pools(documents: Iterable[JsonObject], known: Kept[NodePoolState], notes: l
 
 
 def _guards(documents: Iterable[JsonObject]) -> dict[str, tuple[PodGuard, ...]]:
-    found: dict[str, list[PodGuard]] = {}
+    guards: dict[str, list[PodGuard]] = {}
     for guard in map(read_pod_guard, documents):
-        found.setdefault(guard.namespace, []).append(guard)
-    return {namespace: tuple(guards) for namespace, guards in found.items()}
+        guards.setdefault(guard.namespace, []).append(guard)
+    return {namespace: tuple(guards) for namespace, guards in guards.items()}
 
 
 def _bound_volumes(found: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volumes, list[str]]:
@@ -236,11 +236,11 @@ def _volume_terms(document: JsonObject, volumes: _Volumes) -> Iterator[tuple[Nod
 def _daemons(pods: Sequence[Pod], documents: Sequence[JsonObject]) -> list[Pod]:
     """Return one pod for every DaemonSet: like one of those that run, or by its template where none does."""
     running = {pod.owner_uid: pod for pod in reversed(pods) if pod.owner is Owner.DAEMON_SET and pod.active}
-    found = {uid: _anywhere(pod) for uid, pod in running.items()}
+    daemons = {uid: _anywhere(pod) for uid, pod in running.items()}
     for document in documents:
         template = _from_template(document)
-        found.setdefault(template.owner_uid, template)
-    return sorted(found.values(), key=lambda pod: (pod.namespace, pod.name))
+        daemons.setdefault(template.owner_uid, template)
+    return sorted(daemons.values(), key=lambda pod: (pod.namespace, pod.name))
 
 
 def _anywhere(pod: Pod) -> Pod:
@@ -281,26 +281,28 @@ def _interned(
         daemons: Of every DaemonSet one.
         keys: Of the labels that are asked for.
     """
-    old = {id(each.value.shape): each.value.shape for key, each in pods.items() if known.get(key) is each}
+    old = {id(pod.value.shape): pod.value.shape for key, pod in pods.items() if known.get(key) is pod}
     shapes = {shape: shape for shape in old.values()}
 
     def interned(pod: Pod) -> Pod:
         shape = pod.shape.narrowed(keys)
         return replace(pod, shape=shapes.setdefault(shape, shape))
 
-    found = {
-        key: each if known.get(key) is each else replace(each, value=interned(each.value)) for key, each in pods.items()
+    interned_pods = {
+        key: pod if known.get(key) is pod else replace(pod, value=interned(pod.value)) for key, pod in pods.items()
     }
-    return found, tuple(interned(pod) for pod in daemons)
+    return interned_pods, tuple(interned(pod) for pod in daemons)
 
 
 def _on_nodes(pods: Kept[Pod], known: Mapping[str, tuple[Pod, ...]]) -> dict[str, tuple[Pod, ...]]:
     """Return the pods on each node; where they are those that are known, as the same object."""
-    found: dict[str, list[Pod]] = {}
-    for each in pods.values():
-        if each.value.node:
-            found.setdefault(each.value.node, []).append(each.value)
-    return {name: _reuse_if_identical(known.get(name, ()), tuple(several)) for name, several in sorted(found.items())}
+    pods_by_node: dict[str, list[Pod]] = {}
+    for pod in pods.values():
+        if pod.value.node:
+            pods_by_node.setdefault(pod.value.node, []).append(pod.value)
+    return {
+        name: _reuse_if_identical(known.get(name, ()), tuple(several)) for name, several in sorted(pods_by_node.items())
+    }
 
 
 def _reuse_if_identical(known: tuple[Pod, ...], found: tuple[Pod, ...]) -> tuple[Pod, ...]:
@@ -319,17 +321,17 @@ def _unmatched(cluster: ClusterSnapshot) -> Iterator[str]:
 
 def _without_node(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) -> list[str]:
     """Note the claims of nodes that have not come up yet, or are gone."""
-    known = {node.claim.name for node in nodes if node.claim}
-    names = [name for name in map(name_of, claims) if name not in known]
+    claimed = {node.claim.name for node in nodes if node.claim}
+    names = [name for name in map(name_of, claims) if name not in claimed]
     return _note(names, "NodeClaims whose nodes are not there, which play no part")
 
 
 def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:
     """Note objects that were made later than now: the clock of the dump is another one."""
-    made: list[tuple[str, datetime | None]] = [(name, node.created) for name, node in cluster.nodes.items()]
-    made += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]
-    made += [(pod.key, pod.created) for pods in cluster.pods.values() for pod in pods]
-    late = [name for name, created in made if created is not None and created > now]
+    changes: list[tuple[str, datetime | None]] = [(name, node.created) for name, node in cluster.nodes.items()]
+    changes += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]
+    changes += [(pod.key, pod.created) for pods in cluster.pods.values() for pod in pods]
+    late = [name for name, created in changes if created is not None and created > now]
     yield from _note(late, "made in the future")
 
 

@@ -149,10 +149,10 @@ def add(found: dict[str, Allowed], key: str, more: Allowed) -> None:
 
 def both(one: Mapping[str, Allowed], other: Mapping[str, Allowed]) -> dict[str, Allowed]:
     """Return what meets both."""
-    found = dict(one)
+    combined = dict(one)
     for key, more in other.items():
-        add(found, key, more)
-    return found
+        add(combined, key, more)
+    return combined
 
 
 def labelled(labels: Mapping[str, str]) -> dict[str, Allowed]:

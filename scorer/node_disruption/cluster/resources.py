@@ -39,28 +39,28 @@ def pod_usage(document: JsonObject, requests: dict[str, int]) -> dict[str, int]:
     """Return what a pod takes where it runs: more than its *requests* while it waits to become smaller."""
     status = status_of(document)
     statuses = {
-        each["name"]: each
+        container_status["name"]: container_status
         for key in ("containerStatuses", "initContainerStatuses")
-        for each in dicts_at(status, key)
-        if isinstance(each.get("name"), str) and "resources" in each
+        for container_status in dicts_at(status, key)
+        if isinstance(container_status.get("name"), str) and "resources" in container_status
     }
     if not statuses and "resources" not in status:
         return requests
     infeasible = any(
-        each.get("type") == "PodResizePending" and each.get("reason") == "Infeasible"
-        for each in conditions_of(document)
+        condition.get("type") == "PodResizePending" and condition.get("reason") == "Infeasible"
+        for condition in conditions_of(document)
     )
-    found = _whole(_summed(spec_of(document), statuses, status, infeasible))
-    return requests if found == requests else found
+    usage = _whole(_summed(spec_of(document), statuses, status, infeasible))
+    return requests if usage == requests else usage
 
 
 def total(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Add amounts up by resource."""
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for part in parts:
         for resource, amount in part.items():
-            found[resource] = found.get(resource, 0) + amount
-    return found
+            totals[resource] = totals.get(resource, 0) + amount
+    return totals
 
 
 def _whole(exact: Mapping[str, int]) -> dict[str, int]:
@@ -101,34 +101,36 @@ def _summed(
 
 def _of_pod(spec: JsonObject, status: JsonObject, infeasible: bool) -> dict[str, int]:
     """Return what the pod asks for as a whole; that replaces what its containers ask for."""
-    asked = _exact(dict_at(spec, "resources", "requests"))
+    requests = _exact(dict_at(spec, "resources", "requests"))
     if "resources" in status:
         actuated = _exact(dict_at(status, "resources", "requests"))
-        asked = {key: amount for key, amount in _effective(asked, actuated, status, infeasible).items() if key in asked}
+        requests = {
+            key: amount for key, amount in _effective(requests, actuated, status, infeasible).items() if key in requests
+        }
     return {
         resource: amount
-        for resource, amount in asked.items()
+        for resource, amount in requests.items()
         if resource in _POD_LEVEL or resource.startswith("hugepages-")
     }
 
 
 def _of_container(container: JsonObject, statuses: Mapping[str, JsonObject], infeasible: bool) -> dict[str, int]:
     resources = dict_at(container, "resources")
-    asked = _exact(dict_at(resources, "requests"))
+    requests = _exact(dict_at(resources, "requests"))
     if limits := dict_at(resources, "limits"):
-        asked = {**_exact(limits), **asked}  # as the API server fills it in
-    known = statuses.get(str(container.get("name"))) if statuses else None
-    if known is None:
-        return asked
-    return _effective(asked, _exact(dict_at(known, "resources", "requests")), known, infeasible)
+        requests = {**_exact(limits), **requests}  # as the API server fills it in
+    status = statuses.get(str(container.get("name"))) if statuses else None
+    if status is None:
+        return requests
+    return _effective(requests, _exact(dict_at(status, "resources", "requests")), status, infeasible)
 
 
 def _effective(asked: dict[str, int], actuated: dict[str, int], status: JsonObject, infeasible: bool) -> dict[str, int]:
     """Return the most of what is asked for, what is in force and what is granted."""
-    found = dict(actuated) if infeasible else dict(asked)
-    _raise(found, actuated)
-    _raise(found, _exact(dict_at(status, "allocatedResources")))
-    return found
+    effective = dict(actuated) if infeasible else dict(asked)
+    _raise(effective, actuated)
+    _raise(effective, _exact(dict_at(status, "allocatedResources")))
+    return effective
 
 
 def _add(amount: dict[str, int], more: Mapping[str, int]) -> None:
@@ -143,11 +145,11 @@ def _raise(amount: dict[str, int], least: Mapping[str, int]) -> None:
 
 def _exact(listed: JsonObject) -> dict[str, int]:
     """Read a list of resources in units of 10^-9."""
-    found = {}
+    quantities = {}
     for resource, value in listed.items():
         if (nano := _nano(value)) is not None:
-            found[resource] = nano
-    return found
+            quantities[resource] = nano
+    return quantities
 
 
 def _nano(value: object) -> int | None:

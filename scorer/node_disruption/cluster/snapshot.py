@@ -177,8 +177,8 @@ class ClusterSnapshot:
 def read_claim(document: JsonObject) -> Claim:
     """Read a NodeClaim; a field of the wrong type counts as absent."""
     spec, metadata, conditions = spec_of(document), metadata_of(document), _conditions(document)
-    since = {kind: read_instant(each.get("lastTransitionTime")) for kind, each in conditions.items()}
-    status = {kind: text_at(each, "status") for kind, each in conditions.items()}
+    since = {kind: read_instant(condition.get("lastTransitionTime")) for kind, condition in conditions.items()}
+    status = {kind: text_at(condition, "status") for kind, condition in conditions.items()}
     return Claim(
         name=name_of(document),
         labels=labels_of(document),
@@ -241,7 +241,7 @@ def read_pool(document: JsonObject) -> NodePoolState:
 
 
 def _conditions(document: JsonObject) -> dict[str, JsonObject]:
-    return {text_at(each, "type"): each for each in conditions_of(document)}
+    return {text_at(condition, "type"): condition for condition in conditions_of(document)}
 
 
 def _duration(value: Any) -> timedelta | None:

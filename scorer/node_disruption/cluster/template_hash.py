@@ -41,7 +41,7 @@ def template_digest(pool: NodePool) -> str:
 
 
 def _sorted(taints: tuple[NodeTaint, ...]) -> list[list[str]]:
-    return sorted([each.key, each.effect, each.value or ""] for each in taints)
+    return sorted([taint.key, taint.effect, taint.value or ""] for taint in taints)
 
 
 def _seconds(text: str | None) -> float | str | None:

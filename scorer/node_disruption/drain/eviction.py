@@ -66,7 +66,7 @@ class EvictionLedger:
         if pod.phase == _PENDING:
             return None
         around = self.guards_of(pod)
-        names = [f"{each.namespace}/{each.name}" for each in around]
+        names = [f"{guard.namespace}/{guard.name}" for guard in around]
         if len(around) > 1:
             message = f"more than one PodDisruptionBudget ({', '.join(names)}) guards pod {pod.key}"
             return BlockReason.SEVERAL_POD_DISRUPTION_BUDGETS, f"{message}, which cannot be evicted"
@@ -78,19 +78,19 @@ class EvictionLedger:
         """Note that a pod has been evicted or deleted, or does not run yet."""
         around = self.guards_of(pod)
         if not is_healthy(pod):
-            around = tuple(each for each in around if each.lacking is not None)
+            around = tuple(guard for guard in around if guard.lacking is not None)
         if around and pod.key not in self._away:
             self._away[pod.key] = around
             if is_healthy(pod):
-                self._taken.update((each.namespace, each.name) for each in around)
+                self._taken.update((guard.namespace, guard.name) for guard in around)
 
     def record_running(self, key: str) -> None:
         """Note that a pod runs again."""
-        self._taken.subtract((each.namespace, each.name) for each in self._away.pop(key, ()))
+        self._taken.subtract((guard.namespace, guard.name) for guard in self._away.pop(key, ()))
 
     def guards(self) -> Mapping[str, Sequence[PodGuard]]:
         """Return the guards with what they allow now."""
-        changed = {namespace for (namespace, _), taken in self._taken.items() if taken}
+        changed = {namespace for (namespace, _), consumed in self._taken.items() if consumed}
         if not changed:
             return self._guards
         now = {name: tuple(map(self._as_now, self._guards[name])) for name in changed}
@@ -125,9 +125,9 @@ def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, forced: datetime |
     """
     if pod.held.is_protected(now):
         end = pod.held.protected_until
-        said = f" until {format_time(end)}" if end is not None else ""
-        until = min((each for each in (end, forced) if each is not None), default=None)
-        message = f"pod {pod.key} has the annotation {DO_NOT_DISRUPT}{said}"
+        suffix = f" until {format_time(end)}" if end is not None else ""
+        until = min((instant for instant in (end, forced) if instant is not None), default=None)
+        message = f"pod {pod.key} has the annotation {DO_NOT_DISRUPT}{suffix}"
         return DrainBlocker(pod.key, BlockReason.DO_NOT_DISRUPT, message, until)
     refusal = book.refusal(pod)
     return None if refusal is None else DrainBlocker(pod.key, *refusal, until=forced)

@@ -95,7 +95,7 @@ class DrainPreview:
     @property
     def is_clear(self) -> bool:
         """Whether all pods that have to go can go now, and have a place."""
-        return all(each.fate is not DrainOutcome.HELD and not each.nowhere for each in self.pods)
+        return all(pod.fate is not DrainOutcome.HELD and not pod.nowhere for pod in self.pods)
 
 
 class UnknownNodesError(LookupError):
@@ -145,20 +145,21 @@ def preview_document(preview: DrainPreview) -> JsonObject:
         "clear": preview.is_clear,
         "pods": [
             {
-                "pod": each.pod,
-                "node": each.node,
-                "fate": each.fate.value,
-                "goesTo": each.onto or None,
-                "why": each.why or None,
-                "reason": str(each.reason) or None,
-                "until": None if each.until is None else format_time(each.until),
-                "forcedAfterSeconds": None if each.forced_after is None else each.forced_after.total_seconds(),
-                "noPlace": dict(each.nowhere) or None,
+                "pod": pod.pod,
+                "node": pod.node,
+                "fate": pod.fate.value,
+                "goesTo": pod.onto or None,
+                "why": pod.why or None,
+                "reason": str(pod.reason) or None,
+                "until": None if pod.until is None else format_time(pod.until),
+                "forcedAfterSeconds": None if pod.forced_after is None else pod.forced_after.total_seconds(),
+                "noPlace": dict(pod.nowhere) or None,
             }
-            for each in preview.pods
+            for pod in preview.pods
         ],
         "podDisruptionBudgets": [
-            {"name": each.guard, "disruptionsAllowed": each.allowed, "pods": list(each.pods)} for each in preview.guards
+            {"name": guard.guard, "disruptionsAllowed": guard.allowed, "pods": list(guard.pods)}
+            for guard in preview.guards
         ],
     }
 

@@ -93,7 +93,7 @@ def drain_step(
     forced = [pod for pod in waited if _is_forced(pod, now, deadline)]
     ending = [pod for pod in waited if pod.terminating_since is not None]
     tier = min((pod.tier for pod in waited), default=0)
-    turn = [each for each in waited if each not in ending and each not in forced and each.tier == tier]
+    turn = [blocker for blocker in waited if blocker not in ending and blocker not in forced and blocker.tier == tier]
     book = EvictionLedger(guards)
     evict = tuple(pod for pod in turn if not pod.held.is_protected(now))
     earliest = since + SHORTEST if deadline is None else min(since + SHORTEST, max(deadline, since))
@@ -139,9 +139,9 @@ def _grace(now: datetime, deadline: datetime | None) -> timedelta:
 def _next(
     waited: Sequence[Pod], ending: Sequence[Pod], now: datetime, deadline: datetime | None, earliest: datetime
 ) -> datetime | None:
-    instants = [each.terminating_since + STUCK for each in ending if each.terminating_since is not None]
+    instants = [pod.terminating_since + STUCK for pod in ending if pod.terminating_since is not None]
     forced = (_forced_at(pod, deadline) for pod in waited if pod.terminating_since is None)
     instants += [at for at in forced if at is not None]
     instants += [end for pod in waited if (end := pod.held.protected_until) is not None]
     instants += [] if waited else [earliest]
-    return min((each for each in instants if each > now), default=None)
+    return min((instant for instant in instants if instant > now), default=None)

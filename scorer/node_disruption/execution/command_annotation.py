@@ -67,7 +67,9 @@ def order_of(command: Command, uids: Iterable[str], now: datetime) -> Order:
     """
     since = now.replace(microsecond=0)
     identity = _digest(command.method, *command.nodes, *uids, format_time(since))
-    named = [_replacement_name(each.pool, identity, index) for index, each in enumerate(command.replacements)]
+    named = [
+        _replacement_name(replacement.pool, identity, index) for index, replacement in enumerate(command.replacements)
+    ]
     return Order(identity, command.method, command.reason, tuple(sorted(command.nodes)), since, tuple(named))
 
 
@@ -109,7 +111,7 @@ def is_marked(node: JsonObject) -> bool:
 
 def is_tainted(node: JsonObject) -> bool:
     """Say whether a node has the taint of a node that goes, whoever has put it there."""
-    return any(_is_ours(each) for each in _taints(node))
+    return any(_is_ours(taint) for taint in _taints(node))
 
 
 def marked(node: JsonObject, order: Order) -> JsonObject:
@@ -133,14 +135,14 @@ def unmarked(node: JsonObject) -> JsonObject:
         for key, value in (metadata.get("labels") or {}).items()
         if (key, value) != (OUT_OF_BALANCERS, "harbormaster")
     }
-    taints = [each for each in _taints(node) if not _is_ours(each)]
+    taints = [taint for taint in _taints(node) if not _is_ours(taint)]
     changed = {**metadata, "annotations": annotations, "labels": labels}
     return {**node, "metadata": changed, "spec": {**spec_of(node), "taints": taints}}
 
 
 def written(order: Order) -> str:
     """Return an order as the annotation has it."""
-    found: JsonObject = {
+    document: JsonObject = {
         "id": order.id,
         "method": order.method,
         "reason": order.reason,
@@ -149,8 +151,8 @@ def written(order: Order) -> str:
         "since": format_time(order.since),
     }
     if order.draining is not None:
-        found["draining"] = format_time(order.draining)
-    return orjson.dumps(found).decode()
+        document["draining"] = format_time(order.draining)
+    return orjson.dumps(document).decode()
 
 
 def drained_from(order: Order, now: datetime) -> Order:
@@ -164,14 +166,14 @@ def orders_on(nodes: Iterable[JsonObject]) -> dict[str, tuple[Order, dict[str, J
     A node whose annotation cannot be read, or does not name it, carries none: see `orphaned_nodes`. One whose
     annotation says anything else than those of the other nodes, under the same id or not, does not speak for them.
     """
-    found: dict[str, tuple[Order, dict[str, JsonObject]]] = {}
+    orders: dict[str, tuple[Order, dict[str, JsonObject]]] = {}
     for node in nodes:
         order = own_order(node)
         if order is not None:
             accepted = replace(order, draining=None)
-            _, carrying = found.setdefault(written(accepted), (accepted, {}))
+            _, carrying = orders.setdefault(written(accepted), (accepted, {}))
             carrying[name_of(node)] = node
-    return dict(sorted(found.items()))
+    return dict(sorted(orders.items()))
 
 
 def orphaned_nodes(nodes: Iterable[JsonObject]) -> list[JsonObject]:
@@ -186,8 +188,8 @@ def own_order(node: JsonObject) -> Order | None:
 
 
 def _taints(node: JsonObject) -> list[JsonObject]:
-    found = spec_of(node).get("taints")
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    taints = spec_of(node).get("taints")
+    return [taint for taint in taints if isinstance(taint, dict)] if isinstance(taints, list) else []
 
 
 def _is_ours(taint: JsonObject) -> bool:
@@ -203,4 +205,4 @@ def _digest(*words: str) -> str:
 
 
 def _are_texts(found: Any) -> bool:
-    return isinstance(found, list) and all(isinstance(each, str) for each in found)
+    return isinstance(found, list) and all(isinstance(text, str) for text in found)

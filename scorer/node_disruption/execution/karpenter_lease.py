@@ -46,22 +46,22 @@ def sightings(leases: Iterable[JsonObject], before: Sightings, clock: float) -> 
         before: What was known when they were read last; nothing, the first time.
         clock: Seconds, of a clock that never jumps.
     """
-    found = {}
+    by_key: dict[str, Sighting] = {}
     for lease in sorted(leases, key=lambda each: (namespace_of(each), name_of(each))):
         key = f"{namespace_of(lease)}/{name_of(lease)}"
-        known = before.get(key)
-        unchanged = known is not None and spec_of(known.lease) == spec_of(lease)
-        found[key] = known if unchanged and known is not None else Sighting(lease, clock)
-    return found
+        previous = before.get(key)
+        unchanged = previous is not None and spec_of(previous.lease) == spec_of(lease)
+        by_key[key] = previous if unchanged and previous is not None else Sighting(lease, clock)
+    return by_key
 
 
 def current_leader(seen: Sightings, clock: float) -> str:
     """Return who leads by one of the Leases that were *seen*, for people; empty: nobody."""
-    for where, each in seen.items():
-        holder = text_at(each.lease, "spec", "holderIdentity")
-        if holder and _is_held(each, clock):
-            renewed = text_at(each.lease, "spec", "renewTime") or "never"
-            return f"Karpenter runs here: {holder} holds the Lease {where} (renewed {renewed})"
+    for lease_key, sighting in seen.items():
+        holder = text_at(sighting.lease, "spec", "holderIdentity")
+        if holder and _is_held(sighting, clock):
+            renewed = text_at(sighting.lease, "spec", "renewTime") or "never"
+            return f"Karpenter runs here: {holder} holds the Lease {lease_key} (renewed {renewed})"
     return ""
 
 

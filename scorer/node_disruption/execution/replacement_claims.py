@@ -38,7 +38,7 @@ def claims_of(order: Order, nodes: tuple[NewNode, ...], pools: Mapping[str, Json
 def _claim(name: str, node: NewNode, order: Order, pool: JsonObject) -> JsonObject:
     template = dict_at(pool, "spec", "template")
     marks = {key: value for key, value in annotations_of(pool).items() if key in (HASH, HASH_VERSION)}
-    certain = {key: value for key, each in node.requirements.items() if (value := each.only) is not None}
+    certain = {key: value for key, requirement in node.requirements.items() if (value := requirement.only) is not None}
     reference = {
         "apiVersion": NODE_POOL.api_version,
         "kind": NODE_POOL.kind,
@@ -46,7 +46,7 @@ def _claim(name: str, node: NewNode, order: Order, pool: JsonObject) -> JsonObje
         "uid": metadata_of(pool).get("uid", ""),
         "blockOwnerDeletion": True,
     }
-    asked = dict_at(template, "spec")
+    template_spec = dict_at(template, "spec")
     return {
         "apiVersion": NODE_CLAIM.api_version,
         "kind": NODE_CLAIM.kind,
@@ -57,7 +57,7 @@ def _claim(name: str, node: NewNode, order: Order, pool: JsonObject) -> JsonObje
             "ownerReferences": [reference],
         },
         "spec": {
-            **{key: asked[key] for key in _COPIED if key in asked},
+            **{key: template_spec[key] for key in _COPIED if key in template_spec},
             "requirements": list(_requirements(node)),
             "resources": {"requests": _requests(node)},
         },
@@ -65,11 +65,11 @@ def _claim(name: str, node: NewNode, order: Order, pool: JsonObject) -> JsonObje
 
 
 def _requirements(node: NewNode) -> Iterator[JsonObject]:
-    found = {key: each for key, each in node.requirements.items() if key not in _IN_LABELS}
+    requirements = {key: requirement for key, requirement in node.requirements.items() if key not in _IN_LABELS}
     if node.types:
-        found[INSTANCE_TYPE] = one_of(*(each.name for each in node.types[:MOST_TYPES]))
-    for key, each in sorted(found.items()):
-        listed = list(_written(key, each))
+        requirements[INSTANCE_TYPE] = one_of(*(instance_type.name for instance_type in node.types[:MOST_TYPES]))
+    for key, requirement in sorted(requirements.items()):
+        listed = list(_written(key, requirement))
         if key in node.min_values:
             listed[0]["minValues"] = node.min_values[key]
         yield from listed

@@ -164,9 +164,9 @@ def notes(
                 NodePoolEventReason.CANDIDATE,
                 "it has reached its age and would be deleted; nothing is done",
             )
-    for held in decision.held:
-        if held.reason not in _QUIET:
-            yield _note_of(held)
+    for blocked in decision.held:
+        if blocked.reason not in _QUIET:
+            yield _note_of(blocked)
     for pods in cluster.pods.values():
         for pod in pods:
             yield from _protection(pod, decision.now)
@@ -174,39 +174,39 @@ def notes(
 
 def describe(command: Command) -> str:
     """Say what a command does, for people."""
-    what = f"{command.method} ({command.reason}): {command.decided} {_listed(command.nodes)}"
+    message = f"{command.method} ({command.reason}): {command.decided} {_listed(command.nodes)}"
     if command.replacements:
-        made = ", ".join(sorted({each.pool for each in command.replacements}))
-        what += f" by {len(command.replacements)} new of NodePool {made}"
-    return f"{what}, which saves {command.savings:.4g} per hour" if command.savings > 0 else what
+        pools = ", ".join(sorted({replacement.pool for replacement in command.replacements}))
+        message += f" by {len(command.replacements)} new of NodePool {pools}"
+    return f"{message}, which saves {command.savings:.4g} per hour" if command.savings > 0 else message
 
 
 def _standing(
     name: str, decision: DisruptionDecision, cluster: ClusterSnapshot, given: Circumstance
 ) -> NodePoolCondition:
     of_pool = {node for node, each in cluster.nodes.items() if each.pool == name}
-    told = [_part(command, of_pool) for command in decision.commands if of_pool.intersection(command.nodes)]
+    parts = [_part(command, of_pool) for command in decision.commands if of_pool.intersection(command.nodes)]
     if leaving := sorted(of_pool.intersection(decision.expired)):
-        told.append(f"{EXPIRED}: delete {_listed(leaving)}")
+        parts.append(f"{EXPIRED}: delete {_listed(leaving)}")
     going = {node: reason for node, reason in (given.under_way or {}).items() if node in of_pool}
-    held = [each for each in decision.held if each.node in of_pool]
-    tail = f"; {_counted(held)}" if held else ""
+    blocked = [blocked_node for blocked_node in decision.held if blocked_node.node in of_pool]
+    tail = f"; {_counted(blocked)}" if blocked else ""
     tail += f"; {given.trouble}" if given.trouble else ""
     if going:
         listed = "; ".join(f"{reason}: {_listed(nodes)}" for reason, nodes in _by_reason(going).items())
         return NodePoolCondition(TRUE, NodePoolConditionReason.DISRUPTING, f"being disrupted: {listed}{tail}")
     if given.why_not:
-        advice = "; ".join(told) or "nothing is to be done"
+        advice = "; ".join(parts) or "nothing is to be done"
         return NodePoolCondition(
             FALSE, NodePoolConditionReason.NOT_ACTING, f"{given.why_not}; it only advises: {advice}{tail}"
         )
-    if told:
+    if parts:
         return NodePoolCondition(
             TRUE,
             NodePoolConditionReason.DISRUPTING if given.acting else NodePoolConditionReason.ADVISED,
-            "; ".join(told) + tail,
+            "; ".join(parts) + tail,
         )
-    if held:
+    if blocked:
         return NodePoolCondition(FALSE, NodePoolConditionReason.HELD, tail.removeprefix("; "))
     return NodePoolCondition(FALSE, NodePoolConditionReason.NOTHING_TO_DO, f"no node would go{tail}")
 
@@ -218,19 +218,23 @@ def _part(command: Command, of_pool: set[str]) -> str:
 
 
 def _by_reason(going: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    nodes_by_reason: dict[str, list[str]] = {}
     for node, reason in sorted(going.items()):
-        found.setdefault(reason, []).append(node)
-    return dict(sorted(found.items()))
+        nodes_by_reason.setdefault(reason, []).append(node)
+    return dict(sorted(nodes_by_reason.items()))
 
 
 def _counted(held: Iterable[Held]) -> str:
     """Count the nodes that each cause keeps, and say until when budgets do."""
-    known = tuple(held)
-    found = Counter(reason for reason, _ in {(each.reason, each.node) for each in known})
-    ends = [each.until for each in known if each.reason == DisruptionBlockReason.BUDGET and each.until is not None]
+    blocked_nodes = tuple(held)
+    counts = Counter(reason for reason, _ in {(blocked.reason, blocked.node) for blocked in blocked_nodes})
+    ends = [
+        blocked.until
+        for blocked in blocked_nodes
+        if blocked.reason == DisruptionBlockReason.BUDGET and blocked.until is not None
+    ]
     until = {str(DisruptionBlockReason.BUDGET): f" (the first until {format_time(min(ends))})"} if ends else {}
-    listed = ", ".join(f"{reason} {number}{until.get(reason, '')}" for reason, number in sorted(found.items()))
+    listed = ", ".join(f"{reason} {number}{until.get(reason, '')}" for reason, number in sorted(counts.items()))
     return f"nodes that stay by what keeps them: {listed}"
 
 

@@ -66,24 +66,24 @@ class InstanceType:
     capacity_types: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        found = [each for each in self.offerings if each.available]
-        object.__setattr__(self, "zones", frozenset(each.zone for each in found))
-        object.__setattr__(self, "capacity_types", frozenset(each.capacity_type for each in found))
+        available = [offering for offering in self.offerings if offering.available]
+        object.__setattr__(self, "zones", frozenset(offering.zone for offering in available))
+        object.__setattr__(self, "capacity_types", frozenset(offering.capacity_type for offering in available))
 
     def offered(self, requirements: Mapping[str, Allowed]) -> Iterator[Offering]:
         """Yield the offerings that can be had now and meet *requirements*, as far as those are about offerings."""
         zone, capacity_type = requirements.get(ZONE), requirements.get(CAPACITY_TYPE)
-        for each in self.offerings:
+        for offering in self.offerings:
             if (
-                each.available
-                and (zone is None or zone.allows(each.zone))
-                and (capacity_type is None or capacity_type.allows(each.capacity_type))
+                offering.available
+                and (zone is None or zone.allows(offering.zone))
+                and (capacity_type is None or capacity_type.allows(offering.capacity_type))
             ):
-                yield each
+                yield offering
 
     def cheapest(self, requirements: Mapping[str, Allowed]) -> float:
         """Return the lowest price at which it can be had; infinite when it cannot."""
-        return min((each.price for each in self.offered(requirements)), default=math.inf)
+        return min((offering.price for offering in self.offered(requirements)), default=math.inf)
 
     def worst_launch_price(self, requirements: Mapping[str, Allowed]) -> float:
         """Return the highest price of the capacity type that would be taken; infinite when it cannot be had.
@@ -92,7 +92,7 @@ class InstanceType:
         """
         offered = tuple(self.offered(requirements))
         for capacity_type in CAPACITY_TYPES:
-            prices = [each.price for each in offered if each.capacity_type == capacity_type]
+            prices = [offering.price for offering in offered if offering.capacity_type == capacity_type]
             if prices:
                 return max(prices)
         return math.inf
@@ -107,14 +107,14 @@ class InstanceTypeCatalog:
     @cached_property
     def by_name(self) -> Mapping[str, InstanceType]:
         """Each type by its name."""
-        return {each.name: each for each in self.types}
+        return {instance_type.name: instance_type for instance_type in self.types}
 
     @cached_property
     def _prices(self) -> Mapping[tuple[str, str, str], float]:
         return {
-            (each.name, offering.zone, offering.capacity_type): offering.price
-            for each in self.types
-            for offering in each.offerings
+            (instance_type.name, offering.zone, offering.capacity_type): offering.price
+            for instance_type in self.types
+            for offering in instance_type.offerings
         }
 
     def price_of(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
@@ -124,29 +124,29 @@ class InstanceTypeCatalog:
 
 def unlabelled(catalog: InstanceTypeCatalog, pools: Iterable[NodePoolState]) -> Iterator[str]:
     """Yield, for people, which labels of a provider pools ask for that no type of a table has: nobody checks those."""
-    known = {key for each in catalog.types for key in each.labels}
+    labels = {key for instance_type in catalog.types for key in instance_type.labels}
     for pool in pools:
-        asked = merged(pool.model.spec.template.spec.requirements)
-        for key in sorted(key for key in asked if is_of_provider(key) and key not in known):
+        requirements = merged(pool.model.spec.template.spec.requirements)
+        for key in sorted(key for key in requirements if is_of_provider(key) and key not in labels):
             yield f"NodePool {pool.name} asks for label {key}, which no type in the table has: all types count as fine"
 
 
 def missing(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> Mapping[tuple[str, str, str], int]:
     """Return how many nodes of pools are of what a table lacks, by type, zone and capacity type; sorted."""
-    found = Counter(
+    counts = Counter(
         (node.instance_type, node.zone, node.capacity_type)
         for node in cluster.nodes.values()
         if node.pool in cluster.pools and node.instance_type and node.zone and node.capacity_type
         if catalog.price_of(node.instance_type, node.zone, node.capacity_type) is None
     )
-    return dict(sorted(found.items()))
+    return dict(sorted(counts.items()))
 
 
 def lacking(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> str:
     """Return what a table lacks of the nodes of pools, for people; empty: nothing."""
-    found = missing(catalog, cluster)
-    if not found:
+    absent = missing(catalog, cluster)
+    if not absent:
         return ""
-    named = [f"{kind} in {zone} as {how} ({number} nodes)" for (kind, zone, how), number in found.items()]
+    named = [f"{kind} in {zone} as {how} ({number} nodes)" for (kind, zone, how), number in absent.items()]
     more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     return f"the instance types are not used, as they lack what nodes are: {', '.join(named[:_MOST_NAMED])}{more}"

@@ -65,42 +65,44 @@ class NewNode:
 
     def imagined(self) -> ClusterNode:
         """Return the node with the labels that are certain."""
-        certain = {key: value for key, each in self.requirements.items() if (value := each.only) is not None}
+        certain = {
+            key: value for key, requirement in self.requirements.items() if (value := requirement.only) is not None
+        }
         own = {NODE_POOL_LABEL: self.pool, HOSTNAME: self.name}
         return ClusterNode(self.name, labels={**self.labels, **certain, **own}, taints=self.taints)
 
     def values(self, key: str) -> tuple[str, ...]:
         """Return the values that a label could still have; none when that is not known."""
-        wanted = self.requirements.get(key)
-        found = {value for each in self.types for value in values_of(each, key)}
-        if not found and wanted is not None and not wanted.others:
-            found = set(wanted.values)
-        return tuple(sorted(value for value in found if wanted is None or wanted.allows(value)))
+        allowed_values = self.requirements.get(key)
+        values_found = {value for instance_type in self.types for value in values_of(instance_type, key)}
+        if not values_found and allowed_values is not None and not allowed_values.others:
+            values_found = set(allowed_values.values)
+        return tuple(sorted(value for value in values_found if allowed_values is None or allowed_values.allows(value)))
 
     def welcomes(self, pod: Pod) -> bool:
         """Say whether *pod* tolerates the taints, and finds its host ports free."""
-        taken = [port for each in self.pods for port in each.shape.host_ports]
-        if any(port.conflicts(other) for port in pod.shape.host_ports for other in taken):
+        used_ports = [port for each in self.pods for port in each.shape.host_ports]
+        if any(port.conflicts(other) for port in pod.shape.host_ports for other in used_ports):
             return False
         return all(pod.shape.tolerates(taint) for taint in self.taints if taint.effect in HELD_EFFECTS)
 
     def narrowed(self, requirements: Mapping[str, Allowed], pod: Pod | None = None) -> "NewNode | None":
         """Return the node with more requirements, and one more pod; None when it can be nothing then."""
-        pods, taken, types = self.pods, self.taken, self.types
+        pods, reserved_ports, types = self.pods, self.taken, self.types
         if pod is not None:
-            pods, taken = (*pods, pod), total((taken, pod.requests))
-            types = tuple(each for each in types if fits_instance_type(each, taken))
+            pods, reserved_ports = (*pods, pod), total((reserved_ports, pod.requests))
+            types = tuple(instance_type for instance_type in types if fits_instance_type(instance_type, reserved_ports))
         if requirements != self.requirements:
-            types = tuple(each for each in types if can_be(each, requirements))
+            types = tuple(instance_type for instance_type in types if can_be(instance_type, requirements))
         if not types or not _are_enough(types, self.min_values):
             return None
-        return replace(self, types=types, requirements=requirements, pods=pods, taken=taken)
+        return replace(self, types=types, requirements=requirements, pods=pods, taken=reserved_ports)
 
     def pinned(self, keys: Collection[str]) -> Iterator[Mapping[str, str]]:
         """Yield every choice of values for those of *keys* that are open; a label that cannot have one stays open."""
         open_keys = sorted(key for key in keys if (each := self.requirements.get(key)) is None or each.only is None)
         choices = [[(key, value) for value in self.values(key)] for key in open_keys]
-        for choice in product(*(each for each in choices if each)):
+        for choice in product(*(option for option in choices if option)):
             yield dict(choice)
 
 
@@ -119,8 +121,8 @@ def templates(
     """
     offered = tuple(types)
     pools = sorted(cluster.pools.values(), key=lambda pool: (pool.weight, pool.name), reverse=True)
-    found = (_template(pool, cluster, offered, without) for pool in pools if _makes_nodes(pool))
-    return tuple(node for node in found if node is not None)
+    nodes = (_template(pool, cluster, offered, without) for pool in pools if _makes_nodes(pool))
+    return tuple(node for node in nodes if node is not None)
 
 
 def beyond_limits(cluster: ClusterSnapshot) -> frozenset[str]:
@@ -134,12 +136,14 @@ def wishes(shape: PodShape) -> Iterator[dict[str, Allowed]]:
     """Yield what a pod asks of the labels of a new node: one of these must be met."""
     selector = [(key, one_of(value)) for key, value in shape.node_selector]
     groups = [*shape.volume_terms] if shape.node_terms is None else [shape.node_terms, *shape.volume_terms]
-    for chosen in product(*groups):
-        if all(map(_may_be_new, chosen)):
-            listed = ((each.key, allowed(each.operator, each.values)) for term in chosen for each in term.labels)
-            found = _together((*selector, *((key, read) for key, read in listed if read is not None)))
-            if found is not None:
-                yield found
+    for combination in product(*groups):
+        if all(map(_may_be_new, combination)):
+            listed = (
+                (label.key, allowed(label.operator, label.values)) for term in combination for label in term.labels
+            )
+            requirements = _together((*selector, *((key, read) for key, read in listed if read is not None)))
+            if requirements is not None:
+                yield requirements
 
 
 def fits_instance_type(kind: InstanceType, needs: Mapping[str, int]) -> bool:
@@ -153,9 +157,9 @@ def fits_instance_type(kind: InstanceType, needs: Mapping[str, int]) -> bool:
 
 def can_be(kind: InstanceType, requirements: Mapping[str, Allowed]) -> bool:
     """Say whether an instance type has an offering that meets *requirements*."""
-    for key, wanted in requirements.items():
+    for key, requirement in requirements.items():
         value = kind.name if key == INSTANCE_TYPE else kind.labels.get(key)
-        if value is not None and not wanted.allows(value):
+        if value is not None and not requirement.allows(value):
             return False
     return next(kind.offered(requirements), None) is not None
 
@@ -175,21 +179,23 @@ def within_limits(node: NewNode, room: Mapping[str, int]) -> NewNode | None:
     if room.get(_NODES, 1) < 1:
         return None
     types = tuple(
-        each
-        for each in node.types
-        if all(each.allocatable.get(key, 0) <= left for key, left in room.items() if key != _NODES)
+        instance_type
+        for instance_type in node.types
+        if all(instance_type.allocatable.get(key, 0) <= left for key, left in room.items() if key != _NODES)
     )
     return replace(node, types=types) if types and _are_enough(types, node.min_values) else None
 
 
 def remaining_limits(node: NewNode, room: Mapping[str, int]) -> dict[str, int]:
     """Return what limits leave when *node* is made, whichever of its types it becomes."""
-    most = {key: max(each.allocatable.get(key, 0) for each in node.types) for key in room}
+    most = {key: max(instance_type.allocatable.get(key, 0) for instance_type in node.types) for key in room}
     return {key: left - (1 if key == _NODES else most[key]) for key, left in room.items()}
 
 
 def _makes_nodes(pool: NodePoolState) -> bool:
-    not_ready = any(each.type == "Ready" and each.status == "False" for each in pool.model.status.conditions)
+    not_ready = any(
+        condition.type == "Ready" and condition.status == "False" for condition in pool.model.status.conditions
+    )
     return pool.replicas is None and not pool.deleting and not not_ready
 
 
@@ -201,15 +207,15 @@ def _template(
     add(requirements, NODE_POOL_LABEL, one_of(pool.name))
     node = NewNode(
         pool=pool.name,
-        types=tuple(each for each in types if can_be(each, requirements)),
+        types=tuple(instance_type for instance_type in types if can_be(instance_type, requirements)),
         requirements=requirements,
         labels=template.metadata.labels,
-        taints=tuple(ParsedTaint(each.key, each.effect, each.value or "") for each in template.spec.taints),
+        taints=tuple(ParsedTaint(taint.key, taint.effect, taint.value or "") for taint in template.spec.taints),
         min_values=_min_values(pool),
         room=_room(pool, cluster.nodes.values(), without),
     )
     daemons = total(pod.requests for pod in cluster.daemons if node.welcomes(pod) and _may_run(pod, requirements))
-    kinds = tuple(each for each in node.types if fits_instance_type(each, daemons))
+    kinds = tuple(instance_type for instance_type in node.types if fits_instance_type(instance_type, daemons))
     return within_limits(replace(node, types=kinds, daemons=daemons, taken=daemons), node.room)
 
 
@@ -218,11 +224,11 @@ def _may_run(pod: Pod, requirements: Mapping[str, Allowed]) -> bool:
 
 
 def _min_values(pool: NodePoolState) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for each in pool.model.spec.template.spec.requirements:
-        if each.min_values is not None:
-            found[each.key] = max(each.min_values, found.get(each.key, 0))
-    return found
+    min_values: dict[str, int] = {}
+    for requirement in pool.model.spec.template.spec.requirements:
+        if requirement.min_values is not None:
+            min_values[requirement.key] = max(requirement.min_values, min_values.get(requirement.key, 0))
+    return min_values
 
 
 def _room(pool: NodePoolState, nodes: Iterable[ClusterNode], without: Collection[str]) -> dict[str, int]:
@@ -236,13 +242,13 @@ def _room(pool: NodePoolState, nodes: Iterable[ClusterNode], without: Collection
 
 def _together(asked: Iterable[tuple[str, Allowed]]) -> dict[str, Allowed] | None:
     """Take requirements together; None when they contradict each other, which in a pool stands for "absent"."""
-    found: dict[str, Allowed] = {}
+    requirements: dict[str, Allowed] = {}
     needed = set()
-    for key, each in asked:
-        if not each.may_be_absent:
+    for key, requirement in asked:
+        if not requirement.may_be_absent:
             needed.add(ALIASES.get(key, key))
-        add(found, key, each)
-    return None if any(found[key].is_nothing for key in needed) else found
+        add(requirements, key, requirement)
+    return None if any(requirements[key].is_nothing for key in needed) else requirements
 
 
 def _may_be_new(term: NodeTerm) -> bool:
@@ -252,5 +258,6 @@ def _may_be_new(term: NodeTerm) -> bool:
 
 def _are_enough(types: Sequence[InstanceType], min_values: Mapping[str, int]) -> bool:
     return all(
-        len({value for each in types for value in values_of(each, key)}) >= number for key, number in min_values.items()
+        len({value for instance_type in types for value in values_of(instance_type, key)}) >= number
+        for key, number in min_values.items()
     )

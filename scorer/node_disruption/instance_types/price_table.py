@@ -51,8 +51,8 @@ class InvalidInstanceTypesError(ValueError):
     def __init__(self, mistakes: Sequence[TableMistake]) -> None:
         self.mistakes = tuple(mistakes)
         more = len(mistakes) - MOST_MISTAKES
-        told = [*map(str, mistakes[:MOST_MISTAKES]), *([f"and {more} more mistakes"] if more > 0 else ())]
-        super().__init__("; ".join(told))
+        messages = [*map(str, mistakes[:MOST_MISTAKES]), *([f"and {more} more mistakes"] if more > 0 else ())]
+        super().__init__("; ".join(messages))
 
 
 def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[InstanceType, ...]:  # noqa: B008
@@ -95,7 +95,7 @@ def read_price_list(text: str) -> list[JsonObject]:
     if not rows:
         return []
     (first, columns), *rows = rows
-    mistakes = [TableMistake(FieldPath(), f"line {first}: {said}") for said in _column_mistakes(columns)]
+    mistakes = [TableMistake(FieldPath(), f"line {first}: {mistake}") for mistake in _column_mistakes(columns)]
     mistakes = mistakes or [
         TableMistake(FieldPath(), f"line {line}: {len(row)} cells, but there are {len(columns)} columns")
         for line, row in rows
@@ -144,9 +144,14 @@ class _Reading:
 
     def types(self) -> tuple[InstanceType, ...]:
         return tuple(
-            InstanceType(name, each.labels, each.allocatable, tuple(self._offerings[name][key] for key in found))
-            for name, each in sorted(self._types.items())
-            for found in [sorted(self._offerings[name])]
+            InstanceType(
+                name,
+                instance_type.labels,
+                instance_type.allocatable,
+                tuple(self._offerings[name][key] for key in offerings),
+            )
+            for name, instance_type in sorted(self._types.items())
+            for offerings in [sorted(self._offerings[name])]
         )
 
     def add(self, row: object, at: FieldPath) -> None:
@@ -166,18 +171,18 @@ class _Reading:
 
     def _add_type(self, name: str, row: JsonObject, at: FieldPath, is_whole: bool) -> None:
         read = InstanceType(name, self._labels(name, row, at), self._allocatable(row, at))
-        known = self._types.setdefault(name, read)
+        previous = self._types.setdefault(name, read)
         self._offerings.setdefault(name, {})
-        if known is not read and (is_whole or name in self._whole):
+        if previous is not read and (is_whole or name in self._whole):
             self._wrong(at / "name", f"{quote(name)} is there twice")
-        elif known != read:
+        elif previous != read:
             self._wrong(at, f"{quote(name)} has other resources or labels than in the row before")
         if is_whole:
             self._whole.add(name)
 
     def _labels(self, name: str, row: JsonObject, at: FieldPath) -> dict[str, str]:
         more = row.get("labels", {})
-        if not isinstance(more, dict) or not all(isinstance(each, str) for each in more.values()):
+        if not isinstance(more, dict) or not all(isinstance(value, str) for value in more.values()):
             self._wrong(at / "labels", f"{quote(more)} is not an object of strings")
             more = {}
         own = {ARCH: self._text(row, "arch", at), OS: self._text(row, "os", at), INSTANCE_TYPE: name}
@@ -188,13 +193,13 @@ class _Reading:
         if not isinstance(more, dict):
             self._wrong(at / "allocatable", f"{quote(more)} is not an object")
             more = {}
-        given = {key: row[key] for key in (CPU, MEMORY, PODS) if key in row} | more
+        allocatable = {key: row[key] for key in (CPU, MEMORY, PODS) if key in row} | more
         for key in (CPU, MEMORY):
-            if key not in given:
+            if key not in allocatable:
                 self._wrong(at / key, "is missing")
-        for key, value in given.items():
+        for key, value in allocatable.items():
             self._check_amount(value, at / key if key in row else at / "allocatable" / key)
-        return amounts({PODS: DEFAULT_PODS, **given})
+        return amounts({PODS: DEFAULT_PODS, **allocatable})
 
     def _check_amount(self, value: object, at: FieldPath) -> None:
         try:
@@ -235,8 +240,8 @@ class _Reading:
         except (TypeError, ValueError, OverflowError):
             price = math.nan
         if not math.isfinite(price) or price < 0:
-            shown = value if isinstance(value, str) else str(value)
-            self._wrong(at / "price", f"{quote(shown)} is not a price per hour: a finite number that is not negative")
+            text = value if isinstance(value, str) else str(value)
+            self._wrong(at / "price", f"{quote(text)} is not a price per hour: a finite number that is not negative")
             return 0.0
         return price
 

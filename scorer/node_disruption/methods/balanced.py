@@ -31,11 +31,11 @@ class Totals:
 
 def pool_totals(nodes: Iterable[Candidate]) -> dict[str, Totals]:
     """Return the totals of each pool over *nodes*, candidates or not."""
-    found: dict[str, Totals] = {}
-    for each in nodes:
-        known = found.get(each.node.pool, Totals())
-        found[each.node.pool] = Totals(known.cost + (each.price or 0.0), known.disruption + each.cost)
-    return found
+    totals: dict[str, Totals] = {}
+    for node in nodes:
+        previous = totals.get(node.node.pool, Totals())
+        totals[node.node.pool] = Totals(previous.cost + (node.price or 0.0), previous.disruption + node.cost)
+    return totals
 
 
 def can_pass(candidate: Candidate, totals: Mapping[str, Totals]) -> Refusal | None:
@@ -65,12 +65,12 @@ def move_scores(
         candidates: That go.
         totals: Of the pools.
     """
-    price, found = price_of(candidates), dict[str, DisruptionScore]()
-    for pool in sorted({each.node.pool for each in candidates if _is_balanced(each)}):
-        own = [each for each in candidates if each.node.pool == pool]
+    price, score = price_of(candidates), dict[str, DisruptionScore]()
+    for pool in sorted({candidate.node.pool for candidate in candidates if _is_balanced(candidate)}):
+        own = [candidate for candidate in candidates if candidate.node.pool == pool]
         share = 1.0 if len(own) == len(candidates) or price <= 0 else price_of(own) / price
-        found[pool] = _score(savings * share, sum(each.cost for each in own), totals[pool])
-    return found
+        score[pool] = _score(savings * share, sum(candidate.cost for candidate in own), totals[pool])
+    return score
 
 
 def _score(savings: float, disruption: float, totals: Totals) -> DisruptionScore:

@@ -63,7 +63,7 @@ def command_of(
     return Command(
         method=method,
         reason=REASONS[method],
-        nodes=tuple(each.name for each in candidates),
+        nodes=tuple(candidate.name for candidate in candidates),
         replacements=tuple(map(by_price, replacements)),
         savings=savings(candidates, replacements),
         moves=dict(sorted(relocation.moves.items())),
@@ -74,7 +74,10 @@ def command_of(
 def savings(candidates: Sequence[Candidate], replacements: Sequence[NewNode]) -> float:
     """Return what is saved per hour if each replacement becomes the cheapest that it can be; unknown prices are 0."""
     spent = (
-        min((price for each in node.types if (price := each.cheapest(node.requirements)) < math.inf), default=0.0)
+        min(
+            (price for instance_type in node.types if (price := instance_type.cheapest(node.requirements)) < math.inf),
+            default=0.0,
+        )
         for node in replacements
     )
     return price_of(candidates) - sum(spent)
@@ -82,7 +85,7 @@ def savings(candidates: Sequence[Candidate], replacements: Sequence[NewNode]) ->
 
 def price_of(candidates: Sequence[Candidate]) -> float:
     """Return what *candidates* cost per hour together; a price that is not known counts as 0."""
-    return sum(each.price or 0.0 for each in candidates)
+    return sum(candidate.price or 0.0 for candidate in candidates)
 
 
 def by_price(node: NewNode) -> NewNode:
@@ -94,7 +97,9 @@ def by_price(node: NewNode) -> NewNode:
 
 def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
     """Return a new node with those of its types that are certain to cost less than *price*."""
-    types = tuple(each for each in node.types if each.worst_launch_price(node.requirements) < price)
+    types = tuple(
+        instance_type for instance_type in node.types if instance_type.worst_launch_price(node.requirements) < price
+    )
     if not types:
         return Refusal(DisruptionBlockReason.NOT_CHEAPER, f"no replacement costs less than {price:g} per hour")
     if why_not := _too_few_values(types, node):
@@ -119,7 +124,7 @@ def _replacement(survey: Survey, candidates: Sequence[Candidate], node: NewNode)
         return Refusal(DisruptionBlockReason.MIN_VALUES, f"of the {MOST_TYPES} cheapest types, {why_not}")
     price = price_of(candidates)
     may_be_spot = _may_be(node, SPOT)
-    if may_be_spot and all(each.node.capacity_type == SPOT for each in candidates):
+    if may_be_spot and all(candidate.node.capacity_type == SPOT for candidate in candidates):
         return _spot_for_spot(survey, candidates, node, price)
     cheaper = cheaper_than(node, price)
     if may_be_spot and isinstance(cheaper, NewNode) and _may_be(cheaper, SPOT) and _may_be(node, ON_DEMAND):
@@ -144,8 +149,8 @@ def _spot_for_spot(survey: Survey, candidates: Sequence[Candidate], node: NewNod
 
 def _may_be(node: NewNode, capacity_type: str) -> bool:
     """Say whether a new node may become one of a capacity type: it is allowed, and some type is offered so."""
-    wanted = {**node.requirements, CAPACITY_TYPE: _only(node.requirements, capacity_type)}
-    return any(True for each in node.types for _ in each.offered(wanted))
+    requirements = {**node.requirements, CAPACITY_TYPE: _only(node.requirements, capacity_type)}
+    return any(True for instance_type in node.types for _ in instance_type.offered(requirements))
 
 
 def _only(requirements: Mapping[str, Allowed], capacity_type: str) -> Allowed:
@@ -154,7 +159,7 @@ def _only(requirements: Mapping[str, Allowed], capacity_type: str) -> Allowed:
 
 def _pinned_to_spot(node: NewNode) -> NewNode:
     requirements = both(node.requirements, {CAPACITY_TYPE: one_of(SPOT)})
-    types = (each for each in node.types if any(True for _ in each.offered(requirements)))
+    types = (instance_type for instance_type in node.types if any(True for _ in instance_type.offered(requirements)))
     return by_price(replace(node, types=tuple(types), requirements=requirements))
 
 
@@ -176,5 +181,10 @@ def _needed(node: NewNode) -> int:
 
 
 def _values(types: Sequence[InstanceType], key: str, node: NewNode) -> set[str]:
-    wanted = node.requirements.get(key)
-    return {value for each in types for value in values_of(each, key) if wanted is None or wanted.allows(value)}
+    requirement = node.requirements.get(key)
+    return {
+        value
+        for instance_type in types
+        for value in values_of(instance_type, key)
+        if requirement is None or requirement.allows(value)
+    }

@@ -82,11 +82,15 @@ class Survey:
 
     def eligible(self, class_: DisruptionClass) -> list[Candidate]:
         """Return the nodes that a disruption of this class may take, by name."""
-        return [each for each in self.nodes.values() if each.pool and not each.blockers_for(class_)]
+        return [node for node in self.nodes.values() if node.pool and not node.blockers_for(class_)]
 
     def underutilized(self) -> list[Candidate]:
         """Return the nodes that consolidation may look at, by name."""
-        return [each for each in self.eligible(DisruptionClass.GRACEFUL) if self.not_underutilized(each) is None]
+        return [
+            candidate
+            for candidate in self.eligible(DisruptionClass.GRACEFUL)
+            if self.not_underutilized(candidate) is None
+        ]
 
     def not_empty(self, candidate: Candidate) -> Refusal | None:
         """Return why emptiness does not take a node that is empty; None: it does."""

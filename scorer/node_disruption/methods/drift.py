@@ -71,38 +71,38 @@ def detect_drift(
     """Return why a claim has drifted from its pool; None when it has not. The first of the checks counts."""
     if claim.conditions.get("Launched", "True") != "True":
         return None
-    found = (
+    drift = (
         _static_drift(claim, pool)
         or _requirements_drift(claim, pool)
         or _type_drift(claim, catalog, now)
         or _provider_drift(claim, catalog)
     )
-    return replace(found, since=claim.drifted_since) if found else None
+    return replace(drift, since=claim.drifted_since) if drift else None
 
 
 def drifts(survey: Survey) -> dict[str, Drifted]:
     """Return why nodes have drifted, by their names; those that have not are left out."""
     return {
         name: drift
-        for name, each in survey.nodes.items()
-        if each.pool and each.node.claim
-        if (drift := detect_drift(each.node.claim, each.pool, survey.catalog, survey.now))
+        for name, node in survey.nodes.items()
+        if node.pool and node.node.claim
+        if (drift := detect_drift(node.node.claim, node.pool, survey.catalog, survey.now))
     }
 
 
 def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
     """Replace the node that has drifted for the longest time and whose pods find a place; empty ones come first."""
-    held, taking = list[Held](), survey.allowances.remaining_for(_DRIFTED)
-    for each in in_order(survey, drifted, static=False):
-        if blockers := each.blockers_for(DisruptionClass.EVENTUAL):
-            held += blocked_nodes(each, _DRIFTED, None, blockers)
+    blocked, taking = list[Held](), survey.allowances.remaining_for(_DRIFTED)
+    for candidate in in_order(survey, drifted, static=False):
+        if blockers := candidate.blockers_for(DisruptionClass.EVENTUAL):
+            blocked += blocked_nodes(candidate, _DRIFTED, None, blockers)
             continue
-        refusal = taking.consume(each.node.pool)
-        move = refusal or _move(survey, each)
+        refusal = taking.consume(candidate.node.pool)
+        move = refusal or _move(survey, candidate)
         if isinstance(move, Command):
-            return MethodOutcome((move,), tuple(held))
-        held.append(Held.of(each.name, _DRIFTED, move))
-    return MethodOutcome((), tuple(held))
+            return MethodOutcome((move,), tuple(blocked))
+        blocked.append(Held.of(candidate.name, _DRIFTED, move))
+    return MethodOutcome((), tuple(blocked))
 
 
 def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) -> list[Candidate]:
@@ -113,9 +113,11 @@ def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) ->
         drifted: Why nodes have drifted, by their names.
         static: Those of static pools; else those of all others.
     """
-    found = (survey.nodes[name] for name in drifted)
-    chosen = [each for each in found if each.pool and (each.pool.replicas is not None) is static]
-    return sorted(chosen, key=lambda each: (not each.is_empty, drifted[each.name].since or survey.now, each.name))
+    candidates = (survey.nodes[name] for name in drifted)
+    selected = [
+        candidate for candidate in candidates if candidate.pool and (candidate.pool.replicas is not None) is static
+    ]
+    return sorted(selected, key=lambda each: (not each.is_empty, drifted[each.name].since or survey.now, each.name))
 
 
 def template_node(pool: NodePoolState, catalog: InstanceTypeCatalog | None, name: str) -> NewNode:
@@ -128,7 +130,7 @@ def template_node(pool: NodePoolState, catalog: InstanceTypeCatalog | None, name
         types=catalog.types if catalog else (),
         requirements=requirements,
         labels=template.metadata.labels,
-        taints=tuple(ParsedTaint(each.key, each.effect, each.value or "") for each in template.spec.taints),
+        taints=tuple(ParsedTaint(taint.key, taint.effect, taint.value or "") for taint in template.spec.taints),
         name=name,
     )
     return node.narrowed(requirements) or replace(node, types=())
@@ -149,7 +151,7 @@ def _on_one_like_it(relocation: Relocation, candidate: Candidate) -> Relocation:
     node = template_node(candidate.pool, None, f"{candidate.pool.name}/new-1")
     pods = tuple(pod for pod in candidate.reschedulable if pod.key in relocation.left)
     moves = {**relocation.moves, **{pod.key: node.name for pod in pods}}
-    left = {key: why for key, why in relocation.left.items() if moves.get(key) != node.name}
+    left = {key: reason for key, reason in relocation.left.items() if moves.get(key) != node.name}
     return Relocation(moves, (replace(node, pods=pods),), left)
 
 
@@ -162,8 +164,8 @@ def _static_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
 
 
 def _requirements_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
-    found = requirements_drift(pool.model.spec.template.spec.requirements, claim.labels)
-    return None if found is None else Drifted(REQUIREMENTS_DRIFTED, str(found))
+    drift = requirements_drift(pool.model.spec.template.spec.requirements, claim.labels)
+    return None if drift is None else Drifted(REQUIREMENTS_DRIFTED, str(drift))
 
 
 def types_checked_at(claim: Claim, catalog: InstanceTypeCatalog | None) -> datetime | None:
@@ -186,8 +188,8 @@ def _type_not_offered(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drif
     if (kind := catalog.by_name.get(name)) is None:
         return Drifted(INSTANCE_TYPE_NOT_FOUND, f"instance type {quote(name)} is not offered any more")
     if not _is_offered(kind, labels):
-        where = f"zone {quote(labels.get(ZONE, ''))} as {quote(labels.get(CAPACITY_TYPE, ''))}"
-        return Drifted(INSTANCE_TYPE_NOT_FOUND, f"instance type {quote(name)} is not offered any more in {where}")
+        offer = f"zone {quote(labels.get(ZONE, ''))} as {quote(labels.get(CAPACITY_TYPE, ''))}"
+        return Drifted(INSTANCE_TYPE_NOT_FOUND, f"instance type {quote(name)} is not offered any more in {offer}")
     return None
 
 
@@ -196,7 +198,8 @@ def _is_offered(kind: InstanceType, labels: Mapping[str, str]) -> bool:
     zone, capacity_type = labels.get(ZONE), labels.get(CAPACITY_TYPE)
     good = (RESERVED, ON_DEMAND) if capacity_type == RESERVED else (capacity_type,)
     return any(
-        zone in (None, each.zone) and (capacity_type is None or each.capacity_type in good) for each in kind.offerings
+        zone in (None, offering.zone) and (capacity_type is None or offering.capacity_type in good)
+        for offering in kind.offerings
     )
 
 
@@ -235,8 +238,8 @@ def requirements_drift(requirements: Sequence[Requirement], labels: Mapping[str,
     replace its nodes.
     """
     owned = present_labels(labels)
-    for key, wanted in sorted(merged(requirements).items()):
+    for key, requirement in sorted(merged(requirements).items()):
         value = owned.get(key)
-        if not (wanted.may_be_absent if value is None else wanted.allows(value)):
-            return Drift(key, str(wanted), value)
+        if not (requirement.may_be_absent if value is None else requirement.allows(value)):
+            return Drift(key, str(requirement), value)
     return None

@@ -17,17 +17,17 @@ _EMPTY = DisruptionReason.EMPTY
 
 def plan_emptiness(survey: Survey) -> MethodOutcome:
     """Delete every empty node that has been quiet for long enough, as many as budgets allow."""
-    held = list[Held]()
+    blocked = list[Held]()
     for each in _empty_ones(survey.nodes.values()):
-        held += blocked_nodes(each, _EMPTY, survey.not_empty(each), each.blockers_for(DisruptionClass.GRACEFUL))
-    taking, chosen = survey.allowances.remaining_for(_EMPTY), list[Candidate]()
-    for each in sorted_by_savings(emptiable(survey)):
-        refusal = taking.consume(each.node.pool)
+        blocked += blocked_nodes(each, _EMPTY, survey.not_empty(each), each.blockers_for(DisruptionClass.GRACEFUL))
+    taking, selected = survey.allowances.remaining_for(_EMPTY), list[Candidate]()
+    for candidate in sorted_by_savings(emptiable(survey)):
+        refusal = taking.consume(candidate.node.pool)
         if refusal is None:
-            chosen.append(each)
+            selected.append(candidate)
         else:
-            held.append(Held.of(each.name, _EMPTY, refusal))
-    return MethodOutcome((_command(chosen),) if chosen else (), tuple(held))
+            blocked.append(Held.of(candidate.name, _EMPTY, refusal))
+    return MethodOutcome((_command(selected),) if selected else (), tuple(blocked))
 
 
 def emptiable(survey: Survey) -> list[Candidate]:
@@ -36,7 +36,11 @@ def emptiable(survey: Survey) -> list[Candidate]:
 
 
 def _empty_ones(candidates: Iterable[Candidate]) -> list[Candidate]:
-    return [each for each in candidates if each.is_empty and each.pool is not None and each.pool.replicas is None]
+    return [
+        candidate
+        for candidate in candidates
+        if candidate.is_empty and candidate.pool is not None and candidate.pool.replicas is None
+    ]
 
 
 def _command(chosen: Iterable[Candidate]) -> Command:
@@ -44,7 +48,7 @@ def _command(chosen: Iterable[Candidate]) -> Command:
     return Command(
         method=Method.EMPTINESS,
         reason=_EMPTY,
-        nodes=tuple(each.name for each in nodes),
-        savings=sum(each.price or 0.0 for each in nodes),
+        nodes=tuple(node.name for node in nodes),
+        savings=sum(node.price or 0.0 for node in nodes),
         validate_after=VALIDATION_DELAY,
     )

@@ -30,7 +30,7 @@ def expirations(cluster: ClusterSnapshot) -> tuple[Expiration, ...]:
 
     Nodes of no pool stay: nobody knows what would come in their place.
     """
-    found = []
+    expirations_found = []
     for name, node in cluster.nodes.items():
         claim = node.claim
         if node.node is None or claim is None or claim.deletion is not None:
@@ -38,10 +38,10 @@ def expirations(cluster: ClusterSnapshot) -> tuple[Expiration, ...]:
         if claim.created is None or claim.expire_after is None:
             continue
         try:
-            found.append(Expiration(claim.created + claim.expire_after, name))
+            expirations_found.append(Expiration(claim.created + claim.expire_after, name))
         except OverflowError:  # after the year 9999
             continue
-    return tuple(sorted(found, key=_in_order))
+    return tuple(sorted(expirations_found, key=_in_order))
 
 
 def _in_order(each: Expiration) -> tuple[datetime, str]:
@@ -50,7 +50,7 @@ def _in_order(each: Expiration) -> tuple[datetime, str]:
 
 def expired(cluster: ClusterSnapshot, now: datetime) -> tuple[str, ...]:
     """Return the names of the nodes that have reached their age at *now*."""
-    return tuple(each.node for each in expirations(cluster) if each.at <= now)
+    return tuple(expiration.node for expiration in expirations(cluster) if expiration.at <= now)
 
 
 def plan_graceful_expiration(survey: Survey) -> tuple[tuple[str, ...], tuple[Held, ...]]:
@@ -61,18 +61,18 @@ def plan_graceful_expiration(survey: Survey) -> tuple[tuple[str, ...], tuple[Hel
     Returns:
         Names of the nodes that go now, the longest expired first, and why others stay.
     """
-    taking, going, held = survey.allowances.remaining_for(EXPIRED), list[str](), list[Held]()
+    taking, going, blocked = survey.allowances.remaining_for(EXPIRED), list[str](), list[Held]()
     for name in expired(survey.cluster, survey.now):
         each = survey.nodes.get(name)
         if each is None:
             continue
         blockers = each.blockers_for(DisruptionClass.GRACEFUL)
-        held += blocked_nodes(each, EXPIRED, None, blockers)
+        blocked += blocked_nodes(each, EXPIRED, None, blockers)
         if each.pool is None or blockers:
             continue
         refusal = taking.consume(each.node.pool)
         if refusal is None:
             going.append(name)
         else:
-            held.append(Held.of(name, EXPIRED, refusal))
-    return tuple(going), tuple(held)
+            blocked.append(Held.of(name, EXPIRED, refusal))
+    return tuple(going), tuple(blocked)

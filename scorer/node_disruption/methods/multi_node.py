@@ -34,16 +34,18 @@ def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutco
 
     When none can, nodes that budgets hold back are not told: single-node consolidation looks at each of them again.
     """
-    taking, held, chosen = survey.allowances.remaining_for(_REASON), list[Held](), list[Candidate]()
-    for each in sorted_by_savings(survey.underutilized()):
-        refusal = taking.consume(each.node.pool)
+    taking, blocked, selected = survey.allowances.remaining_for(_REASON), list[Held](), list[Candidate]()
+    for candidate in sorted_by_savings(survey.underutilized()):
+        refusal = taking.consume(candidate.node.pool)
         if refusal is None:
-            chosen.append(each)
+            selected.append(candidate)
         else:
-            held.append(Held.of(each.name, _REASON, refusal))
-    if command := _longest(survey, chosen, totals):
-        return MethodOutcome((command,), tuple(held))
-    return MethodOutcome(changes=tuple(sorted({each.until for each in held if each.until is not None})))
+            blocked.append(Held.of(candidate.name, _REASON, refusal))
+    if command := _longest(survey, selected, totals):
+        return MethodOutcome((command,), tuple(blocked))
+    return MethodOutcome(
+        changes=tuple(sorted({blocked_node.until for blocked_node in blocked if blocked_node.until is not None}))
+    )
 
 
 def same_type_guard(node: NewNode, candidates: Sequence[Candidate]) -> NewNode | Refusal:
@@ -52,20 +54,20 @@ def same_type_guard(node: NewNode, candidates: Sequence[Candidate]) -> NewNode |
     If the replacement may become one of the types that go, the node of that type could stay instead: only types that
     are cheaper than the cheapest of those are kept.
     """
-    kept = {each.name for each in node.types}
+    names = {instance_type.name for instance_type in node.types}
     prices = [
-        _price_today(each.instance_type, each.node.labels)
-        for each in candidates
-        if each.instance_type and each.instance_type.name in kept
+        _price_today(candidate.instance_type, candidate.node.labels)
+        for candidate in candidates
+        if candidate.instance_type and candidate.instance_type.name in names
     ]
     return cheaper_than(node, min(prices)) if prices else node
 
 
 def _price_today(kind: InstanceType, labels: Mapping[str, str]) -> float:
     """Return the lowest price at which a node with *labels* is offered, whether or not it can be had at present."""
-    everything = replace(kind, offerings=tuple(replace(each, available=True) for each in kind.offerings))
-    found = everything.cheapest(labelled(labels))
-    return found if found < math.inf else 0.0
+    everything = replace(kind, offerings=tuple(replace(offering, available=True) for offering in kind.offerings))
+    offering = everything.cheapest(labelled(labels))
+    return offering if offering < math.inf else 0.0
 
 
 def _longest(survey: Survey, candidates: Sequence[Candidate], totals: Mapping[str, Totals]) -> Command | None:
@@ -75,9 +77,9 @@ def _longest(survey: Survey, candidates: Sequence[Candidate], totals: Mapping[st
     tries = survey.settings.multi_node_simulations
     while low <= high and tries > 0:
         middle, tries = (low + high) // 2, tries - 1
-        found = _together(survey, candidates[: middle + 1], totals)
-        if isinstance(found, Command):
-            best, low = found, middle + 1
+        command = _together(survey, candidates[: middle + 1], totals)
+        if isinstance(command, Command):
+            best, low = command, middle + 1
         else:
             high = middle - 1
     return best

@@ -99,35 +99,35 @@ def decide(
         unseen: Of the pass before.
         before: What some pass before decided; the answer is the same without it, but takes longer.
     """
-    known = pool_views(cluster, settings) if views is None else views
-    if before and not unseen and _is_still_true(before, cluster, catalog, now, settings, known):
+    pools = pool_views(cluster, settings) if views is None else views
+    if before and not unseen and _is_still_true(before, cluster, catalog, now, settings, pools):
         return replace(before, now=now)
     leaving = () if settings.graceful_expiration else expired(cluster, now)
     earlier = before.memory if before else None
-    looked = survey(cluster, catalog, now, settings, known, leaving=leaving, unseen=unseen, before=earlier)
-    held = list[Held]()
+    looked = survey(cluster, catalog, now, settings, pools, leaving=leaving, unseen=unseen, before=earlier)
+    blocked = list[Held]()
     if settings.graceful_expiration:
         leaving, kept = plan_graceful_expiration(looked)
-        held += kept
+        blocked += kept
         if leaving:
-            looked = survey(cluster, catalog, now, settings, known, leaving=leaving, unseen=unseen, before=looked)
+            looked = survey(cluster, catalog, now, settings, pools, leaving=leaving, unseen=unseen, before=looked)
     drifted = drifts(looked)
     outcome = _first(looked, drifted)
-    held += [*_blocked(looked), *outcome.held]
+    blocked += [*_blocked(looked), *outcome.held]
     commands = tuple(outcome.commands)
     going = {name for command in commands for name in command.nodes}.union(leaving)
-    told = tuple(each for each in _sorted(held) if each.node not in going)
+    reported = tuple(blocked_node for blocked_node in _sorted(blocked) if blocked_node.node not in going)
     expiring = expirations(cluster)
     return DisruptionDecision(
         now=now,
         commands=commands,
         expired=tuple(leaving),
         expiring=expiring,
-        held=told,
+        held=reported,
         nodes=looked.nodes,
         drifted=drifted,
         eligible=_eligible(looked, drifted),
-        next_at=_next(looked, outcome, told, expiring, drifted),
+        next_at=_next(looked, outcome, reported, expiring, drifted),
         unseen=outcome.unseen,
         notes=cluster.notes,
         memory=looked,
@@ -155,10 +155,10 @@ def validate(
         views: As for `decide`, without a reservation for this command itself.
         before: As for `decide`.
     """
-    known = pool_views(cluster, settings) if views is None else views
+    pools = pool_views(cluster, settings) if views is None else views
     leaving = () if settings.graceful_expiration else expired(cluster, now)
     earlier = before.memory if before else None
-    return revalidated(command, survey(cluster, catalog, now, settings, known, leaving=leaving, before=earlier))
+    return revalidated(command, survey(cluster, catalog, now, settings, pools, leaving=leaving, before=earlier))
 
 
 def _is_still_true(
@@ -189,14 +189,14 @@ def _is_still_true(
 
 def _first(looked: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
     """Try the methods in order until one finds something; what holds nodes is gathered from all that were tried."""
-    held, changes, unseen = list[Held](), list[datetime](), looked.unseen
+    blocked, changes, unseen = list[Held](), list[datetime](), looked.unseen
     for outcome in _outcomes(looked, drifted):
-        held += outcome.held
+        blocked += outcome.held
         changes += outcome.changes
         unseen = outcome.unseen
         if outcome.commands:
-            return MethodOutcome(outcome.commands, tuple(held), unseen, tuple(changes))
-    return MethodOutcome((), tuple(held), unseen, tuple(changes))
+            return MethodOutcome(outcome.commands, tuple(blocked), unseen, tuple(changes))
+    return MethodOutcome((), tuple(blocked), unseen, tuple(changes))
 
 
 def _outcomes(looked: Survey, drifted: Mapping[str, Drifted]) -> Iterator[MethodOutcome]:
@@ -217,12 +217,12 @@ def _keeping(looked: Survey, outcome: MethodOutcome) -> MethodOutcome:
 
 def _blocked(looked: Survey) -> Iterator[Held]:
     """Yield why the nodes stay that only consolidation would look at."""
-    wanted = DisruptionReason.UNDERUTILIZED
-    for each in looked.nodes.values():
-        if each.is_empty or each.pool is None or each.pool.replicas is not None:
+    reason = DisruptionReason.UNDERUTILIZED
+    for node in looked.nodes.values():
+        if node.is_empty or node.pool is None or node.pool.replicas is not None:
             continue
         yield from blocked_nodes(
-            each, wanted, looked.not_underutilized(each), each.blockers_for(DisruptionClass.GRACEFUL)
+            node, reason, looked.not_underutilized(node), node.blockers_for(DisruptionClass.GRACEFUL)
         )
 
 
@@ -232,17 +232,17 @@ def _sorted(held: Iterable[Held]) -> list[Held]:
 
 
 def _eligible(looked: Survey, drifted: Collection[str]) -> dict[tuple[str, str], int]:
-    replaceable = [each for each in looked.eligible(DisruptionClass.EVENTUAL) if each.name in drifted]
-    found: dict[tuple[str, str], int] = {}
+    replaceable = [candidate for candidate in looked.eligible(DisruptionClass.EVENTUAL) if candidate.name in drifted]
+    counts: dict[tuple[str, str], int] = {}
     for reason, candidates in (
         (DisruptionReason.EMPTY, emptiable(looked)),
         (DisruptionReason.DRIFTED, replaceable),
         (DisruptionReason.UNDERUTILIZED, looked.underutilized()),
     ):
-        for each in candidates:
-            key = each.node.pool, reason.value
-            found[key] = found.get(key, 0) + 1
-    return dict(sorted(found.items()))
+        for candidate in candidates:
+            key = candidate.node.pool, reason.value
+            counts[key] = counts.get(key, 0) + 1
+    return dict(sorted(counts.items()))
 
 
 def _next(
@@ -257,10 +257,10 @@ def _next(
     waits += [now + PASS] if outcome.unseen else []
     ends = (each.until for each in held)
     ages = (each.at for each in expiring)
-    nodes = chain.from_iterable(_changes(each, looked.catalog) for each in looked.nodes.values())
+    nodes = chain.from_iterable(_changes(node, looked.catalog) for node in looked.nodes.values())
     drift = (each.since for each in drifted.values())
     instants = chain(waits, outcome.changes, ends, ages, nodes, drift, looked.relocations.changes)
-    return min((each for each in instants if each is not None and each > now), default=None)
+    return min((instant for instant in instants if instant is not None and instant > now), default=None)
 
 
 def _changes(candidate: Candidate, catalog: InstanceTypeCatalog | None) -> Iterator[datetime | None]:

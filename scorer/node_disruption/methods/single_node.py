@@ -23,24 +23,24 @@ _REASON = DisruptionReason.UNDERUTILIZED
 
 def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
     """Let the first node go whose pods fit elsewhere for less money."""
-    held, tries = list[Held](), survey.settings.single_node_simulations
+    blocked, tries = list[Held](), survey.settings.single_node_simulations
     order = interleaved(survey.underutilized(), survey.unseen)
-    unseen = {each.node.pool for each in order}
-    for index, each in enumerate(order):
+    unseen = {candidate.node.pool for candidate in order}
+    for index, candidate in enumerate(order):
         if not tries:
-            held += [Held.of(rest.name, _REASON, _not_reached(survey)) for rest in order[index:]]
-            return MethodOutcome((), tuple(held), frozenset(unseen))
-        unseen.discard(each.node.pool)
-        refusal = survey.allowances.remaining_for(_REASON).consume(each.node.pool) or can_pass(each, totals)
+            blocked += [Held.of(rest.name, _REASON, _not_reached(survey)) for rest in order[index:]]
+            return MethodOutcome((), tuple(blocked), frozenset(unseen))
+        unseen.discard(candidate.node.pool)
+        refusal = survey.allowances.remaining_for(_REASON).consume(candidate.node.pool) or can_pass(candidate, totals)
         if refusal is None:
             tries -= 1
-            found = consolidate(survey, [each], Method.SINGLE_NODE)
-            found = approved(found, [each], totals) if isinstance(found, Command) else found
-            if isinstance(found, Command):
-                return MethodOutcome((found,), tuple(held), survey.unseen)
-            refusal = found
-        held.append(Held.of(each.name, _REASON, refusal))
-    return MethodOutcome((), tuple(held))
+            outcome = consolidate(survey, [candidate], Method.SINGLE_NODE)
+            outcome = approved(outcome, [candidate], totals) if isinstance(outcome, Command) else outcome
+            if isinstance(outcome, Command):
+                return MethodOutcome((outcome,), tuple(blocked), survey.unseen)
+            refusal = outcome
+        blocked.append(Held.of(candidate.name, _REASON, refusal))
+    return MethodOutcome((), tuple(blocked))
 
 
 def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) -> list[Candidate]:
@@ -51,11 +51,11 @@ def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) ->
         first: Pools whose nodes come before those of others in each round.
     """
     by_pool: dict[str, list[Candidate]] = {}
-    for each in sorted_by_savings(candidates):
-        by_pool.setdefault(each.node.pool, []).append(each)
+    for candidate in sorted_by_savings(candidates):
+        by_pool.setdefault(candidate.node.pool, []).append(candidate)
     pools = sorted(by_pool, key=lambda name: (name not in first, name))
     rounds = zip_longest(*(by_pool[name] for name in pools))
-    return [each for turn in rounds for each in turn if each is not None]
+    return [candidate for turn in rounds for candidate in turn if candidate is not None]
 
 
 def _not_reached(survey: Survey) -> Refusal:

@@ -27,18 +27,18 @@ def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodO
 
     Of one pool, the nodes whose condition is oldest go first.
     """
-    commands, held = list[Command](), list[Held]()
+    commands, blocked = list[Command](), list[Held]()
     by_pool: dict[str, list[Candidate]] = {}
-    for each in in_order(survey, drifted, static=True):
-        if blockers := each.blockers_for(DisruptionClass.EVENTUAL):
-            held += blocked_nodes(each, _DRIFTED, None, blockers)
+    for candidate in in_order(survey, drifted, static=True):
+        if blockers := candidate.blockers_for(DisruptionClass.EVENTUAL):
+            blocked += blocked_nodes(candidate, _DRIFTED, None, blockers)
         else:
-            by_pool.setdefault(each.node.pool, []).append(each)
+            by_pool.setdefault(candidate.node.pool, []).append(candidate)
     for _, candidates in sorted(by_pool.items()):
-        found = _of_pool(survey, candidates)
-        commands += found.commands
-        held += found.held
-    return MethodOutcome(tuple(commands), tuple(held))
+        outcome = _of_pool(survey, candidates)
+        commands += outcome.commands
+        blocked += outcome.held
+    return MethodOutcome(tuple(commands), tuple(blocked))
 
 
 def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> MethodOutcome:
@@ -46,15 +46,15 @@ def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> MethodOutcome:
     assert pool is not None
     nodes = [node for node in survey.cluster.nodes.values() if node.pool == pool.name and node.claim]
     room = pool.limits[_NODES] - len(nodes) if _NODES in pool.limits else len(drifted)
-    taking, commands, held = survey.allowances.remaining_for(_DRIFTED), list[Command](), list[Held]()
+    taking, commands, blocked = survey.allowances.remaining_for(_DRIFTED), list[Command](), list[Held]()
     why_none = _too_many(pool, nodes)
-    for each in drifted:
+    for candidate in drifted:
         refusal = why_none or (_at_limit(pool, nodes) if len(commands) >= room else taking.consume(pool.name))
         if refusal is None:
-            commands.append(_replaced(survey, each, pool))
+            commands.append(_replaced(survey, candidate, pool))
         else:
-            held.append(Held.of(each.name, _DRIFTED, refusal))
-    return MethodOutcome(tuple(commands), tuple(held))
+            blocked.append(Held.of(candidate.name, _DRIFTED, refusal))
+    return MethodOutcome(tuple(commands), tuple(blocked))
 
 
 def _too_many(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal | None:

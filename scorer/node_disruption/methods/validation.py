@@ -50,24 +50,24 @@ def revalidated(command: Command, survey: Survey) -> Command | ValidationFailure
 
 
 def _still_empty(command: Command, survey: Survey) -> Command | ValidationFailure:
-    found = {each.name: each for each in emptiable(survey)}
-    still = [found[name] for name in command.nodes if name in found]
+    by_name = {candidate.name: candidate for candidate in emptiable(survey)}
+    still = [by_name[name] for name in command.nodes if name in by_name]
     if not still:
         return ValidationFailure(ValidationFailureReason.CHURN, f"none of {_named(command.nodes)} can go any more")
     taking = survey.allowances.remaining_for(command.reason)
-    fine = [each for each in still if taking.consume(each.node.pool) is None]
+    fine = [candidate for candidate in still if taking.consume(candidate.node.pool) is None]
     if not fine:
         refusal = taking.consume(still[0].node.pool)
         return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message if refusal else "")
-    return replace(command, nodes=tuple(each.name for each in fine), savings=price_of(fine))
+    return replace(command, nodes=tuple(candidate.name for candidate in fine), savings=price_of(fine))
 
 
 def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFailure:
-    found = {each.name: each for each in survey.underutilized()}
-    gone = [name for name in command.nodes if name not in found]
+    by_name = {candidate.name: candidate for candidate in survey.underutilized()}
+    gone = [name for name in command.nodes if name not in by_name]
     if gone:
         return ValidationFailure(ValidationFailureReason.CHURN, f"{_named(gone)} cannot go any more")
-    candidates = [found[name] for name in command.nodes]
+    candidates = [by_name[name] for name in command.nodes]
     return (
         _over_budget(command, candidates, survey)
         or _otherwise(command, relocation := _relocation(candidates, survey))
@@ -77,15 +77,15 @@ def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFail
 
 def _over_budget(command: Command, candidates: Sequence[Candidate], survey: Survey) -> ValidationFailure | None:
     taking = survey.allowances.remaining_for(command.reason)
-    refusals = (taking.consume(each.node.pool) for each in candidates)
+    refusals = (taking.consume(candidate.node.pool) for candidate in candidates)
     refusal = next((each for each in refusals if each is not None), None)
     return ValidationFailure(ValidationFailureReason.BUDGET, refusal.message) if refusal else None
 
 
 def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
-    found = survey.relocations.relocate(candidates, consolidating=True)
-    assert isinstance(found, Relocation)  # no price is too high
-    return found
+    relocation = survey.relocations.relocate(candidates, consolidating=True)
+    assert isinstance(relocation, Relocation)  # no price is too high
+    return relocation
 
 
 def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | None:
@@ -95,10 +95,12 @@ def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | 
     before, now = len(command.replacements), len(relocation.new_nodes)
     if before != now:
         return ValidationFailure(ValidationFailureReason.SCHEDULING, f"it would need {now} new nodes now, not {before}")
-    for planned, possible in zip(command.replacements, relocation.new_nodes, strict=True):
-        lost = {each.name for each in planned.types} - {each.name for each in possible.types}
-        if lost:
-            types = ", ".join(sorted(lost))
+    for replacement, possible in zip(command.replacements, relocation.new_nodes, strict=True):
+        removed = {instance_type.name for instance_type in replacement.types} - {
+            instance_type.name for instance_type in possible.types
+        }
+        if removed:
+            types = ", ".join(sorted(removed))
             return ValidationFailure(
                 ValidationFailureReason.SCHEDULING, f"the new node cannot be of the planned types any more: {types}"
             )

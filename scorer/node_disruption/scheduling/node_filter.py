@@ -97,9 +97,9 @@ class ClusterCapacity:
         if self._choices is not None:
             choice, changed = self._choices.of(pod), self._domains.changed
             rows = (row for row in choice.rows if row not in changed or self._takes(pod, row))
-            found = self._first_allowed(pod, rows)
-            if found is not None or choice.are_all:
-                return found
+            row = self._first_allowed(pod, rows)
+            if row is not None or choice.are_all:
+                return row
         mask = self.feasible(pod)[: len(self._rows.real)]
         if not mask.any():
             return None
@@ -172,23 +172,23 @@ class ClusterCapacity:
             names: Of the nodes that go.
             closed: Names of nodes that take no more pods.
         """
-        found = ClusterCapacity.__new__(ClusterCapacity)
-        found._rows, found.names, found._loads = self._rows, self.names, self._loads
-        found._present = self._present & self._but(names) if names else self._present
-        found._open = found._present & self._open & self._but(closed) if names or closed else self._open
-        found._occupancy = self._occupancy.copy()
+        capacity = ClusterCapacity.__new__(ClusterCapacity)
+        capacity._rows, capacity.names, capacity._loads = self._rows, self.names, self._loads
+        capacity._present = self._present & self._but(names) if names else self._present
+        capacity._open = capacity._present & self._open & self._but(closed) if names or closed else self._open
+        capacity._occupancy = self._occupancy.copy()
         changed = self._domains.changed.union(row for name in names if (row := self._rows.find(name)) is not None)
-        found._domains = self._domains_of(found, self._domains.base, changed)
-        found._choices = None if closed else self._choices
-        return found
+        capacity._domains = self._domains_of(capacity, self._domains.base, changed)
+        capacity._choices = None if closed else self._choices
+        return capacity
 
     def settled(self) -> "ClusterCapacity":
         """Return the same state as one from which many others are made: in these, pods find places sooner."""
-        found, kept = self.without(()), self.without(())
-        kept._domains = self._domains_of(kept)
-        found._domains = self._domains_of(found, kept._domains)
-        found._choices = FeasibilityIndex(kept._roomy, kept.initialized)
-        return found
+        changed, unchanged = self.without(()), self.without(())
+        unchanged._domains = self._domains_of(unchanged)
+        changed._domains = self._domains_of(changed, unchanged._domains)
+        changed._choices = FeasibilityIndex(unchanged._roomy, unchanged.initialized)
+        return changed
 
     def _domains_of(
         self, state: "ClusterCapacity", base: Domains | None = None, changed: Iterable[int] = ()
@@ -202,16 +202,16 @@ class ClusterCapacity:
             nodes: All imagined nodes; those that were there before may have got more labels.
             added: How many of them, at the end, are new.
         """
-        found = ClusterCapacity.__new__(ClusterCapacity)
-        found._rows, found._loads = NodeRows(nodes, self._rows.real), self._loads
-        found.names = (*self.names, *(node.name for node in nodes[len(nodes) - added :]))
-        found._present = np.concatenate([self._present, np.ones(added, dtype=np.bool_)])
-        found._open = np.concatenate([self._open, np.zeros(added, dtype=np.bool_)])
-        found._occupancy = self._occupancy.copy()
-        found._occupancy.add_nodes(nodes[len(nodes) - added :])
-        found._domains = self._domains_of(found, None, self._domains.changed)
-        found._choices = self._choices
-        return found
+        capacity = ClusterCapacity.__new__(ClusterCapacity)
+        capacity._rows, capacity._loads = NodeRows(nodes, self._rows.real), self._loads
+        capacity.names = (*self.names, *(node.name for node in nodes[len(nodes) - added :]))
+        capacity._present = np.concatenate([self._present, np.ones(added, dtype=np.bool_)])
+        capacity._open = np.concatenate([self._open, np.zeros(added, dtype=np.bool_)])
+        capacity._occupancy = self._occupancy.copy()
+        capacity._occupancy.add_nodes(nodes[len(nodes) - added :])
+        capacity._domains = self._domains_of(capacity, None, self._domains.changed)
+        capacity._choices = self._choices
+        return capacity
 
     def reasons(self, pod: Pod) -> Mapping[str, int]:
         """Return why nodes cannot take *pod*, in the words of the scheduler.
@@ -220,17 +220,17 @@ class ClusterCapacity:
             How many nodes fail for each reason. A node counts for the first check that fails, in the order of the
             scheduler; for every resource of which it has too little. Sorted by reason.
         """
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         left: BoolColumn = self._present.copy()
         left[len(self._rows.real) :] = False
         for group in self._checks(pod):
-            failing = [(reason, left & ~held) for reason, held in group]
-            for reason, where in failing:
-                if number := int(np.count_nonzero(where)):
-                    found[reason] = found.get(reason, 0) + number
-            for _, where in failing:
-                left &= ~where
-        return dict(sorted(found.items()))
+            failing = [(reason, left & ~mask) for reason, mask in group]
+            for reason, mask in failing:
+                if number := int(np.count_nonzero(mask)):
+                    counts[reason] = counts.get(reason, 0) + number
+            for _, mask in failing:
+                left &= ~mask
+        return dict(sorted(counts.items()))
 
     def _checks(self, pod: Pod) -> Iterator[list[tuple[str, BoolColumn]]]:
         """Yield the checks in the order of the scheduler; those of one group are all reported."""
@@ -239,12 +239,12 @@ class ClusterCapacity:
         yield [(CORDONED, rows.uncordoned(shape))]
         yield [(TAINTED, rows.tolerated(shape))]
         yield [(NOT_SELECTED, rows.selected(shape))]
-        for each in self._ports(pod):
-            yield [each]
+        for port in self._ports(pod):
+            yield [port]
         yield list(self._resources(pod))
         yield [(VOLUME_ELSEWHERE, rows.reached(shape))]
-        for each in self._topology(pod):
-            yield [each]
+        for check in self._topology(pod):
+            yield [check]
 
     def _resources(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
         for resource, amount in pod.requests.items():
@@ -344,9 +344,9 @@ class FeasibilityIndex:
 
     def of(self, pod: Pod) -> FeasibleNodes:
         """Return the nodes that have room for *pod*."""
-        if (found := self._known.get(id(pod.shape))) is None:  # the shape is kept, so that its id stays its own
-            found = self._known[id(pod.shape)] = pod.shape, self._made(pod)
-        return found[1]
+        if (cached := self._known.get(id(pod.shape))) is None:  # the shape is kept, so that its id stays its own
+            cached = self._known[id(pod.shape)] = pod.shape, self._made(pod)
+        return cached[1]
 
     def _made(self, pod: Pod) -> FeasibleNodes:
         mask = self._roomy(pod)[: len(self._initialized)]
@@ -372,9 +372,9 @@ class SimulatedCapacity(ClusterCapacity):
 
     def lose(self, names: Collection[str]) -> None:
         """Forget nodes, with the pods that are on them."""
-        kept = self._but(names)
-        self._present = self._present & kept
-        self._open = self._open & kept
+        remaining = self._but(names)
+        self._present = self._present & remaining
+        self._open = self._open & remaining
         self._domains = Domains(self._rows, self._present, self._occupancy, self._domains.terms)
 
     def place_pods(self, pods: Iterable[Pod], node: str) -> None:

@@ -62,11 +62,11 @@ def loads(cluster: ClusterSnapshot, known: Mapping[str, Load]) -> dict[str, Load
         cluster: With the pods.
         known: Of the same cluster at another time; what is still true is taken over.
     """
-    found = {}
+    loads_by_node = {}
     for name, pods in cluster.pods.items():
         load = known.get(name)
-        found[name] = load if load is not None and load.all is pods else Load.of(name, pods)
-    return found
+        loads_by_node[name] = load if load is not None and load.all is pods else Load.of(name, pods)
+    return loads_by_node
 
 
 def shapes_with_affinity(pods: tuple[Pod, ...]) -> Iterator[PodShape]:

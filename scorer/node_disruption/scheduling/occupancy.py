@@ -46,13 +46,13 @@ class Occupancy:
 
     def copy(self) -> "Occupancy":
         """Return a state that is equal, and independent from now on."""
-        found = Occupancy.__new__(Occupancy)
-        found.size, found._first_size, found.counts = self.size, self._first_size, self.counts
-        found._places = list(self._places)
-        found._columns = dict(self._columns)
-        found._owned = set()
+        copied = Occupancy.__new__(Occupancy)
+        copied.size, copied._first_size, copied.counts = self.size, self._first_size, self.counts
+        copied._places = list(self._places)
+        copied._columns = dict(self._columns)
+        copied._owned = set()
         self._owned = set()  # both must copy before they write
-        return found
+        return copied
 
     def add_nodes(self, nodes: Sequence[ClusterNode]) -> None:
         """Add empty nodes after the others."""

@@ -50,7 +50,9 @@ class SelectedPods:
     @property
     def keys(self) -> frozenset[str]:
         """The keys of pods' labels that it asks for."""
-        return frozenset(each.key for term in self.terms if term.selector for each in term.selector.expressions)
+        return frozenset(
+            expression.key for term in self.terms if term.selector for expression in term.selector.expressions
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,11 @@ class Carrying:
     @property
     def keys(self) -> frozenset[str]:
         """The keys of pods' labels that it asks for."""
-        return frozenset(each.key for each in self.term.selector.expressions) if self.term.selector else frozenset()
+        return (
+            frozenset(expression.key for expression in self.term.selector.expressions)
+            if self.term.selector
+            else frozenset()
+        )
 
 
 Counted: TypeAlias = SelectedPods | Carrying
@@ -112,31 +118,34 @@ class PodCounts:
 
     def number(self, counted: Counted) -> int:
         """Return the number that stands for what is counted."""
-        if (found := self._numbers.get(counted)) is None:
-            found = self._numbers[counted] = len(self._counted)
+        if (cached := self._numbers.get(counted)) is None:
+            cached = self._numbers[counted] = len(self._counted)
             self._counted.append(counted)
             self.some_carry |= isinstance(counted, Carrying)
             if not counted.keys.issubset(self._keys):
-                self._unusual.append(found)
-        return found
+                self._unusual.append(cached)
+        return cached
 
     def carried(self, shape: PodShape) -> tuple[int, ...]:
         """Return the numbers of the terms of anti-affinity that a pod has; one that it has twice comes twice."""
         if not shape.anti_affinity:
             return ()
-        if (found := self._carried.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
-            found = self._carried[id(shape)] = shape, tuple(self.number(Carrying(term)) for term in shape.anti_affinity)
-        return found[1]
+        if (cached := self._carried.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
+            cached = self._carried[id(shape)] = (
+                shape,
+                tuple(self.number(Carrying(term)) for term in shape.anti_affinity),
+            )
+        return cached[1]
 
     def meaning(self, pod: Pod) -> Meaning:
         """Return the numbers of the selections that *pod* is among, and of the carried terms that keep it away."""
         own = self._class(pod)
-        seen, found = self._meaning.get(own, (0, _NONE))
-        if seen < len(self._counted):
-            new = (number for number in range(seen, len(self._counted)) if number not in self._unusual)
-            found = self._with_meant(found, new, pod)
-            self._meaning[own] = len(self._counted), found
-        return self._with_meant(found, self._unusual, pod) if self._unusual else found
+        count, numbers = self._meaning.get(own, (0, _NONE))
+        if count < len(self._counted):
+            new = (number for number in range(count, len(self._counted)) if number not in self._unusual)
+            numbers = self._with_meant(numbers, new, pod)
+            self._meaning[own] = len(self._counted), numbers
+        return self._with_meant(numbers, self._unusual, pod) if self._unusual else numbers
 
     def matches(self, number: int, pod: Pod) -> bool:
         """Return whether *pod* is among the selected, or is kept away by the carried term."""
@@ -154,33 +163,33 @@ class PodCounts:
 
     def first(self, number: int, nodes: int) -> IntColumn:
         """Return how many there were on each of *nodes* nodes at the start; not to be changed."""
-        if (found := self._first.get(number)) is None:
+        if (cached := self._first.get(number)) is None:
             counted = self._counted[number]
             rows = (
                 self._rows_with(counted, number)
                 if isinstance(counted, SelectedPods)
                 else self._carriers.get(number, [])
             )
-            found = self._first[number] = np.bincount(np.asarray(rows, dtype=np.intp), minlength=nodes)
-        return found
+            cached = self._first[number] = np.bincount(np.asarray(rows, dtype=np.intp), minlength=nodes)
+        return cached
 
     def _class(self, pod: Pod) -> int:
-        if (known := self._class_by_pod.get(id(pod))) is not None:  # the pod is kept, so that its id stays its own
-            return known[1]
+        if (cached := self._class_by_pod.get(id(pod))) is not None:  # the pod is kept, so that its id stays its own
+            return cached[1]
         labels = pod.labels
         key = (pod.namespace, pod.terminating_since is None, *map(labels.get, self._keys))
-        if (found := self._classes.get(key)) is None:
-            found = self._classes[key] = len(self._examples)
+        if (pod_class := self._classes.get(key)) is None:
+            pod_class = self._classes[key] = len(self._examples)
             self._examples.append(pod)
-        self._class_by_pod[id(pod)] = pod, found
-        return found
+        self._class_by_pod[id(pod)] = pod, pod_class
+        return pod_class
 
     def _with_meant(self, found: Meaning, numbers: Iterable[int], pod: Pod) -> Meaning:
-        meant = [number for number in numbers if self.matches(number, pod)]
-        if not meant:
+        matching = [number for number in numbers if self.matches(number, pod)]
+        if not matching:
             return found
-        selected = (number for number in meant if isinstance(self._counted[number], SelectedPods))
-        carried = (number for number in meant if isinstance(self._counted[number], Carrying))
+        selected = (number for number in matching if isinstance(self._counted[number], SelectedPods))
+        carried = (number for number in matching if isinstance(self._counted[number], Carrying))
         return (*found[0], *selected), (*found[1], *carried)
 
     def _means(self, term: PodTerm, pod: Pod, *, own: bool) -> bool:
@@ -207,11 +216,11 @@ class PodCounts:
         if number in self._unusual:
             pairs = ((pod, row) for row, load in enumerate(self._loads) for pod in load.pods)
             return np.array([row for pod, row in pairs if self.matches(number, pod)], dtype=np.intp)
-        there = self._there
-        table = np.zeros(len(there.examples), dtype=np.bool_)
-        for each in there.classes_of(selected):
-            table[each] = self.matches(number, there.examples[each])
-        return there.rows[table[there.class_of]]
+        present = self._there
+        table = np.zeros(len(present.examples), dtype=np.bool_)
+        for pod_class in present.classes_of(selected):
+            table[pod_class] = self.matches(number, present.examples[pod_class])
+        return present.rows[table[present.class_of]]
 
     @cached_property
     def _there(self) -> "_There":
@@ -244,4 +253,4 @@ class _There:
         if not selected.terms or any(term.namespace_selector is not None for term in selected.terms):
             return range(len(self.examples))
         namespaces = frozenset.intersection(*(term.namespaces for term in selected.terms))
-        return [each for namespace in namespaces for each in self.by_namespace.get(namespace, ())]
+        return [pod_class for namespace in namespaces for pod_class in self.by_namespace.get(namespace, ())]

@@ -151,7 +151,7 @@ class Relocations:
         """
         settled = self._settled
         pods = self._queued(candidates)
-        names = frozenset(each.name for each in candidates)
+        names = frozenset(candidate.name for candidate in candidates)
         free = self._quiet if consolidating else settled.fitting
         placed = place_all(free.without(names), pods, is_queued=True)
         moves, left, new_nodes = dict(placed.onto), placed.left, tuple[NewNode, ...]()
@@ -169,8 +169,8 @@ class Relocations:
     def templates(self, names: Collection[str] = ()) -> tuple[NewNode, ...]:
         """Return what pools could make when the nodes of these names go, which limits do not count then."""
         gone = self._going.union(names)
-        found = (self._within_limits(template, gone) for template in self._unlimited)
-        return tuple(template for template in found if template is not None)
+        templates_within_limits = (self._within_limits(template, gone) for template in self._unlimited)
+        return tuple(template for template in templates_within_limits if template is not None)
 
     def _is_had(self, below: float, needs: Mapping[str, int]) -> bool:
         """Say whether some type that costs less than *below* has room for *needs*, whatever else is asked."""
@@ -223,21 +223,23 @@ class Relocations:
     @cached_property
     def _largest(self) -> Mapping[str, Mapping[str, int]]:
         """The most of each resource that a type has, by the pool that could make it."""
-        found: dict[str, dict[str, int]] = {}
+        largest: dict[str, dict[str, int]] = {}
         for template in self._unlimited:
-            most = found.setdefault(template.pool, {})
-            for each in template.types:
-                for key, amount in each.allocatable.items():
+            most = largest.setdefault(template.pool, {})
+            for instance_type in template.types:
+                for key, amount in instance_type.allocatable.items():
                     most[key] = max(amount, most.get(key, 0))
-        return found
+        return largest
 
     @cached_property
     def _offers(self) -> tuple[FloatColumn, Mapping[str, IntColumn]]:
         """Return the price of everything that pools could make, and what it has by resource; shapes (offers,)."""
-        offers = [(each, template.requirements) for template in self._unlimited for each in template.types]
-        prices = np.array([each.cheapest(requirements) for each, requirements in offers], dtype=np.float64)
-        keys = {key for each, _ in offers for key in each.allocatable}
-        has = {key: np.array([each.allocatable.get(key, 0) for each, _ in offers], dtype=np.int64) for key in keys}
+        offers = [
+            (instance_type, template.requirements) for template in self._unlimited for instance_type in template.types
+        ]
+        prices = np.array([offer.cheapest(requirements) for offer, requirements in offers], dtype=np.float64)
+        keys = {key for offer, _ in offers for key in offer.allocatable}
+        has = {key: np.array([offer.allocatable.get(key, 0) for offer, _ in offers], dtype=np.int64) for key in keys}
         return prices, has
 
     @cached_property
@@ -260,7 +262,7 @@ class Relocations:
         for key, name in sorted(placed.onto.items()):
             onto[name] = (*onto.get(name, ()), by_key[key])
         pending = {pod.key for pod in self._cluster.pending}
-        unplaced = {key: why for key, why in placed.left.items() if key not in pending}
+        unplaced = {key: reason for key, reason in placed.left.items() if key not in pending}
         return _Settled(self._without_new(placed, fitting, onto), onto, unplaced if self._catalog else {})
 
     @staticmethod
@@ -268,11 +270,11 @@ class Relocations:
         """Return what is free on the nodes that are there."""
         if not placed.new_nodes:
             return placed.after
-        found = fitting.without(())
+        relocation = fitting.without(())
         for name, pods in onto.items():
             for pod in pods:
-                found.place(pod, name)
-        return found
+                relocation.place(pod, name)
+        return relocation
 
     @cached_property
     def _quiet(self) -> ClusterCapacity:
@@ -289,7 +291,7 @@ class Relocations:
     def _queued(self, candidates: Sequence[Candidate]) -> Sequence[Pod]:
         """Return the pods that need a new place when *candidates* go, in the order in which they get one."""
         fitting = self._settled.fitting
-        queues = [[pod for pod in fitting.queue(each.name) if not self._stays(pod)] for each in candidates]
+        queues = [[pod for pod in fitting.queue(candidate.name) if not self._stays(pod)] for candidate in candidates]
         return queues[0] if len(queues) == 1 else queued(chain.from_iterable(queues))
 
     def _evicted(self, pods: Iterable[Pod]) -> list[Pod]:

@@ -161,13 +161,13 @@ class _Placing:
     def _expected(self, pod: Pod) -> Mapping[str, Collection[str]]:
         """Return the domains over which *pod* is spread that new nodes could open for it."""
         keys = {spread.topology_key for spread in pod.shape.spreads} - {HOSTNAME}
-        wanted = list(wishes(pod.shape)) if keys else []
+        expected = list(wishes(pod.shape)) if keys else []
         return {
             key: {
                 value
                 for template in self._templates
                 for value in template.values(key)
-                if any(key not in wish or wish[key].allows(value) for wish in wanted)
+                if any(key not in wish or wish[key].allows(value) for wish in expected)
             }
             for key in keys
         }
@@ -205,9 +205,9 @@ class _Reasons(Mapping[str, str]):
 
     def __getitem__(self, key: str) -> str:
         pod = self._pods[key]
-        if (found := self._known.get(id(pod.shape))) is None:
-            found = self._known[id(pod.shape)] = self._why_not(pod)
-        return found
+        if (cached := self._known.get(id(pod.shape))) is None:
+            cached = self._known[id(pod.shape)] = self._why_not(pod)
+        return cached
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._pods)
@@ -219,6 +219,6 @@ class _Reasons(Mapping[str, str]):
         return key in self._pods
 
     def _why_not(self, pod: Pod) -> str:
-        why = ", ".join(f"{number} {reason}" for reason, number in self._fitting.reasons(pod).items())
-        said = f"0/{self._fitting.size} nodes are available: {why or 'there are none'}"
-        return f"{said}; no new node of {', '.join(self._pools)} takes it" if self._pools else said
+        reason = ", ".join(f"{number} {reason}" for reason, number in self._fitting.reasons(pod).items())
+        message = f"0/{self._fitting.size} nodes are available: {reason or 'there are none'}"
+        return f"{message}; no new node of {', '.join(self._pools)} takes it" if self._pools else message

@@ -65,9 +65,9 @@ class NodeRows:
 
     def label(self, key: str) -> DictionaryColumn[str]:
         """Return the values of a label."""
-        if (found := self._labels.get(key)) is None:
-            found = self._labels[key] = self._read(key) if self._base is None else self._extended(key)
-        return found
+        if (cached := self._labels.get(key)) is None:
+            cached = self._labels[key] = self._read(key) if self._base is None else self._extended(key)
+        return cached
 
     def tolerated(self, shape: PodShape) -> BoolColumn:
         """Return the nodes whose taints a pod tolerates, as far as they keep pods away."""
@@ -98,27 +98,27 @@ class NodeRows:
 
     def with_keys(self, keys: Iterable[str]) -> BoolColumn:
         """Return the nodes that have all labels of *keys*; not to be changed."""
-        wanted = tuple(keys)
-        if (found := self._with_keys.get(wanted)) is None:
-            found = np.ones(len(self), dtype=np.bool_)
-            for key in wanted:
-                found &= self.label(key).codes != ABSENT
-            self._with_keys[wanted] = found
-        return found
+        key_tuple = tuple(keys)
+        if (cached := self._with_keys.get(key_tuple)) is None:
+            cached = np.ones(len(self), dtype=np.bool_)
+            for key in key_tuple:
+                cached &= self.label(key).codes != ABSENT
+            self._with_keys[key_tuple] = cached
+        return cached
 
     def _mask(self, name: str, shape: PodShape, made: "Callable[[NodeRows, PodShape], BoolColumn]") -> BoolColumn:
         key = name, id(shape)
-        if (found := self._masks.get(key)) is None:
+        if (cached := self._masks.get(key)) is None:
             self._shapes[id(shape)] = shape  # as long as it lives, its id is its own
             wish = name, shape.node_selector, shape.node_terms, shape.volume_terms, shape.tolerations
-            if (found := self._by_wish.get(wish)) is None:
-                found = self._by_wish[wish] = self._made(name, shape, made)
-            self._masks[key] = found
-        return found
+            if (cached := self._by_wish.get(wish)) is None:
+                cached = self._by_wish[wish] = self._made(name, shape, made)
+            self._masks[key] = cached
+        return cached
 
     def _made(self, name: str, shape: PodShape, made: "Callable[[NodeRows, PodShape], BoolColumn]") -> BoolColumn:
         parts = [] if self._base is None else [self._base, self._new]
-        return np.concatenate([each._mask(name, shape, made) for each in parts]) if parts else made(self, shape)
+        return np.concatenate([part._mask(name, shape, made) for part in parts]) if parts else made(self, shape)
 
     def _read(self, key: str) -> DictionaryColumn[str]:
         if key == _NAME_FIELD:
@@ -127,12 +127,12 @@ class NodeRows:
 
     def _extended(self, key: str) -> DictionaryColumn[str]:
         assert self._base is not None
-        known, new = self._base.label(key), self._new.label(key)
-        more = [value for value in new.values if value not in known.index]
-        code_of = {value: code for code, value in enumerate(more, len(known.values))}
-        table = [known.index.get(value, code_of.get(value, ABSENT)) for value in new.values]
+        base_column, new = self._base.label(key), self._new.label(key)
+        more = [value for value in new.values if value not in base_column.index]
+        code_of = {value: code for code, value in enumerate(more, len(base_column.values))}
+        table = [base_column.index.get(value, code_of.get(value, ABSENT)) for value in new.values]
         codes = np.array([*table, ABSENT], dtype=np.int32)[new.codes]  # the last entry is for ABSENT, which is -1
-        return DictionaryColumn(np.concatenate([known.codes, codes]), (*known.values, *more))
+        return DictionaryColumn(np.concatenate([base_column.codes, codes]), (*base_column.values, *more))
 
     @cached_property
     def initialized(self) -> BoolColumn:
@@ -204,5 +204,5 @@ def _field(key: str) -> str:
 
 def _looked_up(codes: CodeColumn, by_code: Sequence[bool], absent: bool = False) -> BoolColumn:
     table = np.array([*by_code, absent], dtype=np.bool_)  # the last entry is for ABSENT, which is -1
-    found: BoolColumn = table[codes]
-    return found
+    looked_up: BoolColumn = table[codes]
+    return looked_up

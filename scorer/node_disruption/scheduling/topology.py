@@ -50,7 +50,7 @@ class Terms:
         return cls(
             affinity=counts.number(SelectedPods.by_terms(shape.affinity)) if shape.affinity else ABSENT,
             anti_affinity=tuple(counts.number(SelectedPods.by_terms((term,))) for term in shape.anti_affinity),
-            spreads=tuple(counts.number(SelectedPods.to_spread(each, shape.namespace)) for each in shape.spreads),
+            spreads=tuple(counts.number(SelectedPods.to_spread(spread, shape.namespace)) for spread in shape.spreads),
         )
 
 
@@ -83,17 +83,17 @@ class DomainCounts:
             present: Nodes that are still there.
             rows: Of all nodes that differ.
         """
-        found = DomainCounts.__new__(DomainCounts)
-        found._codes, found._pods = self._codes, pods
-        found._included = self._included & present
-        found.counts, found._nodes = self.counts.copy(), self._nodes.copy()
+        counts = DomainCounts.__new__(DomainCounts)
+        counts._codes, counts._pods = self._codes, pods
+        counts._included = self._included & present
+        counts.counts, counts._nodes = self.counts.copy(), self._nodes.copy()
         for row in rows:
             if self._included[row]:
-                code, stays = self._codes[row], found._included[row]
-                found.counts[code] += (pods[row] if stays else 0) - self._pods[row]
-                found._nodes[code] -= not stays
-        found.domains = found._nodes > 0
-        return found
+                code, stays = self._codes[row], counts._included[row]
+                counts.counts[code] += (pods[row] if stays else 0) - self._pods[row]
+                counts._nodes[code] -= not stays
+        counts.domains = counts._nodes > 0
+        return counts
 
     def change(self, row: int, sign: int) -> None:
         """Count one more pod on a node, or one less."""
@@ -102,8 +102,8 @@ class DomainCounts:
 
     def at(self, by_domain: BoolColumn) -> BoolColumn:
         """Return what holds for the domain of each node."""
-        found: BoolColumn = by_domain[self._codes]
-        return found
+        values: BoolColumn = by_domain[self._codes]
+        return values
 
 
 class Domains:
@@ -160,8 +160,8 @@ class Domains:
         shape = pod.shape
         own = (term.topology_key for term in (*shape.affinity, *shape.anti_affinity))
         pairs = ((number, self._counts.topology_key(number)) for number in self._keeping(pod))
-        kept = (key for number, key in pairs if self._tally(number, key).counts.any())
-        return frozenset((*own, *kept, *(spread.topology_key for spread in shape.spreads)))
+        remaining = (key for number, key in pairs if self._tally(number, key).counts.any())
+        return frozenset((*own, *remaining, *(spread.topology_key for spread in shape.spreads)))
 
     def spread(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
         """Yield, constraint by constraint, which nodes have its label, and where *pod* does not make it too uneven."""
@@ -202,11 +202,11 @@ class Domains:
 
     def count(self, pod: Pod, key: str, value: str) -> int:
         """Return how many pods there are in a domain of those that *pod* is spread with; 0 where it is not."""
-        found = 0
+        total = 0
         for index, spread in enumerate(pod.shape.spreads):
             if spread.topology_key == key and (code := self._rows.label(key).index.get(value)) is not None:
-                found += int(self._spread_tally(pod.shape, index).counts[code])
-        return found
+                total += int(self._spread_tally(pod.shape, index).counts[code])
+        return total
 
     def is_even(self, pod: Pod, row: int, expected: Mapping[str, Collection[str]]) -> bool:
         """Say whether *pod* on a node leaves room for the domains that new nodes could open.
@@ -218,9 +218,9 @@ class Domains:
         """
         for index, spread in enumerate(pod.shape.spreads):
             tally, column = self._spread_tally(pod.shape, index), self._rows.label(spread.topology_key)
-            there = {column.values[code] for code in np.flatnonzero(tally.domains)}
-            domains = there.union(expected.get(spread.topology_key, ()))
-            may_open = len(domains) > len(there) or spread.topology_key == HOSTNAME
+            present = {column.values[code] for code in np.flatnonzero(tally.domains)}
+            domains = present.union(expected.get(spread.topology_key, ()))
+            may_open = len(domains) > len(present) or spread.topology_key == HOSTNAME
             fewest = 0 if may_open or len(domains) < spread.min_domains else int(tally.counts[tally.domains].min())
             if tally.counts[column.codes[row]] + _selects_own(spread, pod) > spread.max_skew + fewest:
                 return False
@@ -243,28 +243,28 @@ class Domains:
         return tally.at(tally.counts <= spread.max_skew + fewest - _selects_own(spread, pod))
 
     def _terms_of(self, shape: PodShape) -> Terms:
-        if (found := self.terms.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
-            found = self.terms[id(shape)] = shape, Terms.of(shape, self._counts)
-        return found[1]
+        if (cached := self.terms.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
+            cached = self.terms[id(shape)] = shape, Terms.of(shape, self._counts)
+        return cached[1]
 
     def _tally(self, number: int, key: str) -> DomainCounts:
-        if (found := self._tallies.get((number, key))) is None:
+        if (cached := self._tallies.get((number, key))) is None:
             if self.base is not None and self.is_near_base:
-                found = self._following(self.base._tally(number, key), number)
+                cached = self._following(self.base._tally(number, key), number)
             else:
-                found = self._made(number, key, self._present & self._rows.with_keys((key,)))
-            self._tallies[number, key] = found
-        return found
+                cached = self._made(number, key, self._present & self._rows.with_keys((key,)))
+            self._tallies[number, key] = cached
+        return cached
 
     def _spread_tally(self, shape: PodShape, index: int) -> DomainCounts:
-        if (found := self._spread_tallies.get((id(shape), index))) is None:
+        if (cached := self._spread_tallies.get((id(shape), index))) is None:
             number, spread = self._terms_of(shape).spreads[index], shape.spreads[index]
             if self.base is not None and self.is_near_base:
-                found = self._following(self.base._spread_tally(shape, index), number)
+                cached = self._following(self.base._spread_tally(shape, index), number)
             else:
-                found = self._made(number, spread.topology_key, self._present & self._rows.counted(shape, spread))
-            self._spread_tallies[id(shape), index] = found
-        return found
+                cached = self._made(number, spread.topology_key, self._present & self._rows.counted(shape, spread))
+            self._spread_tallies[id(shape), index] = cached
+        return cached
 
     def _made(self, number: int, key: str, included: BoolColumn) -> DomainCounts:
         labels = self._rows.label(key)

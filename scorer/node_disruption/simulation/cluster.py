@@ -92,9 +92,7 @@ class Clockwork:
         self._catalog = catalog
         self._assumptions = assumptions
         self.nodes: dict[str, ClusterNode] = dict(cluster.nodes)
-        self.pods: dict[str, tuple[Pod, ...]] = {
-            name: each for name, each in cluster.pods.items() if name in self.nodes
-        }
+        self.pods: dict[str, tuple[Pod, ...]] = {name: pod for name, pod in cluster.pods.items() if name in self.nodes}
         self.removals: list[NodeRemoval] = []
         self.launches: list[Launch] = []
         self.made: list[NodeProvisioning] = []
@@ -114,7 +112,7 @@ class Clockwork:
         self._room: SimulatedCapacity | None = None  # made when it is first needed
         self._unknown: list[str] = []  # nodes that it does not have yet
         self._templates: tuple[NewNode, ...] | None = None
-        self._ages = [(each.at, each.node) for each in expirations(cluster)]
+        self._ages = [(expiration.at, expiration.node) for expiration in expirations(cluster)]
         self._numbers: dict[str, int] = {}
         for name, node in cluster.nodes.items():
             if (

@@ -24,16 +24,16 @@ DRAIN: Final = "the longest terminationGracePeriodSeconds of its pods, tier by t
 
 def document_of(simulated: SimulationResult) -> JsonObject:
     """Return a simulation as JSON, with everything sorted by pool."""
-    gone = {each.node: each.at for each in simulated.removals}
-    launches = {each.node: each for each in simulated.launches}
+    gone = {removal.node: removal.at for removal in simulated.removals}
+    launches = {launch.node: launch for launch in simulated.launches}
     return {
         "start": format_time(simulated.start),
         "end": format_time(simulated.end),
         "stopped": simulated.stopped or None,
         "assumptions": assumptions_of(simulated.assumptions),
-        "pools": [_pool(each, simulated, gone, launches) for each in simulated.pools],
+        "pools": [_pool(pool, simulated, gone, launches) for pool in simulated.pools],
         "waiting": [
-            {"pod": each.pod, "since": format_time(each.since), "reason": each.reason} for each in simulated.waiting
+            {"pod": pod.pod, "since": format_time(pod.since), "reason": pod.reason} for pod in simulated.waiting
         ],
     }
 
@@ -60,7 +60,7 @@ def comparison_of(today: JsonObject, changed: JsonObject) -> JsonObject:
         today: With the pools as they are, as `document_of` returns it.
         changed: With the changed pools.
     """
-    one, other = ({each["pool"]: each for each in document["pools"]} for document in (today, changed))
+    one, other = ({pool["pool"]: pool for pool in document["pools"]} for document in (today, changed))
     names = sorted(one.keys() | other.keys())
     pairs = ((name, _figures(one.get(name)), _figures(other.get(name))) for name in names)
     differences = [
@@ -74,13 +74,13 @@ def comparison_of(today: JsonObject, changed: JsonObject) -> JsonObject:
 def held_before(happening: SimulationEvent, blocked: Iterable[BlockedPeriod]) -> tuple[BlockedPeriod, ...]:
     """Return what has held the nodes of a happening until shortly before it."""
     return tuple(
-        each
-        for each in blocked
-        if each.node in happening.nodes
-        and each.wanted == happening.reason
-        and not each.draining
-        and each.until is not None
-        and timedelta() <= happening.at - each.until <= _CLOSE
+        period
+        for period in blocked
+        if period.node in happening.nodes
+        and period.wanted == happening.reason
+        and not period.draining
+        and period.until is not None
+        and timedelta() <= happening.at - period.until <= _CLOSE
     )
 
 
@@ -93,7 +93,7 @@ def _figures(pool: JsonObject | None) -> JsonObject:
 def _pool(
     summary: PoolSummary, simulated: SimulationResult, gone: Mapping[str, datetime], launches: Mapping[str, Launch]
 ) -> JsonObject:
-    blocked = [each for each in simulated.blocked if each.pool == summary.pool]
+    blocked = [period for period in simulated.blocked if period.pool == summary.pool]
     own = [each for each in simulated.happenings if each.pool == summary.pool]
     return {
         "pool": summary.pool,
@@ -107,7 +107,7 @@ def _pool(
         if summary.longest is None
         else summary.longest.length(simulated.end).total_seconds(),
         "happenings": [_happening(each, held_before(each, blocked), gone, launches) for each in own],
-        "blocked": [blocked_document(each) for each in blocked],
+        "blocked": [blocked_document(period) for period in blocked],
     }
 
 
@@ -131,7 +131,7 @@ def _happening(
         "limit": happening.limit,
         "disrupting": happening.disrupting,
         "podsOf": list(happening.pods_of),
-        "heldBefore": [blocked_document(each) for each in held],
+        "heldBefore": [blocked_document(period) for period in held],
     }
 
 

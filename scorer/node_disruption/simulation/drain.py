@@ -42,18 +42,18 @@ class NodeDrain:
         """Return the pods that begin to end at *now*, which *book* learns of."""
         gone: list[Pod] = []
         while True:
-            self._ending = {key: each for key, each in self._ending.items() if each[1] > now}
-            found = [pod for pod in self._left.values() if self._is_forced(pod, now)]
-            for pod in found:
+            self._ending = {key: ending for key, ending in self._ending.items() if ending[1] > now}
+            forced = [pod for pod in self._left.values() if self._is_forced(pod, now)]
+            for pod in forced:
                 self._end(pod, now, book)
             tier = self._tier()
             for pod in [each for each in self._left.values() if each.tier == tier]:
                 if not pod.held.is_protected(now) and book.refusal(pod) is None:
                     self._end(pod, now, book)
-                    found.append(pod)
-            if not found:
+                    forced.append(pod)
+            if not forced:
                 return gone
-            gone += found
+            gone += forced
 
     def holds(self, now: datetime, book: EvictionLedger) -> Iterator[DrainBlocker]:
         """Yield what holds the pods whose turn it is, after `evict`."""
@@ -70,11 +70,11 @@ class NodeDrain:
 
     def next_at(self, now: datetime, shortest: timedelta) -> datetime | None:
         """Return when something changes by itself, after `evict`; None: never."""
-        found = [end for _, end in self._ending.values()]
-        found += [at for pod in self._left.values() for at in (self._forced_at(pod), pod.held.protected_until) if at]
-        found += [self.bound] if self.bound else []
-        found += [self._earliest(shortest)] if not self._left and not self._ending else []
-        return min((each for each in found if each > now), default=None)
+        instants = [end for _, end in self._ending.values()]
+        instants += [at for pod in self._left.values() for at in (self._forced_at(pod), pod.held.protected_until) if at]
+        instants += [self.bound] if self.bound else []
+        instants += [self._earliest(shortest)] if not self._left and not self._ending else []
+        return min((instant for instant in instants if instant > now), default=None)
 
     @property
     def left(self) -> tuple[Pod, ...]:
@@ -91,8 +91,8 @@ class NodeDrain:
 
     def end_of(self, key: str) -> datetime | None:
         """Return when a pod that has begun to end is gone; None: it has not begun, or is gone."""
-        found = self._ending.get(key)
-        return None if found is None else found[1]
+        ending = self._ending.get(key)
+        return None if ending is None else ending[1]
 
     def _tier(self) -> int:
         tiers = [pod.tier for pod in self._left.values()] + [tier for tier, _ in self._ending.values()]

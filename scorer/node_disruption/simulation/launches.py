@@ -45,22 +45,22 @@ def seen_types(nodes: Iterable[ClusterNode]) -> tuple[InstanceType, ...]:
 
     Of several nodes of one type, the one with the least to offer counts, and the labels that all of them have.
     """
-    found: dict[str, InstanceType] = {}
+    types_by_name: dict[str, InstanceType] = {}
     offerings: dict[str, set[tuple[str, str]]] = {}
     for node in nodes:
         if not node.instance_type or node.node is None:
             continue
         labels = {key: value for key, value in node.labels.items() if key in _LABELS or is_of_provider(key)}
         labels[INSTANCE_TYPE] = node.instance_type
-        known = found.get(node.instance_type)
-        if known is not None:
-            labels = dict(labels.items() & known.labels.items())
-        had = node.allocatable if known is None else _least(known.allocatable, node.allocatable)
-        found[node.instance_type] = InstanceType(node.instance_type, labels, had)
+        previous = types_by_name.get(node.instance_type)
+        if previous is not None:
+            labels = dict(labels.items() & previous.labels.items())
+        had = node.allocatable if previous is None else _least(previous.allocatable, node.allocatable)
+        types_by_name[node.instance_type] = InstanceType(node.instance_type, labels, had)
         offerings.setdefault(node.instance_type, set()).add((node.zone, node.capacity_type))
     return tuple(
-        replace(each, offerings=tuple(Offering(zone, kind, 0.0) for zone, kind in sorted(offerings[name])))
-        for name, each in sorted(found.items())
+        replace(instance_type, offerings=tuple(Offering(zone, kind, 0.0) for zone, kind in sorted(offerings[name])))
+        for name, instance_type in sorted(types_by_name.items())
     )
 
 
@@ -87,13 +87,15 @@ def chosen(node: NewNode) -> tuple[InstanceType, Offering] | None:
 
 def launched(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> ClusterNode | None:
     """Return a planned node as it is while it is being made; None when it can be nothing."""
-    found = chosen(node)
-    if found is None:
+    instance_type = chosen(node)
+    if instance_type is None:
         return None
-    kind, offering = found
-    asked = {key: value for key, each in node.requirements.items() if (value := _some_value(each)) is not None}
+    kind, offering = instance_type
+    labels_asked = {
+        key: value for key, requirement in node.requirements.items() if (value := _some_value(requirement)) is not None
+    }
     labels = {
-        **asked,
+        **labels_asked,
         **node.labels,
         **kind.labels,
         INSTANCE_TYPE: kind.name,
@@ -169,14 +171,14 @@ def _some_value(wanted: Allowed) -> str | None:
 
 def _as_asked(labels: Mapping[str, str], requirements: Mapping[str, Allowed]) -> dict[str, str]:
     """Return the labels of an old node for a new one: those that the new one may not have are others, or not there."""
-    found = present_labels({key: value for key, value in labels.items() if key != INITIALIZED_LABEL})
-    for key, wanted in requirements.items():
-        if key in found and wanted.allows(found[key]):
+    labels_present = present_labels({key: value for key, value in labels.items() if key != INITIALIZED_LABEL})
+    for key, requirement in requirements.items():
+        if key in labels_present and requirement.allows(labels_present[key]):
             continue
-        found.pop(key, None)
-        if (value := _some_value(wanted)) is not None:
-            found[key] = value
-    return found
+        labels_present.pop(key, None)
+        if (value := _some_value(requirement)) is not None:
+            labels_present[key] = value
+    return labels_present
 
 
 def _counted(name: str, pool: NodePoolState) -> PoolNode:

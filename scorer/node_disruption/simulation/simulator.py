@@ -145,9 +145,9 @@ class _Simulation:
     def _move(self) -> None:
         """Do what is due without the planner."""
         self._world.advance(self._now)
-        for each in [each for each in self._replacing if all(map(self._world.is_ready, each.new))]:
-            self._replacing.remove(each)
-            for name in each.nodes:
+        for replacing in [each for each in self._replacing if all(map(self._world.is_ready, each.new))]:
+            self._replacing.remove(replacing)
+            for name in replacing.nodes:
                 self._world.drain(name, self._now)
         if not self._settings.graceful_expiration:
             self._expire(self._world.expired(self._now))
@@ -157,17 +157,17 @@ class _Simulation:
     def _expire(self, names: Iterable[str]) -> None:
         for name in names:
             claim = self._world.nodes[name].claim
-            made = format_time(claim.created) if claim is not None and claim.created is not None else "?"
+            created = format_time(claim.created) if claim is not None and claim.created is not None else "?"
             after = claim.expire_after if claim is not None else None
-            self._record([name], EXPIRATION, EXPIRED, f"made {made}, expires after {_hours(after)}")
+            self._record([name], EXPIRATION, EXPIRED, f"made {created}, expires after {_hours(after)}")
             self._world.drain(name, self._now)
             self._held.release({name}, self._now)
 
     def _keep_replicas(self) -> None:
         """Have static pools get the nodes that they lack, and lose those by which they have too many."""
         for pool, names in self._world.surplus(self._now):
-            why = f"NodePool {pool.name} should have {should_have(pool)} and has {(pool.replicas or 0) + len(names)}"
-            self._record(names, SCALE_DOWN, OVERPROVISIONED, why)
+            reason = f"NodePool {pool.name} should have {should_have(pool)} and has {(pool.replicas or 0) + len(names)}"
+            self._record(names, SCALE_DOWN, OVERPROVISIONED, reason)
             for name in names:
                 self._world.drain(name, self._now)
             self._held.release(set(names), self._now)
@@ -176,31 +176,31 @@ class _Simulation:
     def _settle(self) -> None:
         """Let pods move; nodes that are made for them belong to what has just happened to the nodes they come from."""
         self._world.settle(self._now)
-        made, self._world.made = self._world.made, []
-        for each in made:
-            price = each.launch.price
+        launched, self._world.made = self._world.made, []
+        for launch in launched:
+            price = launch.launch.price
             for index in range(self._fresh, len(self._happenings)):
                 happening = self._happenings[index]
-                if each.causes & set(happening.nodes):
+                if launch.causes & set(happening.nodes):
                     savings = _less(happening.savings, price)
-                    new = (*happening.replaced_by, each.launch.node)
+                    new = (*happening.replaced_by, launch.launch.node)
                     self._happenings[index] = replace(happening, replaced_by=new, savings=savings)
                     break
             else:
-                self._happenings.append(self._provisioning(each))
+                self._happenings.append(self._provisioning(launch))
 
     def _provisioning(self, made: NodeProvisioning) -> SimulationEvent:
         """Return that a node is made for pods of nodes that began to go earlier, or that were pending."""
         price, nodes = made.launch.price, tuple(sorted(made.causes))
         whose = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
-        why = made.why or f"{whose} find no place on a node that is there"
+        reason = made.why or f"{whose} find no place on a node that is there"
         return SimulationEvent(
             at=self._now,
             pool=made.launch.pool,
             method=PROVISIONING,
             reason="",
             nodes=(),
-            why=why,
+            why=reason,
             savings=None if price is None else -price,
             replaced_by=(made.launch.node,),
             pods_of=nodes,
@@ -236,7 +236,7 @@ class _Simulation:
                 self._carry_out(command)
             if not decision.commands and not decision.expired:
                 self._last_look, self._next_look = self._now, decision.next_at
-                ends = (each.until for each in decision.held if each.reason in _ENDING)
+                ends = (blocked.until for blocked in decision.held if blocked.reason in _ENDING)
                 self._opening = min((each for each in ends if each is not None and each > self._now), default=None)
                 self._held.see(self._of_interest(decision.held), self._now)
                 return
@@ -265,22 +265,30 @@ class _Simulation:
         return bool(self._stopped)
 
     def _carry_out(self, command: Command) -> None:
-        why = self._why(command)
+        reason = self._why(command)
         for name in command.nodes:
             self._world.mark(name)
         new = [
-            each
+            replacement
             for index, planned in enumerate(command.replacements)
-            if (each := self._world.launch(planned, command.nodes[min(index, len(command.nodes) - 1)], self._now))
+            if (
+                replacement := self._world.launch(planned, command.nodes[min(index, len(command.nodes) - 1)], self._now)
+            )
         ]
-        made = {each.node: each.price for each in self._world.launches[len(self._world.launches) - len(new) :]}
+        prices_by_node = {
+            launch.node: launch.price for launch in self._world.launches[len(self._world.launches) - len(new) :]
+        }
         by_pool: dict[str, list[str]] = {}
         for name in command.nodes:
             by_pool.setdefault(self._world.nodes[name].pool, []).append(name)
         for names in by_pool.values():
             share = self._share(names, command.nodes)
-            cost = None if None in made.values() else sum(each or 0.0 for each in made.values()) * share
-            self._record(names, command.method, command.reason, why, tuple(new), cost)
+            cost = (
+                None
+                if None in prices_by_node.values()
+                else sum(each or 0.0 for each in prices_by_node.values()) * share
+            )
+            self._record(names, command.method, command.reason, reason, tuple(new), cost)
         if new:
             self._replacing.append(_Replacing(command.nodes, tuple(new)))
         else:
@@ -308,8 +316,8 @@ class _Simulation:
             self._wanted[name] = reason
             self._world.mark(name)
         prices = [self._world.price(name) for name in names]
-        known = [each for each in prices if each is not None]
-        savings = _less(sum(known), cost) if len(known) == len(prices) else None
+        known_prices = [price for price in prices if price is not None]
+        savings = _less(sum(known_prices), cost) if len(known_prices) == len(prices) else None
         allowed = self._allowance(node.pool, reason)
         self._happenings.append(
             SimulationEvent(
@@ -327,10 +335,10 @@ class _Simulation:
         )
 
     def _allowance(self, pool: str, reason: str) -> Allowance | None:
-        found = self._start_cluster.pools.get(pool)
-        if found is None:
+        pool_state = self._start_cluster.pools.get(pool)
+        if pool_state is None:
             return None
-        return allowance(found.budgets, count_nodes(self._nodes_of(pool)), reason, self._now)
+        return allowance(pool_state.budgets, count_nodes(self._nodes_of(pool)), reason, self._now)
 
     def _nodes_of(self, pool: str) -> Iterator[PoolNode]:
         for node in self._world.nodes.values():
@@ -350,44 +358,48 @@ class _Simulation:
         pool = self._start_cluster.pools.get(node.pool)
         if node.claim is None or pool is None:
             return "drifted"
-        found = detect_drift(node.claim, pool, self._catalog, self._now)
-        return "drifted" if found is None else found.message
+        drift = detect_drift(node.claim, pool, self._catalog, self._now)
+        return "drifted" if drift is None else drift.message
 
     def _of_interest(self, held: Iterable[Held]) -> Iterator[BlockedPeriod]:
         """Yield what keeps nodes that should go; what merely is not worth it does not."""
         held, remaining = list(held), dict[str, int]()
-        never = {each.node for each in held if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason in _NEVER}
-        for each in held:
-            if each.wanted == DisruptionReason.UNDERUTILIZED and each.node in never:
+        never = {
+            blocked.node
+            for blocked in held
+            if blocked.wanted == DisruptionReason.UNDERUTILIZED and blocked.reason in _NEVER
+        }
+        for blocked in held:
+            if blocked.wanted == DisruptionReason.UNDERUTILIZED and blocked.node in never:
                 continue
-            pool = self._world.nodes[each.node].pool
-            if each.wanted == DisruptionReason.UNDERUTILIZED and each.reason == DisruptionBlockReason.BUDGET:
+            pool = self._world.nodes[blocked.node].pool
+            if blocked.wanted == DisruptionReason.UNDERUTILIZED and blocked.reason == DisruptionBlockReason.BUDGET:
                 if pool not in remaining:
-                    allowed = self._allowance(pool, each.wanted)
+                    allowed = self._allowance(pool, blocked.wanted)
                     remaining[pool] = 1 if allowed is None else allowed.remaining
                 if remaining[pool]:  # it is only that not all may go together
                     continue
-            if _is_of_interest(each):
-                yield BlockedPeriod(each.node, pool, each.wanted, each.reason, each.message, self._now)
+            if _is_of_interest(blocked):
+                yield BlockedPeriod(blocked.node, pool, blocked.wanted, blocked.reason, blocked.message, self._now)
 
     def _drain_holds(self) -> Iterator[BlockedPeriod]:
         for name, hold in self._world.holds(self._now):
             pool = self._world.nodes[name].pool
-            wanted = self._wanted.get(name, "")
-            yield BlockedPeriod(name, pool, wanted, hold.reason, hold.message, self._now, draining=True)
+            reason = self._wanted.get(name, "")
+            yield BlockedPeriod(name, pool, reason, hold.reason, hold.message, self._now, draining=True)
 
     def _following(self) -> datetime | None:
         """Return the next instant at which something can change; None: there is none."""
-        found = [self._world.next_at(self._now)]
+        instants = [self._world.next_at(self._now)]
         if self._awaiting is not None:
-            found.append(self._awaiting[1])
+            instants.append(self._awaiting[1])
         else:
-            found += [self._next_look, self._opening]
+            instants += [self._next_look, self._opening]
             if self._last_look is not None and self._missed:
-                found.append(self._last_look + self._look_again)
+                instants.append(self._last_look + self._look_again)
         if not self._settings.graceful_expiration:
-            found.append(self._world.next_age())
-        return min((each for each in found if each is not None and each > self._now), default=None)
+            instants.append(self._world.next_age())
+        return min((instant for instant in instants if instant is not None and instant > self._now), default=None)
 
     def _result(self) -> SimulationResult:
         if self._stopped:
@@ -411,14 +423,14 @@ class _Simulation:
 
     def _summaries(self, blocked: Sequence[BlockedPeriod]) -> Iterator[PoolSummary]:
         before, after = self._start_cluster.nodes.values(), self._world.nodes.values()
-        prices = self._prices | {each.node: each.price for each in self._world.launches}
+        prices = self._prices | {launch.node: launch.price for launch in self._world.launches}
         for name in sorted({*self._start_cluster.pools, *(node.pool for node in before if node.pool)}):
             own = [each for each in self._happenings if each.pool == name]
             disrupted: dict[str, int] = {}
             for each in own:
                 if each.reason:
                     disrupted[each.reason] = disrupted.get(each.reason, 0) + len(each.nodes)
-            stretches = [each for each in blocked if each.pool == name]
+            stretches = [period for period in blocked if period.pool == name]
             yield PoolSummary(
                 pool=name,
                 nodes_before=sum(node.pool == name for node in before),

@@ -24,13 +24,15 @@ def lacking(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
         pool: The pool.
         nodes: Its own.
     """
-    not_ready = any(each.type == "Ready" and each.status == "False" for each in pool.model.status.conditions)
+    not_ready = any(
+        condition.type == "Ready" and condition.status == "False" for condition in pool.model.status.conditions
+    )
     if pool.replicas is None or pool.deleting or not_ready:
         return 0
     claimed = [node for node in nodes if node.claim]
-    wanted = pool.replicas - len(_staying(claimed))
-    room = pool.limits[_NODES] - len(claimed) if _NODES in pool.limits else wanted
-    return max(0, min(wanted, room))
+    missing = pool.replicas - len(_staying(claimed))
+    room = pool.limits[_NODES] - len(claimed) if _NODES in pool.limits else missing
+    return max(0, min(missing, room))
 
 
 def should_have(pool: NodePoolState) -> str:

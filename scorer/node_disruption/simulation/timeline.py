@@ -237,16 +237,16 @@ class BlockedPeriods:
 
     def see(self, found: Iterable[BlockedPeriod], now: datetime) -> None:
         """Take in everything that holds nodes at *now*; what was there before and is not any more has ended."""
-        seen: dict[_Key, BlockedPeriod] = {}
-        for each in found:
-            seen.setdefault(_key(each), each)
-        self._end([key for key in self._open if key not in seen], now)
-        for key, each in seen.items():
-            self._open.setdefault(key, each)
+        current: dict[_Key, BlockedPeriod] = {}
+        for period in found:
+            current.setdefault(_key(period), period)
+        self._end([key for key in self._open if key not in current], now)
+        for key, period in current.items():
+            self._open.setdefault(key, period)
 
     def release(self, nodes: Collection[str], now: datetime) -> None:
         """Note that nothing holds some nodes any more."""
-        self._end([key for key, each in self._open.items() if each.node in nodes], now)
+        self._end([key for key, period in self._open.items() if period.node in nodes], now)
 
     def all(self) -> tuple[BlockedPeriod, ...]:
         """Return all stretches by their beginning; those that have not ended are open."""
