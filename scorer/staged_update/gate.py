@@ -28,8 +28,8 @@ _LONGEST_WAIT: Final = timedelta(hours=2562047)
 
 def has_ended(run: ClusterStagedUpdateRun) -> bool:
     """Say whether a run is over: it succeeded, was aborted, or could not be initialised."""
-    said = run.status.conditions
-    return _status(said, "Succeeded") != "" or _status(said, "Initialized") == FALSE
+    conditions = run.status.conditions
+    return _status(conditions, "Succeeded") != "" or _status(conditions, "Initialized") == FALSE
 
 
 def covers(run: ClusterStagedUpdateRun, cluster: str) -> bool:
@@ -97,22 +97,22 @@ def _behind(
 def _in_stage(
     run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, detail: dict[str, str], promised: Collection[str]
 ) -> MemberAnswer:
-    name, where = run.metadata.name, stage.stage_name
+    name, stage_place = run.metadata.name, stage.stage_name
     for task in stage.before_stage_task_status:
         if task.type is StageTaskType.APPROVAL and _status(task.conditions, "ApprovalRequestApproved") != TRUE:
-            return _approval(task.approval_request_name, f"before stage {where} of run {name}", detail)
+            return _approval(task.approval_request_name, f"before stage {stage_place} of run {name}", detail)
     busy = [
         entry.cluster_name
         for entry in stage.clusters
         if (_status(entry.conditions, "Started") == TRUE or entry.cluster_name in promised)
         and not _status(entry.conditions, "Succeeded")
     ]
-    plan = _planned(run, where)
+    plan = _planned(run, stage_place)
     most = len(stage.clusters) if plan is None else _stage_concurrency(plan, len(stage.clusters))
     if len(busy) >= most:
-        message = f"stage {where} of run {name} changes {most} at once, and is busy with {', '.join(busy[:3])}"
+        message = f"stage {stage_place} of run {name} changes {most} at once, and is busy with {', '.join(busy[:3])}"
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, detail)
-    return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of stage {where} of run {name}", detail)
+    return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of stage {stage_place} of run {name}", detail)
 
 
 def _approval(request: str, when: str, detail: dict[str, str]) -> MemberAnswer:
@@ -126,13 +126,13 @@ def _remaining(run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, now: dat
 
     A wait that cannot be read, or that is too long to compute, does not end by itself: `_LONGEST_WAIT`.
     """
-    plan, said = _planned(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
+    plan, progressing = _planned(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
     tasks = plan.after_stage_tasks if plan is not None else ()
     texts = [task.wait_time for task in tasks if task.type is StageTaskType.TIMED_WAIT and task.wait_time]
-    if not texts or said is None or said.last_transition_time is None:
+    if not texts or progressing is None or progressing.last_transition_time is None:
         return timedelta()
     try:
-        return max(timedelta(), said.last_transition_time + parse_wait_time(texts[0]) - now)
+        return max(timedelta(), progressing.last_transition_time + parse_wait_time(texts[0]) - now)
     except (ValueError, OverflowError):
         return _LONGEST_WAIT
 
@@ -159,5 +159,5 @@ def _entry(stage: StageUpdatingStatus, cluster: str) -> ClusterUpdatingStatus | 
 
 
 def _status(conditions: Conditions, kind: str) -> str:
-    found = find_condition(conditions, kind)
-    return found.status if found is not None else ""
+    condition = find_condition(conditions, kind)
+    return condition.status if condition is not None else ""

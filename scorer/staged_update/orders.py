@@ -83,8 +83,8 @@ def order_start(run: JsonObject, found: RunSituation, wanted: RunOrder) -> RunSt
     ):
         own = text_at(spec_of(run), field)
         if text and text != own:
-            what = f"spec.{field} is {own[:255]!r} and not {text[:255]!r}"
-            raise RunOrderRefusedError(f"run {wanted.name} is there already, and its {what}; choose another name")
+            subject = f"spec.{field} is {own[:255]!r} and not {text[:255]!r}"
+            raise RunOrderRefusedError(f"run {wanted.name} is there already, and its {subject}; choose another name")
     _check_not_over(run, found, "choose another name")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
     if wanted.state is RunState.INITIALIZE and state != RunState.INITIALIZE:
@@ -153,21 +153,21 @@ def open_approval(run: JsonObject, found: RunSituation, *, stage: str = "", requ
     Raises:
         RunOrderRefusedError: It waits for none, or for several.
     """
-    asked = [wait for wait in found.waits if wait.kind is RunWaitKind.APPROVAL]
-    waits = [wait for wait in asked if stage in ("", wait.stage) and request in ("", wait.request)]
+    approvals = [wait for wait in found.waits if wait.kind is RunWaitKind.APPROVAL]
+    waits = [wait for wait in approvals if stage in ("", wait.stage) and request in ("", wait.request)]
     if len(waits) > 1:
         named = ", ".join(wait.request for wait in waits)
         raise RunOrderRefusedError(f"run {name_of(run)} waits for several approvals: {named}; say which")
     if waits:
         return waits[0]
-    raise RunOrderRefusedError(_why_none(run, found, asked, stage))
+    raise RunOrderRefusedError(_why_none(run, found, approvals, stage))
 
 
 def _why_none(run: JsonObject, found: RunSituation, asked: list[RunWait], stage: str) -> str:
     name = name_of(run)
-    known = [stage_name(each) for each in stages_of(run)]
-    if stage and known and stage not in known:
-        return f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(known)}"
+    names = [stage_name(each) for each in stages_of(run)]
+    if stage and names and stage not in names:
+        return f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(names)}"
     if asked:
         return f"run {name} waits for another approval: {', '.join(wait.request for wait in asked)}"
     if any(wait.kind is RunWaitKind.STATE for wait in found.waits):
@@ -207,8 +207,8 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
         now: When.
     """
     text = message[:_LONGEST_MESSAGE]
-    made = make_condition(APPROVED, TRUE, APPROVED_BY_USER, text, generation=generation_of(request), now=now)
-    return [*(each for each in conditions_of(request) if each.get("type") != APPROVED), made]
+    condition = make_condition(APPROVED, TRUE, APPROVED_BY_USER, text, generation=generation_of(request), now=now)
+    return [*(each for each in conditions_of(request) if each.get("type") != APPROVED), condition]
 
 
 def approval_command(run: JsonObject, found: RunSituation, wait: RunWait) -> list[str]:

@@ -57,8 +57,8 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
     """
     own = annotations_of(run)
     found = {key: own[key] for key in _KEPT if key in own}
-    kept = {key: text for key, text in found.items() if not text or not annotation_problem(key, text)}
-    noted = {ROLLBACK_OF: name_of(run), **kept}
+    remaining = {key: text for key, text in found.items() if not text or not annotation_problem(key, text)}
+    noted = {ROLLBACK_OF: name_of(run), **remaining}
     if ON_FAILURE in own:  # said here, it keeps the new run from copying Rollback from the strategy
         noted[ON_FAILURE] = str(OnFailure.STOP)
     metadata: JsonObject = {"name": name, "annotations": noted}

@@ -109,8 +109,8 @@ def _same_placement(run: JsonObject, other: JsonObject) -> bool:
 def _touched(run: JsonObject) -> tuple[str, str]:
     """Return when a run has begun its last cluster, and when it was created; empty texts: it has begun none."""
     stages = dicts_at(status_of(run), "stagesStatus")
-    begun = [condition(entry, STARTED) for stage in stages for entry in clusters_of(stage)]
-    last = max((text_at(each, "lastTransitionTime") for each in begun if each.get("status") == TRUE), default="")
+    started = [condition(entry, STARTED) for stage in stages for entry in clusters_of(stage)]
+    last = max((text_at(each, "lastTransitionTime") for each in started if each.get("status") == TRUE), default="")
     return (last, text_at(run, "metadata", "creationTimestamp")) if last else ("", "")
 
 

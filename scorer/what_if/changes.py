@@ -70,7 +70,9 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     after = replace(state, fleet=fleet, **changed)
     evictions, evicted = _drain(after, changes.drained)
     if evicted:
-        bindings = [_deleting(each, state) if identity_of(each) in evicted else each for each in after.bindings]
+        bindings = [
+            _deleting(binding, state) if identity_of(binding) in evicted else binding for binding in after.bindings
+        ]
         after = replace(after, bindings=bindings)
     return Changed(after, evictions, report, content)
 
@@ -153,7 +155,7 @@ def _drain(
         for placement in sorted(state.placements, key=lambda each: (namespace_of(each), name_of(each))):
             place = namespace_of(placement), name_of(placement)
             documents = state.bindings_of(placement)
-            here = [each for each in documents if spec_of(each).get("targetCluster") == cluster]
+            here = [document for document in documents if spec_of(document).get("targetCluster") == cluster]
             if not here:
                 continue
             outcome = _not_for_resource_placements()

@@ -52,8 +52,8 @@ def compare(
 
 
 def _head(entry: Mapping[str, Any]) -> JsonObject:
-    kept = ("name", "namespace", "type", "wanted", "satisfied", "message")
-    return {key: entry[key] for key in kept} | {"found": len(entry["picked"])}
+    remaining = ("name", "namespace", "type", "wanted", "satisfied", "message")
+    return {key: entry[key] for key in remaining} | {"found": len(entry["picked"])}
 
 
 def _rank(verdict: _Verdict) -> tuple[bool, int]:

@@ -165,10 +165,10 @@ def _head(placement: JsonObject, course: _Course, state: HubState) -> JsonObject
 def _as_rolled_out(bindings: Sequence[JsonObject], snapshot: str) -> list[JsonObject]:
     """Return *bindings* with every resource snapshot name replaced by the one that counts as the latest."""
     return [
-        {**each, "spec": {**each["spec"], "resourceSnapshotName": snapshot}}
-        if each["spec"].get("resourceSnapshotName")
-        else each
-        for each in bindings
+        {**binding, "spec": {**binding["spec"], "resourceSnapshotName": snapshot}}
+        if binding["spec"].get("resourceSnapshotName")
+        else binding
+        for binding in bindings
     ]
 
 

@@ -160,7 +160,7 @@ def _stage(stage: ForecastStage) -> JsonObject:
         "progress": str(stage.progress),
         "atOnce": stage.planned.max_concurrency,
         "sortedBy": stage.planned.stage.sorting_label_key or "",
-        "clusters": [_cluster(each) for each in stage.clusters],
+        "clusters": [_cluster(cluster) for cluster in stage.clusters],
         "batches": stage.batches,
         "tasks": [_task(task) for task in stage.tasks],
         "earliestStart": format_time(stage.begins) if stage.begins else None,
@@ -241,7 +241,7 @@ def _change(change: ObjectChange) -> JsonObject:
         "namespace": place.namespace,
         "name": place.name,
         "envelope": str(place.envelope) if place.envelope else "",
-        "fields": [{"path": each.path, "before": each.before, "after": each.after} for each in change.fields],
+        "fields": [{"path": field.path, "before": field.before, "after": field.after} for field in change.fields],
         "more": change.more,
     }
 
@@ -255,7 +255,12 @@ def _assumptions(state: str, found: StagedUpdateForecast) -> Iterator[str]:
         yield "a cluster counts as taking no time"
     if any(task.request and not task.done for stage in open_stages for task in stage.tasks):
         yield "an approval counts as given as soon as it is asked for"
-    waiting = [each.name for stage in open_stages for each in stage.clusters if each.wait and each.wait.until is None]
+    waiting = [
+        cluster.name
+        for stage in open_stages
+        for cluster in stage.clusters
+        if cluster.wait and cluster.wait.until is None
+    ]
     if waiting:
         more = f" and {len(waiting) - MOST_NAMED} more" if len(waiting) > MOST_NAMED else ""
         yield f"nobody can say when these clusters may be touched: {', '.join(sorted(waiting)[:MOST_NAMED])}{more}"
@@ -295,7 +300,7 @@ def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequenc
 
 
 def _named(documents: Iterable[JsonObject], name: str, namespace: str) -> JsonObject | None:
-    found = (each for each in documents if (name_of(each), namespace_of(each)) == (name, namespace))
+    found = (document for document in documents if (name_of(document), namespace_of(document)) == (name, namespace))
     return next(found, None)
 
 
@@ -322,5 +327,5 @@ def _selected(
 
 def _overrides(state: HubState, placement: JsonObject, group: SnapshotGroup) -> Mapping[str, Overrides]:
     matching = matching_overrides(placement, group, state.overrides, kinds=state.kinds)
-    members = {name: {"metadata": {"name": name, "labels": dict(found)}} for name, found in _labels(state).items()}
+    members = {name: {"metadata": {"name": name, "labels": dict(label)}} for name, label in _labels(state).items()}
     return overrides_by_cluster(matching, members).by_cluster

@@ -42,7 +42,7 @@ def scheduled(state: HubState, placement: JsonObject) -> Scheduled:
     policy = plan_policy_snapshots(placement, snapshots, digest, in_force=policy_in_force(placement, snapshots))
     plan = plan_bindings(run, placement, policy.name, bindings, {})
     written = {name_of(document): document for document in plan.replace}
-    left = [*(written.get(name_of(each), each) for each in bindings), *plan.create]
+    left = [*(written.get(name_of(binding), binding) for binding in bindings), *plan.create]
     if not snapshots:  # every binding counts as made under the present policy
         left = [_made_by(policy.name, each) for each in left]
     decided = [

@@ -164,8 +164,8 @@ class _Query(_Strict):
         return self
 
     def _limits(self) -> list[tuple[ThresholdComparison, float]]:
-        found = ((word, getattr(self, word)) for word in ThresholdComparison)
-        return [(word, limit) for word, limit in found if limit is not None]
+        limits = ((word, getattr(self, word)) for word in ThresholdComparison)
+        return [(word, limit) for word, limit in limits if limit is not None]
 
     def check(self) -> QueryCheck:
         [(comparison, limit)] = self._limits()
@@ -219,34 +219,34 @@ def read_analysis(text: str, namespace: str) -> Mapping[str, Check]:
     if len(text) > LONGEST_TEXT:
         raise AnalysisError(f"has {len(text)} characters, more than {LONGEST_TEXT}")
     try:
-        found = _STAGES.validate_json(text)
+        stages = _STAGES.validate_json(text)
     except ValidationError as error:
         raise AnalysisError(_first_mistake(error)) from error
-    checks = {stage: entry.check() for stage, entry in found.items()}
+    checks = {stage: entry.check() for stage, entry in stages.items()}
     for stage, check in checks.items():
         if isinstance(check, ObjectCheck) and namespace and check.namespace not in ("", namespace):
-            where = f"{stage}.object.namespace: {quote(check.namespace)}"
-            raise AnalysisError(f"{where}: must be {namespace}, the namespace of what carries the annotation")
+            path = f"{stage}.object.namespace: {quote(check.namespace)}"
+            raise AnalysisError(f"{path}: must be {namespace}, the namespace of what carries the annotation")
     return checks
 
 
 def _first_mistake(error: ValidationError) -> str:
-    found = error.errors(include_url=False)[0]
-    message = found["msg"].removeprefix("Value error, ")
+    mistake = error.errors(include_url=False)[0]
+    message = mistake["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
-    path = ".".join(str(part)[:64] for part in found["loc"])
-    shown: Any = found["input"]
-    value = "" if found["type"] == "missing" or isinstance(shown, (dict, bytes)) else f"{quote(shown)}: "
+    path = ".".join(str(part)[:64] for part in mistake["loc"])
+    shown: Any = mistake["input"]
+    value = "" if mistake["type"] == "missing" or isinstance(shown, (dict, bytes)) else f"{quote(shown)}: "
     return f"{path}: {value}{message}" if path else f"{value}{message}"
 
 
 def stage_problems(checks: Mapping[str, Check], stages: Sequence[StageConfig]) -> Iterator[str]:
     """Yield what makes checks ineffective: of stages that do not exist, or that wait for no approval."""
-    known = {stage.name: stage for stage in stages}
+    stages_by_name = {stage.name: stage for stage in stages}
     for name in checks:
-        if name not in known:
+        if name not in stages_by_name:
             yield f"{quote(name)} is no stage of the strategy"
-        elif not any(task.type is StageTaskType.APPROVAL for task in known[name].after_stage_tasks):
+        elif not any(task.type is StageTaskType.APPROVAL for task in stages_by_name[name].after_stage_tasks):
             yield f"stage {name} has no Approval among its afterStageTasks, so that nothing can be approved"
 
 

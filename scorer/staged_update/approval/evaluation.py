@@ -120,18 +120,18 @@ def read_answer(answer: object, now: datetime) -> Observation:
     Source: Prometheus, HTTP API, instant queries.
     """
     if text_at(answer, "status") == "error":
-        said = text_at(answer, "error") or text_at(answer, "errorType") or "no reason given"
-        return NotSeen("QueryFailed", f"the query was refused: {printable(said[:_LONGEST_ERROR])}", failed=True)
+        message = text_at(answer, "error") or text_at(answer, "errorType") or "no reason given"
+        return NotSeen("QueryFailed", f"the query was refused: {printable(message[:_LONGEST_ERROR])}", failed=True)
     data = dict_at(answer, "data")
     kind, result = text_at(data, "resultType"), list_at(data, "result")
     if text_at(answer, "status") != "success" or kind not in ("scalar", "vector"):
-        what = f"a result of type {printable(kind[:_LONGEST_WORDS])}" if kind else "something else"
-        return NotSeen("AnswerUnreadable", f"the answer is {what}, and a scalar or vector is needed", failed=True)
+        subject = f"a result of type {printable(kind[:_LONGEST_WORDS])}" if kind else "something else"
+        return NotSeen("AnswerUnreadable", f"the answer is {subject}, and a scalar or vector is needed", failed=True)
     if kind == "scalar":
         return _read_sample(result, now)
     if len(result) != 1:
-        found = f"{len(result)} series, and one is needed" if result else "no series: there is no such measurement"
-        return NotSeen("SeveralSeries" if result else "NoData", f"the query gives {found}")
+        message = f"{len(result)} series, and one is needed" if result else "no series: there is no such measurement"
+        return NotSeen("SeveralSeries" if result else "NoData", f"the query gives {message}")
     return _read_sample(list_at(result[0], "value"), now)
 
 
@@ -154,13 +154,13 @@ def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
     """Return what an object says about a condition; what it says about an earlier generation of it does not count."""
     if document is None:
         return NotSeen("NotFound", f"{_named(check)} does not exist")
-    found: Mapping[str, Any] = next(
+    condition: Mapping[str, Any] = next(
         (each for each in conditions_of(document) if each.get("type") == check.condition), {}
     )
-    observed = [each.get("observedGeneration") for each in (status_of(document), found)]
-    if any(isinstance(each, int) and each != generation_of(document) for each in observed):
+    generations = [each.get("observedGeneration") for each in (status_of(document), condition)]
+    if any(isinstance(generation, int) and generation != generation_of(document) for generation in generations):
         return NotSeen("Outdated", f"{check.condition} of {_named(check)} is about an earlier generation of it")
-    return Reached(printable(text_at(found, "status")[:_LONGEST_WORDS]))
+    return Reached(printable(text_at(condition, "status")[:_LONGEST_WORDS]))
 
 
 def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, failures: int = 0) -> CheckResult:
@@ -182,9 +182,9 @@ def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, f
     since = _met_since(request, check) or now
     left = _hold(check) - (now - since)
     if left <= timedelta():
-        held = f" for {format_duration(_hold(check))}" if _hold(check) else ""
-        reached = _said(request, TRUE, "Met", f"{words}{held}", check, now)
-        approval = _condition(request, APPROVED, TRUE, PASSED, f"{words}{held}", now)
+        suffix = f" for {format_duration(_hold(check))}" if _hold(check) else ""
+        reached = _said(request, TRUE, "Met", f"{words}{suffix}", check, now)
+        approval = _condition(request, APPROVED, TRUE, PASSED, f"{words}{suffix}", now)
         return CheckResult(_status(request, (reached, approval)), approves=True)
     message = f"{_aim(check)} since {format_time(since)}; that is approved at {format_time(since + _hold(check))}"
     return _look(request, _said(request, TRUE, "Met", message, check, now), again=min(left, check.every))
@@ -202,7 +202,14 @@ def awaits_request(run: JsonObject, request: JsonObject) -> bool:
     if is_final(status_of(run)) or text_at(run, "spec", "state") == RunState.STOP:
         return False
     target = text_at(request, "spec", "targetStage")
-    stage = next((each for each in dicts_at(status_of(run), "stagesStatus") if stage_name(each) == target), {})
+    stage = next(
+        (
+            stage_status
+            for stage_status in dicts_at(status_of(run), "stagesStatus")
+            if stage_name(stage_status) == target
+        ),
+        {},
+    )
     return reason(stage, PROGRESSING) == "StageUpdatingWaiting" and any(
         text_at(task, "approvalRequestName") == name_of(request)
         and status(task, REQUEST_CREATED) == TRUE
@@ -267,10 +274,10 @@ def _aim(check: Check) -> str:
 def _words(check: Check, seen: Number | Reached) -> str:
     """Say what was found, and what is wanted."""
     if isinstance(check, ObjectCheck):
-        found = seen.status if isinstance(seen, Reached) else ""
-        return f"{check.condition} of {_named(check)} is {found or 'not there'}, wanted is {check.status}"
-    found = f"{seen.value:.6g}" if isinstance(seen, Number) else "nothing"
-    return f"{check.endpoint} gives {found}, wanted is {check.comparison} {check.limit:.6g}"
+        state = seen.status if isinstance(seen, Reached) else ""
+        return f"{check.condition} of {_named(check)} is {state or 'not there'}, wanted is {check.status}"
+    state = f"{seen.value:.6g}" if isinstance(seen, Number) else "nothing"
+    return f"{check.endpoint} gives {state}, wanted is {check.comparison} {check.limit:.6g}"
 
 
 def _named(check: ObjectCheck) -> str:
@@ -283,11 +290,11 @@ def _mark(check: Check) -> str:
 
 def _met_since(request: JsonObject, check: Check) -> datetime | None:
     """Return since when this very check has been met, as far as the request says."""
-    found = current_condition(request, ANALYZED) or {}
-    if found.get("status") != TRUE or not text_at(found, "message").endswith(_mark(check)):
+    condition = current_condition(request, ANALYZED) or {}
+    if condition.get("status") != TRUE or not text_at(condition, "message").endswith(_mark(check)):
         return None
     try:
-        return parse_time(text_at(found, "lastTransitionTime"))
+        return parse_time(text_at(condition, "lastTransitionTime"))
     except ValueError:
         return None
 
@@ -295,18 +302,18 @@ def _met_since(request: JsonObject, check: Check) -> datetime | None:
 def _said(
     request: JsonObject, status: ConditionStatus, reason: str, message: str, check: Check, now: datetime
 ) -> JsonObject:
-    made = _condition(request, ANALYZED, status, reason, message + _mark(check), now)
+    condition = _condition(request, ANALYZED, status, reason, message + _mark(check), now)
     if status == TRUE and _met_since(request, check) is None:  # another check was met before: count anew
-        made["lastTransitionTime"] = format_time(now)
-    return made
+        condition["lastTransitionTime"] = format_time(now)
+    return condition
 
 
 def _condition(
     request: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str, now: datetime
 ) -> JsonObject:
     """Return a condition of the request; its time stays while its status does."""
-    made = make_condition(kind, status, reason, message, generation=generation_of(request), now=now)
-    return merge_conditions(filter(None, [current_condition(request, kind)]), [made])[0]
+    condition = make_condition(kind, status, reason, message, generation=generation_of(request), now=now)
+    return merge_conditions(filter(None, [current_condition(request, kind)]), [condition])[0]
 
 
 def _status(request: JsonObject, made: Iterable[JsonObject]) -> JsonObject | None:
@@ -315,8 +322,8 @@ def _status(request: JsonObject, made: Iterable[JsonObject]) -> JsonObject | Non
     kinds = {condition["type"] for condition in conditions}
     before = status_of(request)
     others = [condition for condition in conditions_of(request) if condition.get("type") not in kinds]
-    kept = [condition for condition in conditions_of(request) if condition.get("type") in kinds]
-    if sorted(kept, key=_kind) == sorted(conditions, key=_kind):
+    retained = [condition for condition in conditions_of(request) if condition.get("type") in kinds]
+    if sorted(retained, key=_kind) == sorted(conditions, key=_kind):
         return None
     return {**before, "conditions": [*others, *conditions]}
 

@@ -71,8 +71,8 @@ class DesiredBinding:
         """Return a binding bound to just this, by the run of this uid; the same object when it is bound already."""
         if self.is_met(binding):
             return binding
-        made = with_spec(bound(binding, self.snapshot, self.overrides), applyStrategy=self.apply_strategy)
-        return with_metadata(unmeant(made), annotations={UPDATED_BY: run})
+        desired = with_spec(bound(binding, self.snapshot, self.overrides), applyStrategy=self.apply_strategy)
+        return with_metadata(unmeant(desired), annotations={UPDATED_BY: run})
 
 
 def has_started(binding: JsonObject) -> bool:
@@ -82,9 +82,11 @@ def has_started(binding: JsonObject) -> bool:
 
 def started_status(binding: JsonObject, message: str, now: datetime) -> JsonObject:
     """Return the status of a binding whose rollout starts now: its condition gets a new time in any case."""
-    made = make_condition(ROLLOUT_STARTED, TRUE, "RolloutStarted", message, generation=generation_of(binding), now=now)
+    condition = make_condition(
+        ROLLOUT_STARTED, TRUE, "RolloutStarted", message, generation=generation_of(binding), now=now
+    )
     others = [each for each in conditions_of(binding) if each.get("type") != ROLLOUT_STARTED]
-    return {**status_of(binding), "conditions": [made, *others]}
+    return {**status_of(binding), "conditions": [condition, *others]}
 
 
 def has_succeeded(binding: JsonObject) -> bool:
@@ -99,7 +101,7 @@ def binding_problem(binding: JsonObject) -> str:
     if not is_failed(view) and view.status(DIFF_REPORTED) != FALSE:
         return ""
     for kind in (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED):
-        found = view.conditions.get(kind) or {}
-        if found.get("status") == FALSE:
-            return f"{kind} is False: {found.get('message') or found.get('reason') or ''}"[:_LONGEST_REASON]
+        condition = view.conditions.get(kind) or {}
+        if condition.get("status") == FALSE:
+            return f"{kind} is False: {condition.get('message') or condition.get('reason') or ''}"[:_LONGEST_REASON]
     return ""

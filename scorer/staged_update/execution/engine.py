@@ -89,12 +89,12 @@ def _standing_still(run: JsonObject, record: StagedUpdateRecord, why: str) -> St
     """Say what a run waits for that cannot be looked at now; one that is initialised says so itself."""
     if status(record.status, INITIALIZED) != TRUE:
         return StagedUpdateStep(again=RECHECK, waits_for=why)
-    found = condition(record.status, PROGRESSING)
+    progressing = condition(record.status, PROGRESSING)
     said: ConditionStatus = (
-        FALSE if found.get("status") == FALSE else UNKNOWN if found.get("status") == UNKNOWN else TRUE
+        FALSE if progressing.get("status") == FALSE else UNKNOWN if progressing.get("status") == UNKNOWN else TRUE
     )
     record.set_condition(
-        record.status, PROGRESSING, said, text_at(found, "reason") or "UpdateRunProgressing", f"waits: {why}"
+        record.status, PROGRESSING, said, text_at(progressing, "reason") or "UpdateRunProgressing", f"waits: {why}"
     )
     return replace(_step(run, record), again=RECHECK)
 

@@ -152,10 +152,10 @@ def _update_clusters(work: StagePass) -> bool:
     slots = work.planned.max_concurrency - sum(is_in_flight(entry) for entry in stage)
     if _failed(stage) != failed:  # recorded first: until then it may still turn out well, and needs its slot
         slots, work.requeue_immediately = 0, True
-    held = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
+    waiting = _start_next(work, [entry for entry in stage if not status(entry, SUCCEEDED)], slots)
     is_open = any(not status(entry, SUCCEEDED) for entry in stage)
     if is_open:
-        _tell_progress(work, held)
+        _tell_progress(work, waiting)
         work.waits.append(RECHECK)
     return not is_open
 
@@ -168,7 +168,7 @@ def is_in_flight(entry: JsonObject) -> bool:
 def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[str]:
     """Start as many clusters as there are slots; return those that may not be touched now."""
     ordered = work.planned.stage.sorting_label_key is not None
-    held: list[str] = []
+    waiting: list[str] = []
     for entry in entries:
         if status(entry, STARTED) == TRUE:
             continue
@@ -180,9 +180,9 @@ def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[
             slots -= 0 if _start(work, entry) else 1
         else:
             hold_back(work, entry, wait)
-            held.append(cluster_name(entry))
+            waiting.append(cluster_name(entry))
             slots -= ordered
-    return held
+    return waiting
 
 
 def hold_back(work: StagePass, entry: JsonObject, wait: ClusterWait) -> None:
@@ -198,10 +198,10 @@ def _is_done(entry: JsonObject, policy: FailurePolicy | None) -> bool:
     Raises:
         RunFailedError: It has failed, and nothing counts that.
     """
-    found = status(entry, SUCCEEDED)
-    if found == FALSE and policy is None:
+    succeeded = status(entry, SUCCEEDED)
+    if succeeded == FALSE and policy is None:
         raise RunFailedError(RunFailureCause.PREEMPTED, f"cluster {cluster_name(entry)} has failed earlier in this run")
-    return found != ""
+    return succeeded != ""
 
 
 def _binding(work: StagePass, entry: JsonObject) -> JsonObject:
@@ -231,11 +231,11 @@ def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
 
 def _start(work: StagePass, entry: JsonObject) -> bool:
     """Start a cluster; return whether it needed nothing, and is done."""
-    name, binding, wanted = cluster_name(entry), _binding(work, entry), _wanted(work, entry)
-    target = wanted.bind(binding, uid_of(work.run))
+    name, binding, desired = cluster_name(entry), _binding(work, entry), _wanted(work, entry)
+    target = desired.bind(binding, uid_of(work.run))
     ready = target is binding and has_started(binding)
     if not ready:
-        message = f"update run {text_at(work.run, 'metadata', 'name')} rolls out {wanted.snapshot} to {name}"
+        message = f"update run {text_at(work.run, 'metadata', 'name')} rolls out {desired.snapshot} to {name}"
         work.actions.append(Update(name, binding, target, message))
     work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", "")
     if "startTime" not in work.stage:
@@ -257,8 +257,8 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
     """
     name = cluster_name(entry)
     binding = _binding(work, entry)
-    wanted = _wanted(work, entry)
-    if not wanted.is_met(binding):
+    desired = _wanted(work, entry)
+    if not desired.is_met(binding):
         work.record.set_condition(
             entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", "its binding was changed by somebody else"
         )
@@ -269,7 +269,7 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
         raise RunFailedError(RunFailureCause.PREEMPTED, message)
     if not has_started(binding):
         run = text_at(work.run, "metadata", "name")
-        message = f"update run {run} rolls out {wanted.snapshot} to {name}"
+        message = f"update run {run} rolls out {desired.snapshot} to {name}"
         work.actions.append(Update(name, binding, binding, message))
         return False
     if has_succeeded(binding):

@@ -125,8 +125,8 @@ def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
     stages = dicts_at(strategy, "spec", "stages")
     number = int(place[1]) if len(place) > 1 and place[1].isdecimal() else len(stages)
     of = f" (stage {text_at(stages[number], 'name')[:63]})" if number < len(stages) else ""
-    where = ".".join(["spec", *place])
-    return RunFailedError(cause, f"strategy {name_of(strategy)} cannot be read: {where}{of}: {first['msg']}")
+    path = ".".join(["spec", *place])
+    return RunFailedError(cause, f"strategy {name_of(strategy)} cannot be read: {path}{of}: {first['msg']}")
 
 
 def _content(
@@ -159,9 +159,9 @@ def _pinned(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) 
     found = next((group for group in groups if group.index == int(index)), None)
     if found is None or found.master is None:
         there = ", ".join(str(group.index) for group in groups if group.master is not None) or "none"
-        what = f"resource snapshot {index} of placement {name_of(placement)}"
+        subject = f"resource snapshot {index} of placement {name_of(placement)}"
         missing = "does not exist" if found is None else "has no master"
-        message = f"{what} {missing}; retained are: {there[:200]}"
+        message = f"{subject} {missing}; retained are: {there[:200]}"
         raise RunFailedError(RunFailureCause.RESOURCE_SNAPSHOT_NOT_FOUND, message)
     if not found.is_complete:
         raise NotYetError(f"resource snapshot {index} is still being made")

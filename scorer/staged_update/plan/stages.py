@@ -149,7 +149,7 @@ def _matcher(stage: StageConfig) -> Callable[[Labels], bool]:
             RunFailureCause.LABEL_SELECTOR_INVALID, f"stage {stage.name} has an invalid labelSelector: {error}"
         )
     requirements = selector.requirements()
-    return lambda labels: all(holds_for(each, labels.get(each.key)) for each in requirements)
+    return lambda labels: all(holds_for(requirement, labels.get(requirement.key)) for requirement in requirements)
 
 
 def _ordered(stage: StageConfig, clusters: Sequence[str], members: Mapping[str, Labels]) -> tuple[str, ...]:
@@ -159,8 +159,8 @@ def _ordered(stage: StageConfig, clusters: Sequence[str], members: Mapping[str, 
         return tuple(clusters)
     numbers = {name: integer(members[name].get(key, "")) for name in clusters}
     if bad := [name for name, number in numbers.items() if number is None]:
-        said = ", ".join(f"{name} ({members[name].get(key, '')!r})" for name in bad[:MOST_NAMED])
-        message = f"label {key}, by which stage {stage.name} is sorted, is no integer on {len(bad)} clusters: {said}"
+        text = ", ".join(f"{name} ({members[name].get(key, '')!r})" for name in bad[:MOST_NAMED])
+        message = f"label {key}, by which stage {stage.name} is sorted, is no integer on {len(bad)} clusters: {text}"
         raise RunFailedError(RunFailureCause.SORTING_LABEL_INVALID, message)
     return tuple(sorted(clusters, key=lambda name: (numbers[name] or 0, name)))
 

@@ -102,14 +102,14 @@ class ContentDiff:
 def content_diff(before: Iterable[JsonObject], after: Iterable[JsonObject]) -> ContentDiff:
     """Compare the objects of two resource snapshots."""
     old, new = dict(_opened(before)), dict(_opened(after))
-    found: list[ObjectChange] = []
+    changes: list[ObjectChange] = []
     more = 0
     for change in _changes(old, new):
-        if len(found) < MOST_OBJECTS:
-            found.append(change)
+        if len(changes) < MOST_OBJECTS:
+            changes.append(change)
         else:
             more += 1
-    return ContentDiff(tuple(found), more)
+    return ContentDiff(tuple(changes), more)
 
 
 def _opened(

@@ -125,8 +125,8 @@ class ForecastStage:
     @property
     def batches(self) -> list[list[str]]:
         """The clusters that are not done: those that are in flight or can be next, those after them, and so on."""
-        busy = [each.name for each in self.clusters if each.progress is ForecastProgress.UNDER_WAY]
-        to_come = [each.name for each in self.clusters if each.progress is ForecastProgress.TO_COME]
+        busy = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.UNDER_WAY]
+        to_come = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.TO_COME]
         left = [*busy, *to_come]
         return [
             left[at : at + self.planned.max_concurrency] for at in range(0, len(left), self.planned.max_concurrency)
@@ -201,10 +201,12 @@ def as_initialised(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObjec
         documents = applied([document for group in facts.groups for document in group.documents], prepared.snapshots)
         facts = replace(facts, groups=snapshot_groups(documents))
         prepared = initialise(run, facts)
-    made = with_metadata({**run, "status": {**status_of(run), **prepared.status}}, annotations=prepared.annotations)
-    record = StagedUpdateRecord(made, facts.now)
+    initialized = with_metadata(
+        {**run, "status": {**status_of(run), **prepared.status}}, annotations=prepared.annotations
+    )
+    record = StagedUpdateRecord(initialized, facts.now)
     record.set_condition(record.status, INITIALIZED, TRUE, "UpdateRunInitializedSuccessfully")
-    return {**made, "status": record.status}, facts
+    return {**initialized, "status": record.status}, facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +221,15 @@ class _Clusters:
     def read(self, entry: JsonObject) -> ForecastCluster:
         """Read one entry."""
         name, progress = cluster_name(entry), _progress(entry)
-        wanted = DesiredBinding.of(entry, self.snapshot, self.record)
+        desired = DesiredBinding.of(entry, self.snapshot, self.record)
         wait = _noted(entry) if progress is ForecastProgress.TO_COME else None
-        return ForecastCluster(name, progress, self.validated.targets.selected.get(name), wanted, wait=wait)
+        return ForecastCluster(name, progress, self.validated.targets.selected.get(name), desired, wait=wait)
 
 
 def _noted(entry: JsonObject) -> ClusterWait | None:
     """Return the reason that the loop has noted for not starting a cluster; until when it holds is in its words."""
-    found = condition(entry, STARTED)
-    return ClusterWait(text_at(found, "message")) if text_at(found, "reason") == WAITING else None
+    started = condition(entry, STARTED)
+    return ClusterWait(text_at(started, "message")) if text_at(started, "reason") == WAITING else None
 
 
 def _progress(entry: JsonObject) -> ForecastProgress:
@@ -240,27 +242,27 @@ def _progress(entry: JsonObject) -> ForecastProgress:
 
 def _stage(record: StagedUpdateRecord, validated: Validated, at: int, clusters: _Clusters) -> ForecastStage:
     stage, planned = record.stages[at], validated.stages[at]
-    found = tuple(map(clusters.read, clusters_of(stage)))
+    entries = tuple(map(clusters.read, clusters_of(stage)))
     if at < validated.at:
-        return ForecastStage(planned, ForecastProgress.DONE, found)
-    began = status(stage, PROGRESSING) or any(each.progress is not ForecastProgress.TO_COME for each in found)
-    return ForecastStage(planned, ForecastProgress.UNDER_WAY if began else ForecastProgress.TO_COME, found)
+        return ForecastStage(planned, ForecastProgress.DONE, entries)
+    began = status(stage, PROGRESSING) or any(each.progress is not ForecastProgress.TO_COME for each in entries)
+    return ForecastStage(planned, ForecastProgress.UNDER_WAY if began else ForecastProgress.TO_COME, entries)
 
 
 def _tasks(recorded: JsonObject, planned: PlannedStage, place: TaskPlace, begins: datetime) -> Iterator[ForecastTask]:
     """Yield the tasks before or after a stage; a timed wait counts from *begins*."""
     before = place is TaskPlace.BEFORE
     waits = planned.stage.before_stage_tasks if before else planned.stage.after_stage_tasks
-    found = dicts_at(recorded, "beforeStageTaskStatus" if before else "afterStageTaskStatus")
-    by_type = {text_at(task, "type"): task for task in found}
+    tasks = dicts_at(recorded, "beforeStageTaskStatus" if before else "afterStageTaskStatus")
+    by_type = {text_at(task, "type"): task for task in tasks}
     for task in waits:
-        known = by_type.get(task.type, {})
+        previous = by_type.get(task.type, {})
         if task.type is StageTaskType.APPROVAL:
-            done = status(known, REQUEST_APPROVED) == TRUE
-            yield ForecastTask(place, task.type, done, request=text_at(known, "approvalRequestName"))
+            done = status(previous, REQUEST_APPROVED) == TRUE
+            yield ForecastTask(place, task.type, done, request=text_at(previous, "approvalRequestName"))
         else:
             wait = min(parse_wait_time(task.wait_time or "0s"), LONGEST_WAIT)
-            yield ForecastTask(place, task.type, status(known, WAIT_ELAPSED) == TRUE, wait=wait, until=begins + wait)
+            yield ForecastTask(place, task.type, status(previous, WAIT_ELAPSED) == TRUE, wait=wait, until=begins + wait)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ def overview(run: JsonObject, found: RunSituation) -> JsonObject:
     }
     return {
         "run": about,
-        "waits": [_wait(each) for each in found.waits],
-        "stages": [_stage(each) for each in stages_of(run)],
+        "waits": [_wait(wait) for wait in found.waits],
+        "stages": [_stage(stage) for stage in stages_of(run)],
     }
 
 
@@ -86,19 +86,19 @@ def _stage(stage: JsonObject) -> JsonObject:
         "startTime": text_at(stage, "startTime") or None,
         "endTime": text_at(stage, "endTime") or None,
         "message": text_at(condition(stage, PROGRESSING), "message"),
-        "clusters": [_cluster(each) for each in clusters_of(stage)],
+        "clusters": [_cluster(cluster) for cluster in clusters_of(stage)],
     }
 
 
 def _cluster(entry: JsonObject) -> JsonObject:
-    found = _cluster_state(entry)
-    told = condition(entry, SUCCEEDED if found in ("done", "failed") else STARTED)
+    state = _cluster_state(entry)
+    current = condition(entry, SUCCEEDED if state in ("done", "failed") else STARTED)
     return {
         "cluster": cluster_name(entry),
-        "state": found,
+        "state": state,
         "since": _told(since(entry, STARTED)) if status(entry, STARTED) == TRUE else None,
         "finished": _told(since(entry, SUCCEEDED)) if status(entry, SUCCEEDED) not in ("", UNKNOWN) else None,
-        "message": text_at(told, "message"),
+        "message": text_at(current, "message"),
     }
 
 

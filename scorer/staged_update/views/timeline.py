@@ -47,8 +47,8 @@ def run_timeline(run: JsonObject) -> Timeline:
     ended = _end(record)
     plans = {text_at(plan, "name"): plan for plan in dicts_at(record, "stagedUpdateStrategySnapshot", "stages")}
     bands = tuple(_band(stage, plans.get(stage_name(stage), {}), ended) for stage in stages_of(run))
-    begun = earliest(each for band in bands for each in (band.started, *(mark.since for mark in band.marks)))
-    return Timeline(bands, begun or since(record, INITIALIZED), ended)
+    started = earliest(instant for band in bands for instant in (band.started, *(mark.since for mark in band.marks)))
+    return Timeline(bands, started or since(record, INITIALIZED), ended)
 
 
 def _end(record: JsonObject) -> datetime | None:
@@ -149,8 +149,8 @@ def _timed_wait(stage: JsonObject, task: JsonObject, plan: JsonObject) -> Mark:
     if status(task, WAIT_ELAPSED) == TRUE:
         ended = since(task, WAIT_ELAPSED)
         return Mark(MarkKind.TIMED_WAIT, _later(ended, None if length is None else -length), ended, over=True)
-    begun = _waiting_since(stage)
-    return Mark(MarkKind.TIMED_WAIT, begun, _later(begun, length))
+    started = _waiting_since(stage)
+    return Mark(MarkKind.TIMED_WAIT, started, _later(started, length))
 
 
 def _waiting_since(stage: JsonObject) -> datetime | None:
