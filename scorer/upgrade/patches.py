@@ -46,8 +46,8 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
     if state in STOPPED:
         return {"spec": {"state": UpgradeRunState.RUN.value, "restartToken": token}}
     if run.spec.state is UpgradeRunState.STOP and run.status.start_time is not None:
-        why = f"is told to stop, and is still {state.value}: it can be started again once it is Stopped or Failed"
-        raise UpgradeOrderRefusedError(f"run {name} {why}")
+        reason = f"is told to stop, and is still {state.value}: it can be started again once it is Stopped or Failed"
+        raise UpgradeOrderRefusedError(f"run {name} {reason}")
     return None if run.spec.state is UpgradeRunState.RUN else {"spec": {"state": UpgradeRunState.RUN.value}}
 
 
@@ -76,25 +76,29 @@ def order_skip(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> JsonObj
     state, name = run.status.state, run.metadata.name
     if state in OVER:
         raise UpgradeOrderRefusedError(f"run {name} is {state.value}")
-    known = set(parts_of(run))
+    parts = set(parts_of(run))
     for target in targets:
-        if known and (target.type.value, target.name) not in known:
+        if parts and (target.type.value, target.name) not in parts:
             raise UpgradeOrderRefusedError(f"run {name} has no {target.type.value} {target.name[:64]!r}")
-    wanted = (*run.spec.skip_targets, *targets)
-    if len(wanted) > MOST_SKIP_TARGETS:
+    skip_targets = (*run.spec.skip_targets, *targets)
+    if len(skip_targets) > MOST_SKIP_TARGETS:
         raise UpgradeOrderRefusedError(f"run {name} can have at most {MOST_SKIP_TARGETS} skip targets")
-    return {"spec": {"skipTargets": [{"type": each.type.value, "name": each.name} for each in wanted]}}
+    return {
+        "spec": {
+            "skipTargets": [{"type": skip_target.type.value, "name": skip_target.name} for skip_target in skip_targets]
+        }
+    }
 
 
 def parts_of(run: ClusterUpgradeRun) -> list[tuple[str, str]]:
     """Return what can be skipped of a run as it is recorded, by type and name."""
-    found = []
+    parts = []
     for stage in run.status.stages:
-        found += [("Stage", stage.name), ("AfterStageWait", stage.name)]
+        parts += [("Stage", stage.name), ("AfterStageWait", stage.name)]
         for group in stage.groups:
-            found.append(("Group", group.name))
-            found += [("Member", entry.name) for entry in group.members]
-    return found
+            parts.append(("Group", group.name))
+            parts += [("Member", entry.name) for entry in group.members]
+    return parts
 
 
 def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
@@ -140,10 +144,10 @@ def _images(run: ClusterUpgradeRun) -> JsonObject | None:
     selection = selection_of(run.spec.upgrade)
     if selection is None:
         return None
-    chosen = [each for each in run.status.resolved.node_images if each.version != UNLISTED]
-    if selection is NodeImageSelection.LATEST or not chosen:
+    selected = [node_image for node_image in run.status.resolved.node_images if node_image.version != UNLISTED]
+    if selection is NodeImageSelection.LATEST or not selected:
         return {"selection": NodeImageSelection.LATEST.value}
-    versions = [{"family": each.family, "version": each.version} for each in chosen]
+    versions = [{"family": image.family, "version": image.version} for image in selected]
     return {"selection": NodeImageSelection.CUSTOM.value, "customVersions": versions}
 
 
@@ -166,8 +170,8 @@ def order_answer(
         UpgradeOrderRefusedError: It does not wait for an answer.
     """
     name, state = name_of(gate), text_at(gate, "status", "state")
-    known = next((each for each in conditions_of(gate) if each.get("type") == APPROVED), {})
-    if approve and (known.get("status") == "True" or state == UpgradeState.COMPLETED):
+    condition = next((each for each in conditions_of(gate) if each.get("type") == APPROVED), {})
+    if approve and (condition.get("status") == "True" or state == UpgradeState.COMPLETED):
         return None
     if state != UpgradeState.PENDING:
         raise UpgradeOrderRefusedError(
@@ -181,4 +185,4 @@ def order_answer(
         "lastTransitionTime": format_time(now),
     }
     others = [each for each in conditions_of(gate) if each.get("type") != APPROVED]
-    return [*others, *merge_conditions([known] if known else [], [said])]
+    return [*others, *merge_conditions([condition] if condition else [], [said])]

@@ -81,8 +81,8 @@ def _noted(member: Mapping[str, object]) -> UpgradeRequestStatus | None:
 
 
 def _told_at(status: UpgradeRequestStatus) -> datetime | None:
-    told = [at for at in (status.heartbeat_time, status.finished_time) if at is not None]
-    return max(told, default=None)
+    instants = [at for at in (status.heartbeat_time, status.finished_time) if at is not None]
+    return max(instants, default=None)
 
 
 def reported_version(member: Mapping[str, object], requests: Iterable[JsonObject]) -> str:
@@ -92,18 +92,18 @@ def reported_version(member: Mapping[str, object], requests: Iterable[JsonObject
         member: The MemberCluster.
         requests: The ClusterUpgradeRequests for it.
     """
-    found = reported_inventory(member, requests)
-    return "" if found is None else found.version
+    inventory = reported_inventory(member, requests)
+    return "" if inventory is None else inventory.version
 
 
 def _made(request: JsonObject) -> tuple[datetime, str]:
     """Return when a request was made; of two at once, names decide."""
     about = metadata_of(request)
     try:
-        made = parse_time(str(about.get("creationTimestamp", "")))
+        created = parse_time(str(about.get("creationTimestamp", "")))
     except ValueError:
-        made = _LONG_AGO
-    return made, str(about.get("name", ""))
+        created = _LONG_AGO
+    return created, str(about.get("name", ""))
 
 
 def inventory_of(status: UpgradeRequestStatus) -> Inventory:

@@ -129,7 +129,7 @@ def _asked(request: Mapping[str, Any]) -> tuple[NodeImageVersion, ...] | None:
     """Return the node images that a request asks for; None: it cannot be read."""
     images = dicts_at(request, "spec", "nodeImages")
     try:
-        return tuple(NodeImageVersion.read(each) for each in images)
+        return tuple(NodeImageVersion.read(image) for image in images)
     except pydantic.ValidationError:
         return None
 
@@ -156,17 +156,19 @@ def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] |
             f"the status of request {name} for member {member} says nothing: {first_mistake(error)}",
         )
     try:
-        made = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
+        created = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
     except ValueError:
         return None
-    if status.phase is None and now - made >= NOT_ACCEPTED_AFTER:
+    if status.phase is None and now - created >= NOT_ACCEPTED_AFTER:
         minutes = int(NOT_ACCEPTED_AFTER.total_seconds() / 60)
         return "HandoffNotAccepted", f"no upgrader has taken up request {name} for member {member} in {minutes} minutes"
     if status.phase in ENDED or status.phase is None:
         return None
-    heard = status.heartbeat_time
-    if heard is not None and now - heard >= STALE_AFTER:
-        message = f"the upgrader of member {member} has not been heard of since {format_time(heard)} (request {name})"
+    heartbeat = status.heartbeat_time
+    if heartbeat is not None and now - heartbeat >= STALE_AFTER:
+        message = (
+            f"the upgrader of member {member} has not been heard of since {format_time(heartbeat)} (request {name})"
+        )
         return "HandoffStale", message
     return None
 

@@ -46,11 +46,11 @@ def refusal_of(message: str) -> Rejected:
 
     What matters stands behind the names of the hook and the object, and statuses have little room.
     """
-    _, found, rest = message.partition(_ABOUT_VERSION)
-    said = found + rest if found else message.rpartition(_DENIED)[2]
-    if _STILL_BUSY in said:
-        return Rejected("ClusterBusy", said, retryable=True)
-    return Rejected("UpgradeRefused", said)
+    _, separator, rest = message.partition(_ABOUT_VERSION)
+    text = separator + rest if separator else message.rpartition(_DENIED)[2]
+    if _STILL_BUSY in text:
+        return Rejected("ClusterBusy", text, retryable=True)
+    return Rejected("UpgradeRefused", text)
 
 
 def held_message(cluster: str) -> str:
@@ -119,20 +119,23 @@ def _with_image(topology: JsonObject, name: str, image: str, present: str) -> Js
 
     def set_in(variables: list[Any]) -> list[Any]:
         return [
-            {**each, "value": raised(each.get("value"))}
-            if isinstance(each, dict) and each.get("name") == name
-            else each
-            for each in variables
+            {**variable, "value": raised(variable.get("value"))}
+            if isinstance(variable, dict) and variable.get("name") == name
+            else variable
+            for variable in variables
         ]
 
     def override(machines: JsonObject) -> JsonObject:
         variables = dict_at(machines, "variables")
-        if not (found := list_at(variables, "overrides")):
+        if not (overrides := list_at(variables, "overrides")):
             return machines
-        return {**machines, "variables": {**variables, "overrides": set_in(found)}}
+        return {**machines, "variables": {**variables, "overrides": set_in(overrides)}}
 
     variables = set_in(list_at(topology, "variables"))
-    if not any(isinstance(each, dict) and each.get("name") == name for each in variables) and raised(present) == image:
+    if (
+        not any(isinstance(variable, dict) and variable.get("name") == name for variable in variables)
+        and raised(present) == image
+    ):
         variables.append({"name": name, "value": image})
     changed = {**topology, "variables": variables} if variables else topology
     if control_plane := dict_at(topology, "controlPlane"):
@@ -145,9 +148,9 @@ def _with_image(topology: JsonObject, name: str, image: str, present: str) -> Js
 def _with_each(topology: JsonObject, member: str, change: Callable[[int, JsonObject], JsonObject]) -> JsonObject:
     """Return a topology with other sets of workers; *change* gets the place of each and what it is."""
     workers = dict_at(topology, "workers")
-    if not (found := list_at(workers, member)):
+    if not (members_found := list_at(workers, member)):
         return topology
-    changed = [change(at, each) if isinstance(each, dict) else each for at, each in enumerate(found)]
+    changed = [change(at, each) if isinstance(each, dict) else each for at, each in enumerate(members_found)]
     return {**topology, "workers": {**workers, member: changed}}
 
 

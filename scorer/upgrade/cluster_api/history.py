@@ -60,5 +60,5 @@ def earlier(since: datetime | None, now: datetime) -> datetime:
 
 def is_failing(parts: ClusterApiObjects) -> bool:
     """Say whether the topology of a Cluster cannot be reconciled at the moment."""
-    found = parts.condition("TopologyReconciled")
-    return bool(found.get("status") == "False" and found.get("reason") in _FAILED)
+    condition = parts.condition("TopologyReconciled")
+    return bool(condition.get("status") == "False" and condition.get("reason") in _FAILED)

@@ -52,12 +52,12 @@ def inventory_of(
 
 def _pools(parts: ClusterApiObjects, variable: str) -> Iterator[Pool]:
     workers = topology_of(parts.cluster).get("workers")
-    for found, key, member in (
+    for objects, key, member in (
         (parts.deployments, DEPLOYMENT_NAME, "machineDeployments"),
         (parts.pools, POOL_NAME, "machinePools"),
     ):
-        described = {text_at(each, "name"): each for each in dicts_at(workers, member)}
-        for machines in found:
+        described = {text_at(worker, "name"): worker for worker in dicts_at(workers, member)}
+        for machines in objects:
             name = label(machines, key) or name_of(machines)
             image = image_of(parts, variable, described.get(name)) if variable else ""
             yield Pool(name, versions_of(machines), FAMILY if image else "", image, replicas_of(machines))

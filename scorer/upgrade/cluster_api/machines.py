@@ -21,8 +21,8 @@ def is_seen(machines: Mapping[str, Any], *, unsaid: bool = False) -> bool:
         unsaid: What counts where it does not say that: Cluster API itself always does, other makers of control planes
             need not.
     """
-    observed = _number(status_of(machines), "observedGeneration")
-    return unsaid if observed is None else observed >= generation_of(machines)
+    observed_generation = _number(status_of(machines), "observedGeneration")
+    return unsaid if observed_generation is None else observed_generation >= generation_of(machines)
 
 
 def is_rolling(machines: Mapping[str, Any]) -> bool:
@@ -34,26 +34,26 @@ def is_rolling(machines: Mapping[str, Any]) -> bool:
 
 def is_complete(machines: Mapping[str, Any]) -> bool:
     """Say whether there are as many machines as the spec asks for, all of them as it asks."""
-    wanted, present = _number(spec_of(machines), "replicas"), _number(status_of(machines), "replicas")
+    replicas, present = _number(spec_of(machines), "replicas"), _number(status_of(machines), "replicas")
     updated = _updated(status_of(machines))
-    if wanted is None:
+    if replicas is None:
         return not is_rolling(machines)
-    return (wanted if present is None else present) == wanted and (updated is None or updated >= wanted)
+    return (replicas if present is None else present) == replicas and (updated is None or updated >= replicas)
 
 
 def is_unavailable(machines: Mapping[str, Any]) -> bool:
     """Say whether these machines report, by a condition of any version of the API, that they cannot be used."""
     older = dicts_at(machines, "status", "deprecated", "v1beta1", "conditions")
     return any(
-        each.get("type") in ("Available", "Ready") and each.get("status") == "False"
-        for each in (*conditions_of(machines), *older)
+        condition.get("type") in ("Available", "Ready") and condition.get("status") == "False"
+        for condition in (*conditions_of(machines), *older)
     )
 
 
 def _updated(status: Mapping[str, Any]) -> int | None:
     places = (status, dict_at(status, "deprecated", "v1beta1"), dict_at(status, "v1beta2"))
-    found = (_number(place, name) for place in places for name in ("updatedReplicas", "upToDateReplicas"))
-    return min((each for each in found if each is not None), default=None)
+    counts = (_number(place, name) for place in places for name in ("updatedReplicas", "upToDateReplicas"))
+    return min((count for count in counts if count is not None), default=None)
 
 
 def _number(document: Mapping[str, Any], name: str) -> int | None:

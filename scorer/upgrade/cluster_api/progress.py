@@ -121,8 +121,8 @@ def holds_workers(parts: ClusterApiObjects) -> bool:
     Source: Cluster API v1.13, internal/controllers/topology/cluster/reconcile_state.go: workers whose upgrade is
         pending are left as they are, so that they are rolled out once.
     """
-    found = parts.condition(_TOPOLOGY)
-    return found.get("status") == "False" and found.get("reason") in _DEFERRED
+    condition = parts.condition(_TOPOLOGY)
+    return condition.get("status") == "False" and condition.get("reason") in _DEFERRED
 
 
 def at_work(parts: ClusterApiObjects) -> Iterator[str]:
@@ -133,9 +133,9 @@ def at_work(parts: ClusterApiObjects) -> Iterator[str]:
     """
     yield from _passed_on(parts, deferred=True)
     for kind, busy in (("RollingOut", "True"), ("ControlPlaneMachinesUpToDate", "False")):
-        found = parts.condition(kind)
-        if found.get("status") == busy and found.get("reason") != _NO_REPLICAS:
-            yield _said(kind, found)
+        condition = parts.condition(kind)
+        if condition.get("status") == busy and condition.get("reason") != _NO_REPLICAS:
+            yield _said(kind, condition)
     yield from _other_versions(parts, "controlPlane")
     if not is_seen(parts.control_plane, unsaid=True) or is_rolling(parts.control_plane):
         yield _ROLLING_CONTROL_PLANE
@@ -163,19 +163,19 @@ def lacking(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[str]:
 def _passed_on(parts: ClusterApiObjects, *, deferred: bool) -> Iterator[str]:
     """Look at whether Cluster API has seen the topology, and has passed it on."""
     generation, version = generation_of(parts.cluster), version_of(parts.cluster)
-    seen = status_of(parts.cluster).get("observedGeneration")
-    if isinstance(seen, int) and seen < generation:
+    observed_generation = status_of(parts.cluster).get("observedGeneration")
+    if isinstance(observed_generation, int) and observed_generation < generation:
         yield "the change has not been seen yet"
-    found = parts.condition(_TOPOLOGY)
-    observed = found.get("observedGeneration")
-    if isinstance(observed, int) and observed < generation:
+    condition = parts.condition(_TOPOLOGY)
+    observed_generation = condition.get("observedGeneration")
+    if isinstance(observed_generation, int) and observed_generation < generation:
         yield "TopologyReconciled is about an earlier state"
-    elif found.get("status") != "True" and not (deferred and holds_workers(parts)):
-        yield _said(_TOPOLOGY, found)
-    for where in ("spec", "status"):
-        has = text_at(parts.control_plane, where, "version").removeprefix("v")
+    elif condition.get("status") != "True" and not (deferred and holds_workers(parts)):
+        yield _said(_TOPOLOGY, condition)
+    for section in ("spec", "status"):
+        has = text_at(parts.control_plane, section, "version").removeprefix("v")
         if has != version:
-            yield f"{where}.version of the control plane is {has or 'missing'}, not {version}"
+            yield f"{section}.version of the control plane is {has or 'missing'}, not {version}"
 
 
 def _conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
@@ -211,9 +211,9 @@ def _is_unsaid(parts: ClusterApiObjects, condition: Mapping[str, Any]) -> bool:
 def _not_available(parts: ClusterApiObjects) -> Iterator[str]:
     """Look at what ``Available`` would sum up."""
     for kind in _OF_AVAILABLE:
-        found = parts.condition(kind)
-        if found and found.get("status") != "True":
-            yield _said(kind, found)
+        condition = parts.condition(kind)
+        if condition and condition.get("status") != "True":
+            yield _said(kind, condition)
     for machines in (*parts.deployments, *parts.pools):
         if is_unavailable(machines):
             yield f"{name_of(machines)} is not available"
@@ -221,26 +221,28 @@ def _not_available(parts: ClusterApiObjects) -> Iterator[str]:
 
 def _other_versions(parts: ClusterApiObjects, member: str) -> Iterator[str]:
     """Look at the versions that a Cluster still has, or is still to go through."""
-    version, said = version_of(parts.cluster), dict_at(status_of(parts.cluster), member)
-    others = sorted({each for each in _versions(said) if each != version})
+    version, topology = version_of(parts.cluster), dict_at(status_of(parts.cluster), member)
+    others = sorted({each for each in _versions(topology) if each != version})
     if others:
         yield f"{member} still has {', '.join(others)}"
-    if list_at(said, "upgradePlan"):
+    if list_at(topology, "upgradePlan"):
         yield f"{member} has upgrades to come"
 
 
 def _versions(said: Mapping[str, Any]) -> Iterator[str]:
-    for each in list_at(said, "versions"):
-        text = each if isinstance(each, str) else text_at(each, "version")
+    for version in list_at(said, "versions"):
+        text = version if isinstance(version, str) else text_at(version, "version")
         yield text.removeprefix("v")
 
 
 def _older_conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
     """Look at the conditions of the older version of the API."""
     for kind in ("ControlPlaneReady", "Ready"):
-        found = parts.condition(kind)
-        if found.get("status") != "True" and not (not workers and kind == "Ready" and found.get("reason") in _DEFERRED):
-            yield _said(kind, found)
+        condition = parts.condition(kind)
+        if condition.get("status") != "True" and not (
+            not workers and kind == "Ready" and condition.get("reason") in _DEFERRED
+        ):
+            yield _said(kind, condition)
 
 
 def _machines(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:

@@ -71,8 +71,8 @@ class ClusterApiRef:
         text = annotations.get(CLUSTER, "")
         namespace, slash, name = text.partition("/")
         if not (namespace and slash and name) or "/" in name:
-            said = f"is {text[:128]!r}, no namespace/name" if text else "is missing"
-            raise NoClusterError(f"annotation {CLUSTER} of member {member} {said}")
+            problem = f"is {text[:128]!r}, no namespace/name" if text else "is missing"
+            raise NoClusterError(f"annotation {CLUSTER} of member {member} {problem}")
         return cls(namespace, name, annotations.get(IMAGE_VARIABLE, ""))
 
     def __str__(self) -> str:
@@ -122,7 +122,9 @@ class ClusterApiObjects:
         In the older version of the API, the conditions of the newer one have a place of their own.
         """
         new = dicts_at(self.cluster, "status", "v1beta2", "conditions") if self.is_old else ()
-        return next((each for each in (*new, *conditions_of(self.cluster)) if each.get("type") == kind), {})
+        return next(
+            (condition for condition in (*new, *conditions_of(self.cluster)) if condition.get("type") == kind), {}
+        )
 
     @property
     def has_new_conditions(self) -> bool:
@@ -168,9 +170,9 @@ def image_of(parts: ClusterApiObjects, variable: str, machines: Mapping[str, Any
     for each in (*overrides, *dicts_at(topology_of(parts.cluster), "variables")):
         if each.get("name") == variable and isinstance(value := each.get("value"), str):
             return value
-    for each in dicts_at(parts.cluster_class, "spec", "variables"):
-        if each.get("name") == variable:
-            return text_at(each, "schema", "openAPIV3Schema", "default")
+    for declared in dicts_at(parts.cluster_class, "spec", "variables"):
+        if declared.get("name") == variable:
+            return text_at(declared, "schema", "openAPIV3Schema", "default")
     return ""
 
 
@@ -199,7 +201,7 @@ def versions_of(machines: Mapping[str, Any]) -> str:
 
 def replicas_of(machines: Mapping[str, Any]) -> int:
     """Return how many machines a set asks for, or has."""
-    for found in (spec_of(machines).get("replicas"), status_of(machines).get("replicas")):
-        if type(found) is int:
-            return found
+    for replicas in (spec_of(machines).get("replicas"), status_of(machines).get("replicas")):
+        if type(replicas) is int:
+            return replicas
     return 0

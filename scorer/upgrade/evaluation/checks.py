@@ -173,9 +173,9 @@ class _Turn:
         """
         if self.ev.type is not UpgradeType.FULL:
             return False
-        wanted = parse_version(self.version)
+        target = parse_version(self.version)
         pools = self.inventory.pools
-        return any(not is_version(pool.version) or parse_version(pool.version) < wanted for pool in pools)
+        return any(not is_version(pool.version) or parse_version(pool.version) < target for pool in pools)
 
     def at_target(self) -> StartVerdict | None:
         """Skip a member that runs what it should, or of which a pool cannot get what the others get (6.1)."""
@@ -262,8 +262,8 @@ class _Turn:
         """Wait until nothing else is at work on the cluster."""
         if other := self.ev.facts.busy.get(self.member.name):
             return _Cause("ClusterBusy", other)
-        if held := self.ev.facts.held.get(self.member.name):
-            return _Cause("ClusterBusy", held)
+        if hold := self.ev.facts.held.get(self.member.name):
+            return _Cause("ClusterBusy", hold)
         if self.inventory.busy:
             return _Cause("ClusterBusy", f"another operation is running on it: {self.inventory.busy}")
         if not self.entry.attempt:

@@ -57,9 +57,9 @@ def start(ev: Evaluation, *, initialised: bool) -> None:
 
 def _refuse_start(ev: Evaluation) -> None:
     """Tell that a run cannot start; once, as the wish to start it is there at every evaluation."""
-    found = find_condition(ev.record.status.conditions, INITIALIZED)
-    if found is not None and found != find_condition(ev.run.status.conditions, INITIALIZED):
-        ev.announce("CommandRefused", f"the run cannot start: {found.message}", "Warning")
+    condition = find_condition(ev.record.status.conditions, INITIALIZED)
+    if condition is not None and condition != find_condition(ev.run.status.conditions, INITIALIZED):
+        ev.announce("CommandRefused", f"the run cannot start: {condition.message}", "Warning")
 
 
 def _restart_or_refuse(ev: Evaluation) -> None:
@@ -140,10 +140,10 @@ def _skip_one(ev: Evaluation, group: GroupWork, index: int) -> bool:
 
 
 def _skip_named_group(ev: Evaluation, name: str) -> bool:
-    found = next(((stage, group) for stage in ev.record.stages for group in stage.groups if group.name == name), None)
-    if found is None:
+    match = next(((stage, group) for stage in ev.record.stages for group in stage.groups if group.name == name), None)
+    if match is None:
         return False
-    stage, group = found
+    stage, group = match
     if not _skip_group(ev, stage, group):
         ev.announce("SkipIgnored", f"group {name} of stage {stage.name} is {group.state.value}, so it is not skipped")
     return True

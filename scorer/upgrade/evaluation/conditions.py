@@ -33,11 +33,11 @@ _PROGRESS: Final[dict[UpgradeState, tuple[bool, str]]] = {
 
 def set_condition(ev: Evaluation, kind: str, *, is_true: bool, reason: str, message: str = "") -> None:
     """Set a condition of the run; its time changes with its status alone."""
-    known = find_condition(ev.record.status.conditions, kind)
-    stored = find_condition(ev.run.status.conditions, kind)
+    previous = find_condition(ev.record.status.conditions, kind)
+    original = find_condition(ev.run.status.conditions, kind)
     status = TRUE if is_true else FALSE
-    since = stored.last_transition_time if stored is not None and stored.status == status else ev.now
-    wanted = Condition(
+    since = original.last_transition_time if original is not None and original.status == status else ev.now
+    condition = Condition(
         type=kind,
         status=status,
         reason=reason,
@@ -45,17 +45,17 @@ def set_condition(ev: Evaluation, kind: str, *, is_true: bool, reason: str, mess
         observed_generation=ev.run.metadata.generation,
         last_transition_time=since,
     )
-    if wanted == known:
+    if condition == previous:
         return
     others = (each for each in ev.record.status.conditions if each.type != kind)
-    ev.record.update(conditions=tuple(sorted((*others, wanted), key=lambda each: each.type)))
+    ev.record.update(conditions=tuple(sorted((*others, condition), key=lambda each: each.type)))
 
 
 def remove_condition(ev: Evaluation, kind: str) -> None:
     """Remove a condition of the run."""
     conditions = ev.record.status.conditions
     if find_condition(conditions, kind) is not None:
-        ev.record.update(conditions=tuple(each for each in conditions if each.type != kind))
+        ev.record.update(conditions=tuple(condition for condition in conditions if condition.type != kind))
 
 
 def set_progress_conditions(ev: Evaluation) -> None:
@@ -97,6 +97,6 @@ def _failures(ev: Evaluation) -> str:
     if not any(group.failed for stage in ev.record.stages for group in stage.groups):
         return ""
     failed = [entry for _, _, entry in ev.record.entries() if entry.state is UpgradeState.FAILED]
-    shown = [f"{each.name}: {each.reason}: {each.message}" for each in failed[:MOST_NAMED]]
+    messages = [f"{failure.name}: {failure.reason}: {failure.message}" for failure in failed[:MOST_NAMED]]
     more = [f"and {len(failed) - MOST_NAMED} more"] if len(failed) > MOST_NAMED else []
-    return "; ".join(shown + more)
+    return "; ".join(messages + more)

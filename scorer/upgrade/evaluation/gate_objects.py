@@ -25,12 +25,12 @@ def write_gates(ev: Evaluation) -> None:
             if not gate.gate:
                 continue
             readiness = ready.behind_gate(position) if gate.state is UpgradeState.PENDING else None
-            known, state = ev.facts.gates.get(gate.gate), _object_state(gate)
-            if known is None and state is not GateState.PENDING and gate.start_time != ev.now:
+            current, state = ev.facts.gates.get(gate.gate), _object_state(gate)
+            if current is None and state is not GateState.PENDING and gate.start_time != ev.now:
                 continue
-            wanted = UpgradeGateStatus(state=state, conditions=_accepted(known, gate), readiness=readiness)
-            if known is None or _differs(known, wanted):
-                ev.actions.append(WriteGate(gate.gate, _spec(ev, position, index), wanted))
+            desired = UpgradeGateStatus(state=state, conditions=_accepted(current, gate), readiness=readiness)
+            if current is None or _differs(current, desired):
+                ev.actions.append(WriteGate(gate.gate, _spec(ev, position, index), desired))
 
 
 def _object_state(gate: GateReport) -> GateState:
@@ -59,7 +59,7 @@ def _accepted(known: UpgradeGateStatus | None, gate: GateReport) -> tuple[Condit
 
 
 def _differs(known: UpgradeGateStatus, wanted: UpgradeGateStatus) -> bool:
-    answered = all(find_condition(known.conditions, each.type) is not None for each in wanted.conditions)
+    answered = all(find_condition(known.conditions, condition.type) is not None for condition in wanted.conditions)
     return known.state is not wanted.state or not answered or known.readiness != wanted.readiness
 
 

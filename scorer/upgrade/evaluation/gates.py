@@ -51,8 +51,8 @@ class Position:
     @property
     def where(self) -> str:
         """Return the position in words."""
-        what = f"group {self.group}" if self.group else f"stage {self.stage}"
-        return f"{'before' if self.timing is GateTiming.BEFORE else 'after'} {what}"
+        subject = f"group {self.group}" if self.group else f"stage {self.stage}"
+        return f"{'before' if self.timing is GateTiming.BEFORE else 'after'} {subject}"
 
 
 def positions(ev: Evaluation) -> Iterator[Position]:
@@ -60,14 +60,14 @@ def positions(ev: Evaluation) -> Iterator[Position]:
     snapshot = ev.record.status.strategy_snapshot
     configured = {stage.name: stage for stage in snapshot.stages} if snapshot is not None else {}
     for stage in ev.record.stages:
-        known = configured.get(stage.name)
-        if known is None:
+        stage_config = configured.get(stage.name)
+        if stage_config is None:
             continue
-        if known.before_gates:
-            yield Position(stage.name, "", GateTiming.BEFORE, stage.before, known.before_gates)
-        if known.after_gates:
-            yield Position(stage.name, "", GateTiming.AFTER, stage.after, known.after_gates)
-        groups = {group.name: group for group in known.groups}
+        if stage_config.before_gates:
+            yield Position(stage.name, "", GateTiming.BEFORE, stage.before, stage_config.before_gates)
+        if stage_config.after_gates:
+            yield Position(stage.name, "", GateTiming.AFTER, stage.after, stage_config.after_gates)
+        groups = {group.name: group for group in stage_config.groups}
         for group in stage.groups:
             if (own := groups.get(group.name)) is None:
                 continue
@@ -106,15 +106,15 @@ def _open(ev: Evaluation, position: Position) -> None:
 def _scheduled(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
     """Return the day and time of a gate as the strategy of the run has it."""
     same = (position.stage, position.group, position.timing)
-    found = (each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same)
-    return next(found).scheduled_start
+    gates_found = (each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same)
+    return next(gates_found).scheduled_start
 
 
 def complete_scheduled(ev: Evaluation, position: Position) -> None:
     """Complete the gates in a position whose day and time has come."""
     for index, gate in enumerate(position.gates.reports):
-        due = gate.absolute_start_time
-        if gate.state is UpgradeState.PENDING and due is not None and due <= ev.now:
+        due_at = gate.absolute_start_time
+        if gate.state is UpgradeState.PENDING and due_at is not None and due_at <= ev.now:
             _complete(ev, position, index, "its time has come")
 
 
@@ -145,8 +145,8 @@ def complete_approved_gates(ev: Evaluation) -> str:
 
 
 def _answer(ev: Evaluation, gate: GateReport) -> Condition | None:
-    known = ev.facts.gates.get(gate.gate)
-    return None if known is None else find_condition(known.conditions, APPROVED)
+    gate_object = ev.facts.gates.get(gate.gate)
+    return None if gate_object is None else find_condition(gate_object.conditions, APPROVED)
 
 
 def gate_name(run: str, uid: str, position: Position, index: int) -> str:

@@ -72,8 +72,8 @@ def _group_state(stage: StageWork, group: GroupWork) -> UpgradeState:
             return UpgradeState.SKIPPED
         if active and group.after.done:
             return UpgradeState.COMPLETED
-    tried = group.counts[UpgradeState.NOT_STARTED] != len(group.members)
-    if tried or group.before.pending or group.after.pending:
+    has_started = group.counts[UpgradeState.NOT_STARTED] != len(group.members)
+    if has_started or group.before.pending or group.after.pending:
         return UpgradeState.STOPPED
     return UpgradeState.NOT_STARTED
 
@@ -116,11 +116,11 @@ def skip_remaining_gates(ev: Evaluation, stage: StageWork) -> None:
 
 
 def _run_state(ev: Evaluation, stage: StageWork | None) -> UpgradeState:
-    if any(each.running for each in ev.record.stages):
+    if any(stage_work.running for stage_work in ev.record.stages):
         return UpgradeState.STOPPING
     if stage is not None and stage.is_exceeded:
         return UpgradeState.FAILED
     if ev.record.current is not None:
         return UpgradeState.STOPPED
-    skipped = all(each.state is UpgradeState.SKIPPED for each in ev.record.stages)
+    skipped = all(stage_work.state is UpgradeState.SKIPPED for stage_work in ev.record.stages)
     return UpgradeState.SKIPPED if skipped else UpgradeState.COMPLETED

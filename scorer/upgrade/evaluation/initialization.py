@@ -181,11 +181,14 @@ def report_clamped_limits(ev: Evaluation) -> None:
     """Tell which groups go less wide than they are configured to; once, at the start."""
     snapshot = ev.record.status.strategy_snapshot
     for stage in snapshot.stages if snapshot is not None else ():
-        known = {
-            group.name: group.status for each in ev.record.stages if each.name == stage.name for group in each.groups
+        statuses = {
+            group.name: group.status
+            for stage_work in ev.record.stages
+            if stage_work.name == stage.name
+            for group in stage_work.groups
         }
         for group in stage.groups:
-            status = known[group.name]
+            status = statuses[group.name]
             limits = ConcurrencyLimits(status.max_concurrency, status.max_allowed_failures)
             if is_clamped(group, len(status.members), limits):
                 limit_text = format_count(limits.max_concurrency, "member")

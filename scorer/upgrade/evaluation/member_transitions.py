@@ -32,16 +32,16 @@ def fail_member(
 ) -> None:
     """Let a member fail, at *ended* if that is known."""
     name, reason = group.members[index].name, shortened(reason, LONGEST_REASON)
-    said = shortened(message, LONGEST_FAILURE - len(reason))
+    text = shortened(message, LONGEST_FAILURE - len(reason))
     group.update_member(
         index,
         state=UpgradeState.FAILED,
         reason=reason,
-        message=said,
+        message=text,
         completion_time=ended or ev.now,
         pending_since=None,
         next_window_open=None,
-        error=UpgradeError(code=reason, message=said),
+        error=UpgradeError(code=reason, message=text),
     )
     ev.announce("MemberUpgradeFailed", f"member {name} has failed, {reason}: {message}", "Warning")
 

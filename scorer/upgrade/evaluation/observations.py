@@ -33,16 +33,16 @@ def process_observations(ev: Evaluation) -> None:
     for group, index, entry in list(ev.record.running()):
         if (rejected := ev.facts.rejections.get(entry.operation_id)) is not None:
             _refused(ev, group, index, rejected)
-        elif (found := ev.facts.observations.get(entry.operation_id)) is not None:
-            _follow(ev, group, index, found)
+        elif (observation := ev.facts.observations.get(entry.operation_id)) is not None:
+            _follow(ev, group, index, observation)
     release_abandoned(ev)
 
 
 def release_abandoned(ev: Evaluation) -> None:
     """Let go of the members whose upgrades were given up and have come to an end since, also of a run that is over."""
     for group, index, entry in list(ev.record.abandoned_operations()):
-        found = ev.facts.observations.get(entry.operation_id)
-        if found is not None and not found.in_flight:
+        observation = ev.facts.observations.get(entry.operation_id)
+        if observation is not None and not observation.in_flight:
             group.update_member(index, operation_open=False)
 
 
@@ -87,7 +87,7 @@ def roll_back_lost_starts(ev: Evaluation) -> bool:
     the leader that decided has ended, or the back end could not be reached. So the member waits for its next turn, or
     is stopped, and is the same attempt then.
     """
-    taken = False
+    rolled_back = False
     for group, index, entry in list(_lost(ev)):
         member = ev.facts.members.get(entry.name)
         if member is None:
@@ -101,8 +101,8 @@ def roll_back_lost_starts(ev: Evaluation) -> bool:
         else:
             continue
         roll_back_start(group, index)
-        taken = True
-    return taken
+        rolled_back = True
+    return rolled_back
 
 
 def retry_lost_starts(ev: Evaluation) -> None:
@@ -119,8 +119,8 @@ def retry_lost_starts(ev: Evaluation) -> None:
 def _lost(ev: Evaluation) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
     """Yield the members in upgrade whose back ends say that they have never been asked."""
     for group, index, entry in ev.record.running():
-        found = ev.facts.observations.get(entry.operation_id)
-        if found is not None and found.state is OperationState.UNKNOWN:
+        observation = ev.facts.observations.get(entry.operation_id)
+        if observation is not None and observation.state is OperationState.UNKNOWN:
             yield group, index, entry
 
 
@@ -151,13 +151,13 @@ def _missing(ev: Evaluation, entry: MemberStatus, member: Member, inventory: Inv
     A pool whose version nobody tells contradicts nothing: some back ends never tell any, and an upgrade that has
     succeeded must not fail for that alone. What a pool is known to run counts.
     """
-    wanted = entry.to_version
-    if wanted and (not is_version(inventory.version) or parse_version(inventory.version) < parse_version(wanted)):
-        return f"its control plane runs {inventory.version or 'an unknown version'} instead of {wanted}"
-    if wanted and ev.type is UpgradeType.FULL:
+    target = entry.to_version
+    if target and (not is_version(inventory.version) or parse_version(inventory.version) < parse_version(target)):
+        return f"its control plane runs {inventory.version or 'an unknown version'} instead of {target}"
+    if target and ev.type is UpgradeType.FULL:
         for pool in inventory.pools:
-            if is_version(pool.version) and parse_version(pool.version) < parse_version(wanted):
-                return f"its pool {pool.name} runs {pool.version} instead of {wanted}"
+            if is_version(pool.version) and parse_version(pool.version) < parse_version(target):
+                return f"its pool {pool.name} runs {pool.version} instead of {target}"
     for pool in outdated_pools(inventory, _wanted_images(ev, entry, member, found)):
         return f"its pool {pool.name} runs image {pool.image or '(unknown)'}"
     return ""

@@ -65,19 +65,19 @@ def check_before_start(ev: Evaluation, *, initialised: bool) -> None:
         return
     checks = Checks(ev, choose(ev))
     entries = [entry for _, _, entry in ev.record.entries() if entry.state is not UpgradeState.SKIPPED]
-    found = [
+    messages = [
         f"{entry.name}: {verdict.reason}: {verdict.message}"
         for entry in entries
         if _is_issue(verdict := checks.verdict(entry))
     ]
-    found += [
+    messages += [
         f"{entry.name}: {issue.code}: {issue.message}"
         for entry in entries
         for issue in ev.facts.issues.get(entry.name, ())
     ]
-    more = [f"and {len(found) - MOST_NAMED} more"] if len(found) > MOST_NAMED else []
-    if found:
-        message = "; ".join(found[:MOST_NAMED] + more)
+    more = [f"and {len(messages) - MOST_NAMED} more"] if len(messages) > MOST_NAMED else []
+    if messages:
+        message = "; ".join(messages[:MOST_NAMED] + more)
         set_condition(ev, PREFLIGHT, is_true=False, reason="PreflightIssues", message=message)
     else:
         set_condition(ev, PREFLIGHT, is_true=True, reason="PreflightPassed")

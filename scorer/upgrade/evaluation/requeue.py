@@ -53,8 +53,8 @@ def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
 
 def _changes(ev: Evaluation, waiting: Iterable[MemberStatus]) -> Iterator[datetime]:
     """Yield when windows of members that wait for something else open or close, which is then one more cause or not."""
-    known = {member.windows.names: member for entry in waiting if (member := ev.facts.members.get(entry.name))}
-    yield from (instant for member in known.values() if (instant := ev.tiers.changes(member)) is not None)
+    by_windows = {member.windows.names: member for entry in waiting if (member := ev.facts.members.get(entry.name))}
+    yield from (instant for member in by_windows.values() if (instant := ev.tiers.changes(member)) is not None)
 
 
 def _gates(ev: Evaluation) -> Iterator[datetime]:

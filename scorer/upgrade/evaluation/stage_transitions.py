@@ -86,8 +86,8 @@ def _group_state(ev: Evaluation, stage: StageWork, group: GroupWork, *, active: 
         return UpgradeState.RUNNING
     if group.before.pending or group.counts[UpgradeState.PENDING]:
         return UpgradeState.PENDING
-    tried = group.counts[UpgradeState.NOT_STARTED] != len(group.members)
-    return UpgradeState.RUNNING if active and tried else UpgradeState.NOT_STARTED
+    has_started = group.counts[UpgradeState.NOT_STARTED] != len(group.members)
+    return UpgradeState.RUNNING if active and has_started else UpgradeState.NOT_STARTED
 
 
 def _derive_stage(ev: Evaluation, stage: StageWork) -> None:

@@ -47,15 +47,15 @@ def pending_limit(ev: Evaluation) -> timedelta | None:
 def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
     """Let a member fail whose upgrade takes too long; until its end is reported, no other one begins there."""
     entry = group.members[index]
-    found = ev.facts.observations.get(entry.operation_id)
-    if found is not None and found.unclaimed:
+    observation = ev.facts.observations.get(entry.operation_id)
+    if observation is not None and observation.unclaimed:
         fail_member(ev, group, index, "UpgraderNotResponding", "nobody has taken up its upgrade in time")
     else:
         seconds = ev.spec.timeouts.member_upgrade_seconds
         fail_member(
             ev, group, index, "UpgradeTimeout", f"its upgrade was not done after {format_count(seconds, 'second')}"
         )
-    group.update_member(index, operation_open=found is None or found.in_flight)
+    group.update_member(index, operation_open=observation is None or observation.in_flight)
     if ev.spec.timeouts.cancel_on_timeout:
         ev.actions.append(CancelUpgrade(entry.operation_id, entry.name, entry.upgrader))
 

@@ -29,25 +29,31 @@ def choose(ev: Evaluation) -> ResolvedVersions:
     members = [
         ev.facts.members[name] for _, _, entry in ev.record.entries() if (name := entry.name) in ev.facts.members
     ]
-    images = chosen_images(ev.spec.upgrade, [each for each in members if each.name not in skipped], ev.facts.catalog)
+    images = chosen_images(
+        ev.spec.upgrade, [member for member in members if member.name not in skipped], ev.facts.catalog
+    )
     return ResolvedVersions(kubernetes_version=_version(ev, members), node_images=images)
 
 
 def _version(ev: Evaluation, members: Sequence[Member]) -> str:
-    wanted = (ev.spec.upgrade.kubernetes_version or "").removeprefix("v")
-    if not wanted:
+    target = (ev.spec.upgrade.kubernetes_version or "").removeprefix("v")
+    if not target:
         return ""
-    if not is_version(wanted):
-        raise NotResolvableError(f"spec.upgrade.kubernetesVersion: {wanted[:64]!r} is not a version such as 1.31.2")
-    return _newest_patch(ev, members, wanted) if is_alias(wanted) else wanted
+    if not is_version(target):
+        raise NotResolvableError(f"spec.upgrade.kubernetesVersion: {target[:64]!r} is not a version such as 1.31.2")
+    return _newest_patch(ev, members, target) if is_alias(target) else target
 
 
 def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
     """Return the newest patch of a minor version that every region of the members has."""
     line = parse_version(minor).line
-    regions = {each.region: ev.facts.catalog.region(each.region) for each in members}
+    regions = {member.region: ev.facts.catalog.region(member.region) for member in members}
     lists = [
-        {parse_version(known.version) for known in region.kubernetes if _is_patch(known.version, known.phase, line)}
+        {
+            parse_version(release.version)
+            for release in region.kubernetes
+            if _is_patch(release.version, release.phase, line)
+        }
         for region in regions.values()
         if region.kubernetes is not None
     ]
@@ -75,8 +81,8 @@ def _is_patch(version: str, phase: VersionPhase, line: tuple[int, int]) -> bool:
 def _text(ev: Evaluation, version: Version) -> str:
     """Return a version as a catalog writes it."""
     return next(
-        known.version.removeprefix("v")
+        release.version.removeprefix("v")
         for region in ev.facts.catalog.regions.values()
-        for known in region.kubernetes or ()
-        if is_version(known.version) and parse_version(known.version) == version
+        for release in region.kubernetes or ()
+        if is_version(release.version) and parse_version(release.version) == version
     )

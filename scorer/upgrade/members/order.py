@@ -62,11 +62,11 @@ class LineUp:
 
     def is_of(self, members: Mapping[str, Member]) -> bool:
         """Say whether the order is that of these members, too: it does not depend on what they run."""
-        found = list(map(members.get, self._names))
-        for index in compress(count(), map(is_not, found, self._known)):
-            if _stands(found[index]) != _stands(self._known[index]):
+        members_found = list(map(members.get, self._names))
+        for index in compress(count(), map(is_not, members_found, self._known)):
+            if _stands(members_found[index]) != _stands(self._known[index]):
                 return False
-        self._known = found
+        self._known = members_found
         return True
 
     def candidates(

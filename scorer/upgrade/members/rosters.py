@@ -75,12 +75,12 @@ class Roster:
 
     def update(self, index: int, changed: MemberStatus) -> None:
         """Change a member."""
-        known = self.entries[index]
-        if changed is known:
+        previous = self.entries[index]
+        if changed is previous:
             return
-        self._uncount(index, known)
+        self._uncount(index, previous)
         self._count(index, changed)
-        if changed.state in CANDIDATES and known.state not in CANDIDATES:
+        if changed.state in CANDIDATES and previous.state not in CANDIDATES:
             self._line_up = None
         self.entries[index] = changed
         self._stored = None
@@ -138,7 +138,7 @@ class Rosters:
 
     def of(self, stage: str, group: GroupStatus) -> Roster:
         """Return the roster of a group."""
-        known = self._known.get((stage, group.name))
-        if known is None or not known.is_of(group.members):
-            known = self._known[stage, group.name] = Roster(group.members)
-        return known
+        cached = self._known.get((stage, group.name))
+        if cached is None or not cached.is_of(group.members):
+            cached = self._known[stage, group.name] = Roster(group.members)
+        return cached

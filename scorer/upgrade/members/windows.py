@@ -58,13 +58,13 @@ class WindowStates:
     def of(self, windows: Sequence[MaintenanceWindow], now: datetime) -> WindowState:
         """Return whether one of the windows is open, and until when."""
         key = tuple(map(id, windows))
-        if (known := self._known.get(key)) is not None:
-            _, since, found = known
-            if since == now or (found.until is not None and since <= now < found.until):
-                return found
-        found = window_state(windows, now, self._stretches)
-        self._known[key] = (windows, now, found)  # the windows are kept, so that no other one gets the same id
-        return found
+        if (cached := self._known.get(key)) is not None:
+            _, since, state = cached
+            if since == now or (state.until is not None and since <= now < state.until):
+                return state
+        state = window_state(windows, now, self._stretches)
+        self._known[key] = (windows, now, state)  # the windows are kept, so that no other one gets the same id
+        return state
 
 
 class Tiers:
@@ -96,16 +96,16 @@ class Tiers:
         """
         names = member.windows.names
         if names not in self._closed:
-            found = self._standing(names)
+            state = self._standing(names)
             self._closed[names] = (
-                None if found is None else closed_window(MemberWindows(names), self._definitions, found)
+                None if state is None else closed_window(MemberWindows(names), self._definitions, state)
             )
         return self._closed[names]
 
     def changes(self, member: Member) -> datetime | None:
         """Return when the windows of a member open or close next; None: nobody knows, or it has none."""
-        found = self._standing(member.windows.names)
-        return None if found is None else found.until
+        state = self._standing(member.windows.names)
+        return None if state is None else state.until
 
     def next_opening(self, member: Member) -> datetime | None:
         """Return when a window of a member opens after those that are open now have closed; None: nobody knows."""
@@ -115,7 +115,7 @@ class Tiers:
     def longest(self, member: Member) -> timedelta:
         """Return how long the longest window of a member is open at most."""
         windows = self._windows(member.windows.names)
-        return timedelta(minutes=max((each.minutes for each in windows), default=0))
+        return timedelta(minutes=max((window.minutes for window in windows), default=0))
 
     def _windows(self, names: tuple[str, ...]) -> list[MaintenanceWindow]:
         """Return those of the windows that can be read."""

@@ -113,9 +113,9 @@ def _apply(change: PlanChange, planned: Planned) -> Planned:
 
 @_apply.register
 def _(change: SkipChange, planned: Planned) -> Planned:
-    known = frozenset(_parts(planned))
+    known_parts = frozenset(_parts(planned))
     for place, target in enumerate(change.targets):
-        if (target.type.value, target.name) not in known:
+        if (target.type.value, target.name) not in known_parts:
             raise ChangeError(f"the run has no {target.type.value} {target.name[:64]!r}", "targets", place)
     targets = (*planned.run.spec.skip_targets, *change.targets)
     return replace(planned, run=_with_spec(planned.run, skip_targets=targets))
@@ -137,8 +137,8 @@ def _(change: ApprovalChange, planned: Planned) -> Planned:
 def _(change: DurationChange, planned: Planned) -> Planned:
     factor = planned.assumed.duration_factor * change.value
     if factor > LARGEST_FACTOR:
-        why = f"all changes together make every upgrade {factor:g} times as long, more than {LARGEST_FACTOR:g}"
-        raise ChangeError(f"{change.value:g}: {why}", "value")
+        reason = f"all changes together make every upgrade {factor:g} times as long, more than {LARGEST_FACTOR:g}"
+        raise ChangeError(f"{change.value:g}: {reason}", "value")
     return replace(planned, assumed=replace(planned.assumed, duration_factor=factor))
 
 
@@ -153,9 +153,9 @@ def _(change: FailureChange, planned: Planned) -> Planned:
 @_apply.register
 def _(change: WindowChange, planned: Planned) -> Planned:
     facts = planned.facts
-    for place, each in enumerate(change.members):
-        if each not in facts.members:
-            raise ChangeError(f"there is no member {each[:64]!r}", "members", place)
+    for place, member in enumerate(change.members):
+        if member not in facts.members:
+            raise ChangeError(f"there is no member {member[:64]!r}", "members", place)
     try:
         window = MaintenanceWindow.of(change.window)
     except ValueError as error:
@@ -165,10 +165,10 @@ def _(change: WindowChange, planned: Planned) -> Planned:
     name = f"{_ADDED} {len(facts.windows)}"
     windows = {**facts.windows, name: WindowDefinition(name, change.window.target, None, window)}
     members = dict(facts.members)
-    for each in change.members:
-        known = members[each]
+    for member in change.members:
+        known = members[member]
         names = tuple(sorted((*known.windows.names, name)))
-        members[each] = replace(known, windows=MemberWindows(names, known.windows.missing))
+        members[member] = replace(known, windows=MemberWindows(names, known.windows.missing))
     return replace(planned, facts=replace(facts, windows=windows, members=members))
 
 
@@ -196,16 +196,16 @@ def _(change: ConcurrencyChange, planned: Planned) -> Planned:
     def stage(known: StrategyStage) -> StrategyStage:
         if change.group is None:
             return _fitting(known.model_copy(update={"max_concurrency": change.value}), change)
-        if change.group not in {each.name for each in groups_of(known)}:
+        if change.group not in {group.name for group in groups_of(known)}:
             raise ChangeError(f"there is no group {change.group!r} in stage {known.name}", "group")
         return _fitting(known.model_copy(update={"groups": tuple(map(group, groups_of(known)))}), change)
 
     def status(known: StageStatus) -> StageStatus:
-        sizes = sum(len(each.members) for each in known.groups)
+        sizes = sum(len(group.members) for group in known.groups)
         if change.group is None:
             return known.model_copy(update={"max_concurrency": concurrency(change.value, sizes)})
         ceiling = known.max_concurrency
-        groups = (_widened(each, change, ceiling) if each.name == change.group else each for each in known.groups)
+        groups = (_widened(group, change, ceiling) if group.name == change.group else group for group in known.groups)
         return known.model_copy(update={"groups": tuple(groups)})
 
     return _with_stage(planned, change.stage, stage, status)
@@ -282,13 +282,13 @@ def _with_stage(
     """Change a stage: in the sequence of the run, and in its record where it has started."""
     run = planned.run
     strategy = sequence_of(run.spec, run.status, planned.facts.strategy)
-    if strategy is None or name not in {each.name for each in strategy.stages}:
+    if strategy is None or name not in {stage.name for stage in strategy.stages}:
         raise ChangeError(f"there is no stage {name[:64]!r} in the run", "stage")
-    stages = tuple(change(each) if each.name == name else each for each in strategy.stages)
+    stages = tuple(change(stage) if stage.name == name else stage for stage in strategy.stages)
     changed = StrategySpec(stages=stages)
     if run.status.start_time is None:
         return replace(planned, run=_with_spec(run, strategy=changed, strategy_ref=None))
-    records = tuple(change_status(each) if each.name == name else each for each in run.status.stages)
+    records = tuple(change_status(stage) if stage.name == name else stage for stage in run.status.stages)
     status = run.status.model_copy(update={"strategy_snapshot": changed, "stages": records})
     return replace(planned, run=run.model_copy(update={"status": status}))
 
@@ -299,16 +299,16 @@ def _with_spec(run: ClusterUpgradeRun, **changes: Any) -> ClusterUpgradeRun:
 
 def difference(before: UpgradePlan, after: UpgradePlan) -> Mapping[str, Any]:
     """Return what a change makes of a plan: how much later it ends, and the members for which it matters."""
-    known = {each.name: each for each in before.members}
+    members_before = {member.name: member for member in before.members}
     later = None if before.eta is None or after.eta is None else int((after.eta - before.eta).total_seconds())
     return {
         "etaSeconds": later,
         "exposure": after.exposure - before.exposure,
         "maxConcurrent": after.max_concurrent - before.max_concurrent,
         "members": [
-            {"name": each.name, "before": _shown(known.get(each.name)), "after": _shown(each)}
-            for each in after.members
-            if known.get(each.name) != each
+            {"name": member.name, "before": _shown(members_before.get(member.name)), "after": _shown(member)}
+            for member in after.members
+            if members_before.get(member.name) != member
         ],
     }
 

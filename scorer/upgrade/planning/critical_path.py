@@ -41,7 +41,7 @@ def critical_path(found: UpgradeForecast, members: Iterable[PlannedMember]) -> t
     """
     if found.eta is None:
         return ()
-    by_window = {each.name for each in members if each.bound_by is Bound.WINDOW}
+    by_window = {member.name for member in members if member.bound_by is Bound.WINDOW}
     ending: dict[datetime, list[_Step]] = {}
     for step in _steps(found):
         ending.setdefault(step.end, []).append(step)

@@ -63,9 +63,14 @@ def samples_of(run: ClusterUpgradeRun) -> Iterator[Sample]:
     for stage in run.status.stages:
         for group in stage.groups:
             for entry in group.members:
-                begun, ended = entry.start_time, entry.completion_time
-                if entry.state is UpgradeState.COMPLETED and begun is not None and ended is not None and ended > begun:
-                    yield Sample(entry.name, entry.upgrader, run.spec.upgrade.type, ended, ended - begun)
+                started, ended = entry.start_time, entry.completion_time
+                if (
+                    entry.state is UpgradeState.COMPLETED
+                    and started is not None
+                    and ended is not None
+                    and ended > started
+                ):
+                    yield Sample(entry.name, entry.upgrader, run.spec.upgrade.type, ended, ended - started)
 
 
 def estimates(samples: Iterable[Sample], members: Mapping[str, Member], upgrade: UpgradeType) -> Mapping[str, Estimate]:
@@ -86,9 +91,9 @@ class _Peers:
     __slots__ = ("_nodes", "_samples", "_sums")
 
     def __init__(self, samples: Iterable[tuple[int, timedelta]]) -> None:
-        found = sorted(samples)
-        self._nodes = [nodes for nodes, _ in found]
-        self._samples = [took.total_seconds() for _, took in found]
+        ordered = sorted(samples)
+        self._nodes = [nodes for nodes, _ in ordered]
+        self._samples = [took.total_seconds() for _, took in ordered]
         self._sums = [0.0, *accumulate(self._samples)]
 
     def estimate(self, nodes: int) -> Estimate | None:
@@ -113,22 +118,22 @@ class Durations:
         self._type = upgrade
         self._own: dict[str, list[Sample]] = {}
         by_upgrader: dict[str, list[tuple[int, timedelta]]] = {}
-        for each in samples:
-            if each.type is not upgrade:
+        for sample in samples:
+            if sample.type is not upgrade:
                 continue
-            self._own.setdefault(each.member, []).append(each)
-            if (member := members.get(each.member)) is not None:
-                by_upgrader.setdefault(each.upgrader, []).append((_nodes(member), each.took))
+            self._own.setdefault(sample.member, []).append(sample)
+            if (member := members.get(sample.member)) is not None:
+                by_upgrader.setdefault(sample.upgrader, []).append((_nodes(member), sample.took))
         self._peers = {upgrader: _Peers(found) for upgrader, found in by_upgrader.items()}
 
     def of(self, member: Member) -> Estimate:
         """Return what is expected of a member."""
         if (own := self._own.get(member.name)) is not None:
             latest = sorted(own, key=lambda each: each.ended)[-MOST_KEPT:]
-            return _weighed([each.took.total_seconds() for each in latest])
+            return _weighed([sample.took.total_seconds() for sample in latest])
         peers = self._peers.get(member.upgrader)
-        if peers is not None and (found := peers.estimate(_nodes(member))) is not None:
-            return found
+        if peers is not None and (estimate := peers.estimate(_nodes(member))) is not None:
+            return estimate
         return _estimate((member.expected or self._by_rule(member)).total_seconds(), ())
 
     def _by_rule(self, member: Member) -> timedelta:

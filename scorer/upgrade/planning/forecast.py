@@ -100,17 +100,17 @@ class UpgradeForecast:
     @cached_property
     def ends(self) -> Mapping[datetime, frozenset[str]]:
         """Return the groups in which upgrades end at an instant; names of groups are unique in a run."""
-        found: dict[datetime, set[str]] = {}
+        ends: dict[datetime, set[str]] = {}
         for _, group, entry in self.entries():
             if entry.attempt and entry.completion_time is not None:
-                found.setdefault(entry.completion_time, set()).add(group.name)
-        return {at: frozenset(groups) for at, groups in found.items()}
+                ends.setdefault(entry.completion_time, set()).add(group.name)
+        return {at: frozenset(groups) for at, groups in ends.items()}
 
     @cached_property
     def upgrades(self) -> tuple[MemberStatus, ...]:
         """Return the members whose clusters are worked on at some time, in the order of their beginnings."""
-        found = (entry for _, _, entry in self.entries() if entry.attempt and entry.start_time is not None)
-        return tuple(sorted(found, key=lambda entry: (entry.start_time, entry.name)))
+        entries = (entry for _, _, entry in self.entries() if entry.attempt and entry.start_time is not None)
+        return tuple(sorted(entries, key=lambda entry: (entry.start_time, entry.name)))
 
 
 class _Times:

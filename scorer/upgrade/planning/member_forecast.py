@@ -42,9 +42,9 @@ def _planned(
 ) -> PlannedMember:
     action = _ACTIONS.get(entry.state, PlannedAction.NOT_REACHED)
     bound = _BLOCKED_BY.get(entry.reason) if entry.state is UpgradeState.PENDING else None
-    begun = found.beginnings.get(entry.name)
-    if begun is not None:
-        bound = _bound(found, before, stage, group, begun)
+    beginning = found.beginnings.get(entry.name)
+    if beginning is not None:
+        bound = _bound(found, before, stage, group, beginning)
     worked_on = entry.attempt > 0
     return PlannedMember(
         name=entry.name,

@@ -65,5 +65,5 @@ def exposure(found: UpgradeForecast) -> int:
     waits = (stage.after_stage_wait for stage in stages)
     looks = [gate.start_time for gate in gates] + [wait.start_time for wait in waits if wait and wait.seconds]
     first = min((at for at in looks if at is not None), default=None)
-    begun = [entry.start_time for entry in found.upgrades]
-    return sum(1 for at in begun if first is None or (at is not None and at < first))
+    started = [entry.start_time for entry in found.upgrades]
+    return sum(1 for at in started if first is None or (at is not None and at < first))

@@ -86,14 +86,14 @@ def _old_images(run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRu
     """Yield the members that would get a node image that is too old by then."""
     images = ImageTargets(run.spec.upgrade, found.run.status.resolved.node_images, facts.catalog)
     old = []
-    for name, begun in sorted(found.beginnings.items()):
+    for name, beginning in sorted(found.beginnings.items()):
         member = facts.members.get(name)
         if member is None or member.inventory is None:
             continue
         targets = images.of(member)
-        chosen = ((pool.family, targets[pool.family]) for pool in outdated_pools(member.inventory, targets))
-        published = [at for each in chosen if (at := facts.catalog.published.get(each)) is not None]
-        if published and begun.at - min(published) > IMAGE_AGE:
+        selected = ((pool.family, targets[pool.family]) for pool in outdated_pools(member.inventory, targets))
+        published = [at for each in selected if (at := facts.catalog.published.get(each)) is not None]
+        if published and beginning.at - min(published) > IMAGE_AGE:
             old.append(name)
     if old:
         yield f"node images are more than {IMAGE_AGE.days} days old at the turn of: {format_names(old)}"
@@ -104,7 +104,7 @@ def _unguarded(run: ClusterUpgradeRun, found: UpgradeForecast, placements: Seque
     if run.spec.placement_guard.mode is not PlacementGuardMode.WARN:
         return
     touched = {entry.name: entry for entry in found.upgrades}
-    exposed = sorted(each.full_name for each in placements if most_of(each, touched) > each.allowed)
+    exposed = sorted(placement.full_name for placement in placements if most_of(placement, touched) > placement.allowed)
     if exposed:
         yield f"placements with too many of their clusters in upgrade at once: {format_names(exposed)}"
 
@@ -119,12 +119,12 @@ def windows_missed(
         facts: The hub around it.
         pulse: Called for every member; what it raises ends the search.
     """
-    for name, begun in sorted(found.beginnings.items()):
+    for name, beginning in sorted(found.beginnings.items()):
         pulse()
-        turn, member = begun.entry.pending_since, facts.members.get(name)
-        waited = begun.entry.state is UpgradeState.PENDING and begun.entry.reason == "MaintenanceWindowClosed"
+        turn, member = beginning.entry.pending_since, facts.members.get(name)
+        waited = beginning.entry.state is UpgradeState.PENDING and beginning.entry.reason == "MaintenanceWindowClosed"
         if waited and turn is not None and member is not None and _has_just_closed(member, facts, turn):
-            yield MissedWindow(name=name, turn=turn, lost_seconds=int((begun.at - turn).total_seconds()))
+            yield MissedWindow(name=name, turn=turn, lost_seconds=int((beginning.at - turn).total_seconds()))
 
 
 def _has_just_closed(member: Member, facts: UpgradeRunFacts, turn: datetime) -> bool:

@@ -79,11 +79,11 @@ def target_of(spec: UpgradeProfileSpec, catalog: ReleaseCatalog) -> ProfileTarge
     released = list(_released(catalog))
     if not released:
         raise NoTargetError(TargetErrorCode.NOT_RELEASED, "no Kubernetes version is released in any catalog")
-    newest = max(parse_version(each.version).line for each in released)
-    wanted = _line(spec, newest, released)
+    newest = max(parse_version(version.version).line for version in released)
+    target = _line(spec, newest, released)
     chosen = None if spec.node_image is None else spec.node_image.selection
     selection = NodeImageSelection.LATEST if chosen is None else NodeImageSelection(chosen.value)
-    return ProfileTarget(UpgradeType.FULL, _newest_patch(released, wanted), selection)
+    return ProfileTarget(UpgradeType.FULL, _newest_patch(released, target), selection)
 
 
 def _line(spec: UpgradeProfileSpec, newest: Line, released: Sequence[CatalogVersion]) -> Line:
@@ -94,17 +94,17 @@ def _line(spec: UpgradeProfileSpec, newest: Line, released: Sequence[CatalogVers
     if not is_version(spec.target_kubernetes_version):
         message = f"spec.targetKubernetesVersion: {spec.target_kubernetes_version[:64]!r} is not a version such as 1.31"
         raise NoTargetError(TargetErrorCode.NOT_RELEASED, message)
-    wanted = parse_version(spec.target_kubernetes_version).line
-    patches = [each for each in released if parse_version(each.version).line == wanted]
-    old = wanted[0] < newest[0] or newest[1] - wanted[1] >= SUPPORTED_MINORS
-    if patches and old and not (spec.long_term_support and any(each.lts for each in patches)):
-        message = f"{_said(wanted)} is too old without long-term support; the newest version is {_said(newest)}"
+    target = parse_version(spec.target_kubernetes_version).line
+    patches = [version for version in released if parse_version(version.version).line == target]
+    old = target[0] < newest[0] or newest[1] - target[1] >= SUPPORTED_MINORS
+    if patches and old and not (spec.long_term_support and any(patch.lts for patch in patches)):
+        message = f"{_said(target)} is too old without long-term support; the newest version is {_said(newest)}"
         raise NoTargetError(TargetErrorCode.LONG_TERM_SUPPORT_REQUIRED, message)
-    return wanted
+    return target
 
 
 def _newest_patch(released: Sequence[CatalogVersion], line: Line) -> str:
-    patches = [each.version for each in released if parse_version(each.version).line == line]
+    patches = [version.version for version in released if parse_version(version.version).line == line]
     if not patches:
         raise NoTargetError(TargetErrorCode.NOT_RELEASED, f"no version {_said(line)} is released")
     return max(patches, key=parse_version).removeprefix("v")
@@ -112,16 +112,16 @@ def _newest_patch(released: Sequence[CatalogVersion], line: Line) -> str:
 
 def _released(catalog: ReleaseCatalog) -> Iterator[CatalogVersion]:
     for region in catalog.regions.values():
-        for each in region.kubernetes or ():
-            if each.phase is VersionPhase.GA and is_version(each.version):
-                yield each
+        for release in region.kubernetes or ():
+            if release.phase is VersionPhase.GA and is_version(release.version):
+                yield release
 
 
 def _newest_images(catalog: ReleaseCatalog) -> dict[str, str]:
     versions: dict[str, list[str]] = {}
     for region in catalog.regions.values():
-        for family, known in (region.images or {}).items():
-            versions.setdefault(family, []).extend(known)
+        for family, versions_by_image in (region.images or {}).items():
+            versions.setdefault(family, []).extend(versions_by_image)
     return {family: newest for family, known in versions.items() if (newest := newest_image(known)) is not None}
 
 

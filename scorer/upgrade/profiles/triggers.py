@@ -63,14 +63,14 @@ def trigger(
         now: The moment.
     """
     status = profile.status.model_copy(update={"observed_generation": profile.metadata.generation})
-    old = tuple(each.metadata.name for each in _too_many(profile, runs))
+    old = tuple(run.metadata.name for run in _too_many(profile, runs))
     if profile.spec.disabled:
         return ProfileDecision(status.model_copy(update={"next_candidate": ""}), delete=old)
     try:
         target = target_of(profile.spec, catalog)
     except NoTargetError as error:
-        found = UpgradeError(code=error.code.value, message=str(error))
-        return ProfileDecision(_failed(status, found, now), delete=old)
+        problem = UpgradeError(code=error.code.value, message=str(error))
+        return ProfileDecision(_failed(status, problem, now), delete=old)
     if profile.spec.channel is Channel.NODE_IMAGE and not target.images:
         return ProfileDecision(status.model_copy(update={"next_candidate": ""}), delete=old)
     name = run_name(profile.metadata.name, profile.spec.channel, target)
@@ -95,9 +95,9 @@ def _begin(
         case ConcurrencyPolicy.QUEUE if going_on:
             return ProfileDecision(waiting, delete=old)
         case ConcurrencyPolicy.REPLACE if going_on:
-            begun = [each for each in going_on if each.status.start_time is not None]
-            never = tuple(each.metadata.name for each in going_on if each.status.start_time is None)
-            return ProfileDecision(waiting, stop=tuple(each.metadata.name for each in begun), delete=(*old, *never))
+            started = [run for run in going_on if run.status.start_time is not None]
+            never = tuple(run.metadata.name for run in going_on if run.status.start_time is None)
+            return ProfileDecision(waiting, stop=tuple(run.metadata.name for run in started), delete=(*old, *never))
     versions = (target.kubernetes_version,) if target.kubernetes_version else tuple(target.images.values())
     triggered = status.model_copy(
         update={
@@ -172,5 +172,5 @@ def _too_many(profile: ClusterUpgradeProfile, runs: Iterable[ClusterUpgradeRun])
         (each for each in runs if each.status.state in _ENDED and not any(with_operation(each.status))),
         key=lambda each: (each.status.completion_time or _LONG_AGO, each.metadata.name),
     )
-    kept = profile.spec.run_history_limit
-    return [each for each in ended[: max(0, len(ended) - kept)] if each.metadata.name != profile.status.current_run]
+    limit = profile.spec.run_history_limit
+    return [run for run in ended[: max(0, len(ended) - limit)] if run.metadata.name != profile.status.current_run]

@@ -67,25 +67,25 @@ class SimulatedBackEnd:
 
     def start_upgrade(self, operation: Operation, now: datetime) -> Rejected | None:
         """Begin an operation; one that has begun goes on. Return why it does not begin, if so."""
-        known = self._attempts.get(operation.id)
-        if known is None:
-            known = _Attempt(operation, self._outcomes(operation.member, operation.attempt))
-            self._attempts[operation.id] = known
-        if known.begun is not None:
+        attempt = self._attempts.get(operation.id)
+        if attempt is None:
+            attempt = _Attempt(operation, self._outcomes(operation.member, operation.attempt))
+            self._attempts[operation.id] = attempt
+        if attempt.begun is not None:
             return None
-        place = known.calls - known.outcome.lost_calls
-        known.calls += 1
+        place = attempt.calls - attempt.outcome.lost_calls
+        attempt.calls += 1
         if place < 0:
             return None
-        if place < len(known.outcome.rejections):
-            return known.outcome.rejections[place]
-        self._begin(known, now)
+        if place < len(attempt.outcome.rejections):
+            return attempt.outcome.rejections[place]
+        self._begin(attempt, now)
         return None
 
     def resume(self, operation: Operation, begun: datetime, outcome: AttemptOutcome) -> None:
         """Take up an operation that has begun already."""
-        known = self._attempts[operation.id] = _Attempt(operation, outcome)
-        self._begin(known, begun)
+        attempt = self._attempts[operation.id] = _Attempt(operation, outcome)
+        self._begin(attempt, begun)
 
     def _begin(self, known: _Attempt, now: datetime) -> None:
         known.begun = now
@@ -98,14 +98,14 @@ class SimulatedBackEnd:
 
     def observe(self, operation: str, now: datetime) -> Observation:
         """Say how far an operation is."""
-        known = self._attempts.get(operation)
-        if known is None or known.begun is None:
+        attempt = self._attempts.get(operation)
+        if attempt is None or attempt.begun is None:
             return Observation(OperationState.UNKNOWN)
-        if known.ends is None or known.ends > now:
+        if attempt.ends is None or attempt.ends > now:
             return Observation(OperationState.IN_PROGRESS)
-        if not known.outcome.fails:
-            return Observation(OperationState.SUCCEEDED, finished_at=known.ends, asked=_asked(known.operation))
-        return Observation(OperationState.FAILED, error=known.outcome.error, finished_at=known.ends)
+        if not attempt.outcome.fails:
+            return Observation(OperationState.SUCCEEDED, finished_at=attempt.ends, asked=_asked(attempt.operation))
+        return Observation(OperationState.FAILED, error=attempt.outcome.error, finished_at=attempt.ends)
 
     def cancel(self, operation: str) -> None:
         """Call an operation off: its cluster stays as it is."""
@@ -113,17 +113,17 @@ class SimulatedBackEnd:
 
     def arrived(self, now: datetime) -> Iterator[Operation]:
         """Yield the operations whose clusters have come to run their target, each once."""
-        for known in list(self._moving.values()):
-            if known.ends is not None and known.ends + known.outcome.unseen_for <= now:
-                del self._moving[known.operation.id]
-                yield known.operation
+        for attempt in list(self._moving.values()):
+            if attempt.ends is not None and attempt.ends + attempt.outcome.unseen_for <= now:
+                del self._moving[attempt.operation.id]
+                yield attempt.operation
 
     def last_seen(self) -> Mapping[str, datetime]:
         """Return the members that are looked at belatedly, and when that was."""
         return {
-            known.operation.member: known.begun
-            for known in self._moving.values()
-            if known.outcome.unseen_for and known.begun is not None
+            attempt.operation.member: attempt.begun
+            for attempt in self._moving.values()
+            if attempt.outcome.unseen_for and attempt.begun is not None
         }
 
     def next_instant(self, now: datetime) -> datetime | None:
@@ -134,7 +134,7 @@ class SimulatedBackEnd:
 
 
 def _asked(operation: Operation) -> tuple[NodeImageVersion, ...]:
-    return tuple(NodeImageVersion(family=family, version=each) for family, each in operation.target.images.items())
+    return tuple(NodeImageVersion(family=family, version=image) for family, image in operation.target.images.items())
 
 
 def moved(inventory: Inventory, target: Target) -> Inventory:
@@ -147,8 +147,8 @@ def moved(inventory: Inventory, target: Target) -> Inventory:
 def _moved_pool(pool: Pool, target: Target) -> Pool:
     wanted = target.kubernetes_version if target.type is UpgradeType.FULL else ""
     image = target.images.get(pool.family, pool.image)
-    kept = image_order(image) < image_order(pool.image)
-    return replace(pool, version=_later(pool.version, wanted), image=pool.image if kept else image)
+    is_current = image_order(image) < image_order(pool.image)
+    return replace(pool, version=_later(pool.version, wanted), image=pool.image if is_current else image)
 
 
 def _later(known: str, wanted: str) -> str:

@@ -176,7 +176,7 @@ class SimulatedHub:
 
     def facts(self, now: datetime) -> UpgradeRunFacts:
         """Return the hub as the engine sees it."""
-        observed = {id_: self.back_end.observe(id_, now) for id_ in self._operations()}
+        observations = {id_: self.back_end.observe(id_, now) for id_ in self._operations()}
         rejections, self._rejections = self._rejections, {}
         return UpgradeRunFacts(
             now=now,
@@ -188,7 +188,7 @@ class SimulatedHub:
             catalog=self.catalog,
             newest_patches=self.newest_patches,
             upgraders=self.upgraders,
-            observations=observed,
+            observations=observations,
             rejections=rejections,
             gates=self.gates,
             durations=self.durations,
@@ -231,10 +231,10 @@ class SimulatedHub:
 
     def _move_clusters(self, now: datetime) -> None:
         for operation in self.back_end.arrived(now):
-            known = self.members.get(operation.member)
-            if known is not None and known.inventory is not None:
-                inventory = moved(known.inventory, operation.target)
-                self.members[operation.member] = replace(known, inventory=inventory)
+            member = self.members.get(operation.member)
+            if member is not None and member.inventory is not None:
+                inventory = moved(member.inventory, operation.target)
+                self.members[operation.member] = replace(member, inventory=inventory)
 
     def _carry_out(self, step: UpgradeStep, now: datetime) -> None:
         for action in step.actions:
@@ -245,10 +245,10 @@ class SimulatedHub:
                 case CancelUpgrade(id=id_):
                     self.back_end.cancel(id_)
                 case WriteGate(name=name, status=status):
-                    known = self.gates.get(name, UpgradeGateStatus())
-                    conditions = (*known.conditions, *status.conditions)
+                    gate_status = self.gates.get(name, UpgradeGateStatus())
+                    conditions = (*gate_status.conditions, *status.conditions)
                     changes = {"state": status.state, "readiness": status.readiness, "conditions": conditions}
-                    self.gates[name] = known.model_copy(update=changes)
+                    self.gates[name] = gate_status.model_copy(update=changes)
 
     def _follow(self, order: Order, now: datetime) -> bool:
         """Do what is ordered; say whether it was taken."""
@@ -290,8 +290,8 @@ class SimulatedHub:
                 self.strategy = strategy
             case Crash(calls_first):
                 self._crashing = not calls_first
-                stored = self.run.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status"})
-                self.run = ClusterUpgradeRun.read({**stored, "status": status_document(self.run.status)})
+                document = self.run.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status"})
+                self.run = ClusterUpgradeRun.read({**document, "status": status_document(self.run.status)})
         return True
 
     def _edit(self, **changes: object) -> None:
@@ -320,17 +320,17 @@ class SimulatedHub:
         gate = next((gate for place, gate in gates_of(self.run.status) if place == order), None)
         if gate is None or gate.state is not UpgradeState.PENDING:
             return False
-        known = self.gates.get(gate.gate, UpgradeGateStatus())
+        gate_status = self.gates.get(gate.gate, UpgradeGateStatus())
         approved = Condition(type=APPROVED, status=TRUE, reason="Approved", last_transition_time=now)
-        self.gates[gate.gate] = known.model_copy(update={"conditions": (*known.conditions, approved)})
+        self.gates[gate.gate] = gate_status.model_copy(update={"conditions": (*gate_status.conditions, approved)})
         return True
 
     def next_instant(self, now: datetime) -> datetime | None:
         """Return the next instant at which something is due; None: nothing is."""
         status = self.run.status
-        lost = [now + POLL] if self._is_lost(now) else []
-        found = [status.next_wakeup, self.back_end.next_instant(now), *self.busy_until.values(), *lost]
-        return min((each for each in found if each is not None and each > now), default=None)
+        retries = [now + POLL] if self._is_lost(now) else []
+        instants = [status.next_wakeup, self.back_end.next_instant(now), *self.busy_until.values(), *retries]
+        return min((instant for instant in instants if instant is not None and instant > now), default=None)
 
     @property
     def has_news(self) -> bool:
@@ -342,9 +342,9 @@ class SimulatedHub:
 
 
 def _look_different(members: dict[str, Member], name: str, **changes: Any) -> None:
-    known = members.get(name)
-    if known is not None and known.inventory is not None:
-        members[name] = replace(known, inventory=replace(known.inventory, **changes))
+    member = members.get(name)
+    if member is not None and member.inventory is not None:
+        members[name] = replace(member, inventory=replace(member.inventory, **changes))
 
 
 def gates_of(status: UpgradeRunStatus) -> Iterator[tuple[Approve, GateReport]]:

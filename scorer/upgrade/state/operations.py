@@ -30,10 +30,10 @@ def to_observe(status: UpgradeRunStatus, rosters: Rosters | None = None) -> Iter
         status: Of the run.
         rosters: What is known of its members already; None: nothing.
     """
-    known = Rosters() if rosters is None else rosters
+    all_rosters = Rosters() if rosters is None else rosters
     for stage in status.stages:
         for group in stage.groups:
-            yield from (member.operation_id for member in known.of(stage.name, group).with_operation())
+            yield from (member.operation_id for member in all_rosters.of(stage.name, group).with_operation())
 
 
 def occupied(run: ClusterUpgradeRun) -> Iterator[tuple[str, str]]:

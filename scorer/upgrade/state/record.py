@@ -315,7 +315,7 @@ def _changed(model: _Model, changes: dict[str, Any]) -> _Model:
     different = {
         name: value
         for name, value in changes.items()
-        if (known := getattr(model, name)) is not value and (type(value) is tuple or known != value)
+        if (current := getattr(model, name)) is not value and (type(value) is tuple or current != value)
     }
     return model.model_copy(update=different) if different else model
 
@@ -323,8 +323,8 @@ def _changed(model: _Model, changes: dict[str, Any]) -> _Model:
 def _state_changes(status: GroupStatus | StageStatus, state: UpgradeState, now: datetime) -> dict[str, Any]:
     if state is status.state:
         return {}
-    begun = status.start_time or (None if state in (UpgradeState.NOT_STARTED, UpgradeState.SKIPPED) else now)
-    return {"state": state, "start_time": begun, "completion_time": now if state in _ENDED else None}
+    started = status.start_time or (None if state in (UpgradeState.NOT_STARTED, UpgradeState.SKIPPED) else now)
+    return {"state": state, "start_time": started, "completion_time": now if state in _ENDED else None}
 
 
 def status_document(status: UpgradeRunStatus) -> JsonObject:

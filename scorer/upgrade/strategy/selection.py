@@ -35,7 +35,7 @@ class _Selector:
         return cls(selector.requirements())
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return all(holds_for(each, labels.get(each.key)) for each in self.requirements)
+        return all(holds_for(requirement, labels.get(requirement.key)) for requirement in self.requirements)
 
 
 def select(
@@ -53,20 +53,20 @@ def select(
         MemberSelectionError: A selector cannot be evaluated.
     """
     run = _Selector.of(narrowed, "spec.memberSelector")
-    taking_part = sorted((each for each in members if run.matches(each.labels)), key=lambda each: each.name)
-    found: dict[tuple[str, str], list[str]] = {}
+    taking_part = sorted((member for member in members if run.matches(member.labels)), key=lambda each: each.name)
+    groups_by_member: dict[tuple[str, str], list[str]] = {}
     places: dict[str, tuple[str, str]] = {}
     for stage in strategy.stages:
         for group, names in _select_stage(stage, taking_part):
             place = (stage.name, group)
-            found[place] = names
+            groups_by_member[place] = names
             for name in names:
                 if (other := places.setdefault(name, place)) != place:
                     raise MemberInMultipleGroupsError(
                         f"member {name} is in group {other[1]} of stage {other[0]} and in group {group} of"
                         f" stage {stage.name}"
                     )
-    return found
+    return groups_by_member
 
 
 def _select_stage(stage: StrategyStage, members: Iterable[Member]) -> Iterable[tuple[str, list[str]]]:

@@ -33,7 +33,7 @@ def strategy_status(document: JsonObject, members: Mapping[str, Member], now: da
     problem, warnings = _problem(document), list[tuple[str, str]]()
     if not problem:
         warnings = list(_warnings(StrategySpec.read(spec_of(document)), members.values()))
-    wanted = [
+    conditions = [
         _condition(VALID, FALSE if problem else TRUE, "Invalid" if problem else "Accepted", problem),
         _condition(
             WARNINGS,
@@ -42,15 +42,18 @@ def strategy_status(document: JsonObject, members: Mapping[str, Member], now: da
             "; ".join(message for _, message in warnings),
         ),
     ]
-    generation, before = generation_of(document), {each.get("type"): each for each in conditions_of(document)}
-    for each in wanted:
-        known = before.get(each["type"], {})
-        same = known.get("status") == each["status"] and known.get("lastTransitionTime")
-        each |= {
+    generation, before = (
+        generation_of(document),
+        {condition.get("type"): condition for condition in conditions_of(document)},
+    )
+    for condition in conditions:
+        previous = before.get(condition["type"], {})
+        same = previous.get("status") == condition["status"] and previous.get("lastTransitionTime")
+        condition |= {
             "observedGeneration": generation,
-            "lastTransitionTime": known["lastTransitionTime"] if same else format_time(now),
+            "lastTransitionTime": previous["lastTransitionTime"] if same else format_time(now),
         }
-    return {"observedGeneration": generation, "conditions": wanted}
+    return {"observedGeneration": generation, "conditions": conditions}
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> JsonObject:

@@ -33,8 +33,8 @@ class Region:
         """Say whether clusters of the region can get a Kubernetes version."""
         if self.kubernetes is None:
             return True
-        wanted = parse_version(version)
-        return any(is_version(each.version) and parse_version(each.version) == wanted for each in self.kubernetes)
+        target = parse_version(version)
+        return any(is_version(each.version) and parse_version(each.version) == target for each in self.kubernetes)
 
     def offers_image(self, family: str, version: str) -> bool:
         """Say whether clusters of the region can get a node image."""
@@ -103,7 +103,10 @@ def _merged(known: Region, given: CatalogRegion) -> Region:
         kubernetes = (*(kubernetes or ()), *given.kubernetes_versions)
     if given.node_images is not None:
         merged = dict(images or {})
-        for each in given.node_images:
-            merged[each.family] = (*merged.get(each.family, ()), *(image.version for image in each.versions))
+        for node_image in given.node_images:
+            merged[node_image.family] = (
+                *merged.get(node_image.family, ()),
+                *(image.version for image in node_image.versions),
+            )
         images = merged
     return Region(kubernetes, images)

@@ -49,7 +49,9 @@ def _common_images(members: Iterable[Member], catalog: ReleaseCatalog) -> Iterat
         for pool in pools_of(member):
             regions.setdefault(pool.family, set()).add(member.region)
     for family, names in sorted(regions.items()):
-        lists = [found for name in sorted(names) if (found := _versions(catalog.region(name), family)) is not None]
+        lists = [
+            versions for name in sorted(names) if (versions := _versions(catalog.region(name), family)) is not None
+        ]
         version = UNLISTED if not lists else newest_image(_common(lists))
         if family and version is not None:
             yield NodeImageVersion(family=family, version=version)
@@ -60,7 +62,7 @@ def _versions(region: Region, family: str) -> tuple[str, ...] | None:
 
 
 def _common(lists: Sequence[tuple[str, ...]]) -> list[str]:
-    others = [{image_order(each) for each in versions} for versions in lists[1:]]
+    others = [{image_order(version) for version in versions} for versions in lists[1:]]
     return [each for each in lists[0] if all(image_order(each) in known for known in others)]
 
 

@@ -48,9 +48,9 @@ def measures(run: ClusterUpgradeRun, after: UpgradeRunStatus, now: datetime) -> 
     """
     before = {entry.name: entry for entry in _entries(run.status)}
     for entry in _entries(after):
-        known = before.get(entry.name)
-        if known is not None and known is not entry and known.state is not entry.state:
-            yield from _of_member(run, known, entry, now)
+        previous = before.get(entry.name)
+        if previous is not None and previous is not entry and previous.state is not entry.state:
+            yield from _of_member(run, previous, entry, now)
     open_gates = {gate.gate: gate for gate in _gates(run.status) if gate.state is UpgradeState.PENDING}
     for gate in _gates(after):
         opened = open_gates.get(gate.gate)
@@ -62,9 +62,9 @@ def _of_member(run: ClusterUpgradeRun, known: MemberStatus, entry: MemberStatus,
     if known.state is UpgradeState.PENDING and known.pending_since is not None:
         yield Measure(Measured.PENDING, _since(known.pending_since, now), (known.reason,))
         opened = known.next_window_open
-        begun = entry.start_time if entry.state is UpgradeState.RUNNING else None
-        if begun is not None and opened is not None and opened <= begun:
-            yield Measure(Measured.WINDOW_LAG, _since(opened, begun))
+        started = entry.start_time if entry.state is UpgradeState.RUNNING else None
+        if started is not None and opened is not None and opened <= started:
+            yield Measure(Measured.WINDOW_LAG, _since(opened, started))
     result = _RESULTS.get(entry.state)
     if known.state is UpgradeState.RUNNING and result is not None and entry.start_time is not None:
         labels = (run.spec.upgrade.type.value, entry.upgrader, result)

@@ -112,7 +112,9 @@ def approved_gates(gates: Iterable[JsonObject]) -> frozenset[str]:
     return frozenset(
         name_of(gate)
         for gate in gates
-        if any(each.get("type") == APPROVED and each.get("status") == TRUE for each in conditions_of(gate))
+        if any(
+            condition.get("type") == APPROVED and condition.get("status") == TRUE for condition in conditions_of(gate)
+        )
     )
 
 
@@ -125,10 +127,10 @@ def situation_of(run: ClusterUpgradeRun, approved: Collection[str] = ()) -> Upgr
     """
     status = run.status
     current = next((stage for stage in status.stages if stage.state not in OVER), None)
-    begun = status.start_time is not None
+    started = status.start_time is not None
     return UpgradeSituation(
         phase=status.state,
-        stage=current.name if current is not None and begun else "",
+        stage=current.name if current is not None and started else "",
         message=_message(run, current),
         waits=tuple(_waits(run, current, approved)),
     )
@@ -193,10 +195,12 @@ def _waits(run: ClusterUpgradeRun, current: StageStatus | None, approved: Collec
 
 
 def _before_start(run: ClusterUpgradeRun) -> Iterator[UpgradeWait]:
-    found = find_condition(run.status.conditions, INITIALIZED)
-    if found is not None and found.status == FALSE:
-        message = f"its initialisation: {found.reason}: {found.message}"
-        yield UpgradeWait(UpgradeWaitKind.INITIALIZATION, message, since=found.last_transition_time, needs_person=True)
+    condition = find_condition(run.status.conditions, INITIALIZED)
+    if condition is not None and condition.status == FALSE:
+        message = f"its initialisation: {condition.reason}: {condition.message}"
+        yield UpgradeWait(
+            UpgradeWaitKind.INITIALIZATION, message, since=condition.last_transition_time, needs_person=True
+        )
     elif run.spec.state is not UpgradeRunState.RUN:
         yield UpgradeWait(UpgradeWaitKind.START, "its start", needs_person=True)
 
@@ -212,8 +216,8 @@ def _gates(run: ClusterUpgradeRun, approved: Collection[str]) -> Iterator[Upgrad
         if answered:
             message += ": approved, the run is about to go on"
         elif gate.message:
-            _, rejected, why = gate.message.partition(_WAS_REJECTED)
-            message += f" (rejected before: {why})" if rejected else f" ({gate.message})"
+            _, rejected, reason = gate.message.partition(_WAS_REJECTED)
+            message += f" (rejected before: {reason})" if rejected else f" ({gate.message})"
         yield UpgradeWait(
             UpgradeWaitKind.GATE,
             message + later,

@@ -87,7 +87,7 @@ def _trouble(stage: StageStatus, group: GroupStatus) -> str:
 def _bar(entry: MemberStatus, planned: PlannedMember | None, windows: tuple[TimeSpan, ...]) -> Bar:
     said = entry.state in _TROUBLED or bool(entry.error)
     words = entry.message or entry.reason if said else ""
-    begun = entry.start_time if entry.attempt else None
+    started = entry.start_time if entry.attempt else None
     to_come = entry.state not in _PASSED and entry.state is not UpgradeState.FAILED
     forecast = None
     if to_come and planned is not None and planned.start is not None and planned.end is not None:
@@ -95,8 +95,8 @@ def _bar(entry: MemberStatus, planned: PlannedMember | None, windows: tuple[Time
     return Bar(
         entry.name,
         _BARS[entry.state],
-        begun if entry.state not in (UpgradeState.NOT_STARTED, UpgradeState.PENDING) else None,
-        entry.completion_time if begun is not None else None,
+        started if entry.state not in (UpgradeState.NOT_STARTED, UpgradeState.PENDING) else None,
+        entry.completion_time if started is not None else None,
         words,
         forecast,
         windows if to_come else (),
