@@ -40,11 +40,11 @@ class Access:
 
     def __str__(self) -> str:
         resource, slash, subresource = self.resource.partition("/")
-        what = (f"{resource}.{self.group}" if self.group else resource) + slash + subresource
+        subject = (f"{resource}.{self.group}" if self.group else resource) + slash + subresource
         which = f" {quote(self.name)}" if self.name else ""
-        where = f" in namespace {quote(self.namespace)}" if self.namespace else ""
+        suffix = f" in namespace {quote(self.namespace)}" if self.namespace else ""
         instead = f" or place {'it' if self.name else 'them'}" if self.or_place else ""
-        return f"{self.verb} {what}{which}{where}{instead}"
+        return f"{self.verb} {subject}{which}{suffix}{instead}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,14 @@ UNDISPUTED: Final = Reviewed()
 def resource_attributes(access: Access) -> JsonObject:
     """Write one question as the ``resourceAttributes`` of a SubjectAccessReview."""
     resource, _, subresource = access.resource.partition("/")
-    given = {
+    attributes = {
         "group": access.group,
         "resource": resource,
         "subresource": subresource,
         "name": access.name,
         "namespace": access.namespace,
     }
-    return {"verb": access.verb, "version": "*"} | {key: value for key, value in given.items() if value}
+    return {"verb": access.verb, "version": "*"} | {key: value for key, value in attributes.items() if value}
 
 
 @dataclass(frozen=True, slots=True)

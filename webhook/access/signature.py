@@ -26,8 +26,8 @@ def is_signature(given: str) -> bool:
 
 def is_signed(secrets: Sequence[str], body: bytes, given: str) -> bool:
     """Say whether a body was signed with one of the secrets; how long that takes does not depend on *given*."""
-    said = given.encode("utf-8", "surrogateescape")
-    found = False
+    candidate = given.encode("utf-8", "surrogateescape")
+    matches = False
     for secret in secrets:  # all of them, without a break: the time must not tell which one came close
-        found |= hmac.compare_digest(sign(secret, body).encode(), said)
-    return found
+        matches |= hmac.compare_digest(sign(secret, body).encode(), candidate)
+    return matches

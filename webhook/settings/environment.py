@@ -137,9 +137,9 @@ class Settings(BaseModel):
             message = detail["msg"].removeprefix("Value error, ")
             yield f"{shown}: {str(detail['input'])[:_SHOWN]!r}: {message[:1].lower()}{message[1:]}"
         right = {name: value for name, value in values.items() if name not in wrong}
-        for found in cls._contradictions_of(right):
-            if wrong.isdisjoint(found.settings):
-                yield found.message
+        for contradiction in cls._contradictions_of(right):
+            if wrong.isdisjoint(contradiction.settings):
+                yield contradiction.message
 
     @classmethod
     def _contradictions_of(cls, values: Mapping[str, Any]) -> tuple[Contradiction, ...]:

@@ -96,7 +96,7 @@ class UpgraderSettings(Settings):
     @field_validator("upgraders")
     @classmethod
     def _check_upgraders(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        installed = sorted(each.name for each in entry_points(group=ENTRY_POINTS))
+        installed = sorted(entry_point.name for entry_point in entry_points(group=ENTRY_POINTS))
         for word in words:
             if word not in installed:
                 raise ValueError(f"there is no upgrader {word[:64]!r}; installed are {', '.join(installed)}")
