@@ -117,9 +117,9 @@ def default(document: JsonObject, old: JsonObject | None) -> DefaultedObject:
         spec = object_at(document, "spec")
         if spec is None:
             return DefaultedObject(document)
-        stored = object_at(old, "spec") if old is not None else None
+        stored_spec = object_at(old, "spec") if old is not None else None
         sorters = _Sorters()
-        new = _default_spec(spec, stored, sorters)
+        new = _default_spec(spec, stored_spec, sorters)
     except UnreadableDocumentError:
         return DefaultedObject(document)
     return DefaultedObject(replaced(document, "spec", new), tuple(sorters.warnings))
@@ -228,5 +228,5 @@ def _default_apply(apply: JsonObject) -> JsonObject:
 
 
 def _type(block: JsonObject, absent: str) -> Any:
-    given = block.get("type")
-    return absent if given is None else given
+    block_type = block.get("type")
+    return absent if block_type is None else block_type

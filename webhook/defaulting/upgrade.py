@@ -85,8 +85,8 @@ def stamp_run(document: JsonObject, old: JsonObject | None, occasion: Defaulting
         UpgradeRunState.RUN,
     ):
         return document
-    given = spec_of(document).get("restartToken")
-    if given and given != text_at(old, "spec", "restartToken"):
+    token = spec_of(document).get("restartToken")
+    if token and token != text_at(old, "spec", "restartToken"):
         return document
     return replaced(document, "spec", {**spec_of(document), "restartToken": occasion.uid[:LONGEST_TOKEN]})
 
@@ -134,8 +134,8 @@ def _default_upgrade(upgrade: JsonObject) -> JsonObject:
 
 def _kept(spec: JsonObject, old: JsonObject | None, field: str) -> JsonObject:
     """Return *spec* with the stored value of a field that an update leaves out (F-33, F-36)."""
-    stored = None if old is None else spec_of(old).get(field)
-    return {**spec, field: stored} if stored is not None and spec.get(field) is None else spec
+    current = None if old is None else spec_of(old).get(field)
+    return {**spec, field: current} if current is not None and spec.get(field) is None else spec
 
 
 def _counts(schedule: JsonObject) -> bool:

@@ -109,32 +109,32 @@ def validate_snapshot_policy(
     at = SPEC / "policy"
     for i, toleration in enumerate(policy.tolerations):
         schema_rules = {"P-39", "P-40", "P-43"}
-        found = validate_toleration(toleration, at / "tolerations" / i)
-        yield from (error for error in found if error.rule in schema_rules)
-    for here, term in _terms(policy, at):
-        yield from _validate_words(term, here)
+        errors = validate_toleration(toleration, at / "tolerations" / i)
+        yield from (error for error in errors if error.rule in schema_rules)
+    for path, term in _terms(policy, at):
+        yield from _validate_words(term, path)
 
 
 def _terms(policy: PlacementPolicy, at: FieldPath) -> Iterator[tuple[FieldPath, ClusterSelectorTerm]]:
     affinity = policy.affinity.cluster_affinity if policy.affinity is not None else None
     if affinity is None:
         return
-    here = at / "affinity" / "clusterAffinity"
+    path = at / "affinity" / "clusterAffinity"
     if affinity.required is not None:
-        required = here / "requiredDuringSchedulingIgnoredDuringExecution" / "clusterSelectorTerms"
+        required = path / "requiredDuringSchedulingIgnoredDuringExecution" / "clusterSelectorTerms"
         yield from ((required / i, term) for i, term in enumerate(affinity.required.cluster_selector_terms))
-    preferred = here / "preferredDuringSchedulingIgnoredDuringExecution"
+    preferred = path / "preferredDuringSchedulingIgnoredDuringExecution"
     yield from ((preferred / i / "preference", item.preference) for i, item in enumerate(affinity.preferred))
 
 
 def _validate_words(term: ClusterSelectorTerm, at: FieldPath) -> Iterator[FieldError]:
     selector = term.property_selector
     for i, requirement in enumerate(selector.match_expressions if selector is not None else ()):
-        here = at / "propertySelector" / "matchExpressions" / i
+        path = at / "propertySelector" / "matchExpressions" / i
         if requirement.operator not in OPERATORS:
-            yield not_supported(here / "operator", requirement.operator, OPERATORS, "P-32")
+            yield not_supported(path / "operator", requirement.operator, OPERATORS, "P-32")
         if len(requirement.values) > 1:
-            yield too_many(here / "values", len(requirement.values), 1, "P-33")
+            yield too_many(path / "values", len(requirement.values), 1, "P-33")
     for name, sorter in (("propertySorter", term.property_sorter), ("metricSorter", term.metric_sorter)):
         if sorter is not None and sorter.sort_order not in SORT_ORDERS:
             yield not_supported(at / name / "sortOrder", sorter.sort_order, SORT_ORDERS, "P-36")

@@ -118,7 +118,7 @@ def validate_identity(identity: Identity) -> Iterator[FieldError]:
 
 def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
     """Taints have valid label keys and values (M-05, M-06), and no two are the same (M-07)."""
-    seen: set[tuple[str, str, str]] = set()
+    visited: set[tuple[str, str, str]] = set()
     for i, taint in enumerate(taints):
         at = SPEC / "taints" / i
         if error := qualified_name_error(taint.key):
@@ -126,10 +126,10 @@ def validate_taints(taints: Sequence[Taint]) -> Iterator[FieldError]:
         if error := label_value_error(taint.value):
             yield invalid(at / "value", taint.value, error, "M-06")
         key = (taint.key, taint.value, taint.effect)
-        if key in seen:
-            what = " ".join(part for part in key if part)
-            yield duplicate(at, what, rule="M-07")
-        seen.add(key)
+        if key in visited:
+            subject = " ".join(part for part in key if part)
+            yield duplicate(at, subject, rule="M-07")
+        visited.add(key)
 
 
 def warn_about_windows(now: Mapping[str, str], before: Mapping[str, str]) -> Iterator[FieldWarning]:

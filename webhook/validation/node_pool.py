@@ -182,7 +182,7 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
         return
     yield from _validate_metadata(document, old)
     if old is not None and json_equal(without_nulls(old.get("spec")), without_nulls(document.get("spec"))):
-        mistake = next((found for found in _findings(document, None) if isinstance(found, FieldError)), None)
+        mistake = next((finding for finding in _findings(document, None) if isinstance(finding, FieldError)), None)
         if mistake is not None:
             yield FieldWarning(SPEC, f"is unchanged, but would be refused today: {mistake}", "K-37")
         return
@@ -329,11 +329,11 @@ def _validate_listed(requirement: Requirement, at: FieldPath) -> Iterator[Findin
     if requirement.key != CAPACITY_TYPE:
         return
     unknown = [value for value in values if value not in CAPACITY_TYPES]
-    known = len(values) - len(unknown)
-    if not known:
+    known_count = len(values) - len(unknown)
+    if not known_count:
         yield not_supported(at / "values", unknown[0], CAPACITY_TYPES, "K-11")
-    elif wanted is not None and known < wanted <= len(values):
-        yield invalid(at / "minValues", wanted, f"only {known} of the values are known capacity types", "K-11")
+    elif wanted is not None and known_count < wanted <= len(values):
+        yield invalid(at / "minValues", wanted, f"only {known_count} of the values are known capacity types", "K-11")
     elif unknown:
         words = ", ".join(CAPACITY_TYPES)
         message = f"{quote(unknown[0])} is no known capacity type ({words}) and has no effect"
@@ -372,8 +372,8 @@ def _validate_duration(text: str, at: FieldPath, *, never: bool) -> Iterator[Fie
             parse_sum(text)
     except ValueError:
         also = ", or Never" if never else ""
-        why = f"must be whole hours, minutes and seconds such as 1h30m5s, at most 2562047h{also}"
-        yield invalid(at, text, why, "K-15")
+        reason = f"must be whole hours, minutes and seconds such as 1h30m5s, at most 2562047h{also}"
+        yield invalid(at, text, reason, "K-15")
 
 
 def validate_limits(spec: NodePoolSpec, at: FieldPath) -> Iterator[FieldError]:

@@ -54,9 +54,9 @@ def validate_budgets(budgets: Sequence[Budget], at: FieldPath) -> Iterator[Findi
     """Check each budget and, if all are valid, what they mean together."""
     understood = True
     for index, budget in enumerate(budgets):
-        for found in validate_budget(budget, at / index):
+        for finding in validate_budget(budget, at / index):
             understood = False
-            yield found
+            yield finding
     yield from _lint(budgets, at, whole=understood)
 
 
@@ -65,8 +65,8 @@ def validate_budget(budget: Budget, at: FieldPath) -> Iterator[FieldError]:
     try:
         allowed_disruptions(budget, 0)
     except ValueError:
-        why = f"must be a number up to {UNLIMITED} or a percentage up to 100%"
-        yield invalid(at / "nodes", budget.nodes, why, "K-18")
+        reason = f"must be a number up to {UNLIMITED} or a percentage up to 100%"
+        yield invalid(at / "nodes", budget.nodes, reason, "K-18")
     yield from validate_reasons(budget.reasons, at / "reasons")
     if budget.schedule is not None:
         yield from validate_schedule(budget.schedule, at / "schedule")
@@ -74,8 +74,8 @@ def validate_budget(budget: Budget, at: FieldPath) -> Iterator[FieldError]:
         try:
             parse_budget_duration(budget.duration)
         except ValueError:
-            wanted = "must be hours and minutes such as 8h or 1h30m, at most 2562047h"
-            yield invalid(at / "duration", budget.duration, wanted, "K-21")
+            expected = "must be hours and minutes such as 8h or 1h30m, at most 2562047h"
+            yield invalid(at / "duration", budget.duration, expected, "K-21")
     if budget.schedule is None and budget.duration is not None:
         yield FieldError(at / "schedule", Cause.REQUIRED, "must be set together with duration", "K-22")
     if budget.duration is None and budget.schedule is not None:
@@ -84,13 +84,13 @@ def validate_budget(budget: Budget, at: FieldPath) -> Iterator[FieldError]:
 
 def validate_reasons(reasons: Sequence[str] | None, at: FieldPath) -> Iterator[FieldError]:
     """Check the reasons of a budget: known ones, each once."""
-    seen: set[str] = set()
+    visited: set[str] = set()
     for index, reason in enumerate(reasons or ()):
         if reason not in _REASONS:
             yield not_supported(at / index, reason, _REASONS, "K-19")
-        if reason in seen:
+        if reason in visited:
             yield duplicate(at / index, reason, rule="K-19")
-        seen.add(reason)
+        visited.add(reason)
 
 
 def validate_schedule(text: str, at: FieldPath) -> Iterator[FieldError]:
@@ -101,8 +101,8 @@ def validate_schedule(text: str, at: FieldPath) -> Iterator[FieldError]:
         yield invalid(at, text, str(error), "K-20")
         return
     if not matches_crd_pattern(text):
-        why = "must be five fields separated by spaces, or begin with a macro other than @every"
-        yield invalid(at, text, why, "K-20")
+        reason = "must be five fields separated by spaces, or begin with a macro other than @every"
+        yield invalid(at, text, reason, "K-20")
 
 
 def _lint(budgets: Sequence[Budget], at: FieldPath, *, whole: bool) -> Iterator[FieldWarning]:

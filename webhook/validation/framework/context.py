@@ -55,10 +55,10 @@ class HubKinds:
 
     def find_served(self, group: str, version: str, kind: str) -> Kind | None:
         """Return a kind if that version of it is served."""
-        known = KINDS.get((group, kind))
-        if known is None or version not in known.versions:
-            known = self.custom.get((group, kind))
-        return known if known is not None and version in known.versions else None
+        previous = KINDS.get((group, kind))
+        if previous is None or version not in previous.versions:
+            previous = self.custom.get((group, kind))
+        return previous if previous is not None and version in previous.versions else None
 
 
 _UNKNOWN_KINDS: Final = HubKinds(complete=False)
@@ -68,13 +68,13 @@ def _kind_of_definition(definition: JsonObject) -> Kind | None:
     try:
         spec = definition["spec"]
         names = spec["names"]
-        served = tuple(version["name"] for version in spec["versions"] if version.get("served", False))
-        found = Kind(
-            str(spec["group"]), served, str(names["kind"]), str(names["plural"]), spec["scope"] == "Namespaced"
+        versions = tuple(version["name"] for version in spec["versions"] if version.get("served", False))
+        kind = Kind(
+            str(spec["group"]), versions, str(names["kind"]), str(names["plural"]), spec["scope"] == "Namespaced"
         )
     except (KeyError, TypeError, AttributeError):
         return None
-    return found if served else None
+    return kind if versions else None
 
 
 class UnknownStateError(Exception):
@@ -138,17 +138,17 @@ class DocumentHub:
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
-        wanted = (name, namespace)
+        desired = (name, namespace)
         return next(
-            (document for document in self.list(kind) if (name_of(document), namespace_of(document)) == wanted), None
+            (document for document in self.list(kind) if (name_of(document), namespace_of(document)) == desired), None
         )
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.list`."""
-        found = self._documents.get(kind.group_kind)
-        if not found:
+        documents = self._documents.get(kind.group_kind)
+        if not documents:
             raise UnknownStateError(kind)
-        return [document for document in found if namespace in ("", namespace_of(document))]
+        return [document for document in documents if namespace in ("", namespace_of(document))]
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""

@@ -145,8 +145,8 @@ def path_of(location: Iterable[int | str]) -> FieldPath:
 def _follows_from_items(detail: Any, locations: list[tuple[int | str, ...]]) -> bool:
     if detail["type"] != "too_short":
         return False
-    here = detail["loc"]
-    return any(len(other) > len(here) and other[: len(here)] == here for other in locations)
+    location = detail["loc"]
+    return any(len(other) > len(location) and other[: len(location)] == location for other in locations)
 
 
 _WANTED_TYPES: Final = {
@@ -180,8 +180,8 @@ def _shape_error(detail: Any) -> FieldError:
     field, kind, value, context = path_of(detail["loc"]), detail["type"], detail["input"], detail.get("ctx", {})
     if kind == "missing":
         return FieldError(field, Cause.REQUIRED, "")
-    if wanted := _WANTED_TYPES.get(kind):
-        return FieldError(field, Cause.TYPE_INVALID, f"{quote(value)}: must be {wanted}")
+    if expected := _WANTED_TYPES.get(kind):
+        return FieldError(field, Cause.TYPE_INVALID, f"{quote(value)}: must be {expected}")
     if kind in {"literal_error", "enum"}:
         if not isinstance(value, str):
             return FieldError(field, Cause.TYPE_INVALID, f"{quote(value)}: must be a string")

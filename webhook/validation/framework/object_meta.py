@@ -23,9 +23,9 @@ def validate_type(kind: Kind, document: JsonObject) -> Iterator[FieldError]:
     if document.get("kind") != kind.kind:
         yield invalid(FieldPath.of("kind"), document.get("kind"), f"must be {kind.kind}")
     if document.get("apiVersion") != kind.api_version:
-        served = [api_version(kind.group, version) for version in kind.versions]
-        if document.get("apiVersion") not in served:
-            yield invalid(FieldPath.of("apiVersion"), document.get("apiVersion"), f"must be {' or '.join(served)}")
+        versions = [api_version(kind.group, version) for version in kind.versions]
+        if document.get("apiVersion") not in versions:
+            yield invalid(FieldPath.of("apiVersion"), document.get("apiVersion"), f"must be {' or '.join(versions)}")
 
 
 def validate_place(kind: Kind, metadata: JsonObject) -> Iterator[FieldError]:
@@ -91,8 +91,8 @@ def validate_update(metadata: JsonObject, old: JsonObject) -> Iterator[FieldErro
         added = [word for word in finalizers if word not in old.get("finalizers", [])]
         if added:
             words = ", ".join(quote(word) for word in added)
-            why = f"no new finalizers can be added while the object is being deleted, found {words}"
-            yield FieldError(METADATA / "finalizers", Cause.FORBIDDEN, why)
+            reason = f"no new finalizers can be added while the object is being deleted, found {words}"
+            yield FieldError(METADATA / "finalizers", Cause.FORBIDDEN, reason)
 
 
 def _validate_labels(at: FieldPath, labels: object) -> Iterator[FieldError]:

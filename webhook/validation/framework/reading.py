@@ -103,8 +103,8 @@ def wish(document: Mapping[str, Any]) -> Mapping[str, Any]:
         document = {key: value for key, value in document.items() if key != "status"}
     metadata = document.get("metadata")
     if isinstance(metadata, dict) and "managedFields" in metadata:
-        kept = {key: value for key, value in metadata.items() if key != "managedFields"}
-        document = {**document, "metadata": kept}
+        remaining = {key: value for key, value in metadata.items() if key != "managedFields"}
+        document = {**document, "metadata": remaining}
     return document
 
 
@@ -199,9 +199,9 @@ def _shortened(value: Any, limits: _Limits, at: FieldPath, errors: list[FieldErr
 def _new_errors(
     error: pydantic.ValidationError, broken: Sequence[FieldPath], rules: Mapping[str, str]
 ) -> Iterator[FieldError]:
-    known = {bad.parts for bad in broken}
+    broken_parts = {bad.parts for bad in broken}
     for found in shape_errors(error):
-        if _is_within(found.field, known):
+        if _is_within(found.field, broken_parts):
             continue
         yield replace(found, rule=_rule_of(found.field, rules)) if rules else found
 
@@ -234,12 +234,12 @@ def _beginning(value: Any, budget: list[int]) -> Any:
     if isinstance(value, dict):
         return {key: _beginning(item, budget) for key, item in value.items() if budget[0] > 0}
     if isinstance(value, list):
-        kept = []
+        remaining = []
         for item in value:
             if budget[0] <= 0:
                 break
-            kept.append(_beginning(item, budget))
-        return kept
+            remaining.append(_beginning(item, budget))
+        return remaining
     return value
 
 

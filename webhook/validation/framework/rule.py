@@ -109,8 +109,8 @@ def rules_of(function: object) -> tuple[Rule, ...]:
 
 def pick(rules: Iterable[Rule], *ids: str) -> tuple[Rule, ...]:
     """Return the *rules* with these *ids*, all of which must exist."""
-    found = {rule.id: rule for rule in rules}
-    return tuple(found[rule_id] for rule_id in ids)
+    by_id = {rule.id: rule for rule in rules}
+    return tuple(by_id[rule_id] for rule_id in ids)
 
 
 def shape_rules(rules: Iterable[Rule]) -> Mapping[str, str]:

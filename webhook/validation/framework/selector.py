@@ -43,9 +43,9 @@ def validate_label_selector(selector: LabelSelector, at: FieldPath, rule: str) -
         if error := label_value_error(value):
             yield invalid(at / "matchLabels" / key, value, error, rule)
     if selector.match_expressions:
-        here = at / "matchExpressions"
+        path = at / "matchExpressions"
         for i, requirement in enumerate(selector.match_expressions):
-            yield from validate_label_requirement(requirement, here / i, rule)
+            yield from validate_label_requirement(requirement, path / i, rule)
 
 
 def validate_label_requirement(requirement: LabelSelectorRequirement, at: FieldPath, rule: str) -> Iterator[FieldError]:

@@ -59,9 +59,9 @@ def guard_definition_in_use(write: ReviewedWrite, context: Context) -> Iterator[
     kind = _BY_DEFINITION.get(name)
     if kind is None or not _is_guarded(write, context):
         return
-    if found := _in_use(kind, context):
+    if users := _in_use(kind, context):
         yield (
-            f"{found}: deleting definition {quote(name)} deletes every {kind.kind} on the hub. To remove harbormaster "
+            f"{users}: deleting definition {quote(name)} deletes every {kind.kind} on the hub. To remove harbormaster "
             "from the hub, delete placements and member clusters before definitions. To delete the definition anyway, "
             f"first: kubectl annotate crd {name} {ALLOW_DELETION}=true"
         )

@@ -224,8 +224,8 @@ def _without_finalizer(document: JsonObject) -> JsonObject:
     """Return what of an object only the loop may change."""
     metadata = dict_at(document, "metadata")
     finalizers = [name for name in metadata.get("finalizers") or () if name != WORK_CLEANUP]
-    kept = {name: metadata.get(name) or None for name in ("labels", "annotations", "ownerReferences")}
-    return {"spec": spec_of(document), **kept, "finalizers": finalizers}
+    remaining = {name: metadata.get(name) or None for name in ("labels", "annotations", "ownerReferences")}
+    return {"spec": spec_of(document), **remaining, "finalizers": finalizers}
 
 
 def _agent_names(member: JsonObject) -> set[str]:

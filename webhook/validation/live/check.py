@@ -33,19 +33,19 @@ def run_checks(
 ) -> list[FieldWarning]:
     """Return the warnings of *checks* within the time that they share."""
     context = context.started()
-    found: list[FieldWarning] = []
+    warnings: list[FieldWarning] = []
     for check in checks:
         try:
             context.check_time()
             for warning in islice(check(document, old, context), MOST_FINDINGS):
-                found.append(warning)  # noqa: PERF402 - warnings before an error are kept
+                warnings.append(warning)  # noqa: PERF402 - warnings before an error are kept
         except UnknownStateError:
             continue
         except OutOfTimeError:
             break
         except Exception as error:  # noqa: BLE001 - a broken check must not turn into a refusal
             context.on_failure(check.__name__, error)
-    return found
+    return warnings
 
 
 def timed(items: Iterable[Item], context: Context) -> Iterator[Item]:

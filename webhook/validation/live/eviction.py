@@ -60,9 +60,13 @@ def warn_about_closed_budget(
         yield FieldWarning(SPEC / "minAvailable", closed, "X-82")
         return
     policy = dict_at(context.hub.get(PLACEMENT, name_of(document or {})), "spec", "policy")
-    wanted = policy.get("numberOfClusters")
-    if policy.get("placementType") == "PickN" and isinstance(wanted, int) and scaled_up(least, wanted) >= wanted:
-        yield FieldWarning(SPEC / "minAvailable", f"the placement wants {wanted}: {closed}", "X-82")
+    requested = policy.get("numberOfClusters")
+    if (
+        policy.get("placementType") == "PickN"
+        and isinstance(requested, int)
+        and scaled_up(least, requested) >= requested
+    ):
+        yield FieldWarning(SPEC / "minAvailable", f"the placement wants {requested}: {closed}", "X-82")
 
 
 def _is_limit(value: object) -> TypeGuard[int | str]:

@@ -77,8 +77,8 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
     A cluster that has never reported counts as matching.
     """
     policy = dict_at(document, "spec", "policy")
-    wanted = policy.get("numberOfClusters")
-    if document is None or policy.get("placementType") != "PickN" or not isinstance(wanted, int):
+    requested = policy.get("numberOfClusters")
+    if document is None or policy.get("placementType") != "PickN" or not isinstance(requested, int):
         return
     if old is not None and json_equal(policy, dict_at(old, "spec", "policy")):
         return
@@ -86,7 +86,7 @@ def warn_about_number(document: JsonObject | None, old: JsonObject | None, conte
     known, text = _of_this_fleet(fleet), _text_of(policy)
     message = known.get(text)
     if message is None:
-        message = _missing_clusters(policy, text, wanted, fleet, context)
+        message = _missing_clusters(policy, text, requested, fleet, context)
         if len(text) <= LONGEST_KNOWN and len(known) < MOST_KNOWN:
             known[text] = message
     if message:
@@ -252,10 +252,10 @@ def _selected_home(terms: list[JsonObject]) -> str:
 def _finds_anything(term: JsonObject, kind: Kind, namespace: str, context: Context) -> bool:
     if name := text_at(term, "name"):
         return context.hub.get(kind, name, namespace) is not None
-    there = context.hub.list(kind, namespace)
+    objects = context.hub.list(kind, namespace)
     try:
         selector = LabelSelector.read(term.get("labelSelector") or {})
-        return any(selector.matches(labels_of(found)) for found in timed(there, context) if not is_deleting(found))
+        return any(selector.matches(labels_of(item)) for item in timed(objects, context) if not is_deleting(item))
     except (ValidationError, ValueError) as error:
         raise UnknownStateError(kind) from error
 
@@ -313,11 +313,11 @@ def _planned(document: JsonObject, context: Context) -> frozenset[str]:
     """Return the clusters that a first scheduling run would pick for a placement, and those that it holds."""
     family, name, namespace = family_of(document), name_of(document), namespace_of(document)
     bindings = children(family.binding, name, namespace, context) if name else ()
-    held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
+    clusters_held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
     policy = dict_at(document, "spec").get("policy")
-    wanted = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": policy}}
-    run = decide(wanted, context.hub.fleet, (), (), context.now)
-    return frozenset(held | {pick.cluster for pick in run.picked})
+    desired = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": policy}}
+    run = decide(desired, context.hub.fleet, (), (), context.now)
+    return frozenset(clusters_held | {pick.cluster for pick in run.picked})
 
 
 def _selects(placement: JsonObject, named: JsonObject, context: Context) -> bool:
@@ -336,8 +336,8 @@ def _fits_labels(term: JsonObject, named: JsonObject, context: Context) -> bool:
     if kind is None or kind.namespaced:
         return False
     try:
-        found = context.hub.get(kind, text_at(named, "name"))
-        return found is not None and LabelSelector.read(term.get("labelSelector") or {}).matches(labels_of(found))
+        document = context.hub.get(kind, text_at(named, "name"))
+        return document is not None and LabelSelector.read(term.get("labelSelector") or {}).matches(labels_of(document))
     except (UnknownStateError, ValueError):
         return False
 
@@ -361,8 +361,8 @@ def warn_about_history(document: JsonObject | None, old: JsonObject | None, cont
     if not used:
         return
     snapshots = children(family.resource_snapshot, name, namespace, context)
-    kept = sorted({label(snapshot, RESOURCE_INDEX) for snapshot in snapshots}, key=_number)
-    pruned = used & (_surplus(kept, limit) - _surplus(kept, before))
+    indices = sorted({label(snapshot, RESOURCE_INDEX) for snapshot in snapshots}, key=_number)
+    pruned = used & (_surplus(indices, limit) - _surplus(indices, before))
     if pruned:
         index = min(pruned, key=_number)
         message = f"the next change prunes snapshot {quote(index)}, which an unfinished run uses"

@@ -95,8 +95,8 @@ def _waiting_clusters(document: JsonObject, fleet: Fleet, context: Context) -> B
         bindings = [binding for name in waiting for binding in children(family.binding, name, namespace, context)]
     except UnknownStateError:
         return None
-    held = fleet.rows(cluster_of(binding) for binding in timed(bindings, context) if holds_cluster(binding))
-    return held if held.any() else None
+    rows = fleet.rows(cluster_of(binding) for binding in timed(bindings, context) if holds_cluster(binding))
+    return rows if rows.any() else None
 
 
 def _has_integer(fleet: Fleet, key: str) -> BoolColumn:
@@ -153,10 +153,10 @@ def warn_about_references(
 def _warn_about_strategy(document: JsonObject, context: Context) -> Iterator[FieldWarning]:
     kind, name = family_of(document).strategy, text_at(document, "spec", "stagedRolloutStrategyName")
     try:
-        found = context.hub.get(kind, name, namespace_of(document))
+        strategy = context.hub.get(kind, name, namespace_of(document))
     except UnknownStateError:
         return
-    if found is None:
+    if strategy is None:
         at = SPEC / "stagedRolloutStrategyName"
         yield FieldWarning(at, f"there is no {kind.kind} {quote(name)}: the run fails", "X-41")
 
@@ -168,12 +168,12 @@ def warn_about_analysis(
     text = annotation(document, ANALYSIS) if document is not None else ""
     if document is None or not text or (old is not None and annotation(old, ANALYSIS) == text):
         return
-    found = dict_at(document, "status", "stagedUpdateStrategySnapshot")
-    if not found:
+    snapshot = dict_at(document, "status", "stagedUpdateStrategySnapshot")
+    if not snapshot:
         name, namespace = text_at(document, "spec", "stagedRolloutStrategyName"), namespace_of(document)
-        found = spec_of(context.hub.get(family_of(document).strategy, name, namespace) or {})
+        snapshot = spec_of(context.hub.get(family_of(document).strategy, name, namespace) or {})
     try:
-        problems = stage_problems(read_analysis(text, namespace_of(document)), UpdateStrategySpec.read(found).stages)
+        problems = stage_problems(read_analysis(text, namespace_of(document)), UpdateStrategySpec.read(snapshot).stages)
     except ValueError:  # either is refused elsewhere, or X-41 says that there is no strategy
         return
     for problem in problems:

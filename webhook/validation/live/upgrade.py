@@ -142,7 +142,9 @@ def _offers(region: Region, target: str) -> bool:
     if not is_alias(target) or region.kubernetes is None:
         return region.offers(target)
     line = parse_version(target).line
-    return any(is_version(each.version) and parse_version(each.version).line == line for each in region.kubernetes)
+    return any(
+        is_version(release.version) and parse_version(release.version).line == line for release in region.kubernetes
+    )
 
 
 def _is_preview(region: Region, target: str) -> bool:
@@ -150,10 +152,10 @@ def _is_preview(region: Region, target: str) -> bool:
     if is_alias(target):
         return False
     return any(
-        each.phase is VersionPhase.PREVIEW
-        and is_version(each.version)
-        and parse_version(each.version) == parse_version(target)
-        for each in region.kubernetes or ()
+        release.phase is VersionPhase.PREVIEW
+        and is_version(release.version)
+        and parse_version(release.version) == parse_version(target)
+        for release in region.kubernetes or ()
     )
 
 
@@ -199,10 +201,10 @@ def _sequence(spec: UpgradeRunSpec, context: Context) -> StrategySpec:
         return spec.strategy
     if spec.strategy_ref is None:
         return ONE_BY_ONE
-    found = context.hub.get(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
-    if found is None:
+    strategy = context.hub.get(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
+    if strategy is None:
         raise UnknownStateError(kinds.UPGRADE_STRATEGY, spec.strategy_ref.name)
-    return _read_sequence(spec_of(found))
+    return _read_sequence(spec_of(strategy))
 
 
 def _narrowed(spec: UpgradeRunSpec, context: Context) -> list[Member]:
@@ -238,13 +240,13 @@ def _has_joined(member: JsonObject) -> bool:
 
 
 def _requests(context: Context) -> Mapping[str, list[JsonObject]]:
-    found: dict[str, list[JsonObject]] = {}
+    requests: dict[str, list[JsonObject]] = {}
     try:
         for request in timed(context.hub.list(kinds.UPGRADE_REQUEST), context):
-            found.setdefault(text_at(request, "spec", "memberName"), []).append(request)
+            requests.setdefault(text_at(request, "spec", "memberName"), []).append(request)
     except UnknownStateError:
         pass
-    return found
+    return requests
 
 
 def _catalogs(context: Context) -> Iterator[VersionCatalogSpec]:

@@ -69,8 +69,8 @@ def validate_limits(spec: DisruptionBudgetSpec) -> Iterator[FieldError]:
     """A limit is an integer or a percentage; digits in quotes are neither (B-02)."""
     for name, value in (("maxUnavailable", spec.max_unavailable), ("minAvailable", spec.min_available)):
         if value is not None and not count_or_percent(value):
-            why = f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%"
-            yield invalid(SPEC / name, value, why, "B-02")
+            reason = f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%"
+            yield invalid(SPEC / name, value, reason, "B-02")
 
 
 def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: Context) -> Iterator[FieldError]:
@@ -85,5 +85,5 @@ def validate_against_placement(name: str, spec: DisruptionBudgetSpec, context: C
             message = f"placement {quote(name)} is PickAll and has no wanted number; use an integer minAvailable"
             yield FieldError(SPEC / "maxUnavailable", Cause.FORBIDDEN, message, "B-03")
         if isinstance(spec.min_available, str):
-            why = f"placement {quote(name)} is PickAll and has no wanted number; must be an integer"
-            yield invalid(SPEC / "minAvailable", spec.min_available, why, "B-04")
+            reason = f"placement {quote(name)} is PickAll and has no wanted number; must be an integer"
+            yield invalid(SPEC / "minAvailable", spec.min_available, reason, "B-04")

@@ -101,8 +101,8 @@ def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Cont
         return  # reported as X-73
     if never_placed.is_never_placed(group, kind, context):
         yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(kind)} is never placed", "X-02")
-    elif (group, kind) != NAMESPACE.group_kind and (why := never_placed.reserved_reason(group, kind, name)):
-        yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, f"{quote(name)} {why}, never placed", "X-02")
+    elif (group, kind) != NAMESPACE.group_kind and (reason := never_placed.reserved_reason(group, kind, name)):
+        yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, f"{quote(name)} {reason}, never placed", "X-02")
     if (group, kind) == NAMESPACE.group_kind and never_placed.is_never_placed_namespace(name, context):
         message = f"namespace {quote(name)} is reserved, never placed"
         yield FieldError(at / "metadata" / "name", Cause.FORBIDDEN, message, "X-01")
@@ -113,27 +113,27 @@ def validate_not_reserved(entry: Mapping[str, Any], at: FieldPath, context: Cont
 
 def validate_cluster_scoped(entry: Mapping[str, Any], at: FieldPath, context: Context) -> Iterator[FieldError]:
     """A ClusterResourceEnvelope holds cluster-scoped objects (X-71)."""
-    known = context.kinds.find(*group_kind(entry))
-    if metadata_of(entry).get("namespace") or (known is not None and known.namespaced):
+    kind = context.kinds.find(*group_kind(entry))
+    if metadata_of(entry).get("namespace") or (kind is not None and kind.namespaced):
         message = "a ClusterResourceEnvelope holds cluster-scoped objects; use a ResourceEnvelope"
         yield FieldError(at / "metadata" / "namespace", Cause.FORBIDDEN, message, "X-71", (at,))
 
 
 def validate_own_namespace(entry: Mapping[str, Any], namespace: str, at: FieldPath) -> Iterator[FieldError]:
     """A ResourceEnvelope holds objects that name its own namespace (X-72)."""
-    here, given = at / "metadata" / "namespace", metadata_of(entry).get("namespace")
+    path, given = at / "metadata" / "namespace", metadata_of(entry).get("namespace")
     if not given:
-        yield FieldError(here, Cause.REQUIRED, "must be the namespace of the envelope", "X-72")
+        yield FieldError(path, Cause.REQUIRED, "must be the namespace of the envelope", "X-72")
     elif namespace and given != namespace:
-        yield invalid(here, given, "must be the namespace of the envelope", "X-72")
+        yield invalid(path, given, "must be the namespace of the envelope", "X-72")
 
 
 def validate_distinct_objects(data: Mapping[str, Mapping[str, Any]]) -> Iterator[FieldError]:
     """No object is in an envelope twice, even under another API version (X-74)."""
-    seen: dict[tuple[str, str, str, str], str] = {}
+    owners: dict[tuple[str, str, str, str], str] = {}
     for key, entry in data.items():
         name = name_of(entry)
-        what = (*group_kind(entry), namespace_of(entry), name)
-        if name and what in seen:
-            yield duplicate(DATA / key, f"{what[1]} {name}", "is in another entry too", "X-74")
-        seen.setdefault(what, key)
+        identity = (*group_kind(entry), namespace_of(entry), name)
+        if name and identity in owners:
+            yield duplicate(DATA / key, f"{identity[1]} {name}", "is in another entry too", "X-74")
+        owners.setdefault(identity, key)

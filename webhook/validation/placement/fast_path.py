@@ -250,7 +250,10 @@ def _is_consistent(policy: JsonObject | None) -> bool:
         return True
     tolerations = policy.get("tolerations", ())
     if len(tolerations) > 1:
-        keys = {tuple(each.get(part, "") for part in ("key", "operator", "value", "effect")) for each in tolerations}
+        keys = {
+            tuple(toleration.get(part, "") for part in ("key", "operator", "value", "effect"))
+            for toleration in tolerations
+        }
         if len(keys) < len(tolerations):
             return False
     names = policy.get("clusterNames", ())

@@ -217,15 +217,15 @@ def validate_filled_selectors(selectors: Sequence[ResourceSelector], at: FieldPa
 
 def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[FieldError]:
     """Each object is named once, under any version (O-07, X-61), and is not an envelope (X-60)."""
-    seen: set[tuple[str, str, str]] = set()
+    visited: set[tuple[str, str, str]] = set()
     for i, selector in enumerate(selectors):
         if selector.group == PLACEMENT_GROUP and selector.kind in _ENVELOPES:
             message = "envelopes are unpacked before overrides apply; select what is inside"
             yield FieldError(at / i / "kind", Cause.FORBIDDEN, message, "X-60")
         key = _object(selector)
-        if key in seen:
+        if key in visited:
             yield duplicate(at / i, f"{selector.kind} {selector.name}", rule="O-07")
-        seen.add(key)
+        visited.add(key)
 
 
 def validate_others(
@@ -251,11 +251,11 @@ def validate_others(
     if creates and len(others) >= MOST_OVERRIDES:
         message = f"there are {len(others)} already, at most {MOST_OVERRIDES} are allowed"
         yield FieldError(FieldPath.of("metadata", "name"), Cause.FORBIDDEN, message, "O-09")
-    taken = {key: name_of(other) for other in others for key in _objects_of(other, _SELECTORS[family])}
+    owners = {key: name_of(other) for other in others for key in _objects_of(other, _SELECTORS[family])}
     for i, selector in enumerate(selectors):
-        if owner := taken.get(_object(selector)):
-            what = f"{selector.kind} {selector.name}"
-            yield duplicate(at / i, what, f"already overridden by {quote(owner)}", "O-08")
+        if owner := owners.get(_object(selector)):
+            subject = f"{selector.kind} {selector.name}"
+            yield duplicate(at / i, subject, f"already overridden by {quote(owner)}", "O-08")
 
 
 def validate_policy(policy: OverridePolicy) -> Iterator[Finding]:
@@ -274,13 +274,13 @@ def validate_clusters(rule: OverrideRule, at: FieldPath) -> Iterator[Finding]:
         yield FieldWarning(at, "without it the rule applies to no cluster", "X-68")
         return
     for i, term in enumerate(rule.cluster_selector.cluster_selector_terms):
-        here = at / "clusterSelectorTerms" / i
+        path = at / "clusterSelectorTerms" / i
         for name in _other_conditions(term):
-            yield FieldError(here / name, Cause.FORBIDDEN, "overrides pick clusters by label only", "O-11")
+            yield FieldError(path / name, Cause.FORBIDDEN, "overrides pick clusters by label only", "O-11")
         if term.label_selector is None:
-            yield FieldError(here / "labelSelector", Cause.REQUIRED, "overrides pick clusters by label", "O-12")
+            yield FieldError(path / "labelSelector", Cause.REQUIRED, "overrides pick clusters by label", "O-12")
         else:
-            yield from validate_label_selector(term.label_selector, here / "labelSelector", "O-13")
+            yield from validate_label_selector(term.label_selector, path / "labelSelector", "O-13")
 
 
 def validate_override_type(rule: OverrideRule, here: FieldPath) -> Iterator[FieldError]:
@@ -295,10 +295,10 @@ def validate_override_type(rule: OverrideRule, here: FieldPath) -> Iterator[Fiel
 def validate_patch(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Finding]:
     """One operation: what it may touch (O-18), how its path is written (X-64), and its value (O-19, X-65, X-66)."""
     yield from validate_patch_path(patch.path, at / "path")
-    given = "value" in patch.model_fields_set
-    if patch.op == "remove" and given:
+    has_value = "value" in patch.model_fields_set
+    if patch.op == "remove" and has_value:
         yield FieldError(at / "value", Cause.FORBIDDEN, "remove takes no value", "O-19")
-    if patch.op != "remove" and not given:
+    if patch.op != "remove" and not has_value:
         yield FieldWarning(at / "value", f"{patch.op} without a value: becomes null or fails", "X-66")
     yield from _validate_variables(patch.value, at / "value")
 
@@ -362,12 +362,12 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _other_conditions(term: ClusterSelectorTerm) -> list[str]:
-    given = {
+    conditions = {
         "propertySelector": term.property_selector,
         "propertySorter": term.property_sorter,
         "metricSorter": term.metric_sorter,
     }
-    return [name for name, value in given.items() if value is not None]
+    return [name for name, value in conditions.items() if value is not None]
 
 
 def _object(selector: Selector) -> tuple[str, str, str]:

@@ -119,14 +119,14 @@ def _judge(
 
 def validate_ignored_overrides(metadata: ObjectMeta, *, namespaced: bool) -> Iterator[FieldError]:
     """A misspelt value of the annotation would leave the overrides in force without a sign of it (X-69)."""
-    given = metadata.annotations.get(IGNORE_RESOURCE_OVERRIDES)
+    ignored = metadata.annotations.get(IGNORE_RESOURCE_OVERRIDES)
     at = METADATA / "annotations" / IGNORE_RESOURCE_OVERRIDES
-    if given is None:
+    if ignored is None:
         return
     if namespaced:
         yield FieldError(at, Cause.FORBIDDEN, "only a ClusterResourcePlacement can ignore ResourceOverrides", "X-69")
-    elif given not in {"true", "false"}:
-        yield invalid(at, given, 'must be "true" or "false"', "X-69")
+    elif ignored not in {"true", "false"}:
+        yield invalid(at, ignored, 'must be "true" or "false"', "X-69")
 
 
 def validate_spec(spec: PlacementSpec, context: Context, *, namespaced: bool) -> Iterator[Finding]:
@@ -165,14 +165,14 @@ def warn_about_deletion(old: JsonObject) -> Iterator[FieldWarning]:
     Of the status only the names are read: agents report the rest, and could keep the warning away by what they report.
     """
     try:
-        stored = ClusterResourcePlacement.read(wish(old))
+        placement = ClusterResourcePlacement.read(wish(old))
     except ValueError:
         return
     clusters = {text_at(entry, "clusterName") for entry in dicts_at(old, "status", "placementStatuses")} - {""}
     if not clusters:
         return
-    delete = stored.spec.strategy.delete_strategy if stored.spec.strategy is not None else None
+    delete = placement.spec.strategy.delete_strategy if placement.spec.strategy is not None else None
     abandons = delete is not None and delete.propagation_policy == "Abandon"
-    where = "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
+    place = "1 cluster" if len(clusters) == 1 else f"{len(clusters)} clusters"
     verb = "abandons the placed objects on" if abandons else "removes the placed objects from"
-    yield FieldWarning(SPEC / "strategy" / "deleteStrategy", f"deleting {verb} {where}", "X-23")
+    yield FieldWarning(SPEC / "strategy" / "deleteStrategy", f"deleting {verb} {place}", "X-23")

@@ -105,15 +105,15 @@ def validate_number_of_clusters(policy: PlacementPolicy) -> Iterator[Finding]:
 def validate_cluster_names(cluster_names: Sequence[str]) -> Iterator[FieldError]:
     """Names of member clusters, each once (P-21, P-22)."""
     at = POLICY / "clusterNames"
-    seen: set[str] = set()
+    visited: set[str] = set()
     for i, name in enumerate(cluster_names):
         if len(name) > 63:
             yield too_long(at / i, name, 63, "P-21")
         elif error := dns_subdomain_error(name):
             yield invalid(at / i, name, error, "P-21")
-        if name in seen:
+        if name in visited:
             yield duplicate(at / i, name, rule="P-22")
-        seen.add(name)
+        visited.add(name)
 
 
 def validate_affinity(affinity: ClusterAffinity, placement_type: PlacementType) -> Iterator[Finding]:
@@ -143,8 +143,8 @@ def validate_required_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterator
     if term.label_selector is not None:
         yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-27")
     if term.property_selector is not None:
-        here = at / "propertySelector" / "matchExpressions"
-        yield from validate_requirements(term.property_selector.match_expressions, here)
+        path = at / "propertySelector" / "matchExpressions"
+        yield from validate_requirements(term.property_selector.match_expressions, path)
     for name in _sorters(term):
         message = "only preferred terms sort"
         yield FieldError(at / name, Cause.FORBIDDEN, message, "P-28")
@@ -167,26 +167,26 @@ def validate_preferred_term(term: ClusterSelectorTerm, at: FieldPath) -> Iterato
 
 def validate_spread(constraints: Sequence[TopologySpreadConstraint]) -> Iterator[FieldError]:
     """Constraints have valid label keys (X-11), and no two are the same (X-12)."""
-    seen: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()
     for i, constraint in enumerate(constraints):
         if error := qualified_name_error(constraint.topology_key):
             yield invalid(SPREAD / i / "topologyKey", constraint.topology_key, error, "X-11")
         key = (constraint.topology_key, constraint.when_unsatisfiable)
-        if key in seen:
+        if key in visited:
             yield duplicate(SPREAD / i, f"{key[0]}, {key[1]}", rule="X-12")
-        seen.add(key)
+        visited.add(key)
 
 
 def validate_tolerations(tolerations: Sequence[Toleration]) -> Iterator[FieldError]:
     """Tolerations are valid, and no two are the same (P-39 to P-44)."""
-    seen: set[tuple[str, str, str, str]] = set()
+    visited: set[tuple[str, str, str, str]] = set()
     for at, toleration in zip(_TOLERATION, tolerations, strict=False):
         yield from validate_toleration(toleration, at)
         key = _tuple(toleration)
-        if key in seen:
-            what = " ".join(part for part in key if part)
-            yield duplicate(at, what, rule="P-44")
-        seen.add(key)
+        if key in visited:
+            subject = " ".join(part for part in key if part)
+            yield duplicate(at, subject, rule="P-44")
+        visited.add(key)
 
 
 def validate_toleration(toleration: Toleration, at: FieldPath) -> Iterator[FieldError]:
@@ -211,9 +211,9 @@ def validate_kept_tolerations(new: PlacementPolicy | None, old: PlacementPolicy 
     """Tolerations may be added, not changed or removed; their order does not matter (U-03)."""
     if old is None or not old.tolerations:
         return
-    kept = {_tuple(toleration) for toleration in new.tolerations} if new is not None else set()
+    remaining = {_tuple(toleration) for toleration in new.tolerations} if new is not None else set()
     for toleration in old.tolerations:
-        if (key := _tuple(toleration)) not in kept:
+        if (key := _tuple(toleration)) not in remaining:
             what = quote(" ".join(part for part in key if part))
             message = f"tolerations may only be added; missing: {what}"
             yield FieldError(POLICY / "tolerations", Cause.FORBIDDEN, message, "U-03")

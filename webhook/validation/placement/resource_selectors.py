@@ -33,8 +33,8 @@ def validate_resource_selectors(
             yield from validate_label_selector(term.label_selector, at / "labelSelector", "P-05")
         if never_placed.is_never_placed(term.group, term.kind, context):
             yield FieldError(at / "kind", Cause.FORBIDDEN, f"{quote(term.kind)} is never placed", "X-02")
-        elif not _is_namespace(term) and (why := never_placed.reserved_reason(term.group, term.kind, term.name)):
-            yield FieldError(at / "name", Cause.FORBIDDEN, f"{quote(term.name)} {why}, never placed", "X-02")
+        elif not _is_namespace(term) and (reason := never_placed.reserved_reason(term.group, term.kind, term.name)):
+            yield FieldError(at / "name", Cause.FORBIDDEN, f"{quote(term.name)} {reason}, never placed", "X-02")
         else:
             yield from validate_kind_scope(term, at, context, namespaced=namespaced, lifted=bool(with_selectors))
         if not namespaced and _is_namespace(term):
@@ -66,20 +66,20 @@ def validate_kind_scope(
         namespaced: The placement is a ResourcePlacement.
         lifted: Another term selects a Namespace with the objects that the other terms select in it.
     """
-    known = context.kinds.find_served(term.group, term.version, term.kind)
-    if known is None:
+    kind = context.kinds.find_served(term.group, term.version, term.kind)
+    if kind is None:
         if context.kinds.complete:
-            where = quote(f"{term.group}/{term.version}" if term.group else term.version)
+            kind_text = quote(f"{term.group}/{term.version}" if term.group else term.version)
             parts = (at / "group", at / "version", at / "kind")
-            yield invalid(at / "kind", term.kind, f"the hub has no such kind in {where}", "P-06", parts)
+            yield invalid(at / "kind", term.kind, f"the hub has no such kind in {kind_text}", "P-06", parts)
         else:
             yield FieldWarning(at / "kind", f"cannot tell whether the hub has {quote(term.kind)}", "P-09")
-    elif namespaced and not known.namespaced:
-        why = f"{quote(term.kind)}: is cluster-scoped; a ResourcePlacement takes namespaced kinds only"
-        yield FieldError(at / "kind", Cause.INVALID, why, "P-08")
-    elif not namespaced and known.namespaced and not lifted:
-        why = f"{quote(term.kind)}: is namespaced; a ClusterResourcePlacement takes cluster-scoped kinds"
-        yield FieldError(at / "kind", Cause.INVALID, why, "P-07")
+    elif namespaced and not kind.namespaced:
+        reason = f"{quote(term.kind)}: is cluster-scoped; a ResourcePlacement takes namespaced kinds only"
+        yield FieldError(at / "kind", Cause.INVALID, reason, "P-08")
+    elif not namespaced and kind.namespaced and not lifted:
+        reason = f"{quote(term.kind)}: is namespaced; a ClusterResourcePlacement takes cluster-scoped kinds"
+        yield FieldError(at / "kind", Cause.INVALID, reason, "P-07")
 
 
 def validate_namespace_name(term: ResourceSelectorTerm, at: FieldPath, context: Context) -> Iterator[Finding]:
@@ -128,15 +128,15 @@ def validate_namespace_with_selectors(
 
 def validate_distinct_terms(terms: Sequence[ResourceSelectorTerm]) -> Iterator[FieldError]:
     """No object is listed twice; the rollout would fail with a duplicate resource (X-04)."""
-    seen: set[tuple[str, str, str, str]] = set()
+    visited: set[tuple[str, str, str, str]] = set()
     for i, term in enumerate(terms):
         if term.label_selector is not None:
             continue
         key = (term.group, term.version, term.kind, term.name)
-        if key in seen:
-            what = f"{term.kind} {term.name}" if term.name else f"every {term.kind}"
-            yield duplicate(SELECTORS / i, what, rule="X-04")
-        seen.add(key)
+        if key in visited:
+            subject = f"{term.kind} {term.name}" if term.name else f"every {term.kind}"
+            yield duplicate(SELECTORS / i, subject, rule="X-04")
+        visited.add(key)
 
 
 def validate_reporting_scope(spec: PlacementSpec, *, namespaced: bool) -> Iterator[Finding]:

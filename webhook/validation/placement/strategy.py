@@ -27,10 +27,10 @@ def validate_strategy(strategy: RolloutStrategy, policy: PlacementPolicy | None)
         yield from validate_rolling_update(strategy.rolling_update, ROLLING_UPDATE)
     apply = strategy.apply_strategy
     if apply is not None and apply.server_side_apply_config is not None and apply.type != "ServerSideApply":
-        here = STRATEGY / "applyStrategy"
+        path = STRATEGY / "applyStrategy"
         message = "only with type ServerSideApply"
-        parts = (here / "serverSideApplyConfig", here / "type")
-        yield FieldError(here / "serverSideApplyConfig", Cause.FORBIDDEN, message, "P-50", parts)
+        parts = (path / "serverSideApplyConfig", path / "type")
+        yield FieldError(path / "serverSideApplyConfig", Cause.FORBIDDEN, message, "P-50", parts)
     if strategy.report_back_strategy is not None:
         yield from validate_report_back(strategy.report_back_strategy, policy, STRATEGY / "reportBackStrategy")
 
@@ -45,8 +45,8 @@ def validate_rolling_update(rolling_update: RollingUpdate, at: FieldPath) -> Ite
     for name, value in limits.items():
         share = percent(value)
         if not count_or_percent(value):
-            why = f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%"
-            yield invalid(at / name, value, why, "P-48")
+            reason = f"must be an integer from 0 to {LARGEST} or a percentage of 0% to 100%"
+            yield invalid(at / name, value, reason, "P-48")
         elif value == 0 or share == 0:
             zeros.append(name)
     if len(zeros) == 2:

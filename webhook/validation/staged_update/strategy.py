@@ -110,13 +110,13 @@ def validate_stages(spec: UpdateStrategySpec) -> Iterator[Finding]:
     """Yield what is wrong with the stages (S-02 to S-10, X-30 to X-34)."""
     if not spec.stages:
         yield FieldWarning(STAGES, "without stages a run updates nothing", "X-34")
-    seen: set[str] = set()
+    visited: set[str] = set()
     for i, stage in enumerate(spec.stages):
         at = STAGES / i
         yield from validate_stage(stage, at)
-        if stage.name in seen:
+        if stage.name in visited:
             yield duplicate(at / "name", stage.name, rule="X-30")
-        seen.add(stage.name)
+        visited.add(stage.name)
 
 
 def validate_stage(stage: StageConfig, at: FieldPath) -> Iterator[Finding]:
@@ -151,7 +151,7 @@ def validate_before_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator
 
 def validate_after_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[Finding]:
     """After a stage, at most one wait and one approval (S-07, S-08, X-31)."""
-    seen: set[StageTaskType] = set()
+    visited: set[StageTaskType] = set()
     for i, task in enumerate(tasks):
         if task.type is StageTaskType.TIMED_WAIT and task.wait_time is None:
             yield FieldError(
@@ -162,9 +162,9 @@ def validate_after_tasks(tasks: Sequence[StageTask], at: FieldPath) -> Iterator[
                 (at / i / "waitTime", at / i / "type"),
             )
         yield from validate_wait_time(task, at / i)
-        if task.type in seen:
+        if task.type in visited:
             yield duplicate(at / i / "type", task.type, rule="X-31")
-        seen.add(task.type)
+        visited.add(task.type)
 
 
 def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
@@ -174,13 +174,13 @@ def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
     """
     if task.wait_time is None:
         return
-    here = at / "waitTime"
+    path = at / "waitTime"
     if task.type is StageTaskType.APPROVAL:
         yield FieldError(
-            here, Cause.FORBIDDEN, "an Approval waits for a person, not for time", "S-07", (here, at / "type")
+            path, Cause.FORBIDDEN, "an Approval waits for a person, not for time", "S-07", (path, at / "type")
         )
     if len(task.wait_time) > LONGEST_DURATION or not _WAIT_TIME.fullmatch(task.wait_time):
-        yield invalid(here, task.wait_time, "must be a duration of hours, minutes and seconds such as 1h30m", "S-10")
+        yield invalid(path, task.wait_time, "must be a duration of hours, minutes and seconds such as 1h30m", "S-10")
         return
     try:
         wait = parse_wait_time(task.wait_time)
@@ -188,6 +188,6 @@ def validate_wait_time(task: StageTask, at: FieldPath) -> Iterator[Finding]:
         wait = timedelta.max
     if not wait:
         message = f"{quote(task.wait_time)}: a wait of zero makes the initialisation of every run fail"
-        yield FieldWarning(here, message, "X-34")
+        yield FieldWarning(path, message, "X-34")
     elif wait > LONGEST_SENSIBLE_WAIT:
-        yield FieldWarning(here, f"{quote(task.wait_time)} is more than 720h", "X-34")
+        yield FieldWarning(path, f"{quote(task.wait_time)} is more than 720h", "X-34")

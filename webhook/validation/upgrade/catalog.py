@@ -49,18 +49,20 @@ def _judge(new: ClusterVersionCatalog, old: ClusterVersionCatalog | None, contex
 
 def _validate_region(region: CatalogRegion, at: FieldPath) -> Iterator[FieldError]:
     versions, families = region.kubernetes_versions or (), region.node_images or ()
-    yield from _once((each.version for each in versions), at / "kubernetesVersions", "version")
-    for i, each in enumerate(versions):
-        yield from validate_version(each.version, at / "kubernetesVersions" / i / "version")
+    yield from _once((version.version for version in versions), at / "kubernetesVersions", "version")
+    for i, version in enumerate(versions):
+        yield from validate_version(version.version, at / "kubernetesVersions" / i / "version")
     yield from _once((each.family for each in families), at / "nodeImages", "family")
     for i, family in enumerate(families):
-        yield from _once((each.version for each in family.versions), at / "nodeImages" / i / "versions", "version")
+        yield from _once(
+            (version.version for version in family.versions), at / "nodeImages" / i / "versions", "version"
+        )
 
 
 def _once(keys: Iterable[str], at: FieldPath, field: str) -> Iterator[FieldError]:
     """No two entries of a list have the same key, by which an API server merges them (C-54)."""
-    seen: set[str] = set()
+    visited: set[str] = set()
     for i, key in enumerate(keys):
-        if key in seen:
+        if key in visited:
             yield duplicate(at / i / field, key, rule="C-54")
-        seen.add(key)
+        visited.add(key)

@@ -82,7 +82,7 @@ def validate_status(document: JsonObject, old: JsonObject | None, context: Conte
 def _answer(document: JsonObject) -> str:
     """Return what a person has answered by the condition Approved; empty: nothing."""
     conditions = dicts_at(document, "status", "conditions")
-    return next((text_at(each, "status") for each in conditions if each.get("type") == "Approved"), "")
+    return next((text_at(condition, "status") for condition in conditions if condition.get("type") == "Approved"), "")
 
 
 @enforces(*GUARDS)
@@ -94,5 +94,5 @@ def guard(write: ReviewedWrite, context: Context) -> Iterator[str]:
         yield "only harbormaster creates gates, when a run reaches them; approve the one it creates"
     elif write.operation == "DELETE" and context.user.username not in CLEANERS and not is_deleting(write.old or {}):
         run = text_at(write.old, "spec", "runName")
-        what = f"run {quote(run)}" if run else "its run"
-        yield f"gate {quote(name_of(write.subject))} goes with {what}: approve it, or delete the run instead"
+        subject = f"run {quote(run)}" if run else "its run"
+        yield f"gate {quote(name_of(write.subject))} goes with {subject}: approve it, or delete the run instead"

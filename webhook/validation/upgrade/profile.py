@@ -62,8 +62,8 @@ def _validate_target(spec: UpgradeProfileSpec) -> Iterator[FieldError]:
     elif target and spec.channel is not Channel.TARGET_KUBERNETES_VERSION:
         yield FieldError(at, Cause.FORBIDDEN, f"channel {spec.channel} follows no version", "C-19", (at, _CHANNEL))
     elif not target and spec.channel is Channel.TARGET_KUBERNETES_VERSION:
-        why = "the channel needs a minor version such as 1.31"
-        yield FieldError(at, Cause.REQUIRED, why, "C-19", (at, _CHANNEL))
+        reason = "the channel needs a minor version such as 1.31"
+        yield FieldError(at, Cause.REQUIRED, reason, "C-19", (at, _CHANNEL))
 
 
 def _validate_channel(spec: UpgradeProfileSpec) -> Iterator[FieldError]:

@@ -62,11 +62,11 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
 def _judge(new: ClusterUpgradeRequest, old: ClusterUpgradeRequest | None, context: Context) -> Iterator[Finding]:
     yield from validate_about(new.metadata, old.metadata if old else None, context, name=GENERATED)
     yield from validate_version(new.spec.kubernetes_version, SPEC / "kubernetesVersion")
-    seen: set[str] = set()
+    visited: set[str] = set()
     for i, image in enumerate(new.spec.node_images):
-        if image.family in seen:
+        if image.family in visited:
             yield duplicate(SPEC / "nodeImages" / i / "family", image.family, rule="C-55")
-        seen.add(image.family)
+        visited.add(image.family)
     if old is not None:
         yield from _validate_changes(new.spec, old.spec)
 
@@ -77,8 +77,8 @@ def _validate_changes(new: UpgradeRequestSpec, old: UpgradeRequestSpec) -> Itera
     changed = [name for name in now if name != "cancelRequested" and now[name] != then[name]]
     if changed:
         first = changed[0]
-        why = f"{first} cannot be changed from {quote(then[first])} to {quote(now[first])}: only cancelRequested can"
-        yield FieldError(SPEC, Cause.FORBIDDEN, why, "C-24")
+        reason = f"{first} cannot be changed from {quote(then[first])} to {quote(now[first])}: only cancelRequested can"
+        yield FieldError(SPEC, Cause.FORBIDDEN, reason, "C-24")
 
 
 @enforces(*STATUS_RULES)

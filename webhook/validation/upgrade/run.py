@@ -84,8 +84,8 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
     new = read_object(ClusterUpgradeRun, document, SHAPE_RULES)
     before = None if old is None else read_object(ClusterUpgradeRun, old)
     if old is not None and before is not None and _is_too_late(document, old, new, before):
-        why = f"the run is {_state(old)}: only ttlSecondsAfterFinished can be changed"
-        yield FieldError(SPEC, Cause.FORBIDDEN, why, "C-11")
+        reason = f"the run is {_state(old)}: only ttlSecondsAfterFinished can be changed"
+        yield FieldError(SPEC, Cause.FORBIDDEN, reason, "C-11")
         return
     yield from map(_at_its_type, new.errors)
     if new.view is not None:
@@ -142,8 +142,8 @@ def _validate_goal(spec: UpgradeRunSpec) -> Iterator[Finding]:
     yield from validate_selector(spec.member_selector, SPEC)
     seconds = spec.timeouts.member_upgrade_seconds
     if 0 < seconds < SHORTEST_MEMBER_UPGRADE_SECONDS:
-        why = f"must be 0 for no limit, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}"
-        yield invalid(SPEC / "timeouts" / "memberUpgradeSeconds", seconds, why, "C-18")
+        reason = f"must be 0 for no limit, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}"
+        yield invalid(SPEC / "timeouts" / "memberUpgradeSeconds", seconds, reason, "C-18")
 
 
 def validate_upgrade(upgrade: Upgrade) -> Iterator[FieldError]:
@@ -151,8 +151,8 @@ def validate_upgrade(upgrade: Upgrade) -> Iterator[FieldError]:
     parts = (VERSION, UPGRADE / "type")
     if upgrade.type is UpgradeType.NODE_IMAGE_ONLY:
         if upgrade.kubernetes_version is not None:
-            why = f"{quote(upgrade.kubernetes_version)}: NodeImageOnly leaves the Kubernetes version as it is"
-            yield FieldError(VERSION, Cause.FORBIDDEN, why, "C-15", parts)
+            reason = f"{quote(upgrade.kubernetes_version)}: NodeImageOnly leaves the Kubernetes version as it is"
+            yield FieldError(VERSION, Cause.FORBIDDEN, reason, "C-15", parts)
     elif upgrade.kubernetes_version is None:
         yield FieldError(VERSION, Cause.REQUIRED, f"{upgrade.type} needs a version to upgrade to", "C-15", parts)
     else:
@@ -160,8 +160,8 @@ def validate_upgrade(upgrade: Upgrade) -> Iterator[FieldError]:
     if upgrade.node_image is None:
         return
     if upgrade.type is UpgradeType.CONTROL_PLANE_ONLY:
-        why = "ControlPlaneOnly leaves the nodes as they are"
-        yield FieldError(NODE_IMAGE, Cause.FORBIDDEN, why, "C-16", (NODE_IMAGE, UPGRADE / "type"))
+        reason = "ControlPlaneOnly leaves the nodes as they are"
+        yield FieldError(NODE_IMAGE, Cause.FORBIDDEN, reason, "C-16", (NODE_IMAGE, UPGRADE / "type"))
     else:
         yield from _validate_images(upgrade.node_image)
 
@@ -174,11 +174,11 @@ def _validate_images(choice: NodeImageChoice) -> Iterator[FieldError]:
         yield FieldError(at, Cause.REQUIRED, "Custom needs the versions to use", "C-17", parts)
     elif choice.selection is not NodeImageSelection.CUSTOM and choice.custom_versions:
         yield FieldError(at, Cause.FORBIDDEN, f"{choice.selection} chooses the versions itself", "C-17", parts)
-    seen: set[str] = set()
+    visited: set[str] = set()
     for i, image in enumerate(choice.custom_versions):
-        if image.family in seen:
+        if image.family in visited:
             yield duplicate(at / i / "family", image.family, rule="C-36")
-        seen.add(image.family)
+        visited.add(image.family)
 
 
 def _validate_first_state(state: UpgradeRunState) -> Iterator[FieldError]:
@@ -219,10 +219,10 @@ def _validate_token(new: UpgradeRunSpec, old: UpgradeRunSpec, stored: JsonObject
     the run has not noticed the Stop.
     """
     state, token = _state(stored), new.restart_token
-    known = {"", old.restart_token, text_at(stored, "status", "observedRestartToken")}
-    if token not in known and state in AT_WORK:
-        why = f"the run is {state}: it can be restarted once it is Stopped or Failed"
-        yield invalid(SPEC / "restartToken", token, why, "C-39")
+    known_tokens = {"", old.restart_token, text_at(stored, "status", "observedRestartToken")}
+    if token not in known_tokens and state in AT_WORK:
+        reason = f"the run is {state}: it can be restarted once it is Stopped or Failed"
+        yield invalid(SPEC / "restartToken", token, reason, "C-39")
 
 
 def _validate_skip_targets(new: tuple[SkipTarget, ...], old: tuple[SkipTarget, ...]) -> Iterator[FieldError]:
@@ -232,18 +232,18 @@ def _validate_skip_targets(new: tuple[SkipTarget, ...], old: tuple[SkipTarget, .
     at = SPEC / "skipTargets"
     first = next((i for i, (now, then) in enumerate(zip(new, old, strict=False)) if now != then), len(new))
     target = old[first]
-    why = f"[{first}] {target.type} {quote(target.name)} cannot be changed or removed: new targets go to the end"
-    yield FieldError(at, Cause.FORBIDDEN, why, "C-14")
+    reason = f"[{first}] {target.type} {quote(target.name)} cannot be changed or removed: new targets go to the end"
+    yield FieldError(at, Cause.FORBIDDEN, reason, "C-14")
 
 
 def _validate_fixed(new: UpgradeRunSpec, old: UpgradeRunSpec) -> Iterator[FieldError]:
     """A run that has started keeps its goal, its sequence and its members (C-10)."""
-    why = "cannot be changed once the run has started"
+    reason = "cannot be changed once the run has started"
     if _goal(new.upgrade) != _goal(old.upgrade):
-        yield FieldError(UPGRADE, Cause.FORBIDDEN, why, "C-10")
+        yield FieldError(UPGRADE, Cause.FORBIDDEN, reason, "C-10")
     for field, attribute in _FIXED_BY_START:
         if getattr(new, attribute) != getattr(old, attribute):
-            yield FieldError(SPEC / field, Cause.FORBIDDEN, why, "C-10")
+            yield FieldError(SPEC / field, Cause.FORBIDDEN, reason, "C-10")
 
 
 def _goal(upgrade: Upgrade) -> tuple[object, ...]:
@@ -254,5 +254,5 @@ def _goal(upgrade: Upgrade) -> tuple[object, ...]:
 
 def _state(stored: JsonObject) -> UpgradeState:
     """Return the state of a stored run; one without a status has not started."""
-    said = text_at(stored, "status", "state")
-    return UpgradeState(said) if said in tuple(UpgradeState) else UpgradeState.NOT_STARTED
+    state = text_at(stored, "status", "state")
+    return UpgradeState(state) if state in tuple(UpgradeState) else UpgradeState.NOT_STARTED

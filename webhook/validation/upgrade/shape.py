@@ -111,8 +111,8 @@ def validate_time(start_time: str, utc_offset: str, at: FieldPath) -> Iterator[F
     if not _TIME.fullmatch(start_time):
         yield invalid(at / "startTime", start_time, "must be a time from 00:00 to 23:59", "C-31")
     if not _OFFSET.fullmatch(utc_offset):
-        why = "must be + or -, and an offset of at most 14:00, such as +01:00"
-        yield invalid(at / "utcOffset", utc_offset, why, "C-31")
+        reason = "must be + or -, and an offset of at most 14:00, such as +01:00"
+        yield invalid(at / "utcOffset", utc_offset, reason, "C-31")
 
 
 def validate_selector(selector: LabelSelector | None, at: FieldPath) -> Iterator[FieldError]:
@@ -124,8 +124,8 @@ def validate_selector(selector: LabelSelector | None, at: FieldPath) -> Iterator
 def validate_reference(reference: StrategyReference | None) -> Iterator[FieldError]:
     """A strategy that is referred to may have its name (C-01); whether it exists is another matter."""
     if reference is not None and 0 < len(reference.name) <= LONGEST_NAME and not is_name(reference.name):
-        why = NAME_GRAMMAR.format(longest=LONGEST_NAME)
-        yield invalid(SPEC / "strategyRef" / "name", reference.name, why, "C-01")
+        reason = NAME_GRAMMAR.format(longest=LONGEST_NAME)
+        yield invalid(SPEC / "strategyRef" / "name", reference.name, reason, "C-01")
 
 
 def validate_version(version: str | None, at: FieldPath) -> Iterator[FieldError]:

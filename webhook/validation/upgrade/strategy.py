@@ -144,11 +144,11 @@ def _validate_stage(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
     yield from _validate_limits(stage, at)
     yield from _validate_gates(stage, at)
     for j, group in enumerate(stage.groups):
-        here = at / "groups" / j
-        yield from _validate_name(group.name, here)
-        yield from validate_selector(group.member_selector, here)
-        yield from _validate_group_limits(group, stage, here)
-        yield from _validate_gates(group, here)
+        path = at / "groups" / j
+        yield from _validate_name(group.name, path)
+        yield from validate_selector(group.member_selector, path)
+        yield from _validate_group_limits(group, stage, path)
+        yield from _validate_gates(group, path)
 
 
 def _validate_name(name: str, at: FieldPath) -> Iterator[FieldError]:
@@ -163,8 +163,8 @@ def _validate_limits(stage: StrategyStage, at: FieldPath) -> Iterator[Finding]:
     if stage.max_concurrency is not None:
         yield from _validate_concurrency(stage.max_concurrency, at)
     if count is not None and count > LARGEST_STAGE_CONCURRENCY:
-        why = f"must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%"
-        yield invalid(at / "maxConcurrency", stage.max_concurrency, why, "C-08")
+        reason = f"must be at most {LARGEST_STAGE_CONCURRENCY}, or 1% to 100%"
+        yield invalid(at / "maxConcurrency", stage.max_concurrency, reason, "C-08")
     if stage.max_allowed_failures is not None:
         yield from _validate_failures(stage.max_allowed_failures, at)
 
@@ -175,8 +175,8 @@ def _validate_group_limits(group: Group, stage: StrategyStage, at: FieldPath) ->
     yield from _validate_failures(group.max_allowed_failures, at)
     ceiling, count = _ceiling(stage), count_of(group.max_concurrency)
     if count is not None and ceiling is not None and count > ceiling:
-        why = f"must be at most {ceiling}, the maxConcurrency of the stage"
-        yield invalid(at / "maxConcurrency", group.max_concurrency, why, "C-29")
+        reason = f"must be at most {ceiling}, the maxConcurrency of the stage"
+        yield invalid(at / "maxConcurrency", group.max_concurrency, reason, "C-29")
     failures = count_of(group.max_allowed_failures)
     if failures is not None and failures >= 2 and stage.max_allowed_failures is None:
         message = "the stage allows no failure, which ends the run at the first one all the same"
@@ -186,8 +186,8 @@ def _validate_group_limits(group: Group, stage: StrategyStage, at: FieldPath) ->
 def _validate_concurrency(value: int | str, at: FieldPath) -> Iterator[FieldError]:
     """At least one member, or 1% to 100% of them (C-28); an integer is read as its text."""
     if not _CONCURRENCY.fullmatch(str(value)) or _is_too_large(value):
-        why = "must be a count of at least 1, or a percentage from 1% to 100%"
-        yield invalid(at / "maxConcurrency", value, why, "C-28")
+        reason = "must be a count of at least 1, or a percentage from 1% to 100%"
+        yield invalid(at / "maxConcurrency", value, reason, "C-28")
 
 
 def _validate_failures(value: int | str, at: FieldPath) -> Iterator[FieldError]:
@@ -198,8 +198,8 @@ def _validate_failures(value: int | str, at: FieldPath) -> Iterator[FieldError]:
 
 def _ceiling(stage: StrategyStage) -> int | None:
     """Return how many members a stage upgrades at once; None: a share of them, or it cannot be read."""
-    given = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
-    return count_of(given) if _CONCURRENCY.fullmatch(str(given)) else None
+    ceiling = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
+    return count_of(ceiling) if _CONCURRENCY.fullmatch(str(ceiling)) else None
 
 
 def _is_too_large(value: int | str) -> bool:
@@ -219,21 +219,21 @@ def _validate_gates(holder: StrategyStage | Group, at: FieldPath) -> Iterator[Fi
     for k, gate in enumerate(holder.before_gates):
         yield from validate_gate(gate, at / "beforeGates" / k)
     for k, gate in enumerate(holder.after_gates):
-        here = at / "afterGates" / k
+        path = at / "afterGates" / k
         if gate.type is GateType.SCHEDULED_START:
-            yield invalid(here / "type", gate.type, "is only possible among beforeGates", "C-05")
-        yield from validate_gate(gate, here)
+            yield invalid(path / "type", gate.type, "is only possible among beforeGates", "C-05")
+        yield from validate_gate(gate, path)
 
 
 def validate_gate(gate: GateConfiguration, at: FieldPath) -> Iterator[FieldError]:
     """A gate has a day and time exactly if it waits for one (C-04)."""
-    here = at / "scheduledStart"
+    path = at / "scheduledStart"
     if gate.scheduled_start is None:
         if gate.type is GateType.SCHEDULED_START:
-            yield FieldError(here, Cause.REQUIRED, "ScheduledStart needs a day and a time", "C-04", (here, at / "type"))
+            yield FieldError(path, Cause.REQUIRED, "ScheduledStart needs a day and a time", "C-04", (path, at / "type"))
         return
     if gate.type is GateType.APPROVAL:
         yield FieldError(
-            here, Cause.FORBIDDEN, "an Approval waits for a person, not for a day", "C-04", (here, at / "type")
+            path, Cause.FORBIDDEN, "an Approval waits for a person, not for a day", "C-04", (path, at / "type")
         )
-    yield from validate_time(gate.scheduled_start.start_time, gate.scheduled_start.utc_offset, here)
+    yield from validate_time(gate.scheduled_start.start_time, gate.scheduled_start.utc_offset, path)

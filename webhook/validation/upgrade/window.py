@@ -65,11 +65,11 @@ def _judge(new: ClusterMaintenanceWindow, old: ClusterMaintenanceWindow | None, 
     spec = new.spec
     yield from validate_about(new.metadata, old.metadata if old else None, context)
     yield from validate_selector(spec.member_selector, SPEC)
-    given = [name for name, each in spec.schedule.model_dump(by_alias=True).items() if each is not None]
-    if len(given) != 1:
-        said = " and ".join(given) or "nothing"
-        why = f"{said} given: must be one of daily, weekly, absoluteMonthly and relativeMonthly"
-        yield FieldError(SCHEDULE, Cause.INVALID, why, "C-22")
+    schedules = [name for name, each in spec.schedule.model_dump(by_alias=True).items() if each is not None]
+    if len(schedules) != 1:
+        text = " and ".join(schedules) or "nothing"
+        reason = f"{text} given: must be one of daily, weekly, absoluteMonthly and relativeMonthly"
+        yield FieldError(SCHEDULE, Cause.INVALID, reason, "C-22")
     yield from validate_time(spec.start_time, spec.utc_offset, SPEC)
     for i, dates in enumerate(spec.not_allowed_dates):
         if dates.end < dates.start:
