@@ -131,12 +131,16 @@ class EventRecorder:
 
     async def _write(self, document: JsonObject, event: Event) -> None:
         now = self._now()
-        made = event_document(document, event, now, self._instance, str(int(now.timestamp() // WINDOW.total_seconds())))
+        event_object = event_document(
+            document, event, now, self._instance, str(int(now.timestamp() // WINDOW.total_seconds()))
+        )
         try:
-            await self._store.create(EVENT, made)
+            await self._store.create(EVENT, event_object)
         except AlreadyExistsError:
             # Counted over the version that is read here; after a conflict the count is dropped, as any event may be.
-            stored = await self._store.get(EVENT, Key(made["metadata"]["name"], made["metadata"]["namespace"]))
-            count = (stored.get("series") or {"count": 1})["count"] + 1
+            current = await self._store.get(
+                EVENT, Key(event_object["metadata"]["name"], event_object["metadata"]["namespace"])
+            )
+            count = (current.get("series") or {"count": 1})["count"] + 1
             series = {"count": count, "lastObservedTime": micro_time(now)}
-            await self._store.replace(EVENT, {**stored, "series": series})
+            await self._store.replace(EVENT, {**current, "series": series})

@@ -85,8 +85,8 @@ class WorkKeys:
                 document = await self._store.get(SECRET, self._key)
         keys = keys_in(document)
         if not keys:
-            why = f"data.{CURRENT} must have at least {SHORTEST_KEY_BYTES} bytes"
-            log.error("work key unusable", extra={"secret": str(self._key), "error": why})
+            reason = f"data.{CURRENT} must have at least {SHORTEST_KEY_BYTES} bytes"
+            log.error("work key unusable", extra={"secret": str(self._key), "error": reason})
         if keys != self.current:
             self.current = keys
 

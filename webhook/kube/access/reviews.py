@@ -74,11 +74,11 @@ class Reviews(Generic[AnswerT]):
 
     def cached(self, key: Hashable) -> AnswerT | None:
         """Return the answer that is still good, None when there is none."""
-        found = self._known.get(key)
-        if found is None or asyncio.get_running_loop().time() >= found[0]:
+        entry = self._known.get(key)
+        if entry is None or asyncio.get_running_loop().time() >= entry[0]:
             return None
         self._known.move_to_end(key)
-        return found[1]
+        return entry[1]
 
     async def find(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
         """Return the answer, by asking if it is not known; callers that come meanwhile wait for the same answer.
@@ -92,10 +92,10 @@ class Reviews(Generic[AnswerT]):
         Raises:
             NotReviewedError: There was no answer within five seconds.
         """
-        known = self.cached(key)
-        if known is not None:
+        cached = self.cached(key)
+        if cached is not None:
             self._counts.count(self._kind, "cache")
-            return known
+            return cached
         task = self._asking.get(key)
         if task is None:
             task = self._asking[key] = asyncio.create_task(self._ask(key, ask))
@@ -103,7 +103,7 @@ class Reviews(Generic[AnswerT]):
         return await asyncio.shield(task)  # a caller that is cancelled must not cancel it for the others
 
     async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        asked = asyncio.get_running_loop().time()  # what the answer says may be as old as the question
+        asked_at = asyncio.get_running_loop().time()  # what the answer says may be as old as the question
         try:
             async with asyncio.timeout(REVIEW_SECONDS), self._slots:
                 answer = await ask()
@@ -111,7 +111,7 @@ class Reviews(Generic[AnswerT]):
             self._counts.count(self._kind, "error")
             raise NotReviewedError(str(error) or "the API server did not answer in time") from error
         self._counts.count(self._kind, "allow" if self._allows(answer) else "deny")
-        self._known[key] = (asked + self._seconds(answer), answer)
+        self._known[key] = (asked_at + self._seconds(answer), answer)
         self._known.move_to_end(key)
         if len(self._known) > MOST_REMEMBERED:
             self._known.popitem(last=False)

@@ -204,28 +204,28 @@ class Hub:
             status: The whole of it.
             tells_failures: The conditions of failing controllers are as in *status*, too; else they stay as they are.
         """
-        known = self.cache.get(kind, *key_of(document))
-        if known is None or known["metadata"].get("uid") != document["metadata"].get("uid"):
+        previous = self.cache.get(kind, *key_of(document))
+        if previous is None or previous["metadata"].get("uid") != document["metadata"].get("uid"):
             return document
-        if known["metadata"].get("generation") != document["metadata"].get("generation"):
+        if previous["metadata"].get("generation") != document["metadata"].get("generation"):
             return document
         if not tells_failures:
-            status = with_current_failures(status, known)
+            status = with_current_failures(status, previous)
         place = (*kind.group_kind, key_of(document))
         pending = self._pending.get(place)
-        if known.get("status", {}) == status and (pending is None or pending.shown is known):
-            return known
-        shown = {**known, "status": status}
+        if previous.get("status", {}) == status and (pending is None or pending.shown is previous):
+            return previous
+        reported = {**previous, "status": status}
         if pending is None:
-            due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
-            self._pending[place] = _Pending(kind, known, shown, due)
+            due_at = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
+            self._pending[place] = _Pending(kind, previous, reported, due_at)
             self._line_up(place)
         else:
-            if known is not pending.shown:  # the watch or a write has brought a newer version since
-                pending.base = known
-            pending.shown = shown
-        self.cache.of_kind(kind).show(shown)
-        return shown
+            if previous is not pending.shown:  # the watch or a write has brought a newer version since
+                pending.base = previous
+            pending.shown = reported
+        self.cache.of_kind(kind).show(reported)
+        return reported
 
     async def run(self) -> None:
         """Store reported statuses until cancelled; what is not stored by then is taken out of the cache again."""
@@ -296,9 +296,9 @@ class Hub:
     async def _store_status(self, place: _Place, pending: _Pending) -> None:
         """Store one status over the newest version of its object that is known."""
         kind, shelf = pending.kind, self.cache.of_kind(pending.kind)
-        known = shelf.objects.get(place[2])
+        cached = shelf.objects.get(place[2])
         # The watch may have brought a newer version since: writing over the old one would only be a conflict.
-        if known is not pending.shown and not self._rebase(pending, known):
+        if cached is not pending.shown and not self._rebase(pending, cached):
             del self._pending[place]
             return
         sent = pending.shown
@@ -309,7 +309,7 @@ class Hub:
         try:
             async with self._slots.acquire(kind):
                 self.writes += 1
-                stored = await self.store.replace_status(kind, sent)
+                stored_status = await self.store.replace_status(kind, sent)
         except ConflictError:
             await self._read(kind, place[2])
             raise
@@ -320,14 +320,14 @@ class Hub:
             if pending.shown is sent:  # else it is that of a new object of the same name
                 del self._pending[place]
             return
-        shelf.put(stored)
+        shelf.put(stored_status)
         if pending.shown is sent:  # else `report` was called while the write was under way
             del self._pending[place]
             return
         pending.due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
         pending.failures = 0
-        known = shelf.objects.get(place[2])
-        if known is not pending.shown and not self._rebase(pending, known):
+        cached = shelf.objects.get(place[2])
+        if cached is not pending.shown and not self._rebase(pending, cached):
             del self._pending[place]
 
     def _rebase(self, pending: _Pending, known: JsonObject | None) -> bool:
@@ -358,8 +358,8 @@ class Hub:
         except NotServedError:
             return
         except NotFoundError:
-            if (known := shelf.objects.get(key)) is not None:
-                shelf.drop(known)
+            if (cached := shelf.objects.get(key)) is not None:
+                shelf.drop(cached)
 
     @asynccontextmanager
     async def _slot(self, kind: Kind) -> AsyncIterator[None]:

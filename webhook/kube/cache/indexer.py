@@ -149,9 +149,9 @@ class KindCache:
 
     def _unchanged_object(self, document: JsonObject) -> JsonObject | None:
         """Return the object as it is known, if that is at the version of *document*."""
-        known = self.objects.get(key_of(document))
-        same = known is not None and _version(known) == _version(document) and _uid(known) == _uid(document)
-        return known if same else None
+        previous = self.objects.get(key_of(document))
+        same = previous is not None and _version(previous) == _version(document) and _uid(previous) == _uid(document)
+        return previous if same else None
 
     def reduced(self, document: JsonObject, before: JsonObject | None = None) -> JsonObject:
         """Return what is kept of an object, with parts that other objects share.

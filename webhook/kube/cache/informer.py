@@ -226,11 +226,11 @@ class Cache:
 
     def refusals(self, needed: Iterable[Kind] = ()) -> list[str]:
         """Return why the store does not let us read required kinds: those that are not optional, and *needed*."""
-        wanted = {kind.group_kind for kind in needed}
+        desired = {kind.group_kind for kind in needed}
         return [
             shelf.refusal
             for group_kind, shelf in self._shelves.items()
-            if shelf.refusal and not (shelf.optional and group_kind not in wanted)
+            if shelf.refusal and not (shelf.optional and group_kind not in desired)
         ]
 
     def unread(self) -> list[str]:
@@ -255,11 +255,11 @@ class Cache:
         """
         shelf = self.of_kind(kind)
         if changes_only:
-            told = handler
+            listener = handler
 
             def handler(change: ObjectDelta) -> None:
                 if shelf.synced.is_set():
-                    told(change)
+                    listener(change)
 
         else:
             for document in list(shelf.objects.values()):
@@ -293,15 +293,15 @@ class Cache:
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str | None = None) -> list[JsonObject]:
         """Return the objects of *kind* with one of the indexed labels, by namespace and name."""
-        found = self.of_kind(kind).labelled.get((label, value), {})
-        keys = (key for key in found if namespace is None or key.namespace == namespace)
-        return [found[key] for key in sorted(keys, key=lambda key: (key.namespace, key.name))]
+        objects = self.of_kind(kind).labelled.get((label, value), {})
+        keys = (key for key in objects if namespace is None or key.namespace == namespace)
+        return [objects[key] for key in sorted(keys, key=lambda key: (key.namespace, key.name))]
 
     def list(self, kind: Kind, namespace: str = "") -> list[JsonObject]:
         """Return the objects of *kind*, of one namespace when it is given, by namespace and name."""
         shelf = self.of_kind(kind)
-        found = shelf.namespaces.get(namespace, {}) if namespace else shelf.objects
-        return [found[key] for key in sorted(found, key=lambda key: (key.namespace, key.name))]
+        objects = shelf.namespaces.get(namespace, {}) if namespace else shelf.objects
+        return [objects[key] for key in sorted(objects, key=lambda key: (key.namespace, key.name))]
 
     @property
     def fleet(self) -> Fleet:
@@ -324,9 +324,9 @@ class Cache:
 
     def _fold(self) -> None:
         self._folding = None
-        begun = time.monotonic()
+        started = time.monotonic()
         _ = self.fleet
-        self._fold_took = time.monotonic() - begun
+        self._fold_took = time.monotonic() - started
 
     async def _follow(self, kind: Kind, shelf: KindCache) -> None:
         failures = refusals = 0

@@ -61,12 +61,12 @@ async def refresh_list(
 
 async def _look_again(cache: Cache, store: Store, kind: Kind, key: Key) -> None:
     shelf = cache.of_kind(kind)
-    known = shelf.objects.get(key)  # before the read: only this one is gone then, not one that is created meanwhile
+    cached = shelf.objects.get(key)  # before the read: only this one is gone then, not one that is created meanwhile
     try:
         shelf.put(await store.get(kind, key))
     except NotFoundError:
-        if known is not None:
-            shelf.drop(known)
+        if cached is not None:
+            shelf.drop(cached)
 
 
 async def is_deleted_with_definition(store: Store, kind: Kind) -> bool:

@@ -134,25 +134,25 @@ class Interner:
 
     def _known(self, key: tuple[object, ...], part: Any) -> Any:
         count = len(self._parts)
-        known = self._parts.setdefault(key, part)
+        interned = self._parts.setdefault(key, part)
         if len(self._parts) == count:
-            return known
+            return interned
         size = _size(key, part)
-        if (known := self._earlier.pop(key, None)) is not None:
+        if (interned := self._earlier.pop(key, None)) is not None:
             self._earlier_bytes -= size
-            self._parts[key] = known
+            self._parts[key] = interned
         elif size > LARGEST_PART or "observationTime" in part or "lastReceivedHeartbeat" in part:
             del self._parts[key]
             return part
         else:
-            known = part
+            interned = part
         self._bytes += size
-        self._held.add(id(known))
+        self._held.add(id(interned))
         if self._bytes > MOST_BYTES:
             self._parts, self._earlier = {}, self._parts
             self._held, self._held_earlier = set(), self._held
             self._bytes, self._earlier_bytes = 0, self._bytes
-        return known
+        return interned
 
 
 def _size(key: tuple[object, ...], part: Any) -> int:
@@ -202,16 +202,16 @@ def _leave_out(part: Any) -> None:
         _UNTRACK(part)
         inner = part
     elif isinstance(part, BaseModel):
-        given = part.__pydantic_fields_set__
-        object.__setattr__(part, "__pydantic_fields_set__", _GIVEN.setdefault(frozenset(given), given))
+        fields_set = part.__pydantic_fields_set__
+        object.__setattr__(part, "__pydantic_fields_set__", _GIVEN.setdefault(frozenset(fields_set), fields_set))
         _UNTRACK(part)
         _UNTRACK(part.__dict__)
         inner = part.__dict__.values()
     else:
         return
-    for each in inner:
-        if is_tracked(each):
-            _leave_out(each)
+    for value in inner:
+        if is_tracked(value):
+            _leave_out(value)
 
 
 def _from_interpreter() -> Callable[[Any], None]:
@@ -232,7 +232,7 @@ def essential_node(node: JsonObject) -> JsonObject:
     Pools are counted by the condition Ready, and find the claim of a node by its providerID.
     """
     spec = dict_at(node, "spec")
-    kept = {name: spec[name] for name in ("providerID", "unschedulable") if name in spec}
+    remaining = {name: spec[name] for name in ("providerID", "unschedulable") if name in spec}
     conditions = [
         {"type": "Ready", "status": condition.get("status")}
         for condition in dicts_at(node, "status", "conditions")
@@ -242,6 +242,6 @@ def essential_node(node: JsonObject) -> JsonObject:
         "apiVersion": node["apiVersion"],
         "kind": node["kind"],
         "metadata": node["metadata"],
-        "spec": {**kept, "taints": spec.get("taints") or []},
+        "spec": {**remaining, "taints": spec.get("taints") or []},
         "status": {"conditions": conditions},
     }

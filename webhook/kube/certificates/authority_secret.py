@@ -124,21 +124,21 @@ class AuthoritySecret:
         """
         entries = {name: b64encode(value).decode("ascii") for name, value in lineage.entries().items()}
         if over.document is None:
-            made = {
+            secret = {
                 "apiVersion": "v1",
                 "kind": "Secret",
                 "metadata": {**self._metadata, "labels": MANAGED_BY, "annotations": lineage.annotations()},
                 "type": TYPE,
                 "data": entries,
             }
-            self._uid = text_at(await self._server.request("POST", self._all, made), "metadata", "uid")
+            self._uid = text_at(await self._server.request("POST", self._all, secret), "metadata", "uid")
             return
         metadata = dict_at(over.document, "metadata")
         others = {name: value for name, value in dict_at(over.document, "data").items() if name not in _ENTRIES}
-        kept = {name: value for name, value in annotations_of(over.document).items() if name not in _ANNOTATIONS}
+        remaining = {name: value for name, value in annotations_of(over.document).items() if name not in _ANNOTATIONS}
         changed = {
             **over.document,
-            "metadata": {**metadata, "annotations": kept | lineage.annotations()},
+            "metadata": {**metadata, "annotations": remaining | lineage.annotations()},
             "data": others | entries,
         }
         await self._server.request("PUT", self._path, changed)
@@ -157,10 +157,10 @@ class AuthoritySecret:
 
 def _entries(document: JsonObject) -> dict[str, bytes]:
     """Decode what is ours of a Secret; what is no base64 reads as empty."""
-    found: dict[str, bytes] = {}
+    entries: dict[str, bytes] = {}
     for name in _ENTRIES:
         try:
-            found[name] = b64decode(text_at(document, "data", name), validate=True)
+            entries[name] = b64decode(text_at(document, "data", name), validate=True)
         except (binascii.Error, ValueError):
-            found[name] = b""
-    return found
+            entries[name] = b""
+    return entries

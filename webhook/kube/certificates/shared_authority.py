@@ -111,16 +111,16 @@ class ManagedAuthority:
     @property
     def trust_pem(self) -> bytes:
         """What a client has to trust."""
-        known = self._lineage.trusted() if self._lineage is not None else ()
-        return pem_of(dict.fromkeys((*known, self._signer.certificate)))
+        trusted = self._lineage.trusted() if self._lineage is not None else ()
+        return pem_of(dict.fromkeys((*trusted, self._signer.certificate)))
 
     @property
     def above(self) -> Mapping[str, x509.Certificate]:
         """The authority of the leaf that is served, and the certificate by which the one before it vouches for it."""
-        found = {"ca": self._signer.certificate}
+        files = {"ca": self._signer.certificate}
         if self._lineage is not None and self._lineage.cross is not None and self._signs_as(self._lineage):
-            found["cross"] = self._lineage.cross
-        return found
+            files["cross"] = self._lineage.cross
+        return files
 
     @property
     def reference(self) -> JsonObject:
@@ -158,8 +158,12 @@ class ManagedAuthority:
 
     def _may_switch(self, lineage: Lineage, leaf: Leaf, now: datetime) -> bool:
         """Whether clients that accept *leaf* accept a leaf of the active authority, or have to be left behind."""
-        known = self._signer.certificate
-        if self._is_provisional or lineage.is_accepted_by([known], now) or fingerprint(known) in lineage.distrusted:
+        certificate = self._signer.certificate
+        if (
+            self._is_provisional
+            or lineage.is_accepted_by([certificate], now)
+            or fingerprint(certificate) in lineage.distrusted
+        ):
             return True
         if self._announced is not None and now >= self._announced + SETTLING:
             return True
@@ -270,22 +274,22 @@ class ManagedAuthority:
     async def _agree(self, registered: Mapping[str, Registered]) -> Lineage:
         """Return what the Secret holds, after writing it where that was our turn."""
         for _ in range(MOST_TRIES):
-            stored = await self._secret.read()
-            wanted = self._wanted(stored, registered)
-            if wanted is stored.lineage:
-                return wanted
+            current = await self._secret.read()
+            desired = self._wanted(current, registered)
+            if desired is current.lineage:
+                return desired
             try:
-                await self._secret.write(wanted, stored)
+                await self._secret.write(desired, current)
             except (ConflictError, AlreadyExistsError):
                 continue  # another replica, or a user, was faster: look at what they have written
             except StoreError:
                 self._counted("failure")
                 raise
-            if stored.lineage is None or wanted.generation != stored.lineage.generation:
+            if current.lineage is None or desired.generation != current.lineage.generation:
                 self._counted("success")
-                what = {"generation": wanted.generation, "authority": wanted.active.name}
+                what = {"generation": desired.generation, "authority": desired.active.name}
                 _log.info("new certificate authority", extra={"secret": str(self._secret), **what})
-            return wanted
+            return desired
         raise ConflictError(f"{self._secret} changes faster than it can be written")
 
     def _wanted(self, stored: StoredLineage, registered: Mapping[str, Registered]) -> Lineage:
@@ -293,21 +297,21 @@ class ManagedAuthority:
         if stored.lineage is None:
             reason = stored.damage or "it is not there"
             _log.warning("no certificate authority", extra={"secret": str(self._secret), "reason": reason})
-            wanted = self._replacement(registered)
+            desired = self._replacement(registered)
         else:
-            wanted = self._timely(stored.lineage)
+            desired = self._timely(stored.lineage)
         if self._is_provisional:
-            return wanted
+            return desired
         # Someone put another authority there: until every replica has heard of it, ours has to stay trusted.
-        return wanted.trusting([self._signer.certificate], self._now())
+        return desired.trusting([self._signer.certificate], self._now())
 
     def _replacement(self, registered: Mapping[str, Registered]) -> Lineage:
         now, life = self._now(), self._profile.authority_life
         if self._lineage is not None:  # its key is still known here: clients are carried over
             return self._lineage.rolled_over(now, life)
         # Replicas that are running serve leaves of what the API server trusts; it goes on trusting them.
-        known = (one for each in registered.values() for one in sorted(each.trusted(), key=fingerprint))
-        return Lineage.begin(now, life).trusting(dict.fromkeys(known), now)
+        candidates = (one for bundle in registered.values() for one in sorted(bundle.trusted(), key=fingerprint))
+        return Lineage.begin(now, life).trusting(dict.fromkeys(candidates), now)
 
     def _timely(self, lineage: Lineage) -> Lineage:
         """Return what should be in the place of a lineage now; the same object where nothing should."""

@@ -239,17 +239,17 @@ class ApiServer:
             if response.status >= 300:
                 content = await response.read()
                 raise _refusal(response, _decode(content), content)
-            taken = 0
+            received = 0
             try:
                 async for line in response.content:
-                    taken += len(line)
+                    received += len(line)
                     event = _decode(line)
                     if event.get("type") == "ERROR":
                         status = event.get("object") or {}
                         raise _error_of(int(status.get("code") or 500), status, line, None)
                     if not isinstance(event.get("object"), dict):
                         raise UnavailableError(f"{self.address} sent no event on {path}: {line[:200]!r}")
-                    yield event, response.content.total_bytes > taken
+                    yield event, response.content.total_bytes > received
             except ValueError as error:  # a line longer than the buffer
                 raise ExpiredError(f"{path}: an event cannot be read: {error}") from error
 
@@ -345,8 +345,8 @@ class ApiServer:
         return self.login is not login
 
     def _note(self, response: aiohttp.ClientResponse) -> None:
-        if said := response.headers.get("Date"):
-            self._dated = said, asyncio.get_running_loop().time()
+        if date := response.headers.get("Date"):
+            self._dated = date, asyncio.get_running_loop().time()
         if response.status == 401 or response.status in _PASSING or response.status >= 500:
             self.contact.failed(f"HTTP {response.status}", refused=response.status == 401)
         else:
@@ -391,9 +391,9 @@ def _error_of(code: int, status: JsonObject, content: bytes, retry_after: float 
 
 def _retry_after(header: str | None, status: JsonObject) -> float | None:
     """Return the seconds that an answer asks us to wait; dates are not read, as no API server sends one."""
-    given = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
+    seconds_text = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
     try:
-        seconds = float(given) if given is not None else math.nan
+        seconds = float(seconds_text) if seconds_text is not None else math.nan
     except (TypeError, ValueError):
         return None
     return seconds if 0 < seconds <= LONGEST_RETRY_SECONDS else None

@@ -192,12 +192,12 @@ def _manager(proxy: str | None, trust: Mapping[str, Any]) -> urllib3.PoolManager
 
 def _cause(error: BaseException) -> Exception:
     """Return what the operating system, TLS or the name service has said, below what the library made of it."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, OSError) and not isinstance(seen, HTTPError):
-            return seen
-        inner = next((each for each in seen.args if isinstance(each, BaseException)), None)
-        seen = inner or seen.__cause__ or seen.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and not isinstance(cause, HTTPError):
+            return cause
+        inner = next((argument for argument in cause.args if isinstance(argument, BaseException)), None)
+        cause = inner or cause.__cause__ or cause.__context__
     return error if isinstance(error, Exception) else OSError(str(error))
 
 

@@ -146,8 +146,8 @@ class HubStore:
         if kind.group in _CUSTOM_GROUPS:  # of a custom object the server takes nothing but the status
             found = document["metadata"]
             metadata = {name: found[name] for name in _IDENTITY if name in found}
-            wanted = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
-            document = wanted | ({"status": document["status"]} if "status" in document else {})
+            desired = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
+            document = desired | ({"status": document["status"]} if "status" in document else {})
         return await self._write("PUT", path_of_object(kind, key_of(document), "status"), document)
 
     async def apply(

@@ -24,8 +24,8 @@ _PARTED: Final = re.compile(rf"([1-9][0-9]{{0,8}}) {PARTS}")
 
 def parted_into(holder: str) -> int | None:
     """Return the number of shards that the holder of a Lease names. None: one process leads alone."""
-    found = _PARTED.fullmatch(holder)
-    return int(found[1]) if found else None
+    match = _PARTED.fullmatch(holder)
+    return int(match[1]) if match else None
 
 
 def holder_of(record: JsonObject | None) -> str:

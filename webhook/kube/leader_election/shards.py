@@ -260,12 +260,14 @@ class Shards(LeaseClient):
             # a hub that is only slow would have them never do.
             least = now - self._times.lease + 2 * self._times.retry
             self._seen = {name: (beat, max(since, least)) for name, (beat, since) in self._seen.items()}
-        seen = {name: self._seen.get(name, (None, 0.0)) for name in roll if name != self.identity}
-        if any(beat is not None and beat != roll[name].beat and roll[name].shards for name, (beat, _) in seen.items()):
+        sightings = {name: self._seen.get(name, (None, 0.0)) for name in roll if name != self.identity}
+        if any(
+            beat is not None and beat != roll[name].beat and roll[name].shards for name, (beat, _) in sightings.items()
+        ):
             self._led = now
         self._seen = {
             name: (beat, since) if beat == roll[name].beat else (roll[name].beat, now)
-            for name, (beat, since) in seen.items()
+            for name, (beat, since) in sightings.items()
         }
         return {name: roll[name] for name, (_, since) in self._seen.items() if now - since < self._times.lease}
 
@@ -349,8 +351,8 @@ def read_roll(text: object) -> dict[str, _ReplicaEntry]:
         ValueError: *text* is not what a replica writes.
     """
     try:
-        found: Mapping[str, Any] = orjson.loads(text if isinstance(text, str) else "")
-        entries = _undisturbed(found["replicas"], found["digest"])
+        roll: Mapping[str, Any] = orjson.loads(text if isinstance(text, str) else "")
+        entries = _undisturbed(roll["replicas"], roll["digest"])
         return {
             name: _ReplicaEntry(_whole(beat), frozenset(map(_whole, shards)))
             for name, (beat, shards) in entries.items()

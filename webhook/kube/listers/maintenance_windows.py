@@ -84,11 +84,11 @@ class MaintenanceWindows:
             targets: What the windows that count apply to.
         """
         key = name_of(member), targets
-        known = self._of_upgrades.get(key)
-        if known is None or known[0] is not member:
-            found = windows_of(member, self._definitions, targets, self._selecting)
-            known = self._of_upgrades[key] = member, found
-        return known[1]
+        cached = self._of_upgrades.get(key)
+        if cached is None or cached[0] is not member:
+            windows = windows_of(member, self._definitions, targets, self._selecting)
+            cached = self._of_upgrades[key] = member, windows
+        return cached[1]
 
     def of_upgrade(self, member: JsonObject, targets: frozenset[WindowTarget], now: datetime) -> WindowState | None:
         """Say whether a MemberCluster may be upgraded at *now* by its windows; None: it has none that apply.
@@ -102,18 +102,18 @@ class MaintenanceWindows:
         return self._standing(names, now) if names else None
 
     def _windows_of(self, member: JsonObject) -> MemberWindows:
-        known = self._of.get(name_of(member))
-        if known is None or known[0] is not member:
-            found = windows_of(member, self._definitions, OF_UPDATES, self._selecting)
-            known = self._of[name_of(member)] = member, found
-        return known[1]
+        cached = self._of.get(name_of(member))
+        if cached is None or cached[0] is not member:
+            windows = windows_of(member, self._definitions, OF_UPDATES, self._selecting)
+            cached = self._of[name_of(member)] = member, windows
+        return cached[1]
 
     def _standing(self, names: tuple[str, ...], now: datetime) -> WindowState:
-        known = self._standings.get(names)
-        if known is None or not known[0] <= now < (known[1].until or known[0] + _LOOKED_AGAIN):
+        cached = self._standings.get(names)
+        if cached is None or not cached[0] <= now < (cached[1].until or cached[0] + _LOOKED_AGAIN):
             readable = [window for name in names if (window := self._definitions[name].window) is not None]
-            known = self._standings[names] = now, window_state(readable, now)
-        return known[1]
+            cached = self._standings[names] = now, window_state(readable, now)
+        return cached[1]
 
     def _take(self, change: ObjectDelta) -> None:
         """Take in a window that is new or gone, or has another spec."""
@@ -126,7 +126,7 @@ class MaintenanceWindows:
         if after is not None:
             definitions[name] = after
         self._definitions = definitions
-        self._selecting = [each for each in self._definitions.values() if each.selector is not None]
+        self._selecting = [definition for definition in self._definitions.values() if definition.selector is not None]
         self._of.clear()
         self._of_upgrades.clear()
         self._standings.clear()
@@ -136,7 +136,7 @@ class MaintenanceWindows:
         """Yield the members that name a window or that it selects, in any of its states."""
         for member in self._cache.of_kind(MEMBER_CLUSTER).objects.values():
             labels = labels_of(member)
-            if name in named_windows(member) or any(each is not None and each.selects(labels) for each in states):
+            if name in named_windows(member) or any(state is not None and state.selects(labels) for state in states):
                 yield name_of(member)
 
     def _take_member(self, change: ObjectDelta) -> None:
@@ -144,7 +144,7 @@ class MaintenanceWindows:
         name = name_of(change.document)
         if change.new is None:
             self._of.pop(name, None)
-            for key in [each for each in self._of_upgrades if each[0] == name]:
+            for key in [window for window in self._of_upgrades if window[0] == name]:
                 del self._of_upgrades[key]
         elif change.alters(_named) or (self._selecting and change.alters(labels_of)):
             self._changed.publish(frozenset({name}))

@@ -49,11 +49,11 @@ def desired_overrides(
         for binding in bindings
         if not is_deleting(binding) and binding["spec"].get("state") != BindingState.UNSCHEDULED
     }
-    found = overrides_by_cluster(matching, {name: cache.get(MEMBER_CLUSTER, name) for name in clusters})
-    if found.missing:
-        names = ", ".join(found.missing)
+    overrides = overrides_by_cluster(matching, {name: cache.get(MEMBER_CLUSTER, name) for name in clusters})
+    if overrides.missing:
+        names = ", ".join(overrides.missing)
         raise RetryError(f"cannot tell which overrides hold for clusters that do not exist: {names}")
-    return found.by_cluster
+    return overrides.by_cluster
 
 
 def override_of(cache: Cache, binding: JsonObject, member: JsonObject) -> Override:
@@ -65,6 +65,6 @@ def override_of(cache: Cache, binding: JsonObject, member: JsonObject) -> Overri
         member: The MemberCluster it is for.
     """
     overrides = Overrides.of(binding["spec"])
-    found = [cache.get(CLUSTER.override_snapshot, name) for name in overrides.cluster]
-    found += [cache.get(NAMESPACED.override_snapshot, name, namespace) for namespace, name in overrides.namespaced]
-    return binding_override(binding, member, [snapshot for snapshot in found if snapshot is not None])
+    snapshots = [cache.get(CLUSTER.override_snapshot, name) for name in overrides.cluster]
+    snapshots += [cache.get(NAMESPACED.override_snapshot, name, namespace) for namespace, name in overrides.namespaced]
+    return binding_override(binding, member, [snapshot for snapshot in snapshots if snapshot is not None])

@@ -39,8 +39,8 @@ def works_of(cache: Cache, binding: JsonObject) -> list[JsonObject]:
     metadata = binding["metadata"]
     namespace = member_namespace(binding["spec"]["targetCluster"])
     parent = placement_ref(label(binding, PARENT_PLACEMENT), metadata.get("namespace", ""))
-    found = cache.labelled(WORK, PARENT_BINDING, metadata["name"], namespace)
-    return [work for work in found if parent.name and placement_of_work(work) == parent]
+    works = cache.labelled(WORK, PARENT_BINDING, metadata["name"], namespace)
+    return [work for work in works if parent.name and placement_of_work(work) == parent]
 
 
 def used_snapshots(cache: Cache, family: Family, ref: PlacementRef) -> set[str]:
@@ -132,7 +132,7 @@ def rollout_state(
         ValueError: ``placementType``, or the state of a binding, has an unknown value.
     """
     spec = spec_of(placement)
-    wanted = RequestedClusters.of(spec.get("policy"))
+    requested = RequestedClusters.of(spec.get("policy"))
     snapshots = children(cache, family.resource_snapshot, family.ref(placement))
     groups = snapshot_groups(snapshots)
     latest = latest_group(groups)
@@ -140,4 +140,4 @@ def rollout_state(
     empty = without_works(cache, bindings) if works_known else ()
     superseded = {group.name for group in groups if group.master and not group.is_complete and group is not latest}
     snapshot = latest.name if latest and latest.is_complete else None
-    return RolloutState(wanted, spec.get("strategy"), views(bindings, empty, superseded), snapshot, overrides)
+    return RolloutState(requested, spec.get("strategy"), views(bindings, empty, superseded), snapshot, overrides)

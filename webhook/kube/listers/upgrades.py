@@ -95,8 +95,8 @@ class HubUpgrades:
 
     def joined(self) -> dict[str, JsonObject]:
         """Return the MemberClusters that have joined and are not leaving."""
-        found = self._cache.list(kinds.MEMBER_CLUSTER)
-        return {name_of(each): each for each in found if not is_deleting(each) and has_joined(each)}
+        members = self._cache.list(kinds.MEMBER_CLUSTER)
+        return {name_of(member): member for member in members if not is_deleting(member) and has_joined(member)}
 
     def members(
         self, documents: Mapping[str, JsonObject], inventories: Mapping[str, Inventory], upgrade: UpgradeType
@@ -109,51 +109,51 @@ class HubUpgrades:
             upgrade: Decides which windows apply.
         """
         targets = targets_of(upgrade)
-        found: dict[str, Member] = {}
+        members: dict[str, Member] = {}
         for name, document in documents.items():
             windows, inventory = self._windows.of_upgrades(document, targets), inventories.get(name)
-            known = self._members.get((name, upgrade))
+            cached = self._members.get((name, upgrade))
             given = (document, windows, inventory)
-            if known is None or any(old is not new for old, new in zip(known[0], given, strict=True)):
+            if cached is None or any(old is not new for old, new in zip(cached[0], given, strict=True)):
                 member = read_member(document, windows, inventory, upgrader=self._default_upgrader)
-                known = self._members[name, upgrade] = given, member
-            found[name] = known[1]
+                cached = self._members[name, upgrade] = given, member
+            members[name] = cached[1]
         for gone in [key for key in self._members if key[0] not in documents]:
             del self._members[gone]
-        return found
+        return members
 
     def catalog(self) -> ReleaseCatalog:
         """Return what is published; a catalog that cannot be read publishes nothing."""
         documents = tuple(self._cache.list(kinds.VERSION_CATALOG))
-        known = self._catalog
-        if len(known[0]) != len(documents) or any(a is not b for a, b in zip(known[0], documents, strict=True)):
-            known = self._catalog = documents, ReleaseCatalog.of(catalogs_of(documents))
-        return known[1]
+        cached = self._catalog
+        if len(cached[0]) != len(documents) or any(a is not b for a, b in zip(cached[0], documents, strict=True)):
+            cached = self._catalog = documents, ReleaseCatalog.of(catalogs_of(documents))
+        return cached[1]
 
     def strategy(self, run: ClusterUpgradeRun) -> StrategySpec | None:
         """Return the strategy that a run refers to; None: there is none, or the run has started."""
         if run.status.start_time is not None or run.spec.strategy_ref is None:
             return None
-        found = self._cache.get(kinds.UPGRADE_STRATEGY, run.spec.strategy_ref.name)
-        if found is None:
+        strategy = self._cache.get(kinds.UPGRADE_STRATEGY, run.spec.strategy_ref.name)
+        if strategy is None:
             return None
         try:
-            return ClusterUpgradeStrategy.read(found).spec
+            return ClusterUpgradeStrategy.read(strategy).spec
         except pydantic.ValidationError:
             return None
 
     def gates(self, run: ClusterUpgradeRun) -> dict[str, UpgradeGateStatus]:
         """Return the status of the gate objects of a run, by name."""
-        found = {}
+        gates = {}
         for _, gate in gates_of(run.status):
             document = self._cache.get(kinds.UPGRADE_GATE, gate.gate) if gate.gate else None
             if document is None:
                 continue
             try:
-                found[gate.gate] = ClusterUpgradeGate.read(document).status
+                gates[gate.gate] = ClusterUpgradeGate.read(document).status
             except pydantic.ValidationError:
-                found[gate.gate] = UpgradeGateStatus()
-        return found
+                gates[gate.gate] = UpgradeGateStatus()
+        return gates
 
     def busy(self, name: str) -> dict[str, str]:
         """Return the members that other runs upgrade, or may still do, and what people should know of that.
@@ -163,7 +163,7 @@ class HubUpgrades:
         Args:
             name: Of the run that is not counted.
         """
-        return dict(each for other in self.others(name) for each in self._runs.occupied(other))
+        return dict(member for other in self.others(name) for member in self._runs.occupied(other))
 
     def samples(self) -> list[Sample]:
         """Return how long the upgrades of all runs took."""
@@ -180,7 +180,7 @@ class HubUpgrades:
         found, budgets = [], dict[str, JsonObject]()
         if run.spec.placement_guard.mode is not PlacementGuardMode.OFF:
             listed = await self._store.list(kinds.DISRUPTION_BUDGET)
-            budgets = {name_of(each): each for each in listed.items}
+            budgets = {name_of(document): document for document in listed.items}
         for family in FAMILIES:
             clusters: dict[tuple[str, str], set[str]] = {}
             for binding in self._cache.list(family.binding):
@@ -198,8 +198,8 @@ class HubUpgrades:
         placement = self._cache.get(family.placement, name, namespace) or {}
         policy = dict_at(spec_of(placement), "policy")
         picks_n = policy.get("placementType") == PlacementType.PICK_N
-        wanted = policy.get("numberOfClusters") if picks_n else total
-        return allowed_in_upgrade(total, wanted if isinstance(wanted, int) else total, budget)
+        requested = policy.get("numberOfClusters") if picks_n else total
+        return allowed_in_upgrade(total, requested if isinstance(requested, int) else total, budget)
 
 
 class _Runs:
@@ -212,24 +212,24 @@ class _Runs:
 
     def read(self, document: JsonObject) -> ClusterUpgradeRun:
         name = name_of(document)
-        known = self._known.get(name)
-        if known is None or known[0] is not document:
-            known = self._known[name] = document, _parse(document)
-        if isinstance(known[1], str):
-            raise UnreadableRunError(known[1])
-        return known[1]
+        cached = self._known.get(name)
+        if cached is None or cached[0] is not document:
+            cached = self._known[name] = document, _parse(document)
+        if isinstance(cached[1], str):
+            raise UnreadableRunError(cached[1])
+        return cached[1]
 
     def samples(self, run: ClusterUpgradeRun) -> tuple[Sample, ...]:
-        known = self._samples.get(run.metadata.name)
-        if known is None or known[0] is not run:
-            known = self._samples[run.metadata.name] = run, tuple(samples_of(run))
-        return known[1]
+        cached = self._samples.get(run.metadata.name)
+        if cached is None or cached[0] is not run:
+            cached = self._samples[run.metadata.name] = run, tuple(samples_of(run))
+        return cached[1]
 
     def occupied(self, run: ClusterUpgradeRun) -> tuple[tuple[str, str], ...]:
-        known = self._occupied.get(run.metadata.name)
-        if known is None or known[0] is not run:
-            known = self._occupied[run.metadata.name] = run, tuple(occupied(run))
-        return known[1]
+        cached = self._occupied.get(run.metadata.name)
+        if cached is None or cached[0] is not run:
+            cached = self._occupied[run.metadata.name] = run, tuple(occupied(run))
+        return cached[1]
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all but the runs of these names."""
@@ -256,7 +256,9 @@ def readable_runs(documents: Iterable[JsonObject]) -> Iterator[ClusterUpgradeRun
 
 def has_joined(member: JsonObject) -> bool:
     """Say whether a member is part of the fleet."""
-    return any(each.get("type") == "Joined" and each.get("status") == "True" for each in conditions_of(member))
+    return any(
+        condition.get("type") == "Joined" and condition.get("status") == "True" for condition in conditions_of(member)
+    )
 
 
 def catalogs_of(documents: Iterable[JsonObject]) -> Iterator[VersionCatalogSpec]:

@@ -54,24 +54,24 @@ def check_kubeconfig(document: Any, context: str | None) -> None:
     Raises:
         ValueError: A field cannot be used.
     """
-    chosen = _named(document, "contexts", context or _member(document, "current-context"), "context")
-    cluster, user = (_member(chosen, section) for section in ("cluster", "user"))
+    context_entry = _named(document, "contexts", context or _member(document, "current-context"), "context")
+    cluster, user = (_member(context_entry, section) for section in ("cluster", "user"))
     for section, name in (("cluster", cluster), ("user", user)):
-        found = _named(document, f"{section}s", name, section)
-        if found is None:
+        entry = _named(document, f"{section}s", name, section)
+        if entry is None:
             continue
-        where = f"{section} {str(name)[:_SHOWN]!r}: "
-        if not isinstance(found, dict) and not (section == "user" and not found):
-            raise ValueError(f"{where}must be an object")
+        path = f"{section} {str(name)[:_SHOWN]!r}: "
+        if not isinstance(entry, dict) and not (section == "user" and not entry):
+            raise ValueError(f"{path}must be an object")
         for field in _TEXTS[section]:
-            value = _member(found, field)
+            value = _member(entry, field)
             if value is not None and not isinstance(value, str):
-                given = "" if field in _SECRET else f" {str(value)[:_SHOWN]!r}:"
-                raise ValueError(f"{where}{field}:{given} must be text; put it in quotes")
+                text = "" if field in _SECRET else f" {str(value)[:_SHOWN]!r}:"
+                raise ValueError(f"{path}{field}:{text} must be text; put it in quotes")
         if section == "cluster":
-            _check_address(where + "server", _member(found, "server"))
-        elif (token := _member(found, "token")) and not (token.isascii() and token.isprintable()):
-            raise ValueError(f"{where}token: contains a line break or another character that no token has")
+            _check_address(path + "server", _member(entry, "server"))
+        elif (token := _member(entry, "token")) and not (token.isascii() and token.isprintable()):
+            raise ValueError(f"{path}token: contains a line break or another character that no token has")
 
 
 def _check_address(where: str, server: Any) -> None:

@@ -39,9 +39,9 @@ def read_plain(kubeconfig: Path, context: str | None) -> Login | None:
     try:
         document = parse_kubeconfig(read_bounded(kubeconfig))
         check_kubeconfig(document, context)
-        chosen = _only(document["contexts"], context or document["current-context"])["context"]
-        cluster = _only(document["clusters"], chosen["cluster"])["cluster"]
-        user = _only(document["users"], chosen["user"])["user"] or {} if chosen.get("user") else {}
+        context_entry = _only(document["contexts"], context or document["current-context"])["context"]
+        cluster = _only(document["clusters"], context_entry["cluster"])["cluster"]
+        user = _only(document["users"], context_entry["user"])["user"] or {} if context_entry.get("user") else {}
         if cluster.keys() <= _OF_CLUSTER and user.keys() <= _OF_USER:
             return _login(cluster, user, kubeconfig.parent)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, yaml.YAMLError):
@@ -51,7 +51,7 @@ def read_plain(kubeconfig: Path, context: str | None) -> Login | None:
 
 def _only(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return the entry of a name. Raises `ValueError` unless there is exactly one."""
-    (found,) = [each for each in entries if each["name"] == name]
+    (found,) = [entry for entry in entries if entry["name"] == name]
     return found
 
 
@@ -87,15 +87,15 @@ def _trust(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) ->
 def _show_certificate(trust: ssl.SSLContext, files: list[Path | None], contents: list[str | None]) -> None:
     """Load certificate and key; the library takes them from files only, so that data is in one for a moment."""
     with tempfile.TemporaryDirectory(prefix="harbormaster-login-") as private:
-        found = []
+        certificates = []
         for position, (file, data) in enumerate(zip(files, contents, strict=True)):
             if file is None and data:
                 file = Path(private) / str(position)
                 descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
                 with os.fdopen(descriptor, "wb") as stream:
                     stream.write(base64.b64decode(data))
-            found.append(file)
-        certificate, key = found
+            certificates.append(file)
+        certificate, key = certificates
         if certificate is None:
             raise ValueError("a key without a certificate")
         trust.load_cert_chain(certificate, key)

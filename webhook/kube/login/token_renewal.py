@@ -48,11 +48,11 @@ def _user(document: Any, context: str | None) -> dict[str, Any]:
     """Return the user of a context; the file has been read by the library, so it has the shape."""
 
     def named(section: str, name: object, member: str) -> dict[str, Any]:
-        found: dict[str, Any] = next((entry for entry in document.get(section) or () if entry.get("name") == name), {})
-        return found.get(member) or {}
+        entry: dict[str, Any] = next((entry for entry in document.get(section) or () if entry.get("name") == name), {})
+        return entry.get(member) or {}
 
-    chosen = named("contexts", context or document.get("current-context"), "context")
-    return named("users", chosen.get("user"), "user")
+    context_entry = named("contexts", context or document.get("current-context"), "context")
+    return named("users", context_entry.get("user"), "user")
 
 
 class _TokenFile:
@@ -69,8 +69,8 @@ class _TokenFile:
             return
         self._next = now + CHECK_SECONDS
         try:
-            found = self._path.stat()
-            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stat = self._path.stat()
+            mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if mark == self._mark:
                 return
             token = read_bounded(self._path).decode().strip()

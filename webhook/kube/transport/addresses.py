@@ -51,11 +51,11 @@ def check_remote(text: str) -> None:
 
 def _is_link_local(host: str) -> bool:
     try:
-        found = ip_address(host.partition("%")[0])
+        address = ip_address(host.partition("%")[0])
     except ValueError:
         return False
-    found = getattr(found, "ipv4_mapped", None) or found
-    return found.is_link_local
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_link_local
 
 
 def is_loopback(host: str) -> bool:

@@ -49,13 +49,13 @@ def trust_in(ca: Path | None, setting: str) -> ssl.SSLContext:
     Raises:
         SettingsError: It cannot be used.
     """
-    where = f"{PREFIX}{setting}: {str(ca)!r}"
+    setting_text = f"{PREFIX}{setting}: {str(ca)!r}"
     try:
         return ssl.create_default_context(cadata=None if ca is None else read_bounded(ca).decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise SettingsError(f"{where}: holds no certificates in PEM") from error
+        raise SettingsError(f"{setting_text}: holds no certificates in PEM") from error
     except OSError as error:
-        raise SettingsError(f"{where}: {error.strerror}") from error
+        raise SettingsError(f"{setting_text}: {error.strerror}") from error
 
 
 def session_with(trust: ssl.SSLContext | bool) -> aiohttp.ClientSession:

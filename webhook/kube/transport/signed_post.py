@@ -93,8 +93,8 @@ async def post_signed(receiver: Receiver, body: bytes, headers: Mapping[str, str
             session_with(trust) as session,
             session.post(receiver.url, data=body, headers={**own, **headers}, allow_redirects=False) as response,
         ):
-            said = await response.content.read(LARGEST_ANSWER_BYTES)
+            text = await response.content.read(LARGEST_ANSWER_BYTES)
     except (SettingsError, OSError, aiohttp.ClientError, ValueError) as error:
         is_there = isinstance(error, aiohttp.ClientError) and not isinstance(error, aiohttp.ClientConnectorError)
         raise NotPostedError(f"{type(error).__name__}: {error}", is_there=is_there) from error
-    return PostResponse(response.status, printable(said.decode("utf-8", "replace")[:_LONGEST_MESSAGE]).strip())
+    return PostResponse(response.status, printable(text.decode("utf-8", "replace")[:_LONGEST_MESSAGE]).strip())

@@ -71,7 +71,7 @@ class CaBundles:
 
     async def read(self) -> dict[str, Registered]:
         """Return the configurations that are there, by kind. Raises `webhook.kube.ports.StoreError`."""
-        found: dict[str, Registered] = {}
+        configurations: dict[str, Registered] = {}
         for kind in CONFIGURATIONS:
             try:
                 document = await self._server.request("GET", path_of(kind, name=self.name))
@@ -80,8 +80,10 @@ class CaBundles:
             except NotFoundError:
                 continue
             entries = dicts_at(document, "webhooks")
-            found[kind.kind] = Registered(document, {text_at(entry, "name"): _bundle(entry) for entry in entries})
-        return found
+            configurations[kind.kind] = Registered(
+                document, {text_at(entry, "name"): _bundle(entry) for entry in entries}
+            )
+        return configurations
 
     async def write(self, kind: str, registered: Registered, pem: bytes) -> None:
         """Tell the API server to trust *pem*, in every entry that says something else.

@@ -69,7 +69,7 @@ class HookCalls:
     def secrets(self) -> tuple[bytes, ...]:
         """The secrets below which hooks are called."""
         return tuple(
-            each.encode() for each in (self._called | self._called_before.keys()) if each and self._counts(each)
+            path.encode() for path in (self._called | self._called_before.keys()) if path and self._counts(path)
         )
 
     def _counts(self, secret: str) -> bool:
@@ -93,13 +93,13 @@ class HookCalls:
     async def settle(self) -> None:
         """Read the configurations. Raises `StoreError`."""
         async with self._one_at_a_time:  # so that what was read last is what counts
-            found = await self._configurations.read()
-            self._note(found)
+            configurations = await self._configurations.read()
+            self._note(configurations)
             if self._noted is not None:
-                await self._noted(found)
+                await self._noted(configurations)
 
     def _note(self, found: Mapping[str, Registered]) -> None:
-        called = frozenset(secret for each in found.values() for secret in _called_by(each.document))
+        called = frozenset(secret for configuration in found.values() for secret in _called_by(configuration.document))
         end = self._clock() + GRACE_SECONDS
         lasting = {secret: until for secret, until in self._called_before.items() if until > self._clock()}
         self._called_before = lasting | dict.fromkeys(self._called - called, end)
@@ -111,8 +111,8 @@ class HookCalls:
 
     def _complain(self, reason: str) -> None:
         if reason != self._trouble:
-            what = {"configuration": self._configurations.name, "reason": reason}
-            _log.warning("webhook configurations not read", extra=what)
+            fields = {"configuration": self._configurations.name, "reason": reason}
+            _log.warning("webhook configurations not read", extra=fields)
         self._trouble = reason
 
 

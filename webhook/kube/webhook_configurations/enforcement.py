@@ -98,8 +98,8 @@ class EnforcementMonitor:
 
     def _problem(self, kind: str, registered: Registered | None) -> Event | None:
         if registered is None or not dicts_at(registered.document, "webhooks"):
-            what = "is not there" if registered is None else "has no hooks"
-            note = f"{kind} {self._name} {what}: the API server asks about no write; {ADVICE}"
+            subject = "is not there" if registered is None else "has no hooks"
+            note = f"{kind} {self._name} {subject}: the API server asks about no write; {ADVICE}"
             return Event("WebhookConfigurationMissing", note, "Warning")
         fail_open = self._fail_open(kind, registered)
         if not fail_open:
