@@ -98,7 +98,7 @@ class HistoryPage:
 
     def document(self) -> JsonObject:
         """Return it as ``harbormaster history -o json`` does."""
-        items = [each.document() for each in self.entries]
+        items = [entry.document() for entry in self.entries]
         return {"items": items, "more": self.more, "unreadable": self.unreadable}
 
     @property
@@ -121,7 +121,7 @@ def find(documents: Iterable[JsonObject], waiting: Iterable[RecordEntry], query:
     for entry in (*entries_in(filter(is_chunk, documents)), *waiting):
         if entry is None:
             unreadable += 1
-        elif (known := found.get(entry.id)) is None or known.count < entry.count:
+        elif (previous := found.get(entry.id)) is None or previous.count < entry.count:
             found[entry.id] = entry
     latest = sorted(filter(query.matches, found.values()), key=lambda entry: entry.place, reverse=True)
     return HistoryPage(tuple(latest[: query.limit]), len(latest) > query.limit, unreadable)

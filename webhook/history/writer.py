@@ -117,9 +117,9 @@ class HistoryWriter:
                 log.warning("the end of the history was not written", extra={"entries": len(self._waiting)})
 
     def _take(self, found: RecordEntry) -> None:
-        known = self._waiting.get(found.identity)
-        if known is not None:
-            self._waiting[found.identity] = known.repeated(found.time)
+        cached = self._waiting.get(found.identity)
+        if cached is not None:
+            self._waiting[found.identity] = cached.repeated(found.time)
         elif len(self._waiting) < MOST_WAITING and self._of_user[found.by] < MOST_OF_USER:
             self._waiting[found.identity] = self._named(found)
             self._of_user[found.by] += bool(found.by)

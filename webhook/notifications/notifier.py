@@ -95,17 +95,17 @@ class Notifier:
         options = self._options
         if not options.url or options.reasons.isdisjoint((event.reason, f"{event.type}/{event.reason}")):
             return
-        found = notification_of(document, event, self._now())
-        if found.id in self._told:
+        notification = notification_of(document, event, self._now())
+        if notification.id in self._told:
             return
         if len(self._waiting) >= MOST_WAITING:
             self._counts.count(DeliveryResult.DROPPED)
             self._dropped += 1
             return
-        self._told[found.id] = None
+        self._told[notification.id] = None
         if len(self._told) > MOST_REMEMBERED:
             self._told.popitem(last=False)
-        self._waiting.append(found)
+        self._waiting.append(notification)
         self._arrived.set()
 
     async def run(self) -> None:
@@ -146,8 +146,8 @@ class Notifier:
             self._dropped = 0
         result = DeliveryResult.EXPIRED
         if self._now() - first.time <= OLDEST:
-            result, why = await self._post(first)
-            self._tell(result, first, why)
+            result, reason = await self._post(first)
+            self._tell(result, first, reason)
         else:
             log.warning("notification dropped: too old", extra={"reason": first.reason, "id": first.id})
         self._counts.count(result)
@@ -173,11 +173,11 @@ class Notifier:
             return DeliveryResult.REFUSED, f"{type(error).__name__}: {error}"
         if 200 <= answer.status < 300:
             return DeliveryResult.SENT, ""
-        why = f"HTTP status {answer.status}: {answer.message}"
+        reason = f"HTTP status {answer.status}: {answer.message}"
         if 300 <= answer.status < 500 and answer.status not in LATER:
-            return DeliveryResult.REFUSED, why
+            return DeliveryResult.REFUSED, reason
         self._failures += 1
-        return DeliveryResult.FAILED, why
+        return DeliveryResult.FAILED, reason
 
     def _tell(self, result: DeliveryResult, notification: Notification, why: str) -> None:
         """Log what is refused, and what fails when it fails for another cause than before."""
