@@ -66,10 +66,10 @@ async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full
     if full:
         return DriftComparison(differences(item.kind, item.document, live))
     try:
-        wanted = await member.apply(item.kind, without_nulls(item.document), manager=MANAGER, force=True, dry_run=True)
+        desired = await member.apply(item.kind, without_nulls(item.document), manager=MANAGER, force=True, dry_run=True)
     except InvalidObjectError:
         return DriftComparison(differences(item.kind, item.document, live), degraded=True)
-    return DriftComparison(differences(item.kind, wanted, live))
+    return DriftComparison(differences(item.kind, desired, live))
 
 
 def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonObject, ...]:
@@ -115,9 +115,9 @@ def _comparable(document: JsonObject) -> JsonObject:
     for field in ("labels", "annotations"):
         entries = metadata.pop(field, None)
         if isinstance(entries, Mapping):
-            kept = {key: value for key, value in entries.items() if not any(mark in key for mark in _SYSTEM_KEYS)}
-            if kept:
-                metadata[field] = kept
+            remaining = {key: value for key, value in entries.items() if not any(mark in key for mark in _SYSTEM_KEYS)}
+            if remaining:
+                metadata[field] = remaining
     return {**body, "metadata": metadata}
 
 

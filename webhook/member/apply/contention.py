@@ -81,20 +81,20 @@ class ContestedObjects:
 
     def rival(self, item: Manifest) -> str:
         """Return the writer that contests an object, for a message. Empty: the object is not contested."""
-        found = self._of(item)
-        return found.rival if found is not None and found.contested else ""
+        record = self._of(item)
+        return record.rival if record is not None and record.contested else ""
 
     def holds_back(self, item: Manifest, live: JsonObject, now: datetime) -> bool:
         """Return whether the agent must not write a contested object in this pass."""
-        found = self._of(item)
-        if found is None or not found.contested:
+        record = self._of(item)
+        if record is None or not record.contested:
             return False
         content = mark(live, "")
-        if content == found.left:
+        if content == record.left:
             return False
-        if content != found.seen:
-            found.seen, found.since = content, now
-        return not (_passed(found.quiet, found.since, now) or _passed(LONGEST, found.written, now))
+        if content != record.seen:
+            record.seen, record.since = content, now
+        return not (_passed(record.quiet, record.since, now) or _passed(LONGEST, record.written, now))
 
     def changed(self, item: Manifest, before: JsonObject, after: JsonObject | None, now: datetime) -> None:
         """Note that a pass has changed an object that existed.
@@ -108,27 +108,27 @@ class ContestedObjects:
             now: Time of the pass.
         """
         undoes, left = mark(before, ""), b"" if after is None else mark(after, "")
-        found = self._of(item)
-        if found is None:  # new content: the object differs because the agent has not applied it yet
-            found = self._known[item.identity] = _Rivalry(manifest_hash(item.document), now, left, now)
-        elif found.written != now and undoes != found.failed:
-            in_a_row = found.contested or not _passed(IN_A_ROW, found.written, now)
-            found.undone = found.undone + 1 if in_a_row else 1
-            found.rival = other_managers(before, item.document)
-        found.written, found.left, found.failed = now, left, undoes if after is None else b""
+        record = self._of(item)
+        if record is None:  # new content: the object differs because the agent has not applied it yet
+            record = self._known[item.identity] = _Rivalry(manifest_hash(item.document), now, left, now)
+        elif record.written != now and undoes != record.failed:
+            in_a_row = record.contested or not _passed(IN_A_ROW, record.written, now)
+            record.undone = record.undone + 1 if in_a_row else 1
+            record.rival = other_managers(before, item.document)
+        record.written, record.left, record.failed = now, left, undoes if after is None else b""
         self._known.move_to_end(item.identity)
         if len(self._known) > MOST:
             self._known.popitem(last=False)
 
     def unchanged(self, item: Manifest, now: datetime) -> None:
         """Note that a pass has found an object as the manifest wants it."""
-        found = self._of(item)
-        if found is not None and _passed(CALM if found.contested else IN_A_ROW, found.written, now):
+        record = self._of(item)
+        if record is not None and _passed(CALM if record.contested else IN_A_ROW, record.written, now):
             del self._known[item.identity]
 
     def _of(self, item: Manifest) -> _Rivalry | None:
-        found = self._known.get(item.identity)
-        return found if found is not None and found.manifest == manifest_hash(item.document) else None
+        record = self._known.get(item.identity)
+        return record if record is not None and record.manifest == manifest_hash(item.document) else None
 
 
 @dataclass(frozen=True, slots=True)

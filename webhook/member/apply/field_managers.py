@@ -36,17 +36,17 @@ def is_applied(live: JsonObject) -> bool:
 def as_applied(live: JsonObject) -> JsonObject | None:
     """Return the object with the fields that we wrote turned into applied ones; None when there are none."""
     entries = _entries(live)
-    written = [entry for entry in entries if _is(entry, _UPDATE)]
-    if not written:
+    entries_of_updates = [entry for entry in entries if _is(entry, _UPDATE)]
+    if not entries_of_updates:
         return None
-    first = next((entry for entry in entries if _is(entry, _APPLY)), written[0])
+    first = next((entry for entry in entries if _is(entry, _APPLY)), entries_of_updates[0])
     fields: Mapping[str, Any] = {}
-    for entry in (first, *written):
+    for entry in (first, *entries_of_updates):
         if entry.get("apiVersion") == first.get("apiVersion"):
             fields = _union(fields, entry.get("fieldsV1") or {})
-    kept = [entry for entry in entries if entry is not first and not _is(entry, _UPDATE)]
+    remaining = [entry for entry in entries if entry is not first and not _is(entry, _UPDATE)]
     merged = {**first, "operation": _APPLY, "fieldsV1": fields}
-    return {**live, "metadata": {**live["metadata"], "managedFields": [merged, *kept]}}
+    return {**live, "metadata": {**live["metadata"], "managedFields": [merged, *remaining]}}
 
 
 def is_field_conflict(error: ConflictError) -> bool:

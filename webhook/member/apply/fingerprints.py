@@ -42,11 +42,11 @@ class Fingerprints:
             applied: What was applied, and how: equal for writes with equal outcomes.
         """
         uid = live["metadata"].get("uid", "")
-        seen = self._seen.get(uid)
-        if seen is None:
+        fingerprint = self._seen.get(uid)
+        if fingerprint is None:
             return False
         self._seen.move_to_end(uid)
-        return seen == mark(live, applied)
+        return fingerprint == mark(live, applied)
 
     def note(self, live: JsonObject, applied: str) -> None:
         """Remember *live* as the outcome of *applied*."""

@@ -152,9 +152,9 @@ class Steps:
             return self._contested(item), live
         before = live
         if live is not None and not is_owned(live, self._owner) and self._may_take_over(live):
-            kept = [owner for owner in owners(live) if not await self._left_behind(owner)]
+            remaining = [owner for owner in owners(live) if not await self._left_behind(owner)]
             with _step(ManifestReason.FAILED_TO_TAKE_OVER, live):
-                live = await self._take_over(item, live, kept)
+                live = await self._take_over(item, live, remaining)
         if live is not None and not is_owned(live, self._owner):
             message = "the object was there before, and whenToTakeOver is Never"
             return manifest_result(item, ManifestReason.NOT_TAKEN_OVER, message, live), live
@@ -210,10 +210,10 @@ class Steps:
             message = f"owned by {names}, and allowCoOwnership is false"
             raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
         if self.strategy.when_to_take_over == "IfNoDiff" and not self._was_ours(live):
-            found = await compare(item, live, self.member, full=self._compares_fully)
-            if found.details:
-                message = f"{len(found.details)} fields differ, and whenToTakeOver is IfNoDiff"
-                raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, found.details)
+            comparison = await compare(item, live, self.member, full=self._compares_fully)
+            if comparison.details:
+                message = f"{len(comparison.details)} fields differ, and whenToTakeOver is IfNoDiff"
+                raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, comparison.details)
         # Over the version that was judged: an owner that was added meanwhile causes a conflict and another look.
         return await self.member.replace(item.kind, unfreed(with_owners(live, [*kept, self._owner])))
 
@@ -231,9 +231,9 @@ class Steps:
         if owner["name"] == self._owner["name"]:
             return True
         with suppress(NotFoundError):
-            found = await self.member.get(APPLIED_WORK, Key(owner["name"]))
-            if found["metadata"]["uid"] == owner["uid"]:
-                match ownership_of(found, self.us):
+            applied_work = await self.member.get(APPLIED_WORK, Key(owner["name"]))
+            if applied_work["metadata"]["uid"] == owner["uid"]:
+                match ownership_of(applied_work, self.us):
                     case AppliedWorkOwnership.LET_GO:
                         return True
                     case AppliedWorkOwnership.ANOTHERS:
@@ -249,11 +249,11 @@ class Steps:
             message = "the member does not have the object"
             return manifest_result(item, ManifestReason.FOUND_DIFF, message, diffs=missing_object())
         with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live):
-            found = await compare(item, live, self.member, full=self._compares_fully)
-        if not found.details:
+            comparison = await compare(item, live, self.member, full=self._compares_fully)
+        if not comparison.details:
             return manifest_result(item, ManifestReason.NO_DIFF_FOUND, "no field differs", live)
-        reason = ManifestReason.FOUND_DIFF_DEGRADED if found.degraded else ManifestReason.FOUND_DIFF
-        return manifest_result(item, reason, f"{len(found.details)} fields differ", live, diffs=found.details)
+        reason = ManifestReason.FOUND_DIFF_DEGRADED if comparison.degraded else ManifestReason.FOUND_DIFF
+        return manifest_result(item, reason, f"{len(comparison.details)} fields differ", live, diffs=comparison.details)
 
     async def _drift_before(self, item: Manifest, live: JsonObject) -> ManifestResult | None:
         """Return the result of a manifest that is not applied again because the object drifted; None: it may be."""
@@ -261,31 +261,31 @@ class Steps:
         if self.strategy.when_to_apply != "IfNotDrifted" or annotations.get(SPEC_HASH) != manifest_hash(item.document):
             return None
         with _step(ManifestReason.APPLY_FAILED, live, "not applied, because the check for drift failed: "):
-            found = await compare(item, live, self.member, full=self._compares_fully)
-        if not found.details:
+            comparison = await compare(item, live, self.member, full=self._compares_fully)
+        if not comparison.details:
             return None
-        reason = ManifestReason.FOUND_DRIFTS_DEGRADED if found.degraded else ManifestReason.FOUND_DRIFTS
-        count = len(found.details)
+        reason = ManifestReason.FOUND_DRIFTS_DEGRADED if comparison.degraded else ManifestReason.FOUND_DRIFTS
+        count = len(comparison.details)
         message = f"{count} fields were changed on the member; not applied, because whenToApply is IfNotDrifted"
-        return manifest_result(item, reason, message, live, drifts=found.details)
+        return manifest_result(item, reason, message, live, drifts=comparison.details)
 
     async def _applied(self, item: Manifest, live: JsonObject) -> ManifestResult:
-        reason, message, found = ManifestReason.APPLIED, "applied", DriftComparison(())
+        reason, message, comparison = ManifestReason.APPLIED, "applied", DriftComparison(())
         if self._compares_fully:
             try:
-                found = await compare(item, live, self.member, full=True)
+                comparison = await compare(item, live, self.member, full=True)
             except StoreError as error:
                 reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
                 message = f"applied; the check for drift failed: {error}"
-        if found.details:
-            message = f"applied; {len(found.details)} fields differ from the manifest"
+        if comparison.details:
+            message = f"applied; {len(comparison.details)} fields differ from the manifest"
         return manifest_result(
             item,
             reason,
             message,
             live,
             availability=availability(live),
-            drifts=found.details,
+            drifts=comparison.details,
             observed_status=status_of(live) if self.reports_status else None,
         )
 

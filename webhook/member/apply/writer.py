@@ -63,8 +63,8 @@ class Writer:
         if self.strategy.type == "ServerSideApply":
             config = self.strategy.server_side_apply_config
             force = config is not None and config.force
-        elif (written := self._merged(item, live)) is not None:
-            return await self._client_side(item, live, written)
+        elif (merged := self._merged(item, live)) is not None:
+            return await self._client_side(item, live, merged)
         return await self._server_side(item, live, force=force)
 
     def _check(self, live: JsonObject) -> None:
@@ -86,7 +86,7 @@ class Writer:
     async def _client_side(self, item: Manifest, live: JsonObject | None, merged: JsonObject) -> JsonObject:
         applied = self._applied(item, "merged")
         if live is None:
-            made = await self.member.create(item.kind, with_owners(merged, [self.owner]))
+            written = await self.member.create(item.kind, with_owners(merged, [self.owner]))
         elif merged == live or self.fingerprints.matches(live, applied):
             return live
         else:
@@ -94,26 +94,26 @@ class Writer:
                 live, await self.member.replace(item.kind, merged, dry_run=True), applied
             ):
                 return live
-            made = await self.member.replace(item.kind, merged)
-        self.fingerprints.note(made, applied)
-        return made
+            written = await self.member.replace(item.kind, merged)
+        self.fingerprints.note(written, applied)
+        return written
 
     async def _server_side(self, item: Manifest, live: JsonObject | None, *, force: bool) -> JsonObject:
         force = force or (live is not None and has_no_other_managers(live))
         applied = self._applied(item, f"applied force={force}")
         if live is not None and self.fingerprints.matches(live, applied):
             return live
-        wanted = self._configuration(item, live)
+        configuration = self._configuration(item, live)
         if live is not None and is_applied(live) and _carries(live, item):
-            outcome = await self.member.apply(item.kind, wanted, manager=MANAGER, force=force, dry_run=True)
+            outcome = await self.member.apply(item.kind, configuration, manager=MANAGER, force=force, dry_run=True)
             if self._is_unchanged(live, outcome, applied):
                 return live
         if live is not None and (turned := as_applied(live)) is not None:
             live = await self.member.replace(item.kind, turned)
-            wanted = self._configuration(item, live)  # the replace has changed the resourceVersion
-        made = await self.member.apply(item.kind, wanted, manager=MANAGER, force=force)
-        self.fingerprints.note(made, applied)
-        return made
+            configuration = self._configuration(item, live)  # the replace has changed the resourceVersion
+        written = await self.member.apply(item.kind, configuration, manager=MANAGER, force=force)
+        self.fingerprints.note(written, applied)
+        return written
 
     def _is_unchanged(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
         """Return whether a write would change nothing; if so, record the fingerprint."""
@@ -154,9 +154,9 @@ def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObje
     annotations = {**wanted, SPEC_HASH: manifest_hash(manifest)}
     before = annotations_of(live)
     text = dump_json(manifest).decode()
-    kept = before.get(LAST_APPLIED)
-    if kept is not None and kept != text and _is_same_manifest(kept, manifest):
-        text = kept  # only the order of the fields differs
+    previous = before.get(LAST_APPLIED)
+    if previous is not None and previous != text and _is_same_manifest(previous, manifest):
+        text = previous  # only the order of the fields differs
     everything = {**before, **annotations, LAST_APPLIED: text}
     size = sum(len(key.encode()) + len(value.encode()) for key, value in everything.items())
     return {**annotations, LAST_APPLIED: text if size <= LONGEST_ANNOTATIONS else ""}

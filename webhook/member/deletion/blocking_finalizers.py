@@ -70,8 +70,8 @@ async def _report(work: JsonObject, reason: str, message: str, hub: Store, now: 
     generation, old = generation_of(work), conditions_of(work)
     conditions = [condition for condition in old if condition.get("type") != REMOVED]
     if message:
-        found = make_condition(REMOVED, FALSE, reason, message[:MESSAGE_LIMIT], generation=generation, now=now)
-        conditions += merge_conditions(old, [found])
+        condition = make_condition(REMOVED, FALSE, reason, message[:MESSAGE_LIMIT], generation=generation, now=now)
+        conditions += merge_conditions(old, [condition])
     if conditions != list(old):
         await hub.replace_status(WORK, {**work, "status": {**status_of(work), "conditions": conditions}})
 
@@ -82,14 +82,14 @@ async def _obstacles(name: str, member: MemberStore) -> list[str]:
         owner = await member.get(APPLIED_WORK, Key(name))
     except NotFoundError:
         return []
-    found = []
+    obstacles = []
     for identity, kind in await served_kinds(written_down(owner), member):
         with suppress(NotFoundError, ForbiddenError):  # an object that the agent may not read has no name here
             live = await member.get(kind, Key(identity.name, identity.namespace))
-            if is_deleting(live) and without_owner(live, name) is not None and (why := _obstacle(kind, live)):
-                found.append(f"{_name(identity)}: {why}")
-    more = [f"{len(found) - _MOST_NAMED} more objects"] if len(found) > _MOST_NAMED else []
-    return [*found[:_MOST_NAMED], *more]
+            if is_deleting(live) and without_owner(live, name) is not None and (reason := _obstacle(kind, live)):
+                obstacles.append(f"{_name(identity)}: {reason}")
+    more = [f"{len(obstacles) - _MOST_NAMED} more objects"] if len(obstacles) > _MOST_NAMED else []
+    return [*obstacles[:_MOST_NAMED], *more]
 
 
 def _obstacle(kind: Kind, live: JsonObject) -> str:

@@ -101,7 +101,7 @@ class Definitions:
         """
         try:
             listed = (await self.hub.list(WORK, self.us.namespace)).items
-            found = (await self.member.list(APPLIED_WORK)).items
+            applied_works = (await self.member.list(APPLIED_WORK)).items
         except NotFoundError as error:  # not that the definition is missing, which callers would conclude
             raise UnavailableError(f"nothing is known about the objects of a definition: {error}") from error
         works = {
@@ -112,7 +112,7 @@ class Definitions:
         mine = name_of(self.work)
         return frozenset(
             uid_of(item)
-            for item in found
+            for item in applied_works
             if is_owned_by(item, self.us)
             and (name_of(item) == mine or ((work := works.get(name_of(item))) and not is_older(work, item)))
         )

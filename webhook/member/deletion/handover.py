@@ -71,10 +71,10 @@ async def owner_after(heir: str, member: MemberStore, us: HubMember) -> JsonObje
         StoreError: The member does not answer.
     """
     try:
-        found = await member.get(APPLIED_WORK, Key(heir))
+        applied_work = await member.get(APPLIED_WORK, Key(heir))
     except NotFoundError:
         return None
-    return None if is_deleting(found) or not is_owned_by(found, us) else owner_reference(found)
+    return None if is_deleting(applied_work) or not is_owned_by(applied_work, us) else owner_reference(applied_work)
 
 
 async def written_at(owner: JsonObject, identity: ManifestIdentity, member: MemberStore) -> bool:

@@ -89,9 +89,9 @@ async def adopt_freed(
             if not is_freed(live, about["name"], us):
                 return
             owner = owner or await applied_work(Key(about["name"], about["namespace"]), member, us)
-            known = owners(live)
-            ours = [] if any(map(is_applied_work, known)) else [owner_reference(owner)]
-            await member.replace(kind, unfreed(with_owners(live, [*known, *ours])))
+            references = owners(live)
+            ours = [] if any(map(is_applied_work, references)) else [owner_reference(owner)]
+            await member.replace(kind, unfreed(with_owners(live, [*references, *ours])))
 
         with suppress(ForbiddenError):
             await on_latest(kind, Key(identity.name, identity.namespace), member, adopt)
@@ -100,8 +100,8 @@ async def adopt_freed(
 
 def may_free(found: JsonObject, us: HubMember) -> bool:
     """Return whether an AppliedWork is not another member's, and has our finalizer."""
-    held = APPLIED_WORK_CLEANUP in finalizers_of(found)
-    return held and ownership_of(found, us) is not AppliedWorkOwnership.ANOTHERS
+    is_held = APPLIED_WORK_CLEANUP in finalizers_of(found)
+    return is_held and ownership_of(found, us) is not AppliedWorkOwnership.ANOTHERS
 
 
 async def free(

@@ -66,10 +66,10 @@ async def remove_left_overs(
     Raises:
         StoreError: The hub or the member does not answer.
     """
-    wanted = {item.identity for item in decoded}
-    known = recorded(work, owner)
-    await _let_go_of_untouchable(known, owner, member, us, limits)
-    left = [identity for identity in known if identity not in wanted]
+    desired = {item.identity for item in decoded}
+    recorded_objects = recorded(work, owner)
+    await _let_go_of_untouchable(recorded_objects, owner, member, us, limits)
+    left = [identity for identity in recorded_objects if identity not in desired]
     content = RemovalFacts(signed=has_hub_signature(work))
     if left and removal_action(content) is RemovalAction.KEPT:
         fields = {"work": owner["metadata"]["name"], "objects": len(left)}
@@ -162,8 +162,8 @@ async def remove_content(
     Raises:
         StoreError: The hub or the member did not answer: try again later.
     """
-    found = removal_action(content)
-    if found is RemovalAction.KEPT:
+    action = removal_action(content)
+    if action is RemovalAction.KEPT:
         return True
     key, owner = Key(work["metadata"]["name"]), None
     with suppress(NotFoundError):
@@ -250,7 +250,7 @@ class _Keeping:
         inherited = ManifestIdentity(*kind.group_kind, space, about["name"]) in self._heirs.holders
         if (marked or untouchable or compared or inherited) and space:
             self._spaces.add(space)
-        known = replace(
+        content = replace(
             self._content,
             ours=released is not None,
             shared=bool(owners(released or live)),
@@ -261,7 +261,7 @@ class _Keeping:
             inherited=inherited,
             unsettled=self._heirs.unsettled,
         )
-        return known, released or live
+        return content, released or live
 
     async def hand_over(self, kind: Kind, live: JsonObject, member: MemberStore) -> bool:
         """Make the Work that now holds an object its owner; False: that Work is not on the member yet, or is going.
@@ -275,10 +275,10 @@ class _Keeping:
         reference = await owner_after(self._heirs.holders[identity], member, self._us)
         if reference is None:
             return False
-        known = [owner for owner in owners(live) if owner["uid"] != reference["uid"]]
-        live = await member.replace(kind, with_owners(live, [*known, reference]))
+        references = [owner for owner in owners(live) if owner["uid"] != reference["uid"]]
+        live = await member.replace(kind, with_owners(live, [*references, reference]))
         if not await written_at(reference, identity, member):  # the heir has gone since: the object stays ours
-            await member.replace(kind, with_owners(live, known))
+            await member.replace(kind, with_owners(live, references))
             return False
         await member.replace(kind, without_owner(live, self._name) or live)
         return True
@@ -287,16 +287,16 @@ class _Keeping:
 async def _spaces_of_marked(identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore) -> set[str]:
     """Return those of the namespaces among *identities* in which another AppliedWork owns an object marked to stay."""
     spaces = {identity.name for identity in identities if (identity.group, identity.kind) == NAMESPACE.group_kind}
-    found: set[str] = set()
+    namespaces: set[str] = set()
     for other in (await member.list(APPLIED_WORK)).items if spaces else ():
         if other["metadata"]["name"] == owner["metadata"]["name"]:
             continue
-        inside = [identity for identity in written_down(other) if identity.namespace in spaces - found]
+        inside = [identity for identity in written_down(other) if identity.namespace in spaces - namespaces]
         for identity, kind in await served_kinds(inside, member):
             with suppress(NotFoundError):
                 if is_marked(await member.get(kind, Key(identity.name, identity.namespace))):
-                    found.add(identity.namespace)
-    return found
+                    namespaces.add(identity.namespace)
+    return namespaces
 
 
 async def _mark_space(content: RemovalFacts, live: JsonObject, member: MemberStore) -> None:
@@ -336,7 +336,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
     async def change(live: JsonObject) -> None:
         nonlocal settled
         content, released = keeping.ask(kind, live)
-        why = ""
+        reason = ""
         if (
             keeping.definitions
             and content.occupied
@@ -344,13 +344,13 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
         ):
             if is_deleting(live):  # its objects are being deleted already
                 return
-            why = await keeping.definitions.deletion_refusal(live)
-            content = replace(content, occupied=bool(why))
+            reason = await keeping.definitions.deletion_refusal(live)
+            content = replace(content, occupied=bool(reason))
         match removal_action(content):
             case RemovalAction.REMOVED if is_definition(kind):
                 # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
-                seen = live["metadata"]
-                await member.delete(kind, key, uid=seen["uid"], resource_version=seen["resourceVersion"])
+                metadata = live["metadata"]
+                await member.delete(kind, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
             case RemovalAction.REMOVED if not collected:
                 # The uid: an object of this name that was created since is not the one that was judged.
                 await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
@@ -361,8 +361,8 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
                     await member.replace(kind, released)
                 except ForbiddenError as error:
                     raise NotReleasedError(str(error)) from error
-                if why and keeping.definitions:
-                    await keeping.definitions.report(live, why)
+                if reason and keeping.definitions:
+                    await keeping.definitions.report(live, reason)
             case RemovalAction.HANDED_OVER:
                 settled = await keeping.hand_over(kind, live, member)
             case RemovalAction.KEPT:
@@ -384,9 +384,9 @@ async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:
         if (freed := without_finalizer(owner, APPLIED_WORK_CLEANUP)) is not None:
             owner = await member.replace(APPLIED_WORK, freed)
         if not is_deleting(owner):
-            seen = owner["metadata"]
-            version = seen.get("resourceVersion", "")
-            await member.delete(APPLIED_WORK, key, uid=seen["uid"], resource_version=version, foreground=True)
+            metadata = owner["metadata"]
+            version = metadata.get("resourceVersion", "")
+            await member.delete(APPLIED_WORK, key, uid=metadata["uid"], resource_version=version, foreground=True)
         await member.get(APPLIED_WORK, key)
     except NotFoundError:
         return True

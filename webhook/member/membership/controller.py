@@ -257,12 +257,12 @@ class Membership:
             self._period, self._due = period, float("-inf")
         if self._rhythm.clock() < self._due:
             return self._due - self._rhythm.clock()
-        begun = self._rhythm.clock()
+        started = self._rhythm.clock()
         wait = await self._attempt(
             self._beat(), (next_heartbeat(_EPOCH, period, self._rhythm.jitter()) - _EPOCH).total_seconds()
         )
         assert wait is not None
-        self._due = (begun if not self._failures else self._rhythm.clock()) + wait
+        self._due = (started if not self._failures else self._rhythm.clock()) + wait
         return max(0.0, self._due - self._rhythm.clock())
 
     async def _attempt(self, doing: Coroutine[Any, Any, None], then: float) -> float | None:
@@ -330,7 +330,7 @@ def has_left(document: Mapping[str, Any]) -> bool:
     for agent in list_at(document, "status", "agentStatus"):
         if agent.get("type") == MEMBER_AGENT:
             joined: Mapping[str, Any] = next(
-                (each for each in agent.get("conditions") or () if each.get("type") == "Joined"), {}
+                (condition for condition in agent.get("conditions") or () if condition.get("type") == "Joined"), {}
             )
             current = joined.get("observedGeneration") == document["metadata"].get("generation")
             return bool(joined.get("status") == FALSE and current)
@@ -348,10 +348,10 @@ def _state(document: Mapping[str, Any]) -> str:
 
 def _period(document: Mapping[str, Any]) -> int:
     """Return the seconds between two heartbeats, clamped to the bounds."""
-    given = spec_of(document).get("heartbeatPeriodSeconds")
-    if not isinstance(given, int):
+    period = spec_of(document).get("heartbeatPeriodSeconds")
+    if not isinstance(period, int):
         return DEFAULT_HEARTBEAT_PERIOD_SECONDS
-    return min(max(given, SHORTEST_HEARTBEAT_PERIOD_SECONDS), LONGEST_HEARTBEAT_PERIOD_SECONDS)
+    return min(max(period, SHORTEST_HEARTBEAT_PERIOD_SECONDS), LONGEST_HEARTBEAT_PERIOD_SECONDS)
 
 
 def _mark(document: JsonObject | None) -> object:

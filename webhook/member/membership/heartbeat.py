@@ -123,14 +123,14 @@ def heartbeat_status(
         "lastReceivedHeartbeat": at,
     }
     conditions = _collection_conditions(figures, generation, now)
-    told = {each.get("type"): each for each in old.get("conditions") or ()}
+    previous = {condition.get("type"): condition for condition in old.get("conditions") or ()}
     if figures.without_work is None:
-        conditions += [told[DISCOVERED_WORKS]] if DISCOVERED_WORKS in told else []
-    elif figures.without_work or DISCOVERED_WORKS in told:
+        conditions += [previous[DISCOVERED_WORKS]] if DISCOVERED_WORKS in previous else []
+    elif figures.without_work or DISCOVERED_WORKS in previous:
         conditions.append(_works_found(figures.without_work, generation, now))
-    if IDENTITY_ACCEPTED in told:
-        why = "this cluster is recorded as the member"
-        conditions.append(make_condition(IDENTITY_ACCEPTED, TRUE, "Recorded", why, generation=generation, now=now))
+    if IDENTITY_ACCEPTED in previous:
+        reason = "this cluster is recorded as the member"
+        conditions.append(make_condition(IDENTITY_ACCEPTED, TRUE, "Recorded", reason, generation=generation, now=now))
     if kind == MEMBER_CLUSTER:
         conditions = _cluster_conditions(joined=joined, generation=generation, now=now) + conditions
     status: JsonObject = {
@@ -145,9 +145,9 @@ def heartbeat_status(
 
 
 def _properties(old: Mapping[str, Any], figures: HeartbeatFigures, at: str) -> JsonObject:
-    found = {name: {"value": value, "observationTime": at} for name, value in figures.properties.items()}
-    kept = (old.get("properties") or {}) if figures.keeps_others else {}
-    return dict(sorted({**kept, **found}.items()))
+    properties = {name: {"value": value, "observationTime": at} for name, value in figures.properties.items()}
+    retained = (old.get("properties") or {}) if figures.keeps_others else {}
+    return dict(sorted({**retained, **properties}.items()))
 
 
 def _usage(old: Mapping[str, Any], figures: HeartbeatFigures, at: str) -> JsonObject:
@@ -202,12 +202,14 @@ async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: d
     document = await hub.get(INTERNAL_MEMBER_CLUSTER, key)
     old = status_of(document)
     generation = document["metadata"].get("generation", 0)
-    made = make_condition(IDENTITY_ACCEPTED, FALSE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now)
+    condition = make_condition(
+        IDENTITY_ACCEPTED, FALSE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now
+    )
     conditions = old.get("conditions") or ()
     others = [each for each in conditions if each.get("type") != IDENTITY_ACCEPTED]
-    wanted = [*others, *merge_conditions(conditions, [made])]
-    if wanted != list(conditions):
-        await hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": {**old, "conditions": wanted}})
+    desired = [*others, *merge_conditions(conditions, [condition])]
+    if desired != list(conditions):
+        await hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": {**old, "conditions": desired}})
 
 
 def _agent_conditions(figures: HeartbeatFigures, *, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
@@ -250,7 +252,7 @@ def _cluster_conditions(*, joined: bool, generation: int, now: datetime) -> list
 
 def _collection_conditions(figures: HeartbeatFigures, generation: int, now: datetime) -> list[JsonObject]:
     good = not figures.problem
-    made = [
+    condition = [
         make_condition(
             "ClusterPropertyCollectionSucceeded",
             TRUE if good else FALSE,
@@ -265,30 +267,35 @@ def _collection_conditions(figures: HeartbeatFigures, generation: int, now: date
         complete = count <= NAMESPACE_LIMIT
         message = f"{count} namespaces" if complete else f"{NAMESPACE_LIMIT} of {count} namespaces are listed"
         status, reason = (TRUE, "Succeeded") if complete else (FALSE, "Degraded")
-        made.append(
+        condition.append(
             make_condition("NamespaceCollectionSucceeded", status, reason, message, generation=generation, now=now)
         )
-    made += [
+    condition += [
         make_condition(
-            each.type, each.status, each.reason, each.message[:LONGEST_MESSAGE], generation=generation, now=now
+            statement.type,
+            statement.status,
+            statement.reason,
+            statement.message[:LONGEST_MESSAGE],
+            generation=generation,
+            now=now,
         )
-        for each in figures.statements
+        for statement in figures.statements
     ]
-    return made
+    return condition
 
 
 def _works_found(without_work: Mapping[str, int], generation: int, now: datetime) -> JsonObject:
     if not without_work:
-        why = "each AppliedWork on this cluster has its Work on the hub"
-        return make_condition(DISCOVERED_WORKS, TRUE, "WorksFound", why, generation=generation, now=now)
+        reason = "each AppliedWork on this cluster has its Work on the hub"
+        return make_condition(DISCOVERED_WORKS, TRUE, "WorksFound", reason, generation=generation, now=now)
     names = sorted(without_work)
     listed = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
-    why = (
+    reason = (
         f"{len(names)} AppliedWorks on this cluster have no Work on the hub, and own {sum(without_work.values())} "
         f"objects that are not placed any more: {listed}"
     )
-    why = f"{why[: LONGEST_MESSAGE - len(_TO_REMOVE)]}{_TO_REMOVE}"
-    return make_condition(DISCOVERED_WORKS, FALSE, "WorksMissing", why, generation=generation, now=now)
+    reason = f"{reason[: LONGEST_MESSAGE - len(_TO_REMOVE)]}{_TO_REMOVE}"
+    return make_condition(DISCOVERED_WORKS, FALSE, "WorksMissing", reason, generation=generation, now=now)
 
 
 def _detail(text: str) -> str:

@@ -98,13 +98,13 @@ def _encoded(text: str) -> str:
 
 
 def _text(data: Mapping[str, Any], key: str, *, required: bool) -> str:
-    given = data.get(key)
-    if not given:
+    encoded = data.get(key)
+    if not encoded:
         if required:
             raise InvalidSecretError(f"data.{key} is missing")
         return ""
     try:
-        text = base64.b64decode(str(given), validate=True).decode()
+        text = base64.b64decode(str(encoded), validate=True).decode()
     except ValueError as error:
         raise InvalidSecretError(f"data.{key}: is no base64 of a text") from error
     if key != _KEYS["authorities"] and not (text.isascii() and text.isprintable()):

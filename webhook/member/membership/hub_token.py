@@ -66,11 +66,11 @@ async def request_token(hub: ApiServer, account: Key, seconds: float) -> Token:
     text = text_at(answer, "status", "token")
     if not text:
         raise StoreError(f"the hub sent no token for ServiceAccount {account.namespace}/{account.name}")
-    made = read_time(text_at(answer, "metadata", "creationTimestamp"))
+    created = read_time(text_at(answer, "metadata", "creationTimestamp"))
     ends = read_time(status_of(answer).get("expirationTimestamp"))
-    if made is None or ends is None:
+    if created is None or ends is None:
         return Token(text, SHORTEST_LIFE_SECONDS)
-    return Token(text, (ends - made).total_seconds())
+    return Token(text, (ends - created).total_seconds())
 
 
 class HubToken:
@@ -155,14 +155,14 @@ class HubToken:
         try:
             return await request_token(hub, account, self._life_seconds)
         except ForbiddenError as error:
-            given = await self._read()
+            secret = await self._read()
             try:
-                stored = HubAccess.read(given).token
+                token = HubAccess.read(secret).token
             except InvalidSecretError as unusable:
                 raise StoreError(f"{error}; Secret {self._key.namespace}/{self._key.name}: {unusable}") from error
-            if stored == self._token:
+            if token == self._token:
                 raise
-            self._token = stored
+            self._token = token
             return await request_token(hub, account, self._life_seconds)
 
     async def _store(self, token: str) -> None:
@@ -190,16 +190,16 @@ async def read_access(member: Store, key: Key, cluster: str) -> HubAccess:
     Raises:
         ConfigurationError: It cannot be read or used, is for another member, or no token may be sent to its hub.
     """
-    where = f"Secret {key.namespace}/{key.name} on the member"
+    subject = f"Secret {key.namespace}/{key.name} on the member"
     try:
-        found = HubAccess.read(await member.get(SECRET, key))
+        access = HubAccess.read(await member.get(SECRET, key))
     except (StoreError, InvalidSecretError) as error:
         advice = f"`harbormaster join {cluster}` writes it; or name a kubeconfig: --hub-kubeconfig FILE"
-        raise ConfigurationError(f"{where}: {error}; {advice}") from error
-    if found.member != cluster:
-        raise ConfigurationError(f"{where}: data.member: {found.member!r}: this is the agent of {cluster!r}")
+        raise ConfigurationError(f"{subject}: {error}; {advice}") from error
+    if access.member != cluster:
+        raise ConfigurationError(f"{subject}: data.member: {access.member!r}: this is the agent of {cluster!r}")
     try:
-        check_remote(found.server)
+        check_remote(access.server)
     except ValueError as error:
-        raise ConfigurationError(f"{where}: data.server: {found.server[:128]!r}: {error}") from error
-    return found
+        raise ConfigurationError(f"{subject}: data.server: {access.server[:128]!r}: {error}") from error
+    return access

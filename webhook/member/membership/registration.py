@@ -119,16 +119,16 @@ class Registration:
         us = HubMember.named(self._cluster, hub)
         applied = await self._applied_works()
         record = await self._read()
-        why = refusal(_recorded(record), applied, us)
-        if why and not self._take_over:
-            raise ForeignClusterError(why)
-        if why:
-            _log.warning("taking over", extra={"cluster": self._cluster, "was": why})
+        reason = refusal(_recorded(record), applied, us)
+        if reason and not self._take_over:
+            raise ForeignClusterError(reason)
+        if reason:
+            _log.warning("taking over", extra={"cluster": self._cluster, "was": reason})
         # The record first, over the version that was judged: of two agents that claim at once, one gets ConflictError,
         # and the agent that loses the cluster finds the record (`verify`) while the rest is still being settled.
         await self._write(record, us)
-        for each in applied:
-            await self._settle(each, us)
+        for applied_work in applied:
+            await self._settle(applied_work, us)
         self._take_over = False  # only now: a claim that failed halfway is to be repeated as a takeover
 
     async def refusal(self, hub: str) -> str:
@@ -151,8 +151,8 @@ class Registration:
         recorded = _recorded(record)
         if recorded == us:
             return
-        if why := refusal(recorded, (), us):
-            raise ForeignClusterError(why)
+        if reason := refusal(recorded, (), us):
+            raise ForeignClusterError(reason)
         await self._write(record, us)
 
     async def release(self, hub: str) -> None:
@@ -165,9 +165,9 @@ class Registration:
         recorded = _recorded(record)
         if recorded is not None and not us.may_be(recorded):
             return
-        for each in await self._applied_works():
-            if is_owned_by(each, us):
-                await self._change(each, _freed)
+        for applied_work in await self._applied_works():
+            if is_owned_by(applied_work, us):
+                await self._change(applied_work, _freed)
         # The record last: while it is there, no other agent joins and finds AppliedWorks that still say to be ours.
         if record is not None:
             with suppress(NotFoundError):
@@ -218,8 +218,8 @@ class Registration:
         except AlreadyExistsError as error:  # another agent was faster: read and judge its record first
             raise ConflictError(str(error)) from error
         except (ForbiddenError, NotFoundError) as error:
-            what = "cannot record whose this cluster is; `harbormaster rbac agent` prints the roles that this needs"
-            raise StoreError(f"{what}: {error}") from error
+            subject = "cannot record whose this cluster is; `harbormaster rbac agent` prints the roles that this needs"
+            raise StoreError(f"{subject}: {error}") from error
 
 
 def _held(applied_work: JsonObject, us: HubMember) -> JsonObject:

@@ -55,27 +55,27 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         StoreError: The member did not answer.
     """
     try:
-        found = await member.get(APPLIED_WORK, Key(key.name))
+        applied = await member.get(APPLIED_WORK, Key(key.name))
     except NotFoundError:
         return await _make(key, member, us)
-    if is_deleting(found):
-        raise AppliedWorkDeletingError(found)
-    match ownership_of(found, us):
+    if is_deleting(applied):
+        raise AppliedWorkDeletingError(applied)
+    match ownership_of(applied, us):
         case AppliedWorkOwnership.OURS:
-            held = with_finalizer(found, APPLIED_WORK_CLEANUP)
-            return found if held is None else await member.replace(APPLIED_WORK, held)
+            finalized = with_finalizer(applied, APPLIED_WORK_CLEANUP)
+            return applied if finalized is None else await member.replace(APPLIED_WORK, finalized)
         case AppliedWorkOwnership.UNMARKED:
-            return await member.replace(APPLIED_WORK, adopted(found, us)) if us.hub else found
+            return await member.replace(APPLIED_WORK, adopted(applied, us)) if us.hub else applied
         case AppliedWorkOwnership.ANOTHERS:
-            raise AnothersError(f"AppliedWork {key.name} on this cluster belongs to {placed_by(found)}, not to {us}")
-    if placed_by(found) == us:
+            raise AnothersError(f"AppliedWork {key.name} on this cluster belongs to {placed_by(applied)}, not to {us}")
+    if placed_by(applied) == us:
         # On joining, `Registration.claim` took up all that we had let go; so another agent did this while we run.
         raise AnothersError(f"AppliedWork {key.name} was let go: another agent has taken over this cluster")
     # References, then books, then our mark. Marked first, it would be ours with another's objects on its books after a
     # crash; until the mark is on it, any pass can start over.
-    await _release(found, member)
-    found = await member.replace_status(APPLIED_WORK, {**found, "status": {"appliedResources": []}})
-    forgotten = with_metadata(found, annotations={APPLIED_REVISION: None})  # what was applied last was another's Work
+    await _release(applied, member)
+    applied = await member.replace_status(APPLIED_WORK, {**applied, "status": {"appliedResources": []}})
+    forgotten = with_metadata(applied, annotations={APPLIED_REVISION: None})  # what was applied last was another's Work
     return await member.replace(APPLIED_WORK, adopted(forgotten, us))
 
 
@@ -99,13 +99,13 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
         "spec": {"workName": key.name, "workNamespace": key.namespace},
     }
     try:
-        made = adopted(document, us)
-        return await member.create(APPLIED_WORK, with_finalizer(made, APPLIED_WORK_CLEANUP) or made)
+        adopted_work = adopted(document, us)
+        return await member.create(APPLIED_WORK, with_finalizer(adopted_work, APPLIED_WORK_CLEANUP) or adopted_work)
     except AlreadyExistsError as error:  # created since we looked, perhaps by another agent: judge it in a new pass
         raise ConflictError(str(error)) from error
     except NotFoundError as error:
-        what = f"the member does not know the kind {APPLIED_WORK}: apply the output of `harbormaster crds` there"
-        raise StoreError(f"{what} ({error})") from error
+        subject = f"the member does not know the kind {APPLIED_WORK}: apply the output of `harbormaster crds` there"
+        raise StoreError(f"{subject} ({error})") from error
 
 
 def forbidden_status(work: JsonObject, why: str, now: datetime) -> JsonObject:
@@ -115,8 +115,8 @@ def forbidden_status(work: JsonObject, why: str, now: datetime) -> JsonObject:
     """
     kind, generation = "DiffReported" if reports_diff(work) else "Applied", generation_of(work)
     message = f"the agent has no rights on the member: {why}"
-    found = make_condition(kind, FALSE, "ForbiddenByMember", message, generation=generation, now=now)
-    return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [found])}
+    condition = make_condition(kind, FALSE, "ForbiddenByMember", message, generation=generation, now=now)
+    return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [condition])}
 
 
 def refused_status(work: JsonObject, why: str, kinds: ManifestKinds, now: datetime) -> JsonObject:
@@ -126,6 +126,6 @@ def refused_status(work: JsonObject, why: str, kinds: ManifestKinds, now: dateti
     status = work_status(work, results, now)
     kind = "DiffReported" if reports_diff(work) else "Applied"
     generation = work["metadata"].get("generation", 0)
-    said = make_condition(kind, FALSE, REASON, why, generation=generation, now=now)
+    condition = make_condition(kind, FALSE, REASON, why, generation=generation, now=now)
     others = [each for each in status["conditions"] if each["type"] not in (kind, "Available")]
-    return {**status, "conditions": [*merge_conditions(conditions_of(work), [said]), *others]}
+    return {**status, "conditions": [*merge_conditions(conditions_of(work), [condition]), *others]}

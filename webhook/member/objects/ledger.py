@@ -44,9 +44,9 @@ async def discover_kinds(member: MemberStore, manifests: Sequence[object], *, ap
         if isinstance(manifest, Mapping) and group_kind(manifest) == CUSTOM_RESOURCE_DEFINITION.group_kind
     ]
     coming = kinds_of(definitions) if applies else {}
-    served = ManifestKinds(member.served.kinds)
+    kinds = ManifestKinds(member.served.kinds)
     for manifest in manifests:
-        if isinstance(manifest, Mapping) and served.find(*group_kind(manifest), _version(manifest)) is None:
+        if isinstance(manifest, Mapping) and kinds.find(*group_kind(manifest), _version(manifest)) is None:
             await member.served.refresh()
             break
     return ManifestKinds(member.served.kinds, coming)
@@ -121,11 +121,11 @@ async def served_kinds(
     """Return the objects whose kinds the member serves; the others went with their definitions."""
     if any((identity.group, identity.kind) not in member.served.kinds for identity in identities):
         await member.served.refresh()
-    known = member.served.kinds
+    kinds = member.served.kinds
     return [
-        (identity, known[identity.group, identity.kind])
+        (identity, kinds[identity.group, identity.kind])
         for identity in identities
-        if (identity.group, identity.kind) in known
+        if (identity.group, identity.kind) in kinds
     ]
 
 
@@ -135,7 +135,7 @@ def unanswered(owner: JsonObject, member: MemberStore) -> list[ManifestIdentity]
     Call it after `served_kinds`. An agent that was started while the server of a group is down knows none of its kinds.
     """
     silent, kinds = member.served.silent, member.served.kinds
-    return [each for each in written_down(owner) if each.group in silent and (each.group, each.kind) not in kinds]
+    return [entry for entry in written_down(owner) if entry.group in silent and (entry.group, entry.kind) not in kinds]
 
 
 async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonObject], Awaitable[None]]) -> None:
@@ -169,8 +169,8 @@ async def write_ahead(
 
 async def remember(work: JsonObject, owner: JsonObject, hub: Store, now: datetime) -> JsonObject:
     """Copy into the Work's status the objects that only its AppliedWork lists, before the AppliedWork goes."""
-    known = list_at(owner, "status", "appliedResources")
-    identifiers = [{name: value for name, value in entry.items() if name != "uid"} for entry in known]
+    previous = list_at(owner, "status", "appliedResources")
+    identifiers = [{name: value for name, value in entry.items() if name != "uid"} for entry in previous]
     return await _announced(work, identifiers, hub, now)
 
 
@@ -178,16 +178,20 @@ async def _announced(work: JsonObject, identifiers: Iterable[JsonObject], hub: S
     """Return the Work with all of the objects listed as possibly applied; write its status if some were missing."""
     status = status_of(work)
     entries = status.get("manifestConditions") or ()
-    known = {_identity(entry.get("identifier") or {}) for entry in entries if _was_applied(entry)}
-    new = {identity: each for each in identifiers if (identity := _identity(each)) and identity not in known}
+    identities = {_identity(entry.get("identifier") or {}) for entry in entries if _was_applied(entry)}
+    new = {
+        identity: identifier
+        for identifier in identifiers
+        if (identity := _identity(identifier)) and identity not in identities
+    }
     if not new:
         return work
-    kept = [entry for entry in entries if _identity(entry.get("identifier") or {}) not in new]
+    remaining = [entry for entry in entries if _identity(entry.get("identifier") or {}) not in new]
     condition = make_condition(
         "Applied", FALSE, ManifestReason.PREPARING_TO_PROCESS, "about to be applied", generation=0, now=now
     )
     added = [{"identifier": identifier, "conditions": [condition]} for identifier in new.values()]
-    status = {"conditions": [], **status, "manifestConditions": [*kept, *added]}
+    status = {"conditions": [], **status, "manifestConditions": [*remaining, *added]}
     return await hub.replace_status(WORK, {**work, "status": status})
 
 

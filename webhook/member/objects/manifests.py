@@ -65,18 +65,18 @@ class ManifestKinds:
 
     def serves(self, kind: Kind) -> bool:
         """Say whether the member serves *kind* in its first version."""
-        known = self.served.get(kind.group_kind)
-        return known is not None and kind.versions[0] in known.versions
+        previous = self.served.get(kind.group_kind)
+        return previous is not None and kind.versions[0] in previous.versions
 
     def problem(self, group: str, kind: str, version: str) -> str:
         """Return why the member has no such objects."""
-        known = self.served.get((group, kind)) or self.coming.get((group, kind))
-        if known is None:
+        previous = self.served.get((group, kind)) or self.coming.get((group, kind))
+        if previous is None:
             return (
                 f"the member cluster does not know the kind {kind:.100} {group:.100}{'/' * bool(group)}{version:.100}"
             )
-        versions = ", ".join(known.versions)
-        return f"the member cluster does not serve version {version:.100} of {known}, only {versions:.200}"
+        versions = ", ".join(previous.versions)
+        return f"the member cluster does not serve version {version:.100} of {previous}, only {versions:.200}"
 
 
 def in_version(kind: Kind, version: str) -> Kind:
@@ -147,11 +147,11 @@ def decode(
     When an object occurs twice (in whatever version), the second is rejected. So is an object that *limits* excludes.
     """
     decoded: list[Manifest | RejectedManifest] = []
-    seen: dict[ManifestIdentity, int] = {}
+    ordinals: dict[ManifestIdentity, int] = {}
     for ordinal, document in enumerate(manifests):
         item = _decode(ordinal, document, kinds, limits)
         if isinstance(item, Manifest):
-            first = seen.setdefault(item.identity, ordinal)
+            first = ordinals.setdefault(item.identity, ordinal)
             if first != ordinal:
                 message = f"{item.kind} {item.key} is already manifest {first} of this Work"
                 item = _rejected(item, ManifestReason.DUPLICATED, message)
@@ -180,9 +180,9 @@ def _decode(ordinal: int, document: object, kinds: ManifestKinds, limits: Member
         if not text_at(document, member):
             return reject(ManifestReason.DECODING_ERRED, f"{member} is {document.get(member)!r:.64}, expected a name")
     about = (identity.group, (version,), identity.kind, identity.name, identity.namespace)
-    if why := limits.refusal(*about, cluster_scoped=kind is not None and not kind.namespaced):
+    if reason := limits.refusal(*about, cluster_scoped=kind is not None and not kind.namespaced):
         return reject(
-            ManifestReason.REFUSED, f"{identity.kind:.100} {identity.name:.253} {why}: the agent leaves it alone"
+            ManifestReason.REFUSED, f"{identity.kind:.100} {identity.name:.253} {reason}: the agent leaves it alone"
         )
     if kind is None:
         return reject(ManifestReason.DECODING_ERRED, kinds.problem(identity.group, identity.kind, version))
@@ -211,8 +211,8 @@ def applicable(document: Mapping[str, Any], kind: Kind) -> JsonObject:
     if not kind.namespaced:
         metadata.pop("namespace", None)
     annotations = metadata.pop("annotations", None) or {}
-    if kept := {key: value for key, value in annotations.items() if key not in _OUR_ANNOTATIONS}:
-        metadata["annotations"] = kept
+    if remaining := {key: value for key, value in annotations.items() if key not in _OUR_ANNOTATIONS}:
+        metadata["annotations"] = remaining
     body = {key: value for key, value in document.items() if key not in ("metadata", "status")}
     return {**body, "metadata": metadata}
 
@@ -263,15 +263,15 @@ def kinds_of(definitions: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], 
 def _kind_of(definition: Mapping[str, Any]) -> Kind | None:
     try:
         spec = definition["spec"]
-        served = [version for version in spec["versions"] if version.get("served")]
-        stored_first = sorted(served, key=lambda version: not version.get("storage"))
+        versions = [version for version in spec["versions"] if version.get("served")]
+        stored_first = sorted(versions, key=lambda version: not version.get("storage"))
         return Kind(
             group=str(spec["group"]),
             versions=tuple(str(version["name"]) for version in stored_first),
             kind=str(spec["names"]["kind"]),
             plural=str(spec["names"]["plural"]),
             namespaced=spec["scope"] == "Namespaced",
-            has_status=any("status" in (version.get("subresources") or {}) for version in served),
+            has_status=any("status" in (version.get("subresources") or {}) for version in versions),
         )
     except (KeyError, TypeError, AttributeError):
         return None

@@ -89,9 +89,9 @@ class _Reading:
         prices: dict[str, float] = {}
         regions: dict[str, dict[str, float]] = {}
         updated_at = None
-        seen = set()
+        visited = set()
         for key, value in self._members(root, ""):
-            seen.add(key.value)
+            visited.add(key.value)
             match key.value:
                 case "updatedAt":
                     updated_at = self._time(value)
@@ -104,7 +104,7 @@ class _Reading:
                     }
                 case _:
                     raise self._error(key, key.value, f"there is no such field; known are {', '.join(_FIELDS)}")
-        if not seen & {"prices", "regions"}:
+        if not visited & {"prices", "regions"}:
             raise self._error(root, "prices", "is missing: SKU to USD per hour")
         return PriceList(prices, regions, updated_at)
 
@@ -131,13 +131,13 @@ class _Reading:
             return
         if not isinstance(node, yaml.MappingNode):
             raise self._error(node, at, f"{_shown(node)} must be an object")
-        seen = set()
+        visited = set()
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode) or not key.value:
                 raise self._error(key, at, "its keys must be texts")
-            if key.value in seen:
+            if key.value in visited:
                 raise self._error(key, f"{at}.{key.value}".lstrip("."), "is there twice")
-            seen.add(key.value)
+            visited.add(key.value)
             yield key, value
 
     def _error(self, node: yaml.Node, at: str, message: str) -> PriceError:
@@ -183,8 +183,8 @@ class PriceFile:
 
     def _read(self) -> None:
         try:
-            found = self._path.stat()
-            mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+            stat = self._path.stat()
+            mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
             if mark == self._mark and not self.problem:
                 return
             text = read_bounded(self._path).decode()

@@ -143,13 +143,13 @@ async def _read(process: Process) -> tuple[int, bytes, bytes]:
 
 async def _take(stream: asyncio.StreamReader, *, first: int = 0, last: int = 0) -> bytes:
     """Read to the end, so that the writer never blocks; keep the *first* bytes, or else the *last*."""
-    kept = b""
+    output = b""
     while chunk := await stream.read(65536):
         if first:
-            kept += chunk[: first - len(kept)]
+            output += chunk[: first - len(output)]
         else:
-            kept = (kept + chunk)[-last:]
-    return kept
+            output = (output + chunk)[-last:]
+    return output
 
 
 def parse_answer(answer: bytes, remark: str = "") -> Provided:

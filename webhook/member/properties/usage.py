@@ -170,8 +170,8 @@ def read_pod(document: Mapping[str, Any]) -> Amounts | None:
 
 
 def _amounts(resources: object) -> Amounts:
-    found = resources if isinstance(resources, Mapping) else {}
-    return Amounts(_nano(found.get("cpu")), _nano(found.get("memory")))
+    amounts = resources if isinstance(resources, Mapping) else {}
+    return Amounts(_nano(amounts.get("cpu")), _nano(amounts.get("memory")))
 
 
 def _nano(value: object) -> int:

@@ -177,8 +177,8 @@ class Applying:
     def _note(self, document: JsonObject) -> None:
         metadata = document["metadata"]
         name = metadata["name"]
-        said = tuple((metadata.get("annotations") or {}).get(name) for name in WORDS)
-        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), said)
+        marks = tuple((metadata.get("annotations") or {}).get(name) for name in WORDS)
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), marks)
         if self._works.get(name) == mark:
             return  # only the status has changed, which this agent writes
         self._works[name] = mark

@@ -287,8 +287,8 @@ def _identity(manifest: object) -> ManifestIdentity | None:
         return None
     group, _ = split_api_version(str(manifest.get("apiVersion") or ""))
     kind, name = str(manifest.get("kind") or ""), name_of(manifest)
-    known = KINDS.get((group, kind))
-    namespace = "" if known is not None and not known.namespaced else namespace_of(manifest)
+    previous = KINDS.get((group, kind))
+    namespace = "" if previous is not None and not previous.namespaced else namespace_of(manifest)
     return ManifestIdentity(group, kind, namespace, name) if kind and name else None
 
 

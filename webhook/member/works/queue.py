@@ -60,8 +60,8 @@ class DelayingQueue(Generic[Entry]):
         """Have *entry* handled at *due*, or earlier if it is already due earlier."""
         if entry in self._is_ready or entry in self._again:
             return
-        known = self._due.get(entry)
-        if known is None or due < known:
+        cached = self._due.get(entry)
+        if cached is None or due < cached:
             self._due[entry] = due
             heapq.heappush(self._heap, (due, next(self._order), entry))
             if self._heap[0][0] == due:
@@ -105,14 +105,14 @@ class DelayingQueue(Generic[Entry]):
         """Make due entries ready; return the seconds until the next one is due, None when there is none."""
         now = self._now()
         while self._heap:
-            due, _, entry = self._heap[0]
-            if self._due.get(entry) != due:
+            due_at, _, entry = self._heap[0]
+            if self._due.get(entry) != due_at:
                 heapq.heappop(self._heap)  # stale: the entry was forgotten, handled early or given an earlier time
-            elif due <= now:
+            elif due_at <= now:
                 heapq.heappop(self._heap)
                 self.add(entry)
             else:
-                return (due - now).total_seconds()
+                return (due_at - now).total_seconds()
         return None
 
     async def _wait(self, seconds: float) -> None:

@@ -185,17 +185,17 @@ async def _apply(
     if await is_held(work, owner, word, hub, member, now):
         return HELD, None
     limits = limits_of(work, limits)
-    written = manifests_of(work)
+    manifests = manifests_of(work)
     strategy = ApplyStrategy.read(spec_of(work).get("applyStrategy") or {})
     applies = not reports_diff(work)
-    decoded = decode(written, await discover_kinds(member, written, applies=applies), limits)
-    wanted = {item.identity for item in decoded}
-    left = [identity for identity in recorded(work, owner) if identity not in wanted]
+    decoded = decode(manifests, await discover_kinds(member, manifests, applies=applies), limits)
+    desired = {item.identity for item in decoded}
+    left = [identity for identity in recorded(work, owner) if identity not in desired]
     if applies:
         left = await remove_left_overs(work, owner, decoded, hub, member, us, now, limits)
         work = await write_ahead(work, decoded, hub, now)
     else:
-        dropped = [identity for identity in recorded(work, owner, compared=True) if identity not in wanted]
+        dropped = [identity for identity in recorded(work, owner, compared=True) if identity not in desired]
         left += await release_compared(dropped, owner, member, us)
     steps = Steps(
         us=us,
@@ -229,13 +229,13 @@ def _newly_contested(work: JsonObject, results: Iterable[ManifestResult]) -> Ite
 
     It is written before the status: a pass that is cut off in between writes it again, which changes nothing.
     """
-    known = [
+    contested_before = [
         entry["identifier"]
         for entry in list_at(work, "status", "manifestConditions")
         if any(condition.get("reason") == ManifestReason.ANOTHER_WRITER for condition in entry.get("conditions") or ())
     ]
     for result in results:
-        if result.reason is ManifestReason.ANOTHER_WRITER and result.identifier() not in known:
+        if result.reason is ManifestReason.ANOTHER_WRITER and result.identifier() not in contested_before:
             name = f"{result.namespace}/{result.name}" if result.namespace else result.name
             yield Event(ManifestReason.ANOTHER_WRITER.value, f"{result.kind} {name}: {result.message}", "Warning")
 
@@ -257,8 +257,8 @@ def _reports_status(work: JsonObject) -> bool:
 
 async def _hold(work: JsonObject, hub: Store) -> JsonObject:
     """Put our finalizer on the Work, so that it stays until its objects are gone."""
-    held = with_finalizer(work, WORK_CLEANUP)
-    return work if held is None else await hub.replace(WORK, held)
+    finalized = with_finalizer(work, WORK_CLEANUP)
+    return work if finalized is None else await hub.replace(WORK, finalized)
 
 
 async def _process(
@@ -275,17 +275,17 @@ async def _process(
         if isinstance(item, RejectedManifest)
     }
     live: dict[ManifestIdentity, JsonObject] = {}
-    lost: list[StoreError] = []
+    errors: list[StoreError] = []
     slots = asyncio.Semaphore(PARALLEL_MANIFESTS)
 
     async def one(item: Manifest) -> None:
         async with slots:
-            if lost:  # while this task waited for its slot, another found that the member does not answer
+            if errors:  # while this task waited for its slot, another found that the member does not answer
                 return
             try:
                 result, document = await steps.process(item)
             except StoreError as error:
-                lost.append(error)
+                errors.append(error)
                 return
         results[item.ordinal] = result
         if document is not None and result.applied:
@@ -301,8 +301,8 @@ async def _process(
         async with asyncio.TaskGroup() as group:
             for item in ready:
                 group.create_task(one(item))
-        if lost:
-            raise lost[0]
+        if errors:
+            raise errors[0]
     return [results[ordinal] for ordinal in sorted(results)], live
 
 
@@ -316,14 +316,14 @@ async def _defined(
     """
     applied = {identity.name for identity in live}
     for seconds in DEFINITION_WAITS:
-        known = ManifestKinds(member.served.kinds)
-        missing = [item for item in wave if not known.serves(item.kind)]
+        kinds = ManifestKinds(member.served.kinds)
+        missing = [item for item in wave if not kinds.serves(item.kind)]
         if not any(item.kind.resource in applied for item in missing):
             break
         await asyncio.sleep(seconds)
         await member.served.refresh()
-    known = ManifestKinds(member.served.kinds)
-    return [item for item in wave if known.serves(item.kind)], [item for item in wave if not known.serves(item.kind)]
+    kinds = ManifestKinds(member.served.kinds)
+    return [item for item in wave if kinds.serves(item.kind)], [item for item in wave if not kinds.serves(item.kind)]
 
 
 async def _clean_up(

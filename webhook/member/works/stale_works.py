@@ -43,8 +43,8 @@ async def is_held(
     if not is_older(work, owner) or (await word()).accepts_older:
         return False
     # The member first: if the agent stops before the hub knows, the hold stays, even if the hub writes the Work again.
-    if (held := with_held(owner, work)) is not None:
-        await member.replace(APPLIED_WORK, held)
+    if (updated := with_held(owner, work)) is not None:
+        await member.replace(APPLIED_WORK, updated)
     message = held_message(work, owner)
     status = held_status(work, message, now)
     if status != status_of(work):
