@@ -86,12 +86,14 @@ def needed_access(request: JsonObject, user: UserInfo, context: Context) -> tupl
     if isinstance(old, dict) and _is_left_alone(author, document, old):
         return ()
     advisory = isinstance(old, dict) and author.is_narrower(document, old)
-    found: dict[Access, None] = {}
+    accesses: dict[Access, None] = {}
     for access in author.needs(document, context):
-        found[replace(access, advisory=advisory)] = None
-        if len(found) > MOST_REVIEWED:  # too many to review: none of them is asked about, so the rest does not matter
+        accesses[replace(access, advisory=advisory)] = None
+        if (
+            len(accesses) > MOST_REVIEWED
+        ):  # too many to review: none of them is asked about, so the rest does not matter
             break
-    return tuple(found)
+    return tuple(accesses)
 
 
 def may_need_access(request: JsonObject, user: UserInfo, context: Context) -> bool:
@@ -164,10 +166,10 @@ def _is_left_alone(author: _Authored, document: JsonObject, old: JsonObject) -> 
 
     if same(document, old):
         return True
-    if any(has_more_values(each, MOST_VALUES) for each in (document, old)):
+    if any(has_more_values(version, MOST_VALUES) for version in (document, old)):
         return False
     defaulted = mutate(document, old, "UPDATE").document
-    return same(*(without_nulls(apply_schema_defaults(author.kind, each)) for each in (defaulted, old)))
+    return same(*(without_nulls(apply_schema_defaults(author.kind, version)) for version in (defaulted, old)))
 
 
 def _at(document: JsonObject, path: Sequence[str]) -> Any:
@@ -434,12 +436,12 @@ def authorized(judgement: Judgement, reviewed: Reviewed, user: UserInfo, mode: P
     """
     if not judgement.allowed or reviewed.is_undisputed:
         return judgement
-    who = quote(user.username)
-    lacking = [f"{who} may not {access}" for access in reviewed.denied]
+    username = quote(user.username)
+    lacking = [f"{username} may not {access}" for access in reviewed.denied]
     if reviewed.unanswered:
-        lacking.append(f"the rights of {who} could not be reviewed: {reviewed.unanswered}")
+        lacking.append(f"the rights of {username} could not be reviewed: {reviewed.unanswered}")
     if is_enforced(reviewed, mode):
-        why = "windowPolicy.mode Ignore" if reviewed.binding else "placementAuthorization Enforce"
-        message = printable(f"{'; '.join(lacking)} ({why})")
+        reason = "windowPolicy.mode Ignore" if reviewed.binding else "placementAuthorization Enforce"
+        message = printable(f"{'; '.join(lacking)} ({reason})")
         return Judgement(allowed=False, code=403, reason="Forbidden", message=message, warnings=judgement.warnings)
     return replace(judgement, warnings=as_warnings([*lacking, *judgement.warnings]))

@@ -163,13 +163,13 @@ class _Found:
 def catalogue() -> tuple[CatalogueEntry, ...]:
     """Return all rules, by id."""
     by_id: dict[str, list[_Found]] = {}
-    for found in _in_webhook():
-        by_id.setdefault(found.rule.id, []).append(found)
+    for entry in _in_webhook():
+        by_id.setdefault(entry.rule.id, []).append(entry)
     of_kinds = (rule for entry in REGISTRY.values() for rule, *_ in _rules_of_kind(entry))
     others = (*schema_defaults.RULES, *guard_rail.LEFT_TO_OTHERS)
     rules = {rule.id: rule for rule in (*of_kinds, *others)}
-    for found in _in_definitions(rules):
-        by_id.setdefault(found.rule.id, []).append(found)
+    for entry in _in_definitions(rules):
+        by_id.setdefault(entry.rule.id, []).append(entry)
     entries = (CatalogueEntry(rule, tuple(_enforcements(by_id.get(rule.id, ())))) for rule in rules.values())
     return tuple(sorted(entries, key=lambda entry: (entry.rule.group, int(entry.rule.id.partition("-")[2]))))
 
@@ -181,11 +181,11 @@ def rule_texts() -> dict[str, str]:
 
 def _enforcements(group: Iterable[_Found]) -> Iterator[RuleEnforcement]:
     places: dict[tuple[Kind, str], list[_Found]] = {}
-    for found in group:
-        places.setdefault((found.kind, found.subresource), []).append(found)
+    for enforcement in group:
+        places.setdefault((enforcement.kind, enforcement.subresource), []).append(enforcement)
     for (kind, subresource), here in places.items():
-        operations = frozenset().union(*(found.operations for found in here))
-        layers = {found.layer for found in here}
+        operations = frozenset().union(*(enforcement.operations for enforcement in here))
+        layers = {enforcement.layer for enforcement in here}
         yield RuleEnforcement(
             kind,
             tuple(operation for operation in _ORDER if operation in operations),

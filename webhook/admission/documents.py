@@ -69,19 +69,19 @@ class DocumentSet:
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.list`."""
         self._shelf(kind)
-        found = self.existing(kind)
-        return [document for document in found if namespace_of(document) == namespace] if namespace else found
+        existing = self.existing(kind)
+        return [document for document in existing if namespace_of(document) == namespace] if namespace else existing
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""
         self._shelf(kind)
         index = self._labelled.get((kind.group_kind, label))
         if index is None:
-            made: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
+            by_label: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
             for document in self.existing(kind):
                 if (found := labels_of(document).get(label)) is not None:
-                    made[found, namespace_of(document)].append(document)
-            index = self._labelled[kind.group_kind, label] = dict(made)
+                    by_label[found, namespace_of(document)].append(document)
+            index = self._labelled[kind.group_kind, label] = dict(by_label)
         return index.get((value, namespace), ())
 
     @property

@@ -209,8 +209,8 @@ class DisruptionEnforcement:
         # First by what this replica knows, without a request: a loop of refused deletions costs no writes.
         refusal = self._refusal(disruption, pool, self._reservations.cached(DISRUPTION, pool))
         if not refusal and not dry_run:
-            if why := await self._differs(disruption):
-                return _unguarded(why)
+            if reason := await self._differs(disruption):
+                return _unguarded(reason)
             # Then by the Lease as it is stored: another replica may have given the last of the budget away.
             refusal = await self._reserve(disruption, pool)
         if not refusal or await self._is_leaving(pool):
@@ -224,8 +224,12 @@ class DisruptionEnforcement:
         view = self._pools.pool(pool)
         if view is None or _is_held(disruption, held):
             return ""
-        underway = tuple(each for each in held if each.holder == HOLDER)  # when these expire, their nodes still go
-        view = view.with_reservations(each for each in held if each not in underway).with_held(*held_nodes(underway))
+        underway = tuple(
+            reservation for reservation in held if reservation.holder == HOLDER
+        )  # when these expire, their nodes still go
+        view = view.with_reservations(reservation for reservation in held if reservation not in underway).with_held(
+            *held_nodes(underway)
+        )
         now = self._now()
         allowed = allowance(view.budgets, view.counts(), EXPIRED, now)
         return "" if allowed.remaining else _explain(disruption, view, allowed, now)
@@ -234,13 +238,13 @@ class DisruptionEnforcement:
         """Return why the review is not about the object that is stored; empty when it is."""
         if disruption.kind is None:  # `_drain` has just read both pod and node
             return ""
-        told, what = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
+        messages, what = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
         try:
             document = await self._hub.get(disruption.kind, Key(disruption.name))
         except NotFoundError:
             return f"{what} is gone already"
         stored, node = metadata_of(document), text_at(document, "status", "nodeName")
-        if any(told.get(part) != stored.get(part) for part in ("uid", "resourceVersion")):
+        if any(messages.get(part) != stored.get(part) for part in ("uid", "resourceVersion")):
             return f"{what} is stored as another one than the review has"
         if disruption.kind == NODE_CLAIM and node and node != disruption.node:
             return f"{what} is of the node {quote(node)}"
@@ -287,16 +291,25 @@ def _is_held_for_long(disruption: _Disruption, held: Held, now: datetime) -> boo
 
 
 def _named(disruption: _Disruption, held: Held) -> Reservation | None:
-    return next((each for each in held if not isinstance(each.granted, int) and disruption.node in each.granted), None)
+    return next(
+        (
+            reservation
+            for reservation in held
+            if not isinstance(reservation.granted, int) and disruption.node in reservation.granted
+        ),
+        None,
+    )
 
 
 def _by_number(disruption: _Disruption, held: Held) -> Reservation | None:
     """Return a reservation of the user that names no nodes: the node counts as one of them."""
     return next(
         (
-            each
-            for each in held
-            if isinstance(each.granted, int) and each.granted > 0 and each.identity == disruption.user
+            reservation
+            for reservation in held
+            if isinstance(reservation.granted, int)
+            and reservation.granted > 0
+            and reservation.identity == disruption.user
         ),
         None,
     )
@@ -309,14 +322,14 @@ def _with_node(disruption: _Disruption, pool: str, held: Held, now: datetime) ->
     expires = end_of(now, disruption.held)
     named = _named(disruption, held)
     if named is not None:
-        return tuple(each.until(expires) if each is named else each for each in held)
+        return tuple(reservation.until(expires) if reservation is named else reservation for reservation in held)
     numbered = _by_number(disruption, held)
-    rest = tuple(_one_less(each) if each is numbered else each for each in held)
+    rest = tuple(_one_less(reservation) if reservation is numbered else reservation for reservation in held)
     identifier = reservation_id(DISRUPTION, pool, secrets.token_hex(16))
     made = Reservation(
         identifier, HOLDER, disruption.user, DISRUPTION, (disruption.node,), expires, {"reason": EXPIRED}
     )
-    return (*(each for each in rest if each.granted), made)
+    return (*(reservation for reservation in rest if reservation.granted), made)
 
 
 def _one_less(reservation: Reservation) -> Reservation:
@@ -340,15 +353,15 @@ def _explain(disruption: _Disruption, pool: PoolView, allowed: Allowance, now: d
         return f"{start}{budget} cannot be used: {mistake}; until that is put right none of its nodes may go"
     budgets = " and ".join(describe_budget(position, pool.budgets[position]) for position in allowed.binding)
     counts = pool.counts()
-    said = f"{start}{budgets} lets {allowed.limit or 'none'} of {counts.total} nodes go at once"
+    message = f"{start}{budgets} lets {allowed.limit or 'none'} of {counts.total} nodes go at once"
     if allowed.limit:
-        said += f", and {allowed.disrupting} are going: {_in_flight(pool)}"
+        message += f", and {allowed.disrupting} are going: {_in_flight(pool)}"
     opening = pool.opening(EXPIRED, 1, now)
     if opening.instant is not None:
-        return f"{said}; the next may go at {format_time(opening.instant)}"
+        return f"{message}; the next may go at {format_time(opening.instant)}"
     if allowed.limit:
-        return f"{said}; the next may go when one of them is done"
-    return f"{said}; that does not end by itself: change the budget"
+        return f"{message}; the next may go when one of them is done"
+    return f"{message}; that does not end by itself: change the budget"
 
 
 def _in_flight(pool: PoolView) -> str:
@@ -359,8 +372,8 @@ def _in_flight(pool: PoolView) -> str:
         numbered = [each for each in pool.counting() if isinstance(each.granted, int)]
         by = "; ".join(map(describe_reservation, numbered[:MOST_NODES]))
         words.append(f"{pool.held_count} reserved without a name{f' ({by})' if by else ''}")
-    shown: Iterable[str] = words if more <= 0 else [*words[:MOST_NODES], f"and {more} more"]
-    return ", ".join(shown)
+    names: Iterable[str] = words if more <= 0 else [*words[:MOST_NODES], f"and {more} more"]
+    return ", ".join(names)
 
 
 def _state(node: PoolNode, pool: PoolView) -> str:
@@ -370,9 +383,17 @@ def _state(node: PoolNode, pool: PoolView) -> str:
     if node.disrupting:
         return "being deleted" if node.deleting else "rebooting"
     if node.name in pool.held_nodes:
-        held = [each for each in pool.reserved if not isinstance(each.granted, int) and node.name in each.granted]
+        reservations = [
+            reservation
+            for reservation in pool.reserved
+            if not isinstance(reservation.granted, int) and node.name in reservation.granted
+        ]
         return (
-            " and ".join(f"reserved by {each.holder} until {format_time(each.expires)}" for each in held) or "reserved"
+            " and ".join(
+                f"reserved by {reservation.holder} until {format_time(reservation.expires)}"
+                for reservation in reservations
+            )
+            or "reserved"
         )
     return "" if node.ready else "not ready"
 

@@ -43,11 +43,11 @@ def warn_about_lost_clusters(
     if not current:
         return
     fleet = context.hub.fleet
-    lost = {name for name in current - planned_clusters(document, context) if _stays_in_fleet(name, fleet)}
-    if lost:
-        text = f"leaves {len(lost)} of {counted(len(current), 'cluster')}"
-        names = lost & named_clusters(document, old)
-        yield FieldWarning(POLICY, with_names(text, names, LONGEST_WARNING - len(str(POLICY)) - 2, len(lost)), RULE)
+    removed = {name for name in current - planned_clusters(document, context) if _stays_in_fleet(name, fleet)}
+    if removed:
+        text = f"leaves {len(removed)} of {counted(len(current), 'cluster')}"
+        names = removed & named_clusters(document, old)
+        yield FieldWarning(POLICY, with_names(text, names, LONGEST_WARNING - len(str(POLICY)) - 2, len(removed)), RULE)
 
 
 def warn_about_lost_objects(
@@ -57,16 +57,16 @@ def warn_about_lost_objects(
     if document is None or old is None:
         return
     terms = dicts_at(document, "spec", "resourceSelectors")
-    lost = [
+    removed = [
         f"{term.get('kind')} {term['name']}"
         for term in dicts_at(old, "spec", "resourceSelectors")
         if term.get("name") and not any(_may_reach(other, term, context) for other in terms)
     ]
-    if not lost:
+    if not removed:
         return
     if count := len(current_clusters(document, context)):
-        text = f"takes {counted(len(lost), 'object')} off {counted(count, 'cluster')}"
-        yield FieldWarning(SELECTORS, with_names(text, lost, LONGEST_WARNING - len(str(SELECTORS)) - 2), RULE)
+        text = f"takes {counted(len(removed), 'object')} off {counted(count, 'cluster')}"
+        yield FieldWarning(SELECTORS, with_names(text, removed, LONGEST_WARNING - len(str(SELECTORS)) - 2), RULE)
 
 
 CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_lost_clusters, warn_about_lost_objects)
@@ -103,9 +103,9 @@ def planned_clusters(document: JsonObject, context: Context) -> frozenset[str]:
     snapshots = children(family.policy_snapshot, name, namespace, context)
     if bindings and not snapshots:
         raise UnknownStateError(family.policy_snapshot, name)
-    wanted = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": _policy_of(document)}}
+    desired = {"metadata": {"name": name, "namespace": namespace}, "spec": {"policy": _policy_of(document)}}
     try:
-        run = decide(wanted, context.hub.fleet, bindings, tuple(snapshots), context.now)
+        run = decide(desired, context.hub.fleet, bindings, tuple(snapshots), context.now)
     except BrokenBindingError as error:
         raise UnknownStateError(family.binding, name) from error
     return frozenset({pick.cluster for pick in run.picked} | {binding.cluster for binding in run.kept})

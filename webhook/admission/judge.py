@@ -217,11 +217,11 @@ def _object_is_of_the_kind(question: AdmissionRequest) -> Judgement | None:
     if question.operation not in {"CREATE", "UPDATE"}:
         return None
     kind, document = question.kind, question.document
-    wanted = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
-    if document.get("kind") == kind.get("kind") and document.get("apiVersion") == wanted:
+    target = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
+    if document.get("kind") == kind.get("kind") and document.get("apiVersion") == target:
         return None
     given = f"{quote(document.get('apiVersion'))}, {quote(document.get('kind'))}"
-    return _bad_request(f"the object is of {given}, request.kind says {quote(wanted)}, {quote(kind.get('kind'))}")
+    return _bad_request(f"the object is of {given}, request.kind says {quote(target)}, {quote(kind.get('kind'))}")
 
 
 def _kind_has_rules(question: AdmissionRequest) -> Judgement | None:
@@ -422,10 +422,10 @@ def _separate(
     for error in errors:
         in_body = not error.field.starts_with(METADATA)
         candidates = before.get(_signature(error), [])
-        known = next((old_error for old_error in candidates if _same_parts(error, new, old_error, stored)), None)
-        if known is not None:
-            candidates.remove(known)
-        (left_alone if known is not None or (untouched and in_body) else broken).append(error)
+        old_error = next((old_error for old_error in candidates if _same_parts(error, new, old_error, stored)), None)
+        if old_error is not None:
+            candidates.remove(old_error)
+        (left_alone if old_error is not None or (untouched and in_body) else broken).append(error)
     return broken, left_alone
 
 
@@ -453,19 +453,20 @@ def _signature(error: FieldError) -> tuple[Any, ...]:
 
 
 def _same_parts(new: FieldError, document: JsonObject, old: FieldError, stored: JsonObject) -> bool:
-    here, there = new.parts or (new.field,), old.parts or (old.field,)
-    return len(here) == len(there) and all(
-        json_equal(value_at(document, now), value_at(stored, then)) for now, then in zip(here, there, strict=True)
+    new_parts, old_parts = new.parts or (new.field,), old.parts or (old.field,)
+    return len(new_parts) == len(old_parts) and all(
+        json_equal(value_at(document, now), value_at(stored, then))
+        for now, then in zip(new_parts, old_parts, strict=True)
     )
 
 
 def _summary(errors: Sequence[FieldError], entry: Admitted, document: Mapping[str, Any]) -> str:
     """Word a refusal as an API server does."""
-    shown = [str(error) for error in errors[:MOST_CAUSES]]
+    messages = [str(error) for error in errors[:MOST_CAUSES]]
     if len(errors) > MOST_CAUSES:
-        shown.append(f"and {len(errors) - MOST_CAUSES} more")
-    what = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
-    return printable(f"{entry.kind} {quote(name_of(document))} is invalid: {what}")
+        messages.append(f"and {len(errors) - MOST_CAUSES} more")
+    text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    return printable(f"{entry.kind} {quote(name_of(document))} is invalid: {text}")
 
 
 def as_warnings(notes: Iterable[FieldWarning | str]) -> tuple[str, ...]:

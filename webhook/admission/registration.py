@@ -73,12 +73,12 @@ class WebhookEndpoint:
     def client(self, path: str) -> JsonObject:
         """Write ``clientConfig``."""
         path = self.secret_path + path
-        where: JsonObject = (
+        address: JsonObject = (
             {"url": self.url.rstrip("/") + path}
             if self.url
             else {"service": {"namespace": self.namespace, "name": self.service, "port": self.port, "path": path}}
         )
-        return where | ({"caBundle": b64encode(self.ca_pem).decode("ascii")} if self.ca_pem else {})
+        return address | ({"caBundle": b64encode(self.ca_pem).decode("ascii")} if self.ca_pem else {})
 
 
 def webhook_configurations(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> tuple[JsonObject, JsonObject]:
@@ -243,7 +243,7 @@ def _hook(
     seconds: int,
 ) -> JsonObject:
     verb = path.split("/")[1]  # /validate… or /mutate…
-    wanted = set(operations)
+    operation_set = set(operations)
     ours = json.dumps(endpoint.user, ensure_ascii=False)
     return {
         "name": f"{name}.{verb}.{DOMAIN}",
@@ -255,7 +255,7 @@ def _hook(
         "timeoutSeconds": seconds,
         "rules": [
             {
-                "operations": [operation for operation in _ORDER if operation in wanted],
+                "operations": [operation for operation in _ORDER if operation in operation_set],
                 "apiGroups": [kind.group],
                 "apiVersions": sorted(kind.versions),
                 "resources": list(resources),

@@ -94,8 +94,8 @@ def rehearse(
     judgement = authorized(
         judge(operation, document, old, context), reviewed, context.user, context.settings.placement_authorization
     )
-    known = {str(error.field) for error in judgement.errors}
-    errors = [*judgement.errors, *(error for error in demanded if str(error.field) not in known)]
+    fields = {str(error.field) for error in judgement.errors}
+    errors = [*judgement.errors, *(error for error in demanded if str(error.field) not in fields)]
     warnings += judgement.warnings
     return RehearsalVerdict(document, _sorted(errors), *_refusal(judgement), tuple(dict.fromkeys(warnings)))
 

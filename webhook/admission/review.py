@@ -112,8 +112,8 @@ def parse_json(body: bytes, most_values: int | None = None) -> Any:
     except orjson.JSONDecodeError:
         value = _parse_slowly(body)
         if len(body) > LARGE_BYTES:
-            why = "lone surrogates or integers beyond any double"
-            raise InvalidReviewError(400, f"a body of more than {LARGE_BYTES} bytes must not have {why}") from None
+            reason = "lone surrogates or integers beyond any double"
+            raise InvalidReviewError(400, f"a body of more than {LARGE_BYTES} bytes must not have {reason}") from None
     if _may_be_deeper(body) and is_deeper(value, DEEPEST):
         raise InvalidReviewError(400, f"the body is nested deeper than {DEEPEST} levels")
     return value

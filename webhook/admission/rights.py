@@ -62,8 +62,8 @@ class AuthorRights:
 
     def cached(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed | None:
         """See `Rights.cached`."""
-        found = self._reviewer.cached(user, needed) if needed else UNDISPUTED
-        return None if found is None else weighed(found, needed)
+        reviewed = self._reviewer.cached(user, needed) if needed else UNDISPUTED
+        return None if reviewed is None else weighed(reviewed, needed)
 
     async def review(self, user: UserInfo, needed: Sequence[Access]) -> Reviewed:
         """Ask the reviewer, unless nothing is needed."""

@@ -69,28 +69,28 @@ def warn_about_taking_over(
     if document is None or not _takes_over(document) or (old is not None and not _changes(document, old)):
         return
     took_over = old is not None and _takes_over(old)
-    wanted = _wanted(document, context)
-    if (old is None or took_over) and not _may_be_there(wanted, context):  # the hub knows of no such object
+    planned = _wanted(document, context)
+    if (old is None or took_over) and not _may_be_there(planned, context):  # the hub knows of no such object
         return
     before = _before(document, old, context) if old is not None and took_over else frozenset()
-    held = {} if old is None else _bindings_by_cluster(document, context)
-    found: set[tuple[str, object]] = set()
+    bindings = {} if old is None else _bindings_by_cluster(document, context)
+    objects_taken: set[tuple[str, object]] = set()
     unseen: set[str] = set()
     for cluster in timed(_clusters(document, old, context), context):
-        names = wanted - before if cluster in held else wanted
+        names = planned - before if cluster in bindings else planned
         member = context.hub.fleet.member(cluster)
         if member is not None:
-            found |= {(cluster, name) for name in names if (member.status.namespaces or {}).get(name) == ""}
+            objects_taken |= {(cluster, name) for name in names if (member.status.namespaces or {}).get(name) == ""}
             if _may_have_others(names, member, context.hub.fleet):
                 unseen.add(cluster)
-        if cluster in held and not took_over:
-            found |= {(cluster, identity) for identity in _refused(held[cluster])}
-    if wanted and (not took_over or not wanted <= before or _policy(document) != _policy(old)):
+        if cluster in bindings and not took_over:
+            objects_taken |= {(cluster, identity) for identity in _refused(bindings[cluster])}
+    if planned and (not took_over or not planned <= before or _policy(document) != _policy(old)):
         unseen |= _to_come(document, context)
-    if found:
-        clusters = counted(len({cluster for cluster, _ in found}), "cluster")
-        what = "existing objects there" if namespace_of(document) else counted(len(found), "existing object")
-        yield FieldWarning(SELECTORS, f"{what} would become ours, and go with the placement ({clusters})", RULE)
+    if objects_taken:
+        clusters = counted(len({cluster for cluster, _ in objects_taken}), "cluster")
+        subject = "existing objects there" if namespace_of(document) else counted(len(objects_taken), "existing object")
+        yield FieldWarning(SELECTORS, f"{subject} would become ours, and go with the placement ({clusters})", RULE)
     if unseen:
         clusters = counted(len(unseen), "cluster")
         text = f"namespaces of {clusters} are not reported yet: objects there are taken over unseen"
@@ -159,7 +159,7 @@ def _labelled(terms: Sequence[JsonObject], context: Context) -> set[str]:
 
 def _before(document: JsonObject, old: JsonObject, context: Context) -> frozenset[str]:
     """Return the namespaces for which an update selects nothing new."""
-    terms, stored = (dicts_at(each, "spec", "resourceSelectors") for each in (document, old))
+    terms, stored = (dicts_at(version, "spec", "resourceSelectors") for version in (document, old))
     if namespace_of(document) and any(term not in stored for term in terms):
         return frozenset()
     return _wanted(old, context)
