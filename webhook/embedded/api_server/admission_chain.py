@@ -115,8 +115,8 @@ class WriteRules:
         """Yield the warnings about unknown fields. Raises `ApiError` when they are refused."""
         words = sorted(f'unknown field "{field}"' for field in fields)
         if words and self.validation == "Strict":
-            why = f"strict decoding error: {', '.join(words)}"
-            raise _unknown_in_patch(document, why) if self.patched else _unknown_in_body(target, why)
+            reason = f"strict decoding error: {', '.join(words)}"
+            raise _unknown_in_patch(document, reason) if self.patched else _unknown_in_body(target, reason)
         if self.validation == "Warn":
             yield from words
 

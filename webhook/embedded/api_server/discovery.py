@@ -59,14 +59,14 @@ def _group(kinds: StoredKinds, name: str) -> JsonObject:
 
 def resources(kinds: StoredKinds, group_name: str, version: str) -> JsonObject:
     """Return ``/api/v1`` or ``/apis/<group>/<version>``. Raises `ApiError` 404."""
-    served = [kind for kind in kinds if kind.group == group_name and version in kind.versions]
-    if not served:
+    served_kinds = [kind for kind in kinds if kind.group == group_name and version in kind.versions]
+    if not served_kinds:
         raise ApiError(404, f"no API version {api_version(group_name, version)[:253]!r}")
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": api_version(group_name, version),
-        "resources": [entry for kind in served for entry in _resources(kind)],
+        "resources": [entry for kind in served_kinds for entry in _resources(kind)],
     }
 
 

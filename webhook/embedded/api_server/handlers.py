@@ -217,14 +217,14 @@ class _Api:
             )
             return await stream(request, self.store, target, options, self.watchers.add)
         listing = await self.store.list(target.kind, target.namespace)
-        found = [
+        documents = [
             document
             for document in listing.items
             if accepts(document) and labels.matches(document["metadata"].get("labels", {}))
         ]
         if tables:
-            return json_response(tables.of(found, listing.resource_version))
-        items = [target.present(document) for document in found]
+            return json_response(tables.of(documents, listing.resource_version))
+        items = [target.present(document) for document in documents]
         metadata = {"resourceVersion": listing.resource_version}
         kind = f"{target.kind.kind}List"
         return json_response({"kind": kind, "apiVersion": target.api_version, "metadata": metadata, "items": items})
@@ -234,10 +234,10 @@ class _Api:
         document["metadata"].pop("managedFields", None)
         document, warnings = (await self._rules(request, target)).admit(target, document, None)
         try:
-            stored = await self.store.create(target.kind, document, dry_run=_is_dry_run(request))
+            created = await self.store.create(target.kind, document, dry_run=_is_dry_run(request))
         except StoreError as error:
             raise of_store(error, target.kind, str(document["metadata"].get("name", ""))) from error
-        return json_response(target.present(stored), code=201, warnings=warnings)
+        return json_response(target.present(created), code=201, warnings=warnings)
 
     async def _replace(self, request: web.Request, target: RequestInfo) -> web.Response:
         document = _addressed(target, await _body(request))
@@ -297,10 +297,10 @@ class _Api:
         document, warnings = (await self._rules(request, target, "Strict")).admit(target, document, old)
         dry_run = _is_dry_run(request)
         if old is None:
-            stored = await self.store.create(target.kind, document, dry_run=dry_run)
-            return json_response(target.present(stored), code=201, warnings=warnings)
-        stored = await self.store.replace(target.kind, document, dry_run=dry_run)
-        return json_response(target.present(stored), warnings=warnings)
+            created = await self.store.create(target.kind, document, dry_run=dry_run)
+            return json_response(target.present(created), code=201, warnings=warnings)
+        created = await self.store.replace(target.kind, document, dry_run=dry_run)
+        return json_response(target.present(created), warnings=warnings)
 
     async def _shape(self, target: RequestInfo) -> FieldShape:
         kind = target.kind
@@ -330,8 +330,8 @@ class _Api:
             shape, live = await self._shape(target), target.present(old)
             document = managed_fields.updated(shape, live, document, manager, self.context().now)
         write = self.store.replace_status if target.subresource else self.store.replace
-        stored = await write(target.kind, document, dry_run=_is_dry_run(request))
-        return json_response(target.present(stored), warnings=warnings)
+        updated = await write(target.kind, document, dry_run=_is_dry_run(request))
+        return json_response(target.present(updated), warnings=warnings)
 
     async def _delete(self, request: web.Request, target: RequestInfo) -> web.Response:
         options = await _body(request) if request.can_read_body else {}
@@ -427,11 +427,11 @@ def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         raise ApiError(400, f"metadata must be an object, not {quote(metadata)}")
-    given = {member: value for member, value in metadata.items() if value is not None}
+    values = {member: value for member, value in metadata.items() if value is not None}
     for member, wanted in (("name", target.name), ("namespace", target.namespace or "")):
-        if wanted and given.setdefault(member, wanted) != wanted:
-            raise ApiError(400, f"metadata.{member} is {quote(given[member])}, the URL says {quote(wanted)}")
-    return document | {"metadata": given}
+        if wanted and values.setdefault(member, wanted) != wanted:
+            raise ApiError(400, f"metadata.{member} is {quote(values[member])}, the URL says {quote(wanted)}")
+    return document | {"metadata": values}
 
 
 def _is_dry_run(request: web.Request, option: object = None) -> bool:

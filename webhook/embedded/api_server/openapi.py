@@ -49,14 +49,14 @@ def document(
     Raises:
         ApiError: 404, there is no such group and version.
     """
-    served = [kind for kind in kinds if kind.group == group and version in kind.versions]
-    if not served:
+    served_kinds = [kind for kind in kinds if kind.group == group and version in kind.versions]
+    if not served_kinds:
         raise ApiError(404, f"no API version {api_version(group, version)[:253]!r}")
-    schemas = {_name(kind, version): _schema(kind, version, definitions) for kind in served}
+    schemas = {_name(kind, version): _schema(kind, version, definitions) for kind in served_kinds}
     return {
         "openapi": "3.0.0",
         "info": {"title": "harbormaster", "version": version},
-        "paths": {path: item for kind in served for path, item in _paths(kind, version)},
+        "paths": {path: item for kind in served_kinds for path, item in _paths(kind, version)},
         "components": {"schemas": {_METADATA: metadata_schema(), **schemas}},
     }
 
@@ -97,8 +97,8 @@ def _schema(kind: Kind, version: str, definitions: Mapping[tuple[str, str], Json
 def _defined(definition: JsonObject | None, version: str) -> JsonObject:
     """Return what a definition says of a version; it may be of any shape."""
     versions = dicts_at(definition or {}, "spec", "versions")
-    found = next((schema_of(each) for each in versions if each.get("name") == version), {})
-    return found or _ANYTHING
+    schema = next((schema_of(each) for each in versions if each.get("name") == version), {})
+    return schema or _ANYTHING
 
 
 def _paths(kind: Kind, version: str) -> Iterator[tuple[str, JsonObject]]:

@@ -29,8 +29,8 @@ class OwnerToken:
 
     def cached(self, token: str) -> UserInfo | None:
         """Return the owner if *token* is theirs; compares in constant time, so that timing reveals no part of it."""
-        given = token.encode("utf-8", "surrogateescape")
-        return OWNER if hmac.compare_digest(given, self._token) else None
+        candidate = token.encode("utf-8", "surrogateescape")
+        return OWNER if hmac.compare_digest(candidate, self._token) else None
 
     async def authenticate(self, token: str) -> UserInfo | None:
         """Return the owner if *token* is theirs."""

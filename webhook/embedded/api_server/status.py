@@ -99,11 +99,11 @@ def causes(errors: Iterable[FieldError]) -> list[JsonObject]:
 
 def of_conflicts(error: FieldConflictError) -> ApiError:
     """Report the fields that a server-side apply would take from others."""
-    why = [
+    reason = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
         for manager, path in error.conflicts
     ]
-    return ApiError(409, str(error), details={"causes": why})
+    return ApiError(409, str(error), details={"causes": reason})
 
 
 def of_store(error: StoreError, kind: Kind, name: str) -> ApiError:
@@ -125,8 +125,8 @@ def of_store(error: StoreError, kind: Kind, name: str) -> ApiError:
         case InvalidObjectError():
             return ApiError(422, message, details=resource)
         case NamespaceTerminatingError():
-            why = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
-            return ApiError(403, message, details=resource | {"causes": [why]})
+            reason = {"reason": "NamespaceTerminating", "message": message, "field": "metadata.namespace"}
+            return ApiError(403, message, details=resource | {"causes": [reason]})
         case _:
             _LOG.error("the embedded store failed", extra={"error": message})
             return ApiError(500, message)

@@ -49,13 +49,13 @@ class Tables:
         """Return a table of *documents*, at the version of the list or of the only one."""
         columns = [
             {
-                "name": each.name,
-                "type": each.type if each.type in _NUMBERS else "string",  # dates are shown as ages
-                "format": "name" if each is _NAME else "",  # there kubectl adds the kind
+                "name": column.name,
+                "type": column.type if column.type in _NUMBERS else "string",  # dates are shown as ages
+                "format": "name" if column is _NAME else "",  # there kubectl adds the kind
                 "description": "",
-                "priority": int(each.wide),
+                "priority": int(column.wide),
             }
-            for each in self.columns
+            for column in self.columns
         ]
         return {
             "kind": "Table",
@@ -108,5 +108,5 @@ def tables_for(
 
 
 def _number(document: JsonObject, column: Column) -> Any:
-    found = find_path(document, column.path)
-    return found if isinstance(found, int | float) else None
+    path = find_path(document, column.path)
+    return path if isinstance(path, int | float) else None

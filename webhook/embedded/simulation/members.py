@@ -185,15 +185,15 @@ class SimulatedMembers:
             SIMULATE_LEAVING in (metadata.get("finalizers") or ()),
             tuple(sorted((metadata.get("annotations") or {}).items())),
         )
-        known = self._members.get(name)
-        if known is not None and known.mark == mark:
+        cached = self._members.get(name)
+        if cached is not None and cached.mark == mark:
             return
         behaviour = parse_behaviour(metadata.get("annotations") or {})
-        news = behaviour.problem if known is None or known.behaviour != behaviour else ""
-        if known is None:
+        news = behaviour.problem if cached is None or cached.behaviour != behaviour else ""
+        if cached is None:
             self._members[name] = SimulatedMember(mark, behaviour)
         else:
-            known.mark, known.behaviour = mark, behaviour
+            cached.mark, cached.behaviour = mark, behaviour
         if news:
             _log.warning("invalid annotation", extra={"cluster": name, "problem": behaviour.problem})
         self._agenda.add(MemberItem(name))

@@ -214,8 +214,8 @@ def _make_file(path: Path) -> None:
     except (NotADirectoryError, FileExistsError) as error:
         raise StoreError(f"cannot open {path}: a part of the path is a file, not a directory") from error
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise StoreError(f"cannot open {path}: {why}; make it writable, or choose another folder") from error
+        reason = error.strerror or type(error).__name__
+        raise StoreError(f"cannot open {path}: {reason}; make it writable, or choose another folder") from error
 
 
 def _prepare(connection: sqlite3.Connection, name: str) -> sqlite3.Connection:

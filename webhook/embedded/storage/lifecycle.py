@@ -200,7 +200,7 @@ def _owners_of_fields(metadata: JsonObject) -> JsonObject:
     owners = metadata.get("managedFields")
     if not owners or not isinstance(owners, list):
         return {}
-    whole = all(isinstance(each, dict) and isinstance(each.get("fieldsV1"), dict) for each in owners)
+    whole = all(isinstance(owner, dict) and isinstance(owner.get("fieldsV1"), dict) for owner in owners)
     return {"managedFields": owners} if whole else {}
 
 
