@@ -124,7 +124,7 @@ class HubAdvisor:
     def placements(self, refs: Iterable[PlacementRef]) -> list[JsonObject]:
         """See `Advisor.placements`."""
         families = ((FAMILY_OF[ref.kind], ref) for ref in refs)
-        found = ((each, self._cache.get(each.placement, ref.name, ref.namespace)) for each, ref in families)
+        found = ((family, self._cache.get(family.placement, ref.name, ref.namespace)) for family, ref in families)
         return [placement_view(self._cache, family, document) for family, document in found if document is not None]
 
     def placement(self, ref: PlacementRef) -> JsonObject | None:
@@ -146,9 +146,9 @@ class HubAdvisor:
         document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
         if family is None or document is None:
             return None
-        kept = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
+        remaining = {key: value for key, value in document["metadata"].items() if key != "managedFields"}
         head = {"apiVersion": family.placement.api_version, "kind": family.placement.kind}
-        return {**head, **document, "metadata": kept}
+        return {**head, **document, "metadata": remaining}
 
     def _timeline(self, family: Family, placement: JsonObject) -> JsonObject | None:
         """Return the last rolling update of a placement; None: update runs decide about it, and show theirs."""

@@ -137,9 +137,9 @@ class HubExtender:
         document = self._cache.get(family_in(name.namespace).placement, name.name, name.namespace)
         if document is None:
             return None
-        known = self._followed.get(name)
-        if known is not None and known[0] is document:
-            return known[1]
+        cached = self._followed.get(name)
+        if cached is not None and cached[0] is document:
+            return cached[1]
         if len(self._followed) >= _MOST_REMEMBERED:
             self._followed.clear()
         followed = read_followed(document)

@@ -141,8 +141,8 @@ class RunHistory:
             past = self._pasts.get(ref)
             before = past.runs[-1].snapshot if past is not None and past.runs else ""
             message = f"policy snapshot {before} → {name}" if before else f"policy snapshot {name}"
-            known = self._cache.get(family.policy_snapshot, before, ref.namespace) if before else None
-            if known is not None and (parts := _differing(known, new)):
+            cached = self._cache.get(family.policy_snapshot, before, ref.namespace) if before else None
+            if cached is not None and (parts := _differing(cached, new)):
                 message += f": {', '.join(parts)} changed"
             yield DecisionTrigger("SnapshotCreated", (name,), message)
             return

@@ -135,11 +135,11 @@ async def _reviews(
         if count > MOST_RIGHTS:
             detail = f"the objects up to here need {count} rights; at most {MOST_RIGHTS} can be reviewed"
             raise ProposalError([Misfit(f"/objects/{at}", "too-many", detail)])
-    found = {}
+    reviews = {}
     for identity, needed in needs.items():
         if needed:
             reviewed = await rights.review(context.user, needed)
             if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
                 raise NotReviewedError(reviewed.unanswered)
-            found[identity] = reviewed
-    return found
+            reviews[identity] = reviewed
+    return reviews

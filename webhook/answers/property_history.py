@@ -44,11 +44,11 @@ class PropertyHistory:
     def document(self, cluster: str) -> JsonObject:
         """Return ``{"from", "stepSeconds", "series"}``: the values of every step, null where none was reported."""
         last = _step(self._now())
-        known = self._members.get(cluster, {})
+        cached = self._members.get(cluster, {})
         return {
             "from": format_time(_EPOCH + (last - STEPS + 1) * STEP),
             "stepSeconds": int(STEP.total_seconds()),
-            "series": [{"name": name, "values": list(known[name].values(last))} for name in sorted(known)],
+            "series": [{"name": name, "values": list(cached[name].values(last))} for name in sorted(cached)],
         }
 
     def _note(self, change: ObjectDelta) -> None:

@@ -103,7 +103,7 @@ class ProposalError(Exception):
     """A proposal that does not fit the hub; lists every mistake."""
 
     def __init__(self, mistakes: Sequence[Misfit]) -> None:
-        super().__init__("; ".join(f"{each.pointer}: {each.detail}" for each in mistakes))
+        super().__init__("; ".join(f"{mistake.pointer}: {mistake.detail}" for mistake in mistakes))
         self.mistakes = tuple(mistakes)
 
 
@@ -428,7 +428,7 @@ def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: Document
             detail = f"{each.identity.kind} {quote(each.identity.name)} is also in /objects/{first}"
             yield Misfit(f"/objects/{at}/metadata/name", "duplicate", detail)
     members = kinds.MEMBER_CLUSTER.group_kind
-    given = {each.name: at for each, at in places.items() if (each.group, each.kind) == members}
+    given = {place.name: at for place, at in places.items() if (place.group, place.kind) == members}
     gone: dict[str, str] = {
         each.name: f"/deleted/{at}"
         for at, each in enumerate(proposal.deleted)

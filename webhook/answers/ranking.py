@@ -99,8 +99,8 @@ class RejectedClusters(Sequence[RejectedCandidate]):
         self._rows = rows if wanted is None else rows[wanted[rows]]
         missed = sorted(run.missed, key=lambda entry: entry[0])
         self._missed = [
-            (name, why)
-            for name, why in missed
+            (name, reason)
+            for name, reason in missed
             if wanted is None or ((row := run.fleet.row(name)) is not None and wanted[row])
         ]
 
@@ -121,9 +121,9 @@ class RejectedClusters(Sequence[RejectedCandidate]):
             return _rejected(*self._missed[at])
         assert self._run.last is not None
         row = int(self._rows[at - len(self._missed)])
-        why = self._run.last.reject(row)
-        assert why is not None
-        return _rejected(self._run.fleet.names[row], why)
+        reason = self._run.last.reject(row)
+        assert reason is not None
+        return _rejected(self._run.fleet.names[row], reason)
 
 
 def affinity_range(eligible: Sequence[Eligible]) -> tuple[int, int]:

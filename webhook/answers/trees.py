@@ -39,7 +39,7 @@ class Trees:
         if family is None or placement is None:
             return None
         bindings = children(self._cache, family.binding, ref)
-        there = [each for each in bindings if text_at(each, "spec", "targetCluster") == cluster]
+        there = [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == cluster]
         snapshots = []
         if self._cache.watches(family.resource_snapshot):
             snapshots = [
@@ -47,7 +47,7 @@ class Trees:
             ]
         works = await self._works(ref, cluster) if there else []
         sources = Sources(
-            placement, there, works or [], [essentials(family.resource_snapshot, each) for each in snapshots]
+            placement, there, works or [], [essentials(family.resource_snapshot, snapshot) for snapshot in snapshots]
         )
         return {"clusters": placement_tree(sources)["clusters"], "objectsKnown": works is not None}
 

@@ -123,11 +123,11 @@ class UpgradeOrders:
         token = secrets.token_hex(_TOKEN_BYTES)
 
         def order(run: ClusterUpgradeRun) -> JsonObject | None:
-            patch, begun = order_start(run, token), run.status.start_time
-            if patch is None and begun is not None:
+            patch, started = order_start(run, token), run.status.start_time
+            if patch is None and started is not None:
                 state = run.status.state.value
                 raise UpgradeOrderRefusedError(
-                    f"run {run.metadata.name} is {state}, and has been started {format_time(begun)}"
+                    f"run {run.metadata.name} is {state}, and has been started {format_time(started)}"
                 )
             return patch
 
@@ -193,8 +193,8 @@ class UpgradeOrders:
         except AlreadyExistsError:
             found = await self._store.get(UPGRADE_RUN, Key(name_of(made)))
         if (other := label(found, PROFILE_LABEL)) and other != name:
-            said = f"run {name_of(found)} is there already, and profile {other} has made it"
-            raise UpgradeOrderRefusedError(f"{TargetErrorCode.RUN_NAME_TAKEN.value}: {said}")
+            message = f"run {name_of(found)} is there already, and profile {other} has made it"
+            raise UpgradeOrderRefusedError(f"{TargetErrorCode.RUN_NAME_TAKEN.value}: {message}")
         return Ordered(False, found)
 
     async def _order(self, name: str, user: UserInfo, order: Order) -> Ordered:

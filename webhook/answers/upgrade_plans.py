@@ -157,7 +157,7 @@ class HubUpgradePlanner:
         hub, run = self._upgrades, self._run(question)
         if question.strategy is not None:
             _check_strategy(run, name_of(question.strategy))
-        members = hub.joined() if question.members is None else {name_of(each): each for each in question.members}
+        members = hub.joined() if question.members is None else {name_of(member): member for member in question.members}
         await self._read_runs()
         facts = UpgradeRunFacts(
             now=self._now(),
@@ -170,7 +170,7 @@ class HubUpgradePlanner:
         requests = self._requests() if question.members is None else {}
         samples = hub.samples()
         placements = await hub.placements(run)
-        shown = [each for each in placements if readable(each)]
+        shown = [placement for placement in placements if readable(placement)]
         default = hub.default_upgrader
         return _Gathered(question, run, facts, members, default, requests, samples, placements, shown)
 
@@ -196,10 +196,10 @@ class HubUpgradePlanner:
         return run
 
     def _requests(self) -> dict[str, list[JsonObject]]:
-        found: dict[str, list[JsonObject]] = {}
+        requests: dict[str, list[JsonObject]] = {}
         for request in self._cache.list(UPGRADE_REQUEST):
-            found.setdefault(text_at(request, "spec", "memberName"), []).append(request)
-        return found
+            requests.setdefault(text_at(request, "spec", "memberName"), []).append(request)
+        return requests
 
 
 def unknown_run(name: str) -> str:
@@ -261,7 +261,7 @@ def _given(facts: UpgradeRunFacts, question: UpgradeQuestion) -> UpgradeRunFacts
     if question.strategy is not None:
         facts = replace(facts, strategy=ClusterUpgradeStrategy.read(question.strategy).spec)
     if question.windows is not None:
-        facts = replace(facts, windows={name_of(each): WindowDefinition.of(each) for each in question.windows})
+        facts = replace(facts, windows={name_of(window): WindowDefinition.of(window) for window in question.windows})
     if question.catalogs is not None:
         facts = replace(facts, catalog=ReleaseCatalog.of(catalogs_of(question.catalogs)))
     return facts
@@ -275,7 +275,7 @@ def _members(
     gathered: _Gathered, windows: Mapping[str, WindowDefinition], pulse: Callable[[], None]
 ) -> dict[str, Member]:
     targets, found = targets_of(gathered.run.spec.upgrade.type), dict[str, Member]()
-    selecting = [each for each in windows.values() if each.selector is not None]
+    selecting = [window for window in windows.values() if window.selector is not None]
     for name, document in gathered.members.items():
         pulse()
         found[name] = read_member(

@@ -79,8 +79,8 @@ class UpgradeReports:
             verdict = judge("UPDATE", reported, request, Context(), subresource="status")
             if not verdict.allowed:
                 raise ReportRefusedError(verdict.message)
-            if why := _goes_back(status_of(request), report):
-                raise ReportRefusedError(f"operation {operation!r} {why}")
+            if reason := _goes_back(status_of(request), report):
+                raise ReportRefusedError(f"operation {operation!r} {reason}")
             try:
                 await self._store.replace_status(UPGRADE_REQUEST, reported)
             except InvalidObjectError as error:
@@ -104,10 +104,10 @@ class UpgradeReports:
         now, before = self._now(), status_of(request)
         told = {name: getattr(report, name) for name in ("heartbeat_time", "finished_time")}
         changes: dict[str, Any] = {name: now for name, at in told.items() if at is not None and at > now}
-        known = before.get("progressPercent")
+        previous = before.get("progressPercent")
         same = report.phase is None or report.phase == before.get("phase")
-        if same and isinstance(known, int) and "progress_percent" in report.model_fields_set:
-            changes["progress_percent"] = max(known, report.progress_percent)
+        if same and isinstance(previous, int) and "progress_percent" in report.model_fields_set:
+            changes["progress_percent"] = max(previous, report.progress_percent)
         shown = report.model_copy(update=changes)
         given = shown.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True, include=_REPORTED)
         return {**before, "heartbeatTime": format_time(now), **given}

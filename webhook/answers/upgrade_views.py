@@ -86,7 +86,7 @@ class UpgradeViews:
     def views(self) -> list[JsonObject]:
         """Return what the list says of every run; see `catch_up`."""
         documents = self._cache.list(UPGRADE_RUN)
-        self._known = {name_of(each): (each, self._view(each)) for each in documents}
+        self._known = {name_of(document): (document, self._view(document)) for document in documents}
         return [view for _, view in self._known.values() if view is not None]
 
     async def catch_up(self) -> None:
@@ -97,8 +97,8 @@ class UpgradeViews:
                 await asyncio.sleep(0)
 
     def _has_seen(self, document: JsonObject) -> bool:
-        known = self._known.get(name_of(document))
-        return known is not None and known[0] is document
+        cached = self._known.get(name_of(document))
+        return cached is not None and cached[0] is document
 
     def _view(self, document: JsonObject) -> JsonObject | None:
         if self._has_seen(document):
@@ -116,7 +116,9 @@ class UpgradeViews:
         if (run := self._shown[1]) is None:
             return None
         timeline = upgrade_timeline(run, await self._openings(run))
-        conditions = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in run.status.conditions]
+        conditions = [
+            condition.model_dump(mode="json", by_alias=True, exclude_none=True) for condition in run.status.conditions
+        ]
         return {**_view(run, timeline), "conditions": conditions, "timeline": timeline.document()}
 
     async def _openings(self, run: ClusterUpgradeRun) -> dict[str, tuple[TimeSpan, ...]]:

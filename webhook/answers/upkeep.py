@@ -88,10 +88,10 @@ class Upkeep:
         return found
 
     def _version(self, name: str, note: str) -> str:
-        known = self._versions.get(name)
-        if known is None or known[0] != note:
-            known = self._versions[name] = note, _read(note)
-        return known[1]
+        cached = self._versions.get(name)
+        if cached is None or cached[0] != note:
+            cached = self._versions[name] = note, _read(note)
+        return cached[1]
 
     def _upgrades(self, *, planned: bool = False) -> Iterator[tuple[str, JsonObject]]:
         """Yield the members that runs are concerned with now, with what they say of each, and perhaps plan for it."""
@@ -99,7 +99,7 @@ class Upkeep:
             if text_at(run, "status", "state") in OVER:
                 continue
             members = dicts_at(run, "status", "plan", "members") if planned else ()
-            plan = {text_at(each, "name"): each for each in members}
+            plan = {text_at(member, "name"): member for member in members}
             for entry in _entries(run):
                 if entry.get("state") in (_PLANNED if planned else _SHOWN):
                     name = text_at(entry, "name")

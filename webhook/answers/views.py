@@ -104,16 +104,16 @@ def _detail(fleet: Fleet, rejection: FilterRejection) -> str:
 
 
 def _properties(member: MemberCluster, now: datetime) -> JsonObject:
-    found = {}
+    properties = {}
     for name, value in member.status.properties.items():
         observed = observation_time(member, name)
-        found[name] = {
+        properties[name] = {
             "value": value.value,
             "observedAt": format_time(observed) if observed else None,
         }
     for name in score_names(member.metadata.annotations):
-        found[name] = _external_score(member, name, now)
-    return dict(sorted(found.items()))
+        properties[name] = _external_score(member, name, now)
+    return dict(sorted(properties.items()))
 
 
 def _external_score(member: MemberCluster, name: str, now: datetime) -> JsonObject:
@@ -163,10 +163,10 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
     clusters = [_with_binding(entry, live.get(entry["cluster"])) for entry in clusters]
     picked = len(clusters)
     clusters += _removals(bindings, {entry["cluster"] for entry in clusters})
-    state, why = _placement_state(document, clusters, judged_again=judged_again)
+    state, reason = _placement_state(document, clusters, judged_again=judged_again)
     stalled = find_current(conditions.values(), condition_type(document, STALLED), generation) or {}
     if stalled and state == "rolling out":
-        state, why = "stalled", str(stalled.get("message", ""))
+        state, reason = "stalled", str(stalled.get("message", ""))
     kind = policy.get("placementType") or "PickAll"
     wanted = _wanted(kind, policy)
     current = scheduled.get("observedGeneration") == generation
@@ -185,7 +185,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
         "judgedAgain": judged_again,
         "stalledSince": stalled.get("lastTransitionTime"),
         "state": state,
-        "why": why,
+        "why": reason,
         "generation": generation,
         "labels": document["metadata"].get("labels") or {},
         "clusters": clusters,
@@ -196,10 +196,10 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonOb
 
 def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
     """Return the status of a binding as an entry of ``placementStatuses``."""
-    found = (current_condition(binding, word) for word in expected_conditions(placement))
+    condition = (current_condition(binding, word) for word in expected_conditions(placement))
     return {
         "clusterName": str(binding["spec"]["targetCluster"]),
-        "conditions": [condition for condition in found if condition is not None],
+        "conditions": [condition for condition in condition if condition is not None],
         "failedPlacements": list_at(binding, "status", "failedPlacements"),
     }
 
@@ -215,8 +215,8 @@ def _serves(entry: JsonObject, binding: JsonObject | None) -> str:
     """Return which release is available on a cluster: ``new``, ``old``, or empty if neither is known to be."""
     if entry["state"] == "available":
         return "new"
-    known = current_condition(binding, AVAILABLE) if binding is not None and entry["state"] == "waiting" else None
-    return "old" if known is not None and known.get("status") == TRUE else ""
+    previous = current_condition(binding, AVAILABLE) if binding is not None and entry["state"] == "waiting" else None
+    return "old" if previous is not None and previous.get("status") == TRUE else ""
 
 
 def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:
@@ -260,13 +260,13 @@ def _progress(condition: Mapping[str, Any]) -> str:
 
 
 def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[JsonObject]:
-    found = {}
+    removals = {}
     for binding in bindings:
         cluster = binding["spec"]["targetCluster"]
         if (is_deleting(binding) or binding["spec"].get("state") == BindingState.UNSCHEDULED) and cluster not in names:
             detail = _leaving(binding)
-            found[cluster] = {"cluster": cluster, "state": "removing", "detail": detail, "serves": ""}
-    return [found[cluster] for cluster in sorted(found)]
+            removals[cluster] = {"cluster": cluster, "state": "removing", "detail": detail, "serves": ""}
+    return [removals[cluster] for cluster in sorted(removals)]
 
 
 def _leaving(binding: JsonObject) -> str:
@@ -288,12 +288,12 @@ def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged
         return "failed", failure
     if not judged_again and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
-    state, why = _progress_of_all(document, clusters)
+    state, reason = _progress_of_all(document, clusters)
     if judged_again:
-        return state, f"{JUDGED_AGAIN}; last known: {why}" if why else JUDGED_AGAIN
+        return state, f"{JUDGED_AGAIN}; last known: {reason}" if reason else JUDGED_AGAIN
     if state == "available" and scheduled["status"] == FALSE:
         return "short", str(scheduled.get("message", ""))
-    return state, why or too_large_message(document)
+    return state, reason or too_large_message(document)
 
 
 def _progress_of_all(document: JsonObject, clusters: Iterable[JsonObject]) -> tuple[str, str]:
