@@ -41,12 +41,14 @@ class HubBudgets:
         Raises:
             UnknownObjectError: There is no pool of one of the names.
         """
-        wanted = tuple(dict.fromkeys(names))
-        views = sorted(self._gate.views(), key=lambda view: view.name) if not wanted else map(self._view, wanted)
-        found = tuple(BudgetedPool(view.name, view.budgets, view.counts()) for view in views)
-        if not wanted:
-            self._overviews.forget({pool.name for pool in found})
-        return found
+        pool_names = tuple(dict.fromkeys(names))
+        views = (
+            sorted(self._gate.views(), key=lambda view: view.name) if not pool_names else map(self._view, pool_names)
+        )
+        pools_found = tuple(BudgetedPool(view.name, view.budgets, view.counts()) for view in views)
+        if not pool_names:
+            self._overviews.forget({pool.name for pool in pools_found})
+        return pools_found
 
     def _view(self, name: str) -> PoolView:
         try:

@@ -38,8 +38,8 @@ class GateService:
 
     def require_nodes(self) -> None:
         """Raise `NotReadyError` while pools and reservations have not been read once."""
-        if why := self._nodes.pools.refusal:
-            raise NotReadyError(f"node pools may not be read: {why}; {NODE_POOLS.advice}", ASK_AGAIN_SECONDS)
+        if reason := self._nodes.pools.refusal:
+            raise NotReadyError(f"node pools may not be read: {reason}; {NODE_POOLS.advice}", ASK_AGAIN_SECONDS)
         if not self._nodes.synced:
             raise NotReadyError("node pools and reservations are not known yet", 1)
 

@@ -40,7 +40,9 @@ Known = Callable[[str, str], Iterable[Reservation]]
 
 def seen_in(disruptions: Collection[MemberDisruption]) -> tuple[Kind, ...]:
     """Return the kinds of objects that tell of these disruptions, each once."""
-    return tuple(dict.fromkeys(kind for each in MemberDisruption if each in disruptions for kind in _SEEN_IN[each]))
+    return tuple(
+        dict.fromkeys(kind for purpose in MemberDisruption if purpose in disruptions for kind in _SEEN_IN[purpose])
+    )
 
 
 class HubMemberHolds:
@@ -124,9 +126,9 @@ class HubMemberHolds:
             member = spec_of(document).get("clusterName") or ""
             if document is change.new:
                 self._evictions[member][name_of(document)] = document
-            elif change.new is None and (known := self._evictions.get(member)) is not None:
-                known.pop(name_of(document), None)
-                if not known:
+            elif change.new is None and (cached := self._evictions.get(member)) is not None:
+                cached.pop(name_of(document), None)
+                if not cached:
                     del self._evictions[member]
 
     def _take(self, read: Callable[[JsonObject], Mapping[str, Hold]], change: ObjectDelta) -> None:

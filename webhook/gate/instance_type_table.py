@@ -35,9 +35,9 @@ class InstanceTypeTableError(ValueError):
 
     def __init__(self, path: Path, mistakes: Sequence[str]) -> None:
         more = len(mistakes) - MOST_MISTAKES
-        told = [*mistakes[:MOST_MISTAKES], *([f"and {more} more mistakes"] if more > 0 else ())]
-        super().__init__(f"{path}: {'; '.join(told)}")
-        self.lines = tuple(f"{path}: {each}" for each in mistakes)
+        messages = [*mistakes[:MOST_MISTAKES], *([f"and {more} more mistakes"] if more > 0 else ())]
+        super().__init__(f"{path}: {'; '.join(messages)}")
+        self.lines = tuple(f"{path}: {mistake}" for mistake in mistakes)
         """A line for each mistake, with the file."""
 
 
@@ -61,8 +61,8 @@ def read_table(path: Path, parse: Callable[[str], Any]) -> InstanceTypeCatalog:
     try:
         return InstanceTypeCatalog(read_instance_types(read_price_list(text) if is_list else parse(text)))
     except InvalidInstanceTypesError as error:
-        lines = price_list_lines(text) if is_list and any(each.field for each in error.mistakes) else ()
-        raise InstanceTypeTableError(path, [_told(each, lines) for each in error.mistakes]) from error
+        lines = price_list_lines(text) if is_list and any(mistake.field for mistake in error.mistakes) else ()
+        raise InstanceTypeTableError(path, [_told(mistake, lines) for mistake in error.mistakes]) from error
     except ValueError as error:
         raise InstanceTypeTableError(path, [str(error)]) from error
 

@@ -78,10 +78,10 @@ class InstanceTypesFile:
 
     def _read(self, path: Path) -> None:
         try:
-            found = path.stat()
+            stat = path.stat()
         except OSError as error:
             raise InstanceTypesFileError(f"{path}: {(error.strerror or str(error)).lower()}") from error
-        mark = (found.st_mtime_ns, found.st_size, found.st_ino)
+        mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if mark == self._mark:
             return
         self._mark = mark  # taken before it is read: a file that is replaced meanwhile is read again next time

@@ -66,8 +66,8 @@ class ReservationKeeper:
 
     def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
         """Return all reservations with what they are of, and why some cannot be read."""
-        found, mistakes = self.reservations.all_cached()
-        return tuple((thing, each) for thing, held in found for each in held), mistakes
+        reserved_things, mistakes = self.reservations.all_cached()
+        return tuple((thing, reservation) for thing, held in reserved_things for reservation in held), mistakes
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
         """Keep what was granted for *seconds* from now; a reservation that has expired is gone.
@@ -79,7 +79,9 @@ class ReservationKeeper:
 
         def decide(_: Thing, held: Held) -> Held:
             own = _owned(held, identifier, identity)
-            return tuple(each.until(self._end(seconds)) if each is own else each for each in held)
+            return tuple(
+                reservation.until(self._end(seconds)) if reservation is own else reservation for reservation in held
+            )
 
         own = _owned(await self.reservations.change_one(identifier, decide), identifier, identity)
         if own.gate == ROLLOUT:
@@ -105,7 +107,7 @@ class ReservationKeeper:
                 freed = own
                 return None
             released = True
-            return tuple(each for each in held if each is not own)
+            return tuple(reservation for reservation in held if reservation is not own)
 
         await self.reservations.change_one(identifier, decide)
         if freed is not None:
@@ -136,26 +138,33 @@ class ReservationKeeper:
             MemberHeldError: The member is held for another kind.
         """
         identifier = new_id(ROLLOUT, placement)
-        taken: list[Reservation] = []
+        reservations: list[Reservation] = []
 
         def decide(held: Held) -> Held:
-            own = next((each for each in held if claimant.has(each) and each.granted == (cluster,)), None)
-            others = tuple(each for each in held if each is not own)
+            own = next(
+                (
+                    reservation
+                    for reservation in held
+                    if claimant.has(reservation) and reservation.granted == (cluster,)
+                ),
+                None,
+            )
+            others = tuple(reservation for reservation in held if reservation is not own)
             kind, expires = judge(others), self._end(seconds)
             if own is None:
                 own = _made(identifier, claimant, ROLLOUT, cluster, kind, expires)
-            taken[:] = [own.until(max(own.expires, expires))]
-            return (*others, *taken)
+            reservations[:] = [own.until(max(own.expires, expires))]
+            return (*others, *reservations)
 
         try:
             await self.reservations.change(ROLLOUT, placement, decide, look)
-            await self._hold_beside(taken[-1])
+            await self._hold_beside(reservations[-1])
         except BaseException:  # cancelled, too: the caller does not learn the id, so it could not give it back
-            if taken and taken[-1].id == identifier:  # one that the caller had before stays
-                await self.drop(member_reservation(taken[-1]).id)
+            if reservations and reservations[-1].id == identifier:  # one that the caller had before stays
+                await self.drop(member_reservation(reservations[-1]).id)
                 await self.drop(identifier)
             raise
-        return taken[-1]
+        return reservations[-1]
 
     async def hold_member(self, cluster: str, kind: MemberDisruption, claimant: Claimant, seconds: int) -> Reservation:
         """Hold a member cluster for one kind of disruption, or hold it longer when *claimant* has it already.
@@ -166,32 +175,32 @@ class ReservationKeeper:
             MemberHeldError: It is held for another kind.
         """
         identifier = new_id(MEMBER, cluster)
-        taken: list[Reservation] = []
+        reservations: list[Reservation] = []
 
         def decide(held: Held) -> Held:
             _check_free(cluster, kind, held)
-            own = next((each for each in held if claimant.has(each)), None)
+            own = next((reservation for reservation in held if claimant.has(reservation)), None)
             expires = self._end(seconds)
             if own is None:
                 own = _made(identifier, claimant, MEMBER, cluster, kind, expires)
-                taken[:] = [own]
+                reservations[:] = [own]
                 return (*held, own)
-            taken[:] = [own.until(max(own.expires, expires))]
-            return tuple(taken[0] if each is own else each for each in held)
+            reservations[:] = [own.until(max(own.expires, expires))]
+            return tuple(reservations[0] if reservation is own else reservation for reservation in held)
 
         await self.reservations.change(MEMBER, cluster, decide)
-        return taken[0]
+        return reservations[0]
 
     async def _hold_beside(self, reservation: Reservation) -> None:
         """Hold the member for as long as the placement is held. Raises as `hold_rollout`."""
-        wanted = member_reservation(reservation)
-        assert not isinstance(wanted.granted, int)
-        (cluster,) = wanted.granted
+        desired = member_reservation(reservation)
+        assert not isinstance(desired.granted, int)
+        (cluster,) = desired.granted
 
         def decide(held: Held) -> Held:
-            others = tuple(each for each in held if each.id != wanted.id)
-            _check_free(cluster, MemberDisruption(wanted.purpose), others)
-            return (*others, wanted)
+            others = tuple(reservation for reservation in held if reservation.id != desired.id)
+            _check_free(cluster, MemberDisruption(desired.purpose), others)
+            return (*others, desired)
 
         await self.reservations.change(MEMBER, cluster, decide)
 
@@ -200,7 +209,7 @@ class ReservationKeeper:
 
         def decide(_: Thing, held: Held) -> Held | None:
             own = with_id(held, identifier)
-            return None if own is None else tuple(each for each in held if each is not own)
+            return None if own is None else tuple(reservation for reservation in held if reservation is not own)
 
         await self.reservations.change_one(identifier, decide)
 
@@ -210,7 +219,10 @@ class ReservationKeeper:
 
 def with_id(held: Held, identifier: str) -> Reservation | None:
     """Return the reservation of an id, compared in constant time, as the id is a secret; None: there is none."""
-    return next((each for each in held if secrets.compare_digest(each.id.encode(), identifier.encode())), None)
+    return next(
+        (reservation for reservation in held if secrets.compare_digest(reservation.id.encode(), identifier.encode())),
+        None,
+    )
 
 
 def _made(

@@ -177,7 +177,7 @@ class HubMemberGate:
         if is_deleting(placement):
             return MemberAnswer(MemberReason.NOTHING_TO_DO, f"{ref} is being deleted")
         documents = children(self._cache, family.binding, ref)
-        if not any(spec_of(each).get("targetCluster") == cluster for each in documents):
+        if not any(spec_of(document).get("targetCluster") == cluster for document in documents):
             return MemberAnswer(MemberReason.NOT_SELECTED, f"{ref} has not picked cluster {cluster}")
         kind, reserved = self.kind_of(ref), tuple(reserved)
         promised = held_nodes(reserved)[0] - {cluster}
@@ -203,13 +203,13 @@ class HubMemberGate:
         member = self._member(cluster)
         if run and self._cache.get(kinds.UPGRADE_RUN, run) is None:
             raise UnknownObjectError(f"there is no ClusterUpgradeRun {run[:320]!r}")
-        found = [
+        runs = [
             each
             for each in self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
             if (each.metadata.name == run if run else not upgrade_gate.has_ended(each))
         ]
-        chosen = next((each for each in found if upgrade_gate.covers(each, cluster)), None)
-        if chosen is None:
+        chosen_run = next((each for each in runs if upgrade_gate.covers(each, cluster)), None)
+        if chosen_run is None:
             message = (
                 f"member {cluster} is not in run {run}"
                 if run
@@ -217,12 +217,12 @@ class HubMemberGate:
             )
             return MemberAnswer(MemberReason.NOT_IN_RUN, message)
         upgrades_paused = annotation(member, UPGRADE_HOLD) == "true"
-        answer = upgrade_gate.may_upgrade(chosen, cluster, self._now(), upgrades_paused=upgrades_paused)
-        if answer.allowed and (busy := self._busy(cluster, chosen.metadata.name)):
+        answer = upgrade_gate.may_upgrade(chosen_run, cluster, self._now(), upgrades_paused=upgrades_paused)
+        if answer.allowed and (busy := self._busy(cluster, chosen_run.metadata.name)):
             detail = {**answer.detail, "busyWith": busy}
             message = f"member {cluster} is being upgraded by run {busy}"
             return MemberAnswer(MemberReason.CLUSTER_BUSY, message, detail)
-        answer = _with_forecast(answer, chosen, cluster, self._now())
+        answer = _with_forecast(answer, chosen_run, cluster, self._now())
         return self._unless_held(answer, MemberDisruption.UPGRADE, cluster)
 
     def _forget(self, kind: Kind, change: ObjectDelta) -> None:
@@ -307,31 +307,35 @@ class HubMemberGate:
     def _left_out(self, state: RolloutState, but: str) -> set[str]:
         """Return the clusters that the rollout skips: their windows are closed, or something else goes on there."""
         now, others = self._now(), set(state.clusters) - {but}
-        closed = {each for each in others if self._windows.closed(each, now) is not None}
+        closed = {reservation for reservation in others if self._windows.closed(reservation, now) is not None}
         if not self._rollouts_wait:
             return closed
         return closed | {
-            each for each in others if waits_for(MemberDisruption.ROLLOUT, self.holds.of(each)) is not None
+            reservation
+            for reservation in others
+            if waits_for(MemberDisruption.ROLLOUT, self.holds.of(reservation)) is not None
         }
 
     def _read_all(self, kind: Kind, namespace: str, model: type[_Object]) -> list[_Object]:
         """Return the objects of a kind that can be read, the oldest first."""
-        found = (self._read(kind, document, model) for document in self._cache.list(kind, namespace))
-        return sorted((each for each in found if each is not None), key=_age)
+        objects = (self._read(kind, document, model) for document in self._cache.list(kind, namespace))
+        return sorted((instance for instance in objects if instance is not None), key=_age)
 
     def _read(self, kind: Kind, document: JsonObject, model: type[_Object]) -> _Object | None:
         """Read an object; of one that has not changed since, what was read before."""
         place = (kind, key_of(document))
-        known = self._parsed.get(place)
-        if known is None or known[0] is not document:
-            known = self._parsed[place] = (document, _read(document, model))
-        return known[1] if isinstance(known[1], model) else None
+        cached = self._parsed.get(place)
+        if cached is None or cached[0] is not document:
+            cached = self._parsed[place] = (document, _read(document, model))
+        return cached[1] if isinstance(cached[1], model) else None
 
 
 def _with_forecast(answer: MemberAnswer, run: ClusterUpgradeRun, cluster: str, now: datetime) -> MemberAnswer:
     """Return an answer with when the plan of a run reaches the member; until then there is no need to ask again."""
     plan = run.status.plan
-    start = next((each.start for each in plan.members if each.name == cluster), None) if plan is not None else None
+    start = (
+        next((member.start for member in plan.members if member.name == cluster), None) if plan is not None else None
+    )
     if answer.allowed or answer.reason is MemberReason.NOTHING_TO_DO or start is None or start <= now:
         return answer
     after = answer.retry_after if answer.retry_after != RETRY_INTERVAL else start - now
@@ -383,13 +387,13 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
 
 def _promises(reserved: Iterable[Reservation], clusters: Collection[str]) -> str:
     """Return who has reserved which of *clusters*, and until when, the first to end first."""
-    said = [
-        f"{', '.join(sorted(names))} reserved by {each.holder} until {format_time(each.expires)}"
-        for each in sorted(reserved, key=lambda each: each.expires)
-        if not isinstance(each.granted, int) and (names := set(each.granted).intersection(clusters))
+    time = [
+        f"{', '.join(sorted(names))} reserved by {reservation.holder} until {format_time(reservation.expires)}"
+        for reservation in sorted(reserved, key=lambda each: each.expires)
+        if not isinstance(reservation.granted, int) and (names := set(reservation.granted).intersection(clusters))
     ]
-    more = f" and {len(said) - _MOST_NAMED} more reservations" if len(said) > _MOST_NAMED else ""
-    return "; ".join(said[:_MOST_NAMED]) + more
+    more = f" and {len(time) - _MOST_NAMED} more reservations" if len(time) > _MOST_NAMED else ""
+    return "; ".join(time[:_MOST_NAMED]) + more
 
 
 def _read(document: JsonObject, model: type[_Object]) -> _Object | None:

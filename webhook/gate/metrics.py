@@ -54,8 +54,8 @@ class PoolMetrics(Collector):
         """
         for pool in tuple(self._views()):
             counts, now = pool.counts(), self._now()
-            known = self._pools.get(pool.name)
-            if known is None or not known.holds(pool.budgets, counts, now):
+            cached = self._pools.get(pool.name)
+            if cached is None or not cached.holds(pool.budgets, counts, now):
                 # The pool may change meanwhile: `collect` asks again whether the outlook still holds.
                 self._pools[pool.name] = await asyncio.to_thread(outlook, pool.budgets, counts, now)
 
@@ -70,11 +70,11 @@ class PoolMetrics(Collector):
         pools: dict[str, Outlook] = {}
         for pool in self._views():
             counts = pool.counts()
-            known = self._pools.get(pool.name)
-            if known is None or not known.holds(pool.budgets, counts, now):
-                known = outlook(pool.budgets, counts, now)
-            pools[pool.name] = known
-            for prospect in known.prospects:
+            cached = self._pools.get(pool.name)
+            if cached is None or not cached.holds(pool.budgets, counts, now):
+                cached = outlook(pool.budgets, counts, now)
+            pools[pool.name] = cached
+            for prospect in cached.prospects:
                 key, found = (pool.name, prospect.reason.value), prospect.allowed
                 allowed.add_metric(key, inf if found.limit == UNLIMITED else found.limit)
                 active.add_metric(key, found.disrupting)

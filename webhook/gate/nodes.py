@@ -111,14 +111,14 @@ class HubNodeGate:
                 before = advised[question.pool]
                 try:
                     if question.reserve_seconds:
-                        found = await self._reserve(question, claimant, before)
+                        reservation = await self._reserve(question, claimant, before)
                         now = self._now()
                     else:
-                        found = self._advise(question, before, now)
-                        before.add(found)
+                        reservation = self._advise(question, before, now)
+                        before.add(reservation)
                 except InvalidQuestion as error:
                     raise MistakenQuestionError(error.pointer, error.code, error.detail, position) from error
-                answers.append(found)
+                answers.append(reservation)
         except BaseException:  # cancelled, too: the caller learns of none of these, so it could give none back
             for answered in answers:
                 if answered.reservation is not None:

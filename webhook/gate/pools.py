@@ -396,8 +396,8 @@ def _read_budget(document: Any) -> Budget:
         return Budget.read(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return _unusable(f"{where}: {first['msg']}" if where else str(first["msg"]))
+        path = ".".join(str(part) for part in first["loc"])
+        return _unusable(f"{path}: {first['msg']}" if path else str(first["msg"]))
 
 
 def _unusable(why: str) -> Budget:

@@ -140,16 +140,16 @@ class LeaseReservations:
 
     def all_cached(self) -> tuple[tuple[tuple[Thing, Held], ...], tuple[str, ...]]:
         """Return what is in force of all things, as far as the watch has told, and why some of it cannot be read."""
-        found: list[tuple[Thing, Held]] = []
+        things: list[tuple[Thing, Held]] = []
         mistakes: list[str] = []
         for lease in self._cache.list(LEASE, self._namespace):
             try:
                 thing = thing_of(lease)
-                if thing is not None and (held := self._known(lease)):
-                    found.append((thing, held))
+                if thing is not None and (reservations := self._known(lease)):
+                    things.append((thing, reservations))
             except UnreadableReservationsError as error:
                 mistakes.append(str(error))
-        return tuple(sorted(found)), tuple(sorted(mistakes))
+        return tuple(sorted(things)), tuple(sorted(mistakes))
 
     async def change(self, gate: str, thing: str, decide: Decide, look: Look = _look_nowhere) -> Held:
         """Change what is reserved of a thing.
@@ -210,34 +210,34 @@ class LeaseReservations:
             return ()
         thing = new if lease is None else thing_of(lease)
         assert thing is not None
-        written = () if lease is None else read_reservations(lease)
+        recorded = () if lease is None else read_reservations(lease)
         # After the read: else a caller could disrupt something after the look, and give its reservation back before the
         # read, so that neither shows it. A reservation that is written from here on makes our write a conflict.
         await look()
-        held = in_force(written, self._now())
-        wanted = decide(thing, held)
-        if wanted is None:
-            return held
-        await self._write(key, thing, lease, wanted)
-        return wanted
+        active = in_force(recorded, self._now())
+        desired = decide(thing, active)
+        if desired is None:
+            return active
+        await self._write(key, thing, lease, desired)
+        return desired
 
     async def _write(self, key: Key, thing: Thing, lease: JsonObject | None, wanted: Held) -> None:
         if lease is None:
             if wanted:
                 document = with_reservations(new_lease(thing, self._namespace), wanted)
                 try:
-                    stored = await self._call(self._store.create(LEASE, document))
+                    created = await self._call(self._store.create(LEASE, document))
                 except NotFoundError as error:
                     raise UnavailableError(
                         f"there is no namespace {self._namespace!r} to keep reservations in; "
                         "create it, or name another one in the setting namespace"
                     ) from error
-                self._cache.of_kind(LEASE).put(stored)
+                self._cache.of_kind(LEASE).put(created)
             return
         try:
             if wanted:
-                stored = await self._call(self._store.replace(LEASE, with_reservations(lease, wanted)))
-                self._cache.of_kind(LEASE).put(stored)
+                created = await self._call(self._store.replace(LEASE, with_reservations(lease, wanted)))
+                self._cache.of_kind(LEASE).put(created)
             else:
                 await self._delete(key, lease)
         except NotFoundError as error:  # deleted since it was read, by a sweep perhaps: read again
