@@ -64,7 +64,9 @@ class Loop:
             teller = FailureReporter(hub, now, events.record, of.name, of.concerned)
             return WorkQueue(of.name, of.reconcile, observer, teller, _ownership(of, share))
 
-        self.queues: Mapping[str, WorkQueue[Any]] = {each.name: queue(each) for each in self.controllers}
+        self.queues: Mapping[str, WorkQueue[Any]] = {
+            controller.name: queue(controller) for controller in self.controllers
+        }
         """Those of the controllers, by their names."""
 
     @property
@@ -75,7 +77,7 @@ class Loop:
     @property
     def idle_but_for_reports(self) -> bool:
         """Whether at most what members report is being reconciled, in line, or waiting to be stored."""
-        return all(self.queues[each.name].idle for each in self.controllers if not each.takes_reports)
+        return all(self.queues[controller.name].idle for controller in self.controllers if not controller.takes_reports)
 
     async def run(self) -> None:
         """Reconcile until cancelled. The cache must be running."""
@@ -122,8 +124,10 @@ class Loop:
 
     async def _resync(self) -> None:
         while True:
-            found = ((self.queues[each.name], key) for each in self.controllers for key in each.resync())
-            again = [(queue, key) for queue, key in found if queue.owns(key)]
+            keys = (
+                (self.queues[controller.name], key) for controller in self.controllers for key in controller.resync()
+            )
+            again = [(queue, key) for queue, key in keys if queue.owns(key)]
             pause = RESYNC.total_seconds() / max(1, len(again))
             for queue, key in again:
                 await asyncio.sleep(pause)

@@ -62,16 +62,16 @@ class MemberAccess:
             home: The uid of its namespace: what is known does not count in another namespace of the same name.
         """
         await self._refresh()
-        known = self._known.get((kind, key))
-        if known is not None and known.home == home:
-            return known.document
+        cached = self._known.get((kind, key))
+        if cached is not None and cached.home == home:
+            return cached.document
         self._known.pop((kind, key), None)
         try:
-            found = await self._hub.store.get(kind, key)
+            document = await self._hub.store.get(kind, key)
         except NotFoundError:
             return None
-        self._known[kind, key] = _Stored(home, found)
-        return found
+        self._known[kind, key] = _Stored(home, document)
+        return document
 
     async def carry_out(self, repair: Repair, home: str) -> None:
         """Do what is planned; if an object cannot be written, what was known of it is forgotten.
@@ -81,11 +81,11 @@ class MemberAccess:
             home: The uid of the namespace that it is planned for.
         """
         kind, key = repair.kind, key_of(repair.document)
-        known = self._known.pop((kind, key), None)  # before the write: if that fails, the object is read again
+        cached = self._known.pop((kind, key), None)  # before the write: if that fails, the object is read again
         if repair.recreate:  # deleted by uid: another one of that name, made since, was not judged
-            assert known is not None
+            assert cached is not None
             self._hub.writes += 1
-            await self._hub.store.delete(kind, key, uid=uid_of(known.document))
+            await self._hub.store.delete(kind, key, uid=uid_of(cached.document))
         write = self._hub.store.create if repair.stored is None or repair.recreate else self._hub.store.replace
         self._hub.writes += 1
         try:
@@ -122,10 +122,10 @@ class MemberAccess:
             # Read before the lists: what is in a list may have been in a namespace that another has followed since, and
             # never in one that the cache has not heard of yet.
             homes = {key_of(namespace).name: uid_of(namespace) for namespace in self._hub.cache.list(NAMESPACE)}
-            found: dict[tuple[Kind, Key], _Stored] = {}
+            objects: dict[tuple[Kind, Key], _Stored] = {}
             labels: Mapping[str, str] = {IS_FLEET_RESOURCE: "true"}
             for kind in (ROLE, ROLE_BINDING):
                 for document in (await self._hub.store.list(kind, None, labels)).items:
                     key = key_of(document)
-                    found[kind, key] = _Stored(homes.get(key.namespace, ""), document)
-            self._known, self._read_at = found, self._now()
+                    objects[kind, key] = _Stored(homes.get(key.namespace, ""), document)
+            self._known, self._read_at = objects, self._now()

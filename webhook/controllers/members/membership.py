@@ -159,8 +159,8 @@ class MemberController:
 
     async def _join(self, member: JsonObject) -> Result:
         # The finalizer first: what is made for the member from here on has to be cleared away when it leaves.
-        if (held := plan_member(member)) is not None:
-            member = await self._hub.amend(MEMBER_CLUSTER, held)
+        if (finalized := plan_member(member)) is not None:
+            member = await self._hub.amend(MEMBER_CLUSTER, finalized)
         cluster = member["metadata"]["name"]
         namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
         if namespace is not None and is_deleting(namespace):
@@ -170,8 +170,8 @@ class MemberController:
         assert namespace is not None
         problem = await self._let_in(member, uid_of(namespace))
         internal = self._internal(cluster)
-        wanted = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
-        internal = await self._repair(member, wanted) or internal
+        desired = plan_internal_member(member, internal, MemberState.JOIN, self._hub_uid())
+        internal = await self._repair(member, desired) or internal
         if self._hub.cache.of_kind(INTERNAL_MEMBER_CLUSTER).away:
             self._listen()
         again = self._report(member, internal, problem, since=self._since)
@@ -193,9 +193,9 @@ class MemberController:
             await self._access.carry_out(repair, home)
             self._tell(member, repair)
         identity = spec_of(member).get("identity")
-        refused, why = self._refused.get(cluster, (None, ""))
-        if why and refused == identity:
-            return why
+        refused, reason = self._refused.get(cluster, (None, ""))
+        if reason and refused == identity:
+            return reason
         binding = await self._access.get(ROLE_BINDING, Key(role_binding_name(cluster), namespace), home)
         try:
             if (repair := plan_role_binding(cluster, identity, binding)) is not None:
@@ -211,8 +211,8 @@ class MemberController:
 
     def _hub_uid(self) -> str:
         """Return the uid by which members tell this hub from others; empty: not known."""
-        found = self._hub.cache.get(NAMESPACE, HUB_NAMESPACE)
-        return str(found["metadata"].get("uid") or "") if found is not None else ""
+        namespace = self._hub.cache.get(NAMESPACE, HUB_NAMESPACE)
+        return str(namespace["metadata"].get("uid") or "") if namespace is not None else ""
 
     def _internal(self, cluster: str) -> JsonObject | None:
         return self._hub.cache.get(INTERNAL_MEMBER_CLUSTER, cluster, member_namespace(cluster))
@@ -223,13 +223,13 @@ class MemberController:
             return None
         if repair.stored is None:
             try:
-                stored = await self._hub.create(repair.kind, repair.document)
+                created = await self._hub.create(repair.kind, repair.document)
             except AlreadyExistsError as error:
                 raise RetryError(str(error)) from error  # the cache has not heard of it yet
         else:
-            stored = await self._hub.replace(repair.kind, repair.document)
+            created = await self._hub.replace(repair.kind, repair.document)
         self._tell(member, repair)
-        return stored
+        return created
 
     def _tell(self, member: JsonObject, repair: Repair) -> None:
         self._record(member, Event(repair.reason, repair.message))
@@ -239,8 +239,8 @@ class MemberController:
     ) -> timedelta | None:
         """Store what is known of a member and tell of it; return when to look again."""
         now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
-        known, heard = self._heard.get(cluster, ("", {}))
-        heard = record_heartbeats(_status(internal), _status(member), heard if known == uid else {}, now)
+        reported, heard = self._heard.get(cluster, ("", {}))
+        heard = record_heartbeats(_status(internal), _status(member), heard if reported == uid else {}, now)
         self._heard[cluster] = uid, heard
         report = member_status(member, internal, heard, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
@@ -258,11 +258,11 @@ class MemberController:
         namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
         internal = self._internal(cluster)
         self._report(member, internal)
-        found = departure(member, namespace, internal, self._now(), wait=self._force_delete_after)
-        if found.stage is DepartureStage.ASKED:
+        plan = departure(member, namespace, internal, self._now(), wait=self._force_delete_after)
+        if plan.stage is DepartureStage.ASKED:
             await self._repair(member, plan_internal_member(member, internal, MemberState.LEAVE, self._hub_uid()))
-            return Result(found.remaining)
-        if found.stage is DepartureStage.CLEARING and not await self._clear(cluster, namespace):
+            return Result(plan.remaining)
+        if plan.stage is DepartureStage.CLEARING and not await self._clear(cluster, namespace):
             return Result(POLL_CLEARING)
         member = self._hub.cache.get(MEMBER_CLUSTER, cluster) or member  # clearing took a while
         if (free := without_finalizer(member, MEMBER_CLUSTER_FINALIZER)) is not None:

@@ -83,8 +83,8 @@ class MemberReservations:
         ends = self._holds.subscribe(handler), self._follow(MEMBER, handler)
 
         def end() -> None:
-            for each in ends:
-                each()
+            for unsubscribe in ends:
+                unsubscribe()
 
         return end
 
@@ -110,8 +110,8 @@ class MemberReservations:
             reserved = self._reservations.cached(ROLLOUT, placement)
         except UnreadableReservationsError as error:
             return {member: Hold(None, "", str(error)) for member in members}
-        found = ((member, reservation_hold(placement, member, reserved)) for member in members)
-        return {member: hold for member, hold in found if hold is not None}
+        holds = ((member, reservation_hold(placement, member, reserved)) for member in members)
+        return {member: hold for member, hold in holds if hold is not None}
 
     async def reserve(self, member: str, holder: str, *, ending: str = "") -> Hold | None:
         """Reserve a member, or renew what has been reserved.
@@ -193,8 +193,10 @@ class MemberReservations:
 
 def _divide(held: Held, holder: str) -> tuple[Reservation | None, Held]:
     """Return the reservation of one of our holders, and all others."""
-    mine = next((each for each in held if (each.holder, each.identity) == (holder, IDENTITY)), None)
-    return mine, tuple(each for each in held if each is not mine)
+    mine = next(
+        (reservation for reservation in held if (reservation.holder, reservation.identity) == (holder, IDENTITY)), None
+    )
+    return mine, tuple(reservation for reservation in held if reservation is not mine)
 
 
 K = TypeVar("K", bound=Hashable)
@@ -216,15 +218,15 @@ class Reserved(Generic[K]):
         turns, refused = self._turns, dict[str, Hold]()
         if turns is None:
             return refused
-        wanted = sorted(members)
+        requested = sorted(members)
         # Before the requests: one may be stored though it fails here, and has to be given back then, too.
-        self._of.setdefault(run, set()).update(wanted)
+        self._of.setdefault(run, set()).update(requested)
 
         async def take(member: str) -> None:
             if (hold := await turns.reserve(member, holder)) is not None:
                 refused[member] = hold
 
-        await run_concurrently(take(member) for member in wanted)
+        await run_concurrently(take(member) for member in requested)
         return refused
 
     async def follow(self, run: K, holder: str, busy: Collection[str]) -> Result:
@@ -237,10 +239,10 @@ class Reserved(Generic[K]):
         if turns is None:
             return DONE
         working = set(busy)
-        known = self._of.pop(run, set()) | working
-        held = {member for member in known if turns.holds(member, holder)}
-        if held & working:
-            self._of[run] = held & working
-        await run_concurrently(turns.release(member, holder) for member in sorted(held - working))
-        await run_concurrently(turns.renew(member, holder) for member in sorted(held & working))
-        return Result(RENEWED_BELOW) if held & working else DONE
+        tracked = self._of.pop(run, set()) | working
+        reserved = {member for member in tracked if turns.holds(member, holder)}
+        if reserved & working:
+            self._of[run] = reserved & working
+        await run_concurrently(turns.release(member, holder) for member in sorted(reserved - working))
+        await run_concurrently(turns.renew(member, holder) for member in sorted(reserved & working))
+        return Result(RENEWED_BELOW) if reserved & working else DONE

@@ -159,9 +159,9 @@ class _Shut:
 def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
     """Return the reasons for which the budgets let no node go, however few are in flight; none of an empty pool."""
     counts = pool.counts()
-    found: dict[str, _Shut] = {}
+    blocked: dict[str, _Shut] = {}
     if not counts.total:
-        return found
+        return blocked
     for reason in DisruptionReason:
         allowed = allowance(pool.budgets, counts, reason, now)
         if allowed.limit:
@@ -169,13 +169,13 @@ def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
         unusable = allowed.unusable
         until = None if unusable else next_open(pool.budgets, counts, reason, 1, now).instant
         positions = tuple(position for position, _ in unusable) or allowed.binding
-        found[reason.value] = _Shut(positions, tuple(mistake for _, mistake in unusable), until)
-    return found
+        blocked[reason.value] = _Shut(positions, tuple(mistake for _, mistake in unusable), until)
+    return blocked
 
 
 def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
     """Return when each reason that is shut now was shut, where that was within a day."""
-    found: dict[str, datetime] = {}
+    starts: dict[str, datetime] = {}
     past = calendar(pool.budgets, pool.counts(), now - PATIENCE, now + timedelta(minutes=1))
     for of_reason in past.reasons:
         start: datetime | None = None
@@ -187,8 +187,8 @@ def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
             elif start is None:
                 start = span.start
         if start is not None and start > past.start:
-            found[of_reason.reason] = start
-    return found
+            starts[of_reason.reason] = start
+    return starts
 
 
 def _is_older(document: JsonObject, instant: datetime) -> bool:

@@ -112,8 +112,8 @@ class NodeWorld:
     def pods_on(self, node: str) -> list[JsonObject]:
         """Return the pods of a node, by namespace and name."""
         keys = [(pod.namespace, pod.name) for pod in self.pools.pods_on(node)]
-        found = (self.cache.get(kinds.POD, name, namespace) for namespace, name in keys)
-        return [pod for pod in found if pod is not None]
+        pods = (self.cache.get(kinds.POD, name, namespace) for namespace, name in keys)
+        return [pod for pod in pods if pod is not None]
 
     def _noting(self, prompt: bool) -> Callable[[ObjectDelta], None]:
         def note(change: ObjectDelta) -> None:
@@ -138,11 +138,11 @@ def _planned_daemon_set(document: JsonObject) -> JsonObject:
 
 def _planned_volume(document: JsonObject) -> JsonObject:
     spec = document.get("spec") or {}
-    kept = {key: spec[key] for key in ("nodeAffinity",) if key in spec}
-    return {**document, "spec": kept, "status": {}}
+    remaining = {key: spec[key] for key in ("nodeAffinity",) if key in spec}
+    return {**document, "spec": remaining, "status": {}}
 
 
 def _planned_volume_claim(document: JsonObject) -> JsonObject:
     spec = document.get("spec") or {}
-    kept = {key: spec[key] for key in ("volumeName",) if key in spec}
-    return {**document, "spec": kept, "status": {}}
+    remaining = {key: spec[key] for key in ("volumeName",) if key in spec}
+    return {**document, "spec": remaining, "status": {}}

@@ -235,31 +235,33 @@ class NodeDisruptionController:
 
     async def _look(self, site: "_Site", acting: bool) -> None:
         """Decide, begin what has been decided, and tell of it."""
-        found = await site.planning.evaluate(site.orders.backed_off if acting else {})
-        decision = found.decision
-        causes = counted_by_cause((each.reason, each.node) for each in decision.held)
+        evaluation = await site.planning.evaluate(site.orders.backed_off if acting else {})
+        decision = evaluation.decision
+        causes = counted_by_cause((blocked.reason, blocked.node) for blocked in decision.held)
         self._observer.evaluated(decision.eligible, causes)
         if acting:
-            await self._begin_all(site, found)
+            await self._begin_all(site, evaluation)
         elif decision.commands != self._advised:
             self._advised = decision.commands
             for command in decision.commands:
                 self._observer.decided(command.method, command.decided)
-        self._stand(site, found, acting)
-        site.advice.record_events(self._notes(found, acting))
+        self._stand(site, evaluation, acting)
+        site.advice.record_events(self._notes(evaluation, acting))
         site.advice.report_invalid_annotations()
 
     def _stand(self, site: "_Site", found: PlanningPass, acting: bool) -> None:
         """Say on every pool how things are; of one that cannot be read, that."""
         going = disrupted_nodes(site.world)
         trouble = found.problem or site.planning.types.problem
-        given = Circumstance(acting, self._why_not, trouble, going if acting else None)
+        circumstance = Circumstance(acting, self._why_not, trouble, going if acting else None)
         left = tuple(name for name in found.decision.expired if not _is_of_others(site.world, name))
-        told = pool_conditions(replace(found.decision, expired=left), found.cluster, given)
+        conditions = pool_conditions(replace(found.decision, expired=left), found.cluster, circumstance)
         if not acting:
-            told = {name: _with_stuck(each, _of_pool(site.world, going, name)) for name, each in told.items()}
-        unreadable = sorted(set(site.world.pools.names()) - set(told))
-        site.advice.set_conditions({**told, **dict.fromkeys(unreadable, _UNREADABLE)})
+            conditions = {
+                name: _with_stuck(each, _of_pool(site.world, going, name)) for name, each in conditions.items()
+            }
+        unreadable = sorted(set(site.world.pools.names()) - set(conditions))
+        site.advice.set_conditions({**conditions, **dict.fromkeys(unreadable, _UNREADABLE)})
 
     def _notes(self, found: PlanningPass, acting: bool) -> Iterable[Note]:
         if self._why_not:
@@ -282,17 +284,17 @@ class NodeDisruptionController:
         for command in decision.commands:
             if command.validate_after:
                 site.planning.waiting = command, self._now() + command.validate_after
-                said = f"{describe(command)}; it is looked at again in {command.validate_after.seconds} s"
+                message = f"{describe(command)}; it is looked at again in {command.validate_after.seconds} s"
                 site.advice.record_events(
-                    Note("Node", node, NodePoolEventReason.CANDIDATE, said) for node in command.nodes
+                    Note("Node", node, NodePoolEventReason.CANDIDATE, message) for node in command.nodes
                 )
                 return
             await self._begin(site, command, found)
 
     def _fail(self, site: "_Site", command: Command, failure: ValidationFailure) -> None:
         self._observer.failed(command.method, failure.word)
-        said = f"{command.reason}: {failure.word}: {failure.message}"
-        site.advice.record_events(Note("Node", node, NodePoolEventReason.REJECTED, said) for node in command.nodes)
+        message = f"{command.reason}: {failure.word}: {failure.message}"
+        site.advice.record_events(Note("Node", node, NodePoolEventReason.REJECTED, message) for node in command.nodes)
 
     async def _expire_or_repeat(self, site: "_Site", name: str, uid: str) -> None:
         if not await site.orders.about(name, partial(self._expire, site, name, uid)):
@@ -303,8 +305,10 @@ class NodeDisruptionController:
         if node is None or uid_of(node) != uid or is_marked(node) or is_being_deleted(site.world, name):
             return
         if _is_of_others(site.world, name):
-            said = f"it has reached its age, and has the taint {DISRUPTED_TAINT} of somebody else: it goes without that"
-            site.advice.record_events([Note("Node", name, NodePoolEventReason.BLOCKED, said, warning=True)])
+            message = (
+                f"it has reached its age, and has the taint {DISRUPTED_TAINT} of somebody else: it goes without that"
+            )
+            site.advice.record_events([Note("Node", name, NodePoolEventReason.BLOCKED, message, warning=True)])
             return
         if not await self._may_act(surely=True):
             return
@@ -326,9 +330,12 @@ class NodeDisruptionController:
     async def _accept(self, site: "_Site", command: Command, found: PlanningPass) -> None:
         """Reserve the nodes of a command, mark them, and have its replacements made."""
         uids = {name: found.uids.get(name, "") for name in sorted(command.nodes)}
-        pools = {each.pool: site.world.cache.get(kinds.NODE_POOL, each.pool) for each in command.replacements}
-        known = {name: pool for name, pool in pools.items() if pool is not None}
-        if len(known) < len(pools) or any(_uid(site.world, name) != uid for name, uid in uids.items()):
+        pools = {
+            replacement.pool: site.world.cache.get(kinds.NODE_POOL, replacement.pool)
+            for replacement in command.replacements
+        }
+        known_pools = {name: pool for name, pool in pools.items() if pool is not None}
+        if len(known_pools) < len(pools) or any(_uid(site.world, name) != uid for name, uid in uids.items()):
             site.planning.requeue_immediately()
             return
         if not await self._may_act(surely=True):
@@ -343,7 +350,7 @@ class NodeDisruptionController:
                 Note("Node", name, NodePoolEventReason.APPROVED, describe(command)) for name in order.nodes
             )
             site.planning.requeue_immediately()
-            await self._mark(site, order, uids, claims_of(order, command.replacements, known))
+            await self._mark(site, order, uids, claims_of(order, command.replacements, known_pools))
 
     async def _mark(self, site: "_Site", order: Order, uids: dict[str, str], replacements: list[JsonObject]) -> None:
         marked: dict[str, str] = {}
@@ -363,8 +370,8 @@ class NodeDisruptionController:
         if len(marked) < len(order.nodes):
             await site.orders.undo(order, marked, "not every node of the command could be marked")
             return
-        said = f"{order.reason}: waits for {', '.join(order.replacements)}"
-        site.advice.record_events(Note("Node", name, NodePoolEventReason.LAUNCHING, said) for name in sorted(marked))
+        message = f"{order.reason}: waits for {', '.join(order.replacements)}"
+        site.advice.record_events(Note("Node", name, NodePoolEventReason.LAUNCHING, message) for name in sorted(marked))
         try:
             await site.commands.create(replacements)
         except StoreError as error:
@@ -373,11 +380,11 @@ class NodeDisruptionController:
     def _refuse(self, site: "_Site", command: Command, refusal: str) -> None:
         site.orders.pause(RIVAL_EVERY)
         self._observer.failed(command.method, "gate")
-        said = f"{command.reason}: the gate says no: {refusal}"
+        message = f"{command.reason}: the gate says no: {refusal}"
         for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
             site.orders.back_off(name, f"the gate says no again and again: {refusal}")
         self._refused = frozenset(command.nodes)
-        site.advice.record_events(Note("Node", node, NodePoolEventReason.BLOCKED, said) for node in command.nodes)
+        site.advice.record_events(Note("Node", node, NodePoolEventReason.BLOCKED, message) for node in command.nodes)
 
     @asynccontextmanager
     async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
@@ -456,12 +463,12 @@ _UNREADABLE: Final = NodePoolCondition(
 
 def nodes_by_pool(world: NodeWorld, order: Order) -> dict[str, list[str]]:
     """Return the nodes of an order by their pools."""
-    found: dict[str, list[str]] = {}
+    by_pool: dict[str, list[str]] = {}
     for name in order.nodes:
-        known = world.pools.node(name)
-        if known is not None:
-            found.setdefault(known[0], []).append(name)
-    return dict(sorted(found.items()))
+        node = world.pools.node(name)
+        if node is not None:
+            by_pool.setdefault(node[0], []).append(name)
+    return dict(sorted(by_pool.items()))
 
 
 def _uid(world: NodeWorld, name: str) -> str | None:
@@ -476,7 +483,7 @@ def _is_of_others(world: NodeWorld, name: str) -> bool:
 
 
 def _of_pool(world: NodeWorld, names: Iterable[str], pool: str) -> list[str]:
-    return sorted(name for name in names if (known := world.pools.node(name)) is not None and known[0] == pool)
+    return sorted(name for name in names if (node := world.pools.node(name)) is not None and node[0] == pool)
 
 
 def _with_stuck(standing: NodePoolCondition, nodes: list[str]) -> NodePoolCondition:

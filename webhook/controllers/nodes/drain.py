@@ -93,8 +93,8 @@ class NodeDraining:
 
     def forget(self) -> None:
         """Forget pods that are gone."""
-        known = {pod["metadata"].get("uid", "") for pod in self._world.cache.of_kind(kinds.POD).objects.values()}
-        self._pauses.retain({(uid, by_force) for uid in known for by_force in (True, False)})
+        uids = {pod["metadata"].get("uid", "") for pod in self._world.cache.of_kind(kinds.POD).objects.values()}
+        self._pauses.retain({(uid, by_force) for uid in uids for by_force in (True, False)})
 
     async def _begin(self, name: str, uid: str, order: Order) -> datetime | None:
         """Return since when a node is drained, from now on if it was not; None: it is gone, or not ours."""
@@ -102,18 +102,18 @@ class NodeDraining:
         if node is None or uid_of(node) != uid:
             return None
         known, now = read_order(node), self._now()
-        begun = drained_from(order, now)
+        started = drained_from(order, now)
         if known is not None and known.id == order.id and known.draining is not None:
             if known.draining <= now + SKEW:
                 return known.draining
-            begun = replace(order, draining=now.replace(microsecond=0))
+            started = replace(order, draining=now.replace(microsecond=0))
         mark = self._commands.mark_deleted if order.method == DELETION else self._commands.mark
-        if not await mark(name, uid, begun):
+        if not await mark(name, uid, started):
             return None
         self._advice.record_events(
             [Note("Node", name, NodePoolEventReason.TERMINATING, f"{order.reason}: it is drained, and then deleted")]
         )
-        return begun.draining
+        return started.draining
 
     async def _tell_claim(self, name: str, order: Order, since: datetime) -> datetime | None:
         """Say on the claim of a node why it goes, and when at the latest; returns that; None: it waits for its pods.
@@ -134,9 +134,9 @@ class NodeDraining:
         deadline = drain_deadline(read.deletion or since, read.termination_grace, announced)
         if deadline is not None:
             await self._commands.set_deadline(claim, deadline)
-            said = f"its drain ends at {format_time(deadline)}, whatever pods remain"
+            time = f"its drain ends at {format_time(deadline)}, whatever pods remain"
             self._advice.record_events(
-                [Note("Node", name, NodePoolEventReason.EXPIRING, said, quiet=timedelta(days=1))]
+                [Note("Node", name, NodePoolEventReason.EXPIRING, time, quiet=timedelta(days=1))]
             )
         return deadline
 
@@ -146,21 +146,21 @@ class NodeDraining:
 
     async def _is_empty(self, name: str, since: datetime, deadline: datetime | None) -> bool:
         """Ask the server itself whether no pod is left: a watch is behind at times, and the next step ends them all."""
-        found = await self._work.pods_on(name)
-        for pod in found:
+        pods = await self._work.pods_on(name)
+        for pod in pods:
             self._world.cache.of_kind(kinds.POD).put(pod)
-        return self._step(found, since, deadline).is_over
+        return self._step(pods, since, deadline).is_over
 
     async def _carry_out(self, step: DrainStep) -> dict[str, str]:
         """Evict and delete what can wait least; returns what could not be, and why, by key of the pod."""
-        wanted: list[tuple[Pod, int | None]] = [(each.pod, int(each.grace.total_seconds())) for each in step.delete]
-        wanted += [(pod, None) for pod in step.evict]
-        due = [each for each in wanted if _key(*each) not in self._pauses]
-        due.sort(key=lambda each: (each[1] is None, self._pauses.until(_key(*each))))
-        tried = due[:EVICTION_BATCH]
-        found = await asyncio.gather(*(self._attempt(*each) for each in tried), return_exceptions=True)
+        deletions: list[tuple[Pod, int | None]] = [(each.pod, int(each.grace.total_seconds())) for each in step.delete]
+        deletions += [(pod, None) for pod in step.evict]
+        due_deletions = [each for each in deletions if _key(*each) not in self._pauses]
+        due_deletions.sort(key=lambda each: (each[1] is None, self._pauses.until(_key(*each))))
+        batch = due_deletions[:EVICTION_BATCH]
+        found = await asyncio.gather(*(self._attempt(*each) for each in batch), return_exceptions=True)
         errors = {}
-        for (pod, seconds), error in zip(tried, found, strict=True):
+        for (pod, seconds), error in zip(batch, found, strict=True):
             if isinstance(error, StoreError):
                 errors[pod.key] = f"pod {pod.key} cannot be {'evicted' if seconds is None else 'deleted'}: {error}"
             elif error is not None:
@@ -182,11 +182,11 @@ class NodeDraining:
         self._advice.record_events([_told_of(pod, grace_seconds)])
 
     def _guards(self) -> Mapping[str, Sequence[PodGuard]]:
-        found: dict[str, list[PodGuard]] = {}
+        guards: dict[str, list[PodGuard]] = {}
         for document in self._world.cache.list(kinds.POD_DISRUPTION_BUDGET):
             guard = read_pod_guard(document)
-            found.setdefault(guard.namespace, []).append(guard)
-        return found
+            guards.setdefault(guard.namespace, []).append(guard)
+        return guards
 
 
 def _key(pod: Pod, grace_seconds: int | None) -> tuple[str, bool]:
@@ -195,12 +195,12 @@ def _key(pod: Pod, grace_seconds: int | None) -> tuple[str, bool]:
 
 def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[Note]:
     """Yield what keeps pods: budgets and annotations, and what the server says of those that neither keeps."""
-    held = {each.pod for each in step.holds}
-    said = [f"{each.message}{_until(each)}" for each in step.holds]
-    said += [error for key, error in sorted(errors.items()) if key not in held]
-    if said:
-        more = f" and {len(said) - _NAMED} more pods" if len(said) > _NAMED else ""
-        yield Note("Node", node, NodePoolEventReason.FAILED_DRAINING, "; ".join(said[:_NAMED]) + more, warning=True)
+    blocked_pods = {hold.pod for hold in step.holds}
+    messages = [f"{hold.message}{_until(hold)}" for hold in step.holds]
+    messages += [error for key, error in sorted(errors.items()) if key not in blocked_pods]
+    if messages:
+        more = f" and {len(messages) - _NAMED} more pods" if len(messages) > _NAMED else ""
+        yield Note("Node", node, NodePoolEventReason.FAILED_DRAINING, "; ".join(messages[:_NAMED]) + more, warning=True)
 
 
 def _until(hold: DrainBlocker) -> str:
@@ -226,4 +226,4 @@ def _told_of(pod: Pod, grace_seconds: int | None) -> Note:
 def is_being_deleted(world: NodeWorld, name: str) -> bool:
     """Return whether somebody deletes a node or its claim."""
     node, claim = world.cache.get(kinds.NODE, name), world.claim_of(name)
-    return any(each is not None and is_deleting(each) for each in (node, claim))
+    return any(document is not None and is_deleting(document) for document in (node, claim))

@@ -82,9 +82,9 @@ class NodeAdvice:
         for note in notes:
             if self._recorded >= MOST_EVENTS:
                 return
-            what = replace(note, message="") if note.reason in _SAID_ONCE else note
-            if self._told.get(what, now) <= now:
-                self._told[what] = now + note.quiet
+            event_key = replace(note, message="") if note.reason in _SAID_ONCE else note
+            if self._told.get(event_key, now) <= now:
+                self._told[event_key] = now + note.quiet
                 self._recorded += self._tell(note)
 
     def report_invalid_annotations(self) -> None:
@@ -109,10 +109,10 @@ class NodeAdvice:
 
     def _tell(self, note: Note) -> int:
         event = Event(note.reason, note.message, "Warning" if note.warning else "Normal")
-        found = [document for document in self._objects(note) if document is not None]
-        for document in found:
+        documents = [document for document in self._objects(note) if document is not None]
+        for document in documents:
             self._record(document, event)
-        return len(found)
+        return len(documents)
 
     def _objects(self, note: Note) -> list[JsonObject | None]:
         cache = self._world.cache
@@ -129,10 +129,10 @@ _INVALID: Final = f'annotation {DO_NOT_DISRUPT} is neither "true" nor a positive
 
 def joined(notes: Iterable[Note]) -> Iterator[Note]:
     """Yield *notes* with those of one object and one reason as one: an API server keeps only the first of several."""
-    found: dict[tuple[str, str, str, str], list[Note]] = {}
-    for each in notes:
-        found.setdefault((each.kind, each.namespace, each.name, each.reason), []).append(each)
-    for several in found.values():
+    by_event: dict[tuple[str, str, str, str], list[Note]] = {}
+    for note in notes:
+        by_event.setdefault((note.kind, note.namespace, note.name, note.reason), []).append(note)
+    for several in by_event.values():
         messages = "; ".join(dict.fromkeys(each.message for each in several))
         yield replace(several[0], message=messages, quiet=min(each.quiet for each in several))
 
@@ -145,16 +145,16 @@ def counted_by_cause(held: Iterable[tuple[str, str]]) -> dict[str, int]:
 def _status(pool: JsonObject, standing: NodePoolCondition, now: datetime) -> JsonObject:
     """Return the status of a pool with our condition, and everything else as it is."""
     status, generation = status_of(pool), generation_of(pool)
-    known = next((each for each in conditions_of(pool) if each.get("type") == CONDITION), None)
-    made = make_condition(
+    previous = next((condition for condition in conditions_of(pool) if condition.get("type") == CONDITION), None)
+    condition = make_condition(
         CONDITION, standing.status, standing.reason, standing.message[:_LONGEST], generation=generation, now=now
     )
-    if known is not None and text_at(known, "status") == standing.status:
-        made["lastTransitionTime"] = known.get("lastTransitionTime") or made["lastTransitionTime"]
-    if known == made:
+    if previous is not None and text_at(previous, "status") == standing.status:
+        condition["lastTransitionTime"] = previous.get("lastTransitionTime") or condition["lastTransitionTime"]
+    if previous == condition:
         return status
     others = [each for each in conditions_of(pool) if each.get("type") != CONDITION]
-    return {**status, "conditions": [*others, made]}
+    return {**status, "conditions": [*others, condition]}
 
 
 _LONGEST: Final = 4096

@@ -102,7 +102,7 @@ class NodeOrders:
     @property
     def backed_off(self) -> dict[str, str]:
         """The nodes that are to be left out of decisions now, each with why."""
-        return {name: why for name, why in self._why.items() if name in self._shunned}
+        return {name: reason for name, reason in self._why.items() if name in self._shunned}
 
     def back_off(self, name: str, why: str) -> None:
         """Leave a node out of decisions for a while, longer each time."""
@@ -128,10 +128,10 @@ class NodeOrders:
 
     def _forget(self) -> None:
         """Forget what is gone."""
-        known = {name_of(each) for kind in _WRITTEN for each in self._world.cache.of_kind(kind).objects.values()}
-        self._pauses.retain(known)
-        self._shunned.retain(known)
-        self._why = {name: why for name, why in self._why.items() if name in known}
+        names = {name_of(each) for kind in _WRITTEN for each in self._world.cache.of_kind(kind).objects.values()}
+        self._pauses.retain(names)
+        self._shunned.retain(names)
+        self._why = {name: reason for name, reason in self._why.items() if name in names}
 
     async def about(self, name: str, doing: Callable[[], Awaitable[object]]) -> bool:
         """Do something about a node, unless it went wrong a moment ago; says whether it was done."""
@@ -166,8 +166,8 @@ class NodeOrders:
         for name, uid in carrying.items():
             if await self.about(name, partial(self._commands.unmark, name, uid)):
                 done = True
-                said = f"{order.reason}: it stays: {why}"
-                self._advice.record_events([Note("Node", name, NodePoolEventReason.UNDONE, said, warning=True)])
+                message = f"{order.reason}: it stays: {why}"
+                self._advice.record_events([Note("Node", name, NodePoolEventReason.UNDONE, message, warning=True)])
         if done:
             if not self._takes_over:
                 self.pause(REST)
@@ -188,8 +188,12 @@ class NodeOrders:
     def _deletion(self, node: JsonObject) -> Order:
         """Return the command for a node that somebody else deletes, or its claim."""
         documents = (self._world.claim_of(name_of(node)), node)
-        found = (read_instant(each["metadata"].get("deletionTimestamp")) for each in documents if each is not None)
-        return deletion_of(name_of(node), uid_of(node), next(filter(None, found), self._now()))
+        instants = (
+            read_instant(document["metadata"].get("deletionTimestamp"))
+            for document in documents
+            if document is not None
+        )
+        return deletion_of(name_of(node), uid_of(node), next(filter(None, instants), self._now()))
 
     async def _drain(self, name: str, uid: str, order: Order) -> None:
         await self.about(name, partial(self._draining.advance, name, uid, order))
@@ -198,8 +202,8 @@ class NodeOrders:
         world = self._world
         drained = [name for name, node in carrying.items() if _is_drained(node)]
         deleted = [name for name in carrying if is_being_deleted(world, name)]
-        known = {name: claim for name in order.replacements if (claim := world.claim(name)) is not None}
-        replacements = {name: _is_initialized(claim) for name, claim in known.items() if not is_deleting(claim)}
+        claims = {name: claim for name in order.replacements if (claim := world.claim(name)) is not None}
+        replacements = {name: _is_initialized(claim) for name, claim in claims.items() if not is_deleting(claim)}
         uids = {name: uid_of(node) for name, node in carrying.items()}
         is_ready = len(replacements) == len(order.replacements) and all(replacements.values())
         if not drained and not is_ready and 0 < len(deleted) < len(carrying):
@@ -226,8 +230,8 @@ class NodeOrders:
                 until = f", until {format_time(step.until)} at the latest" if step.until is not None else ""
                 for name in uids:
                     await self.about(name, partial(self._tell_claim, name, order))
-                said = f"{step.message}{until}"
-                self._advice.record_events(Note("Node", name, NodePoolEventReason.WAITING, said) for name in uids)
+                message = f"{step.message}{until}"
+                self._advice.record_events(Note("Node", name, NodePoolEventReason.WAITING, message) for name in uids)
             case Next.UNDO:
                 await self.undo(order, uids, step.message)
             case Next.DRAIN:
@@ -253,7 +257,7 @@ class NodeOrders:
         node = self._world.cache.get(kinds.NODE, name) if name else None
         if _is_initialized(claim) or (node is not None and label(node, INITIALIZED_LABEL) == "true"):
             return True
-        return node is not None and any(read_pod(each).reschedulable for each in self._world.pods_on(name))
+        return node is not None and any(read_pod(pod).reschedulable for pod in self._world.pods_on(name))
 
 
 _WRITTEN: Final = (kinds.NODE, kinds.NODE_CLAIM)
@@ -270,4 +274,7 @@ def _is_drained(node: JsonObject) -> bool:
 
 
 def _is_initialized(claim: JsonObject) -> bool:
-    return any(each.get("type") == "Initialized" and each.get("status") == "True" for each in conditions_of(claim))
+    return any(
+        condition.get("type") == "Initialized" and condition.get("status") == "True"
+        for condition in conditions_of(claim)
+    )

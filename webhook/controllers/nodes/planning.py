@@ -133,14 +133,14 @@ class NodePlanning:
             self._catalog, self._unseen = catalog, frozenset()
         waits = self.waiting[0] if self.waiting is not None and self.waiting[1] <= now else None
         documents, held = self._world.documents(), self._held()
-        found = await asyncio.to_thread(self._think, documents, _Left(held, shunned), catalog, now, waits)
-        self._seen, self._unseen = changes, found.decision.unseen
+        evaluation = await asyncio.to_thread(self._think, documents, _Left(held, shunned), catalog, now, waits)
+        self._seen, self._unseen = changes, evaluation.decision.unseen
         took = timedelta(seconds=time.monotonic() - started)
         self._earliest = now + max(PASS, SHARE * took)
-        self._due = min(filter(None, (found.decision.next_at, now + FORGET)))
+        self._due = min(filter(None, (evaluation.decision.next_at, now + FORGET)))
         if waits is not None:
             self.waiting = None
-        return found
+        return evaluation
 
     def _think(
         self,
@@ -157,25 +157,25 @@ class NodePlanning:
             catalog = None
         views = {name: left.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
         before, settings = self._decision, self._settings
-        found = decide(cluster, catalog, now, settings, views=views, unseen=self._unseen, before=before)
-        self._decision = found
+        decision = decide(cluster, catalog, now, settings, views=views, unseen=self._unseen, before=before)
+        self._decision = decision
         checked = None
         if waits is not None:
-            checked = validate(waits, cluster, catalog, now, settings, views=views, before=found)
-        uids = {name_of(each): uid_of(each) for each in documents if each.get("kind") == NODE.kind}
-        return PlanningPass(cluster, found, views, waits, checked, problem, uids)
+            checked = validate(waits, cluster, catalog, now, settings, views=views, before=decision)
+        uids = {name_of(document): uid_of(document) for document in documents if document.get("kind") == NODE.kind}
+        return PlanningPass(cluster, decision, views, waits, checked, problem, uids)
 
     def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
         """Return what is reserved of every pool; None of one where that cannot be read."""
-        found: dict[str, tuple[Reservation, ...] | None] = {}
+        reserved: dict[str, tuple[Reservation, ...] | None] = {}
         if self._reservations is None:
-            return found
+            return reserved
         for name in self._world.pools.names():
             try:
-                found[name] = self._reservations.cached(DISRUPTION, name)
+                reserved[name] = self._reservations.cached(DISRUPTION, name)
             except UnreadableReservationsError:
-                found[name] = None
-        return found
+                reserved[name] = None
+        return reserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +192,9 @@ class _Left:
 
     def taken_off(self, view: PoolView) -> PoolView:
         """Return a pool with what is reserved, and with every node held where that cannot be read."""
-        held = self.held.get(view.name, ())
-        view = view.with_held(frozenset(view.nodes)) if held is None else view.with_reservations(held)
-        own = {name: Blocker(SHUNNED, why) for name, why in self.shunned.items() if name in view.nodes}
+        reserved = self.held.get(view.name, ())
+        view = view.with_held(frozenset(view.nodes)) if reserved is None else view.with_reservations(reserved)
+        own = {name: Blocker(SHUNNED, reason) for name, reason in self.shunned.items() if name in view.nodes}
         if not own:
             return view
         blockers = view.blockers

@@ -82,9 +82,9 @@ class NodeReservations:
             answers = await self._gate.answer(questions, Claimant(f"command {order.id}", IDENTITY))
         except (UnreadableReservationsError, TooManyReservationsError, UnknownObjectError, GateError) as error:
             return str(error), []  # the last two: pool or node has gone since the decision
-        taken = [each.reservation[0] for each in answers if each.reservation is not None]
+        ids = [answer.reservation[0] for answer in answers if answer.reservation is not None]
         refused = [_said(pool, each) for pool, each in zip(pools, answers, strict=True) if not each.allowed]
-        return "; ".join(refused), taken
+        return "; ".join(refused), ids
 
     async def release_all(self) -> None:
         """Give back what processes before this one have left behind; only one has a term at a time."""

@@ -67,9 +67,11 @@ class NodeCommands:
         """
 
         def change(node: JsonObject) -> JsonObject | None:
-            known = read_order(node)
-            taken = known.id != order.id if known is not None else is_marked(node) or is_tainted(node)
-            return None if taken else marked(node, order)
+            order_on_node = read_order(node)
+            is_taken = (
+                order_on_node.id != order.id if order_on_node is not None else is_marked(node) or is_tainted(node)
+            )
+            return None if is_taken else marked(node, order)
 
         return await self._change(name, uid, change) is not None
 
@@ -86,10 +88,12 @@ class NodeCommands:
 
     async def set_condition(self, claim: JsonObject, reason: str, message: str = "") -> None:
         """Say on a claim why it is disrupted; empty: take that back."""
-        known = next((each for each in conditions_of(claim) if each.get("type") == DISRUPTION_REASON), None)
-        if (known or {}).get("status") == "True" if reason else known is None:
+        previous = next(
+            (condition for condition in conditions_of(claim) if condition.get("type") == DISRUPTION_REASON), None
+        )
+        if (previous or {}).get("status") == "True" if reason else previous is None:
             return
-        conditions = [each for each in conditions_of(claim) if each.get("type") != DISRUPTION_REASON]
+        conditions = [condition for condition in conditions_of(claim) if condition.get("type") != DISRUPTION_REASON]
         if reason:
             generation = generation_of(claim)
             conditions.append(
@@ -99,11 +103,11 @@ class NodeCommands:
 
     async def set_deadline(self, claim: JsonObject, deadline: datetime) -> None:
         """Write on a claim when its drain ends, unless it says so already."""
-        said = format_time(deadline)
-        if annotation(claim, TERMINATION_TIMESTAMP) == said:
+        time = format_time(deadline)
+        if annotation(claim, TERMINATION_TIMESTAMP) == time:
             return
         metadata = metadata_of(claim)
-        annotations = {**(metadata.get("annotations") or {}), TERMINATION_TIMESTAMP: said}
+        annotations = {**(metadata.get("annotations") or {}), TERMINATION_TIMESTAMP: time}
         changed = {**claim, "metadata": {**metadata, "annotations": annotations}}
         await self._hub.amend(kinds.NODE_CLAIM, changed)
 
@@ -136,23 +140,23 @@ class NodeCommands:
 
     async def _change(self, name: str, uid: str, change: Change) -> JsonObject | None:
         """Change a node as it is stored, which is more than is cached; None: it is gone, or left alone."""
-        known = self._world.cache.get(kinds.NODE, name)
+        cached = self._world.cache.get(kinds.NODE, name)
         for _ in range(_ATTEMPTS):
             try:
-                found = await self._hub.store.get(kinds.NODE, Key(name))
+                node = await self._hub.store.get(kinds.NODE, Key(name))
             except NotServedError:
                 raise
             except NotFoundError:
-                if known is not None:
-                    self._world.cache.of_kind(kinds.NODE).drop(known)
+                if cached is not None:
+                    self._world.cache.of_kind(kinds.NODE).drop(cached)
                 return None
-            if uid_of(found) != uid:
-                self._world.cache.of_kind(kinds.NODE).put(found)
+            if uid_of(node) != uid:
+                self._world.cache.of_kind(kinds.NODE).put(node)
                 return None
-            wanted = change(found)
-            if wanted is None or wanted == found:
-                self._world.cache.of_kind(kinds.NODE).put(found)
-                return wanted
+            changed = change(node)
+            if changed is None or changed == node:
+                self._world.cache.of_kind(kinds.NODE).put(node)
+                return changed
             with suppress(ConflictError):  # the kubelet writes, too: read again
-                return await self._hub.replace(kinds.NODE, wanted)
+                return await self._hub.replace(kinds.NODE, changed)
         raise ConflictError(f"the node {name} is being changed by others again and again")

@@ -121,8 +121,8 @@ class BackReportController:
         return DONE
 
     def _works(self, ref: PlacementRef) -> list[JsonObject]:
-        found = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name)
-        return [work for work in found if label(work, PARENT_PLACEMENT_NAMESPACE) == ref.namespace]
+        works = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name)
+        return [work for work in works if label(work, PARENT_PLACEMENT_NAMESPACE) == ref.namespace]
 
     async def _copy(self, report: BackReport) -> str:
         """Copy one status to its object; returns what prevents that, empty when nothing does."""
@@ -132,12 +132,12 @@ class BackReportController:
         try:
             # From the store, as its kind may not be in the cache; written over this version, so that a user's write in
             # between is a conflict and not lost.
-            stored = await self._hub.store.get(kind, Key(report.name, report.namespace))
+            current = await self._hub.store.get(kind, Key(report.name, report.namespace))
         except NotFoundError:  # it was deleted, so it is about to leave the placement
             return ""
         except ForbiddenError as error:
             return str(error)
-        if (changed := with_reported_status(stored, report)) is None:
+        if (changed := with_reported_status(current, report)) is None:
             return ""
         if not kind.has_status:
             return "its status is no subresource, so it is the user's to write"
@@ -155,7 +155,9 @@ class BackReportController:
         kind = self._served.kinds.get((report.group, report.kind))
         if kind is None or report.version not in kind.versions:
             return None
-        return replace(kind, versions=(report.version, *(each for each in kind.versions if each != report.version)))
+        return replace(
+            kind, versions=(report.version, *(version for version in kind.versions if version != report.version))
+        )
 
     def _tell(self, ref: PlacementRef, placement: JsonObject, reason: str, problem: str) -> None:
         """Tell of a problem if it is another than before; empty: there is none."""

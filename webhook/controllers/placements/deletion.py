@@ -20,8 +20,8 @@ async def mark_and_delete(hub: Hub, kind: Kind, document: JsonObject) -> None:
     """
     # The word first: after a crash in between, the next pass deletes the object or takes the word back. A deletion
     # without the word would be taken for a mistake.
-    if (said := marked_for_removal(document)) is not None:
-        document = await hub.replace(kind, said)
+    if (marked := marked_for_removal(document)) is not None:
+        document = await hub.replace(kind, marked)
     await hub.delete(kind, document, this_version=True)
 
 
@@ -71,8 +71,8 @@ async def whole(hub: Hub, write: Write) -> Write:
     """
     if write.verb is not Verb.REPLACE or "workload" in write.document["spec"]:
         return write
-    stored = await hub.store.get(WORK, key_of(write.document))
-    if stored["metadata"]["resourceVersion"] != write.document["metadata"]["resourceVersion"]:
+    current = await hub.store.get(WORK, key_of(write.document))
+    if current["metadata"]["resourceVersion"] != write.document["metadata"]["resourceVersion"]:
         raise ConflictError(f"Work {key_of(write.document)} has just been written by another client")
-    spec = {"workload": stored["spec"].get("workload"), **write.document["spec"]}
+    spec = {"workload": current["spec"].get("workload"), **write.document["spec"]}
     return replace({**write.document, "spec": spec})

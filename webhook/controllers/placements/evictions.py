@@ -113,12 +113,12 @@ class EvictionController:
         if change.new is None:
             uid = change.document["metadata"].get("uid")
             evictions = self._hub.cache.of_kind(EVICTION).objects.values()
-            yield from (name_of(each) for each in evictions if annotation(each, EVICTED_BINDING) == uid)
+            yield from (name_of(eviction) for eviction in evictions if annotation(eviction, EVICTED_BINDING) == uid)
 
     def _of_member(self, member: str) -> Iterator[str]:
         """Yield the evictions from a member: it may be their turn now."""
         evictions = self._hub.cache.of_kind(EVICTION).objects.values()
-        yield from (name_of(each) for each in evictions if each["spec"].get("clusterName") == member)
+        yield from (name_of(eviction) for eviction in evictions if eviction["spec"].get("clusterName") == member)
 
     async def reconcile(self, name: str) -> Result:
         """Give the eviction called *name* its answer, unless it has one.
@@ -128,12 +128,12 @@ class EvictionController:
             StuckError: A binding of the placement cannot be read.
         """
         async with self._turn:  # two at once would both count the same bindings as available, and overdraw the budget
-            known = self._hub.cache.get(EVICTION, name)
-            if known is None:
+            cached = self._hub.cache.get(EVICTION, name)
+            if cached is None:
                 return await self._follow_withdrawn(name)
-            if is_finished(known):
-                return await self._follow(known)
-            eviction = await self._newest(known)
+            if is_finished(cached):
+                return await self._follow(cached)
+            eviction = await self._newest(cached)
             if eviction is None:
                 return await self._follow_withdrawn(name)
             if is_deleting(eviction) or is_finished(eviction):
@@ -154,11 +154,11 @@ class EvictionController:
                 continue  # reserving took a while: decide again on what holds now
             # Two writes: first the note on the eviction, stored, then the deletion. After a crash in between, the note
             # tells the next leader which binding was meant; deleted first, it could not tell who did it.
-            if (meant := meaning(eviction, binding)) is None:
+            if (marked := meaning(eviction, binding)) is None:
                 await mark_and_delete(self._hub, BINDING, binding)
                 break
             try:
-                eviction = await self._hub.amend(EVICTION, meant)
+                eviction = await self._hub.amend(EVICTION, marked)
             except NotFoundError:  # a user has withdrawn it
                 return await self._follow_withdrawn(name_of(eviction))
         return await self._follow(self._hub.report(EVICTION, eviction, eviction_status(eviction, outcome, self._now())))
@@ -228,12 +228,12 @@ class EvictionController:
 
     async def _newest(self, eviction: JsonObject) -> JsonObject | None:
         """Return an eviction as it is stored; None when it is gone. An answer that is still to be stored counts."""
-        stored = await self._find(EVICTION, name_of(eviction))
+        current = await self._find(EVICTION, name_of(eviction))
         shelf = self._hub.cache.of_kind(EVICTION)
-        if stored is None:
+        if current is None:
             shelf.drop(eviction)
             return None
-        shelf.put(stored)
+        shelf.put(current)
         return self._hub.cache.get(EVICTION, name_of(eviction))
 
     async def _find(self, kind: Kind, name: str) -> JsonObject | None:
@@ -244,8 +244,8 @@ class EvictionController:
 
     async def _catch_up(self, placement: str) -> None:
         """Bring what the cache knows of the bindings of a placement up to the present state of the store."""
-        known = children(self._hub.cache, BINDING, placement_ref(placement))
-        await refresh_list(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, known)
+        cached = children(self._hub.cache, BINDING, placement_ref(placement))
+        await refresh_list(self._hub.cache, self._hub.store, BINDING, {PARENT_PLACEMENT: placement}, cached)
 
 
 def _member(eviction: JsonObject) -> str:

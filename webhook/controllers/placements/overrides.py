@@ -112,15 +112,15 @@ class OverrideController:
             self._record(override, Event("OverrideWithoutSnapshot", plan.error, type="Warning"))
             raise TerminalError(plan.error)
         # The finalizer before the first snapshot: a deletion in between would leave snapshots that nothing removes.
-        if (held := with_finalizer(override, OVERRIDE_CLEANUP)) is not None:
-            await self._hub.amend(ref.kind, held)
+        if (finalized := with_finalizer(override, OVERRIDE_CLEANUP)) is not None:
+            await self._hub.amend(ref.kind, finalized)
         await self._hub.carry_out(ref.snapshot_kind, plan.writes)
         return DONE
 
     def snapshots(self, ref: OverrideRef) -> list[JsonObject]:
         """Return the snapshots of an override, by name."""
-        found = self._hub.cache.list(ref.snapshot_kind, ref.namespace)
-        return [snapshot for snapshot in found if OverrideRef.parent(snapshot) == ref]
+        snapshot_kind = self._hub.cache.list(ref.snapshot_kind, ref.namespace)
+        return [snapshot for snapshot in snapshot_kind if OverrideRef.parent(snapshot) == ref]
 
     async def _clean_up(self, ref: OverrideRef, override: JsonObject) -> Result:
         """Delete the snapshots of an override that is being deleted; when none is left, take the finalizer off it."""

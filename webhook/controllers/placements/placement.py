@@ -196,9 +196,9 @@ class PlacementController:
 
         Before the first snapshot: a deletion in between would leave snapshots that nothing removes.
         """
-        held = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
-        held = with_finalizer(held, SCHEDULER_CLEANUP) or held
-        return placement if held is placement else await self._hub.amend(family.placement, held)
+        finalized = with_finalizer(placement, PLACEMENT_CLEANUP) or placement
+        finalized = with_finalizer(finalized, SCHEDULER_CLEANUP) or finalized
+        return placement if finalized is placement else await self._hub.amend(family.placement, finalized)
 
     async def _collect_strays(self, family: Family, ref: PlacementRef, placement: JsonObject) -> None:
         """Delete the resource snapshots without the label of the placement, and give it back to those in use.
@@ -218,8 +218,8 @@ class PlacementController:
 
     async def _select(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Selection | InvalidSelection:
         copied = not ref.namespace and bool(reported_namespace(placement))
-        if copied and (moved := moved_namespace_error(placement, self._copies(ref))):
-            return InvalidSelection(moved)
+        if copied and (error := moved_namespace_error(placement, self._copies(ref))):
+            return InvalidSelection(error)
         selection = await self._selecting.select(family, ref, placement)
         if isinstance(selection, Selection):
             self._tell_left_out(ref, placement, self._selectables.unreadable(ref))
@@ -232,7 +232,7 @@ class PlacementController:
         if not unreadable:
             self._told.pop(ref, None)
             return
-        words = "; ".join(f"{kind}: {why}" for (_, kind), why in sorted(unreadable.items()))
+        words = "; ".join(f"{kind}: {reason}" for (_, kind), reason in sorted(unreadable.items()))
         if self._told.get(ref) != words:
             self._told[ref] = words
             self._record(placement, Event("PlacementKindsNotRead", f"not placed, if there are any: {words}", "Warning"))
@@ -392,7 +392,9 @@ def _of_policy_snapshot(family: Family, change: ObjectDelta) -> Iterator[Placeme
 def _owner(family: Family, snapshot: JsonObject) -> PlacementRef | None:
     """Return the placement that controls a snapshot, by its owner references. None: unknown."""
     references = dicts_at(snapshot, "metadata", "ownerReferences")
-    name = next((str(each.get("name")) for each in references if each.get("kind") == family.placement.kind), "")
+    name = next(
+        (str(reference.get("name")) for reference in references if reference.get("kind") == family.placement.kind), ""
+    )
     return placement_ref(name, namespace_of(snapshot)) if name else None
 
 
@@ -402,7 +404,7 @@ def _left_out(snapshot: JsonObject) -> str:
 
 def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) -> bool:
     """Return whether a snapshot is of this very placement, and lacks the label that names it."""
-    uids = {each.get("uid") for each in dicts_at(snapshot, "metadata", "ownerReferences")}
+    uids = {owner_reference.get("uid") for owner_reference in dicts_at(snapshot, "metadata", "ownerReferences")}
     return label(snapshot, PARENT_PLACEMENT) != ref.name and uid_of(placement) in uids and not is_deleting(snapshot)
 
 

@@ -50,8 +50,8 @@ class Selecting:
         """Return group, version and kind of what is placed now, each once."""
         latest = latest_group(snapshot_groups(children(self._hub.cache, family.resource_snapshot, ref)))
         objects = latest.objects() if latest else ()
-        found = sorted({(str(content.get("apiVersion")), str(content.get("kind"))) for content in objects})
-        names = ((*split_api_version(version), kind) for version, kind in found)
+        kinds_placed = sorted({(str(content.get("apiVersion")), str(content.get("kind"))) for content in objects})
+        names = ((*split_api_version(version), kind) for version, kind in kinds_placed)
         return [{"group": group, "version": version, "kind": kind} for group, version, kind in names]
 
 

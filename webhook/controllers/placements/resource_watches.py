@@ -139,19 +139,19 @@ class Selectables:
             StoreError: The hub does not say what it serves.
         """
         self._resume()
-        kept = [item for item in placed if self._may_reach(terms, item)]
-        if self._stale or any(map(self._is_unknown, terms)) or not all(map(self._is_served, kept)):
+        remaining = [item for item in placed if self._may_reach(terms, item)]
+        if self._stale or any(map(self._is_unknown, terms)) or not all(map(self._is_served, remaining)):
             await self._refresh()
-        left_out = self._lost(terms, kept)
+        left_out = self._lost(terms, remaining)
         served = self.served.kinds
-        wanted = {kind.group_kind: kind for term in terms for kind in self._reached(term, served)}
-        before, self._wanted[ref] = self._wanted.get(ref, frozenset()), frozenset(wanted)
-        for kind in wanted.values():
+        desired = {kind.group_kind: kind for term in terms for kind in self._reached(term, served)}
+        before, self._wanted[ref] = self._wanted.get(ref, frozenset()), frozenset(desired)
+        for kind in desired.values():
             self._watch(kind)
         if not before <= self._wanted[ref]:
             self._release()
-        left_out |= await self._unanswered(wanted)
-        left_out |= {identity: words for identity, kind in wanted.items() if (words := self._cache.refusal(kind))}
+        left_out |= await self._unanswered(desired)
+        left_out |= {identity: words for identity, kind in desired.items() if (words := self._cache.refusal(kind))}
         self._left_out[ref] = MappingProxyType(left_out)
         return served
 
@@ -161,10 +161,10 @@ class Selectables:
         A kind no longer exists if its definition was deleted, or if nothing has defined it for a long time.
         """
         now, found = asyncio.get_running_loop().time(), {}
-        lost = [item for item in kept if not self._is_served(item)]
-        for item in (*filter(self._is_unknown, terms), *lost):
+        unserved = [item for item in kept if not self._is_served(item)]
+        for item in (*filter(self._is_unknown, terms), *unserved):
             identity = _identity(item)
-            is_placed = item in lost
+            is_placed = item in unserved
             exists = identity[0] in self.served.silent or self._is_defined(item, in_any_version=is_placed)
             if not exists and not is_placed:
                 continue
@@ -208,16 +208,16 @@ class Selectables:
 
     async def _unanswered(self, wanted: Mapping[Identity, Kind]) -> dict[Identity, str]:
         """Wait for the first lists of kinds, and return those that have not come for a long time."""
-        begun = {identity: watched.begun for identity, watched in self._watched.items() if identity in wanted}
+        started = {identity: watched.begun for identity, watched in self._watched.items() if identity in wanted}
         missing = [kind for kind in wanted.values() if not self._cache.has_answered(kind)]
         if missing:
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(max(begun[kind.group_kind] for kind in missing) + ANSWER_SECONDS):
+                async with asyncio.timeout_at(max(started[kind.group_kind] for kind in missing) + ANSWER_SECONDS):
                     await self._cache.wait_answered(missing)
         now, found = asyncio.get_running_loop().time(), {}
         for identity, kind in wanted.items():
             if not self._cache.has_answered(kind):
-                if now - begun[identity] < PATIENCE_SECONDS:  # to place half of a namespace is worse than to wait
+                if now - started[identity] < PATIENCE_SECONDS:  # to place half of a namespace is worse than to wait
                     raise RetryError(f"the hub has not listed {kind.resource} yet", RETRY_INTERVAL)
                 found[identity] = "the hub does not list them now"
         return found
@@ -329,8 +329,8 @@ class Selectables:
         for definition in self._cache.list(CUSTOM_RESOURCE_DEFINITION):
             spec = definition["spec"]
             if (spec.get("group"), (spec.get("names") or {}).get("kind")) == _identity(item):
-                served = [version.get("name") for version in spec.get("versions") or () if version.get("served")]
-                return bool(served) if in_any_version else item.get("version") in served
+                versions = [version.get("name") for version in spec.get("versions") or () if version.get("served")]
+                return bool(versions) if in_any_version else item.get("version") in versions
         return False
 
     def _reached(self, term: Mapping[str, Any], served: Mapping[tuple[str, str], Kind]) -> Iterator[Kind]:
@@ -348,8 +348,8 @@ class Selectables:
         return self._settings.is_selectable(kind.group, kind.versions[0], kind.kind)
 
     def _release(self) -> None:
-        wanted = frozenset[tuple[str, str]]().union(*self._wanted.values())
-        for identity in [identity for identity in self._watched if identity not in wanted]:
+        needed = frozenset[tuple[str, str]]().union(*self._wanted.values())
+        for identity in [identity for identity in self._watched if identity not in needed]:
             self._watched.pop(identity).end(self._cache)
 
 

@@ -259,12 +259,16 @@ class RolloutController:
     def _closed(self, state: RolloutState) -> dict[str, ClosedWindow]:
         """Return the members of a placement whose maintenance windows are closed."""
         now = self._now()
-        return {member: found for member in state.clusters if (found := self._windows.closed(member, now)) is not None}
+        return {
+            member: closed_windows
+            for member in state.clusters
+            if (closed_windows := self._windows.closed(member, now)) is not None
+        }
 
     def _until_open(self, plan: RolloutPlan, closed: Mapping[str, ClosedWindow]) -> Result:
         """Return when the first of the windows opens that the plan waits for."""
-        found = (closed.get(binding.cluster) for binding in (*plan.waiting, *plan.deferred_removals))
-        opens = [window.opens for window in found if window is not None and window.opens is not None]
+        closings = (closed.get(binding.cluster) for binding in (*plan.waiting, *plan.deferred_removals))
+        opens = [window.opens for window in closings if window is not None and window.opens is not None]
         return Result(max(min(opens) - self._now(), timedelta())) if opens else DONE
 
     def _promised(self, ref: PlacementRef, state: RolloutState) -> dict[str, Hold]:
@@ -322,13 +326,13 @@ class RolloutController:
             return DONE
         holder = rollout_holder(str(ref))
         busy = {binding.cluster for binding in bindings if is_rolling(binding) or binding.deleting}
-        known = self._reserved.pop(ref, set()) | {binding.cluster for binding in bindings}
-        held = {member for member in known if self._turns.holds(member, holder)}
-        if held & busy:
-            self._reserved[ref] = held & busy
-        await run_concurrently(self._turns.release(member, holder) for member in sorted(held - busy))
-        await run_concurrently(self._turns.renew(member, holder) for member in sorted(held & busy))
-        return Result(RENEWED_BELOW) if held & busy else DONE
+        tracked = self._reserved.pop(ref, set()) | {binding.cluster for binding in bindings}
+        reserved = {member for member in tracked if self._turns.holds(member, holder)}
+        if reserved & busy:
+            self._reserved[ref] = reserved & busy
+        await run_concurrently(self._turns.release(member, holder) for member in sorted(reserved - busy))
+        await run_concurrently(self._turns.renew(member, holder) for member in sorted(reserved & busy))
+        return Result(RENEWED_BELOW) if reserved & busy else DONE
 
     async def _carry_out(
         self,
@@ -385,14 +389,14 @@ def _rolling_out(binding: JsonObject) -> str:
 
 def _waits(holds: Mapping[str, Hold], closed: Mapping[str, ClosedWindow]) -> dict[str, str]:
     """Return what the rollout waits for, by member; where both hold, the windows, which take longer."""
-    said = {member: WAITS_FOR_MEMBER + hold.message for member, hold in holds.items()}
-    return said | {member: WAITS_FOR_WINDOW + window.message for member, window in closed.items()}
+    messages = {member: WAITS_FOR_MEMBER + hold.message for member, hold in holds.items()}
+    return messages | {member: WAITS_FOR_WINDOW + window.message for member, window in closed.items()}
 
 
 def waits_for_member(binding: JsonObject) -> bool:
     """Say whether a binding says that its rollout waits for its member, or for the windows of that."""
-    said = current_condition(binding, ROLLOUT_STARTED) or {}
-    return waits_for_window(said) or str(said.get("message") or "").startswith(WAITS_FOR_MEMBER)
+    condition = current_condition(binding, ROLLOUT_STARTED) or {}
+    return waits_for_window(condition) or str(condition.get("message") or "").startswith(WAITS_FOR_MEMBER)
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
@@ -415,14 +419,14 @@ def _of_override_snapshot(change: ObjectDelta) -> Iterator[PlacementRef]:
 def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
     """View what of a binding makes the rollout look again (rollout.md 7.4)."""
     metadata = binding["metadata"]
-    seen = tuple(
+    seen_conditions = tuple(
         (kind, condition["status"], condition.get("reason") in PASSING_REASONS, condition.get("observedGeneration"))
         if kind == APPLIED
         else (kind, condition["status"], condition.get("reason"), condition.get("observedGeneration"))
         for condition in conditions_of(binding)
         if (kind := condition["type"]) in (AVAILABLE, DIFF_REPORTED, APPLIED)
     )
-    return metadata.get("generation"), metadata.get("deletionTimestamp"), seen
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), seen_conditions
 
 
 def _is_unsaid(change: ObjectDelta) -> bool:

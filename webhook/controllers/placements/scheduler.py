@@ -150,13 +150,13 @@ class SchedulerController:
 
     def _sleeper(self, ref: PlacementRef, document: JsonObject) -> RequeueCandidate:
         kind = dict_at(document, "spec", "policy").get("placementType") or PlacementType.PICK_ALL.value
-        known = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
-        return RequeueCandidate(str(ref), PlacementType(known), self._is_fully_scheduled(ref, document))
+        placement_type = kind if kind in tuple(PlacementType) else PlacementType.PICK_ALL
+        return RequeueCandidate(str(ref), PlacementType(placement_type), self._is_fully_scheduled(ref, document))
 
     def _is_fully_scheduled(self, ref: PlacementRef, document: JsonObject) -> bool:
         """Say whether a placement says so, and our record as well, which it copies a little later."""
-        said = current_condition(document, condition_type(document, "Scheduled")) or {}
-        if said.get("status") != TRUE:
+        condition = current_condition(document, condition_type(document, "Scheduled")) or {}
+        if condition.get("status") != TRUE:
             return False
         family = FAMILY_OF[ref.kind]
         records = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
@@ -174,8 +174,8 @@ class SchedulerController:
         if snapshot is None:
             return DONE
         # The finalizer before the first binding: a deletion in between would leave bindings that nothing removes.
-        if (held := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
-            placement = await self._hub.amend(family.placement, held)
+        if (finalized := with_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
+            placement = await self._hub.amend(family.placement, finalized)
         documents = children(self._hub.cache, family.binding, ref)
         await run_concurrently(self._let_go(family, document) for document in documents if is_deleting(document))
         if any(is_deleting(document) and not is_removal_requested(document) for document in documents):
@@ -190,18 +190,18 @@ class SchedulerController:
         if taken_back := plan_unmarking(documents, self._hub.cache.of_kind(EVICTION).objects.values()):
             await self._hub.carry_out_concurrently(family.binding, taken_back)
             documents = children(self._hub.cache, family.binding, ref)
-        lost = await self._lost(family, ref, placement, name, documents)
-        run = self.decide(ref, snapshot, documents, lost)
+        lost_bindings = await self._lost(family, ref, placement, name, documents)
+        run = self.decide(ref, snapshot, documents, lost_bindings)
         try:
             is_taken = partial(self._is_taken, family, ref)
             plan = plan_bindings(
-                run, placement, name, documents, _blank(family), lost=lost, now=self._now(), is_taken=is_taken
+                run, placement, name, documents, _blank(family), lost=lost_bindings, now=self._now(), is_taken=is_taken
             )
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
         # New bindings first, dropped ones last: after a crash in between, the placement has a cluster too many, which
         # the next decision drops, and not one too few.
-        if documents or lost or not plan.create:
+        if documents or lost_bindings or not plan.create:
             await run_concurrently(self._create(family, document) for document in plan.create)
         else:
             first = self._rollout.first_bindings(family, placement, plan.create)
@@ -264,15 +264,15 @@ class SchedulerController:
         """
         blank, provenance = _blank(family), self._keys.of(placement)
         is_taken = partial(self._is_taken, family, ref)
-        lost: list[JsonObject] = []
+        lost_bindings: list[JsonObject] = []
         orphaned = orphaned_works(placement, documents, self._hub.cache.labelled(WORK, PARENT_PLACEMENT, ref.name))
         members = {cluster: self._hub.cache.get(MEMBER_CLUSTER, cluster) for cluster in orphaned}
         clusters = sorted(cluster for cluster, member in members.items() if member and not is_deleting(member))
         if not clusters:
-            return lost
+            return lost_bindings
         labels = {PARENT_PLACEMENT: ref.name}
-        stored = await self._hub.store.list(family.binding, ref.namespace or None, labels)
-        if unseen := {text_at(binding, "spec", "targetCluster") for binding in stored.items}.intersection(clusters):
+        listing = await self._hub.store.list(family.binding, ref.namespace or None, labels)
+        if unseen := {text_at(binding, "spec", "targetCluster") for binding in listing.items}.intersection(clusters):
             raise RetryError(f"the cache does not have the binding of {ref} on {min(unseen)} yet")
         for cluster in clusters:
             claims = await self._hub.store.list(WORK, member_namespace(cluster), labels)
@@ -283,26 +283,26 @@ class SchedulerController:
             ]
             if proven := list(filter(provenance.proves, works)):
                 binding = lost_binding(placement, cluster, snapshot, documents, blank, is_taken)
-                lost.append(as_works_say(binding, proven))
+                lost_bindings.append(as_works_say(binding, proven))
             elif works:
                 self._record(placement, unproven_works(cluster, works))
-        return lost
+        return lost_bindings
 
     async def _create_first(self, family: Family, document: JsonObject) -> None:
-        if (stored := await self._create(family, document)) is not None:
-            self._rollout.say_started(family, stored)
+        if (created := await self._create(family, document)) is not None:
+            self._rollout.say_started(family, created)
 
     def _is_taken(self, family: Family, ref: PlacementRef, name: str) -> bool:
         """Return whether a binding of another placement has a name.
 
         The label alone proves nothing, because users edit it: the placement must exist, and have such names.
         """
-        found = self._hub.cache.get(family.binding, name, ref.namespace)
-        if found is None or (owner := family.parent(found)) == ref or not owner.name:
+        binding = self._hub.cache.get(family.binding, name, ref.namespace)
+        if binding is None or (owner := family.parent(binding)) == ref or not owner.name:
             return False
         if self._hub.cache.get(family.placement, owner.name, owner.namespace) is None:
             return False
-        return name == binding_name(owner.name, text_at(found, "spec", "targetCluster"), name[-8:])
+        return name == binding_name(owner.name, text_at(binding, "spec", "targetCluster"), name[-8:])
 
     async def _create(self, family: Family, document: JsonObject) -> JsonObject | None:
         """Create a binding, or own it again: by its name it is of this placement and cluster, whatever its labels are.
@@ -317,11 +317,11 @@ class SchedulerController:
         try:
             return await self._hub.create(family.binding, document)
         except AlreadyExistsError:
-            found = self._hub.cache.get(family.binding, *key_of(document))
+            cached = self._hub.cache.get(family.binding, *key_of(document))
             if self._is_taken(family, family.parent(document), name_of(document)):
                 raise RetryError(f"binding {name_of(document)} of another placement has appeared") from None
-            if found is not None and family.parent(found) != family.parent(document):
-                await self._hub.replace(family.binding, with_metadata(found, labels=document["metadata"]["labels"]))
+            if cached is not None and family.parent(cached) != family.parent(document):
+                await self._hub.replace(family.binding, with_metadata(cached, labels=document["metadata"]["labels"]))
             return None
 
     async def _clean_up(self, family: Family, ref: PlacementRef, placement: JsonObject) -> Result:
@@ -334,10 +334,10 @@ class SchedulerController:
         """
         if not await is_deleted_with_definition(self._hub.store, family.placement):
             try:
-                stored = await self._hub.store.get(family.placement, key_of(placement))
+                current = await self._hub.store.get(family.placement, key_of(placement))
             except NotFoundError:
                 return DONE
-            if stored["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(stored):
+            if current["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(current):
                 raise RetryError(f"what is known of placement {ref} is out of date")
             documents = children(self._hub.cache, family.binding, ref)
             await run_concurrently(
@@ -362,8 +362,8 @@ class SchedulerController:
         orphans = orphaned_works(placement, waiting, works)
         abandoned = leaves_objects(placement)
         await run_concurrently(
-            delete_works(self._hub, found, self._hub.cache.get(MEMBER_CLUSTER, cluster), abandoned=abandoned)
-            for cluster, found in sorted(orphans.items())
+            delete_works(self._hub, orphan, self._hub.cache.get(MEMBER_CLUSTER, cluster), abandoned=abandoned)
+            for cluster, orphan in sorted(orphans.items())
         )
 
 

@@ -206,8 +206,8 @@ class WorkGenerator:
             plan = plan_from([(await whole(self._hub, replace(work))).document for work in works])
         plan = self._keys.of(placement).sign_plan(plan, works)
         # The finalizer before the first Work: a deletion in between would leave Works that nothing removes.
-        if plan.writes and (held := with_finalizer(binding, WORK_CLEANUP)) is not None:
-            binding = await self._hub.replace(family.binding, held)
+        if plan.writes and (finalized := with_finalizer(binding, WORK_CLEANUP)) is not None:
+            binding = await self._hub.replace(family.binding, finalized)
         try:
             writes = [await whole(self._hub, write) for write in (*plan.writes, *plan.signatures)]
             made, kept, gone = _in_turn(writes)
@@ -267,21 +267,21 @@ class WorkGenerator:
             if write.verb is not Verb.CREATE or write.name in ours:
                 continue
             key = key_of(write.document)
-            found = self._hub.cache.get(WORK, key.name, key.namespace)
+            cached = self._hub.cache.get(WORK, key.name, key.namespace)
             if self._is_taken(parent, binding["spec"]["targetCluster"], write.name):
                 raise RetryError(f"Work {write.name} of another placement has appeared")
-            owner = placement_of_work(found or {})
-            holder = FAMILY_OF[owner.kind].binding, label(found or {}, PARENT_BINDING), owner.namespace
-            if found is None or is_deleting(found) or self._hub.cache.get(*holder):
+            owner = placement_of_work(cached or {})
+            holder = FAMILY_OF[owner.kind].binding, label(cached or {}, PARENT_BINDING), owner.namespace
+            if cached is None or is_deleting(cached) or self._hub.cache.get(*holder):
                 raise RetryError(f"Work {write.name} of another binding is still there", FOREIGN_WORK)
             wanted = write.document["metadata"]
-            metadata = {**found["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
+            metadata = {**cached["metadata"], "labels": wanted["labels"], "annotations": wanted["annotations"]}
             await self._hub.replace(WORK, {**write.document, "metadata": metadata})
 
     def _is_taken(self, parent: PlacementRef, cluster: str, name: str) -> bool:
         """Return whether a Work of another placement that exists has a name on a cluster."""
-        found = self._hub.cache.get(WORK, name, member_namespace(cluster))
-        if found is None or (owner := placement_of_work(found)) == parent:
+        work = self._hub.cache.get(WORK, name, member_namespace(cluster))
+        if work is None or (owner := placement_of_work(work)) == parent:
             return False
         return self._hub.cache.get(FAMILY_OF[owner.kind].placement, owner.name, owner.namespace) is not None
 

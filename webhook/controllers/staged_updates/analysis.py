@@ -119,10 +119,10 @@ class AnalysisController:
             self._failures.pop(ref, None)
             return DONE
         if look.status is not None:
-            stored = await self._hub.store_status(family_in(ref.namespace).approval_request, request, look.status)
+            current = await self._hub.store_status(family_in(ref.namespace).approval_request, request, look.status)
             if look.approves:
-                message = text_at(current_condition(stored, APPROVED), "message")
-                self._record(stored, Event(PASSED, f"approved: {message}"))
+                message = text_at(current_condition(current, APPROVED), "message")
+                self._record(current, Event(PASSED, f"approved: {message}"))
         return Result(look.again)
 
     def _request(self, ref: RequestRef) -> JsonObject | None:
@@ -133,7 +133,7 @@ class AnalysisController:
         question = self._question(ref)
         if not isinstance(question, _Question):
             return question
-        seen = await self._observe(question.check, ref.namespace)
+        observation = await self._observe(question.check, ref.namespace)
         # That took a while: a person may have stopped the run, rejected or approved the request, or changed the check.
         now = self._question(ref)
         if not isinstance(now, _Question):
@@ -141,8 +141,8 @@ class AnalysisController:
         if now.check != question.check:
             return CheckResult(None, again=timedelta())
         failures = self._failures.get(ref, 0)
-        self._failures[ref] = failures + 1 if isinstance(seen, NotSeen) and seen.failed else 0
-        return judge(now.request, now.check, seen, self._now(), failures)
+        self._failures[ref] = failures + 1 if isinstance(observation, NotSeen) and observation.failed else 0
+        return judge(now.request, now.check, observation, self._now(), failures)
 
     def _question(self, ref: RequestRef) -> "_Question | CheckResult | None":
         """Return what has to be looked at for a request, or what is to be said instead; None: nothing."""
@@ -188,8 +188,8 @@ class AnalysisController:
         if kind.namespaced and not check.namespace:
             return NotSeen("NamespaceMissing", f"objects of kind {check.kind} are in namespaces, and none is named")
         key = Key(check.name, check.namespace if kind.namespaced else "")
-        known = self._known(kind, key, check)
-        return known if known is not None and not is_met(check, known) else await self._read_now(kind, key, check)
+        cached = self._known(kind, key, check)
+        return cached if cached is not None and not is_met(check, cached) else await self._read_now(kind, key, check)
 
     def _known(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation | None:
         """Return what the cache says of an object; None: the kind is not watched, or not whole, for this alone.
@@ -202,12 +202,12 @@ class AnalysisController:
 
     async def _read_now(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation:
         try:
-            found = await self._hub.store.get(kind, key)
+            document = await self._hub.store.get(kind, key)
         except NotServedError:
             return NotSeen("Unavailable", f"the hub does not serve the kind {check.kind} now", failed=True)
         except NotFoundError:
             return read_object(None, check)
-        return read_object(found, check)
+        return read_object(document, check)
 
     async def _kind_of(self, check: ObjectCheck) -> Kind | None:
         """Return a kind as the hub serves it; the hub is asked again now and then while it is not known."""

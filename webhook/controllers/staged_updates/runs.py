@@ -186,9 +186,9 @@ class StagedUpdateController:
         return None if run is None else str(_placement_of(run))
 
     def _close(self, placement: PlacementRef, ref: RunRef) -> None:
-        if (known := self._open.get(placement)) is not None:
-            known.discard(ref)
-            if not known:
+        if (cached := self._open.get(placement)) is not None:
+            cached.discard(ref)
+            if not cached:
                 del self._open[placement]
 
     def _all_open(self) -> Iterator[RunRef]:
@@ -235,8 +235,8 @@ class StagedUpdateController:
             return await self._clean_up(ref, run)
         if is_over(run):
             return await self._follow(ref, run)
-        if (held := with_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
-            run = await self._hub.amend(family.run, held)
+        if (finalized := with_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
+            run = await self._hub.amend(family.run, finalized)
         facts = await self._facts(ref, run)
         if _awaits_scheduler(facts):
             return Result(RESERVATION_POLL_INTERVAL)
@@ -295,8 +295,10 @@ class StagedUpdateController:
     def _requests(self, ref: RunRef, run: JsonObject) -> dict[str, JsonObject]:
         """Return the approval requests that the tasks of a run name."""
         names = (text_at(task, "approvalRequestName") for stage in _stages(run) for task in tasks_of(stage))
-        found = {name: self._hub.cache.get(ref.family.approval_request, name, ref.namespace) for name in names if name}
-        return {name: request for name, request in found.items() if request is not None}
+        requests = {
+            name: self._hub.cache.get(ref.family.approval_request, name, ref.namespace) for name in names if name
+        }
+        return {name: request for name, request in requests.items() if request is not None}
 
     def _waits(self, run: JsonObject) -> dict[str, ClusterWait]:
         """Return the clusters of a run that have not been started and may not be touched now."""
@@ -307,8 +309,8 @@ class StagedUpdateController:
             if status(entry, STARTED) != "True"
         )
         now = self._now()
-        found = ((name, self._wait(name, now)) for name in names)
-        return {name: wait for name, wait in found if wait is not None}
+        waits = ((name, self._wait(name, now)) for name in names)
+        return {name: wait for name, wait in waits if wait is not None}
 
     def _wait(self, member: str, now: datetime) -> ClusterWait | None:
         """Say why a member may not be touched now; None: it may."""
@@ -347,8 +349,8 @@ class StagedUpdateController:
     async def _act(self, family: Family, action: Action) -> None:
         match action:
             case Update(binding=binding, wanted=wanted, message=message):
-                stored = binding if wanted is binding else await self._hub.replace(family.binding, wanted)
-                self._hub.report(family.binding, stored, started_status(stored, message, self._now()))
+                current = binding if wanted is binding else await self._hub.replace(family.binding, wanted)
+                self._hub.report(family.binding, current, started_status(current, message, self._now()))
             case Remove(binding=binding):
                 await mark_and_delete(self._hub, family.binding, binding)
             case CreateApprovalRequest(request=request):
@@ -402,8 +404,8 @@ class StagedUpdateController:
         """Delete the approval requests of a run that is being deleted, then take our finalizer off it."""
         family = ref.family
         if not await is_deleted_with_definition(self._hub.store, family.run):
-            found = requests_of(run, self._hub.cache.list(family.approval_request, ref.namespace))
-            await run_concurrently(self._hub.delete(family.approval_request, request) for request in found)
+            requests = requests_of(run, self._hub.cache.list(family.approval_request, ref.namespace))
+            await run_concurrently(self._hub.delete(family.approval_request, request) for request in requests)
         if (free := without_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
             await self._hub.amend(family.run, free)
         return await self._follow(ref, None)
@@ -447,7 +449,7 @@ def _of_request(change: ObjectDelta) -> Iterator[RunRef]:
 
 
 def _seen_of_request(request: JsonObject) -> object:
-    approved = [each for each in conditions_of(request) if each.get("type") == APPROVED]
+    approved = [condition for condition in conditions_of(request) if condition.get("type") == APPROVED]
     looked_at = current_condition(request, ANALYZED) is not None, has_automatic_approval(request)
     return desired(request), approved, looked_at
 
@@ -455,9 +457,9 @@ def _seen_of_request(request: JsonObject) -> object:
 def _seen_of_snapshot(snapshot: JsonObject) -> object:
     """View what of a policy snapshot a run depends on."""
     scheduled = [
-        (each.get("status"), each.get("observedGeneration"))
-        for each in conditions_of(snapshot)
-        if each.get("type") == "Scheduled"
+        (condition.get("status"), condition.get("observedGeneration"))
+        for condition in conditions_of(snapshot)
+        if condition.get("type") == "Scheduled"
     ]
     metadata = snapshot["metadata"]
     return (
@@ -471,7 +473,7 @@ def _seen_of_snapshot(snapshot: JsonObject) -> object:
 def _seen_of_binding(binding: JsonObject) -> object:
     """View what of a binding a run depends on."""
     seen = tuple(
-        (each.get("type"), each.get("status"), each.get("reason"), each.get("observedGeneration"))
-        for each in conditions_of(binding)
+        (condition.get("type"), condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
+        for condition in conditions_of(binding)
     )
     return desired(binding), seen

@@ -132,12 +132,12 @@ class UpgraderBackEnds:
 
     def _capabilities(self, name: str, upgrader: Upgrader) -> Capabilities:
         try:
-            found = upgrader.capabilities
-            check_answer(found, Capabilities)
+            capabilities = upgrader.capabilities
+            check_answer(capabilities, Capabilities)
         except Exception as error:  # noqa: BLE001 - as for the calls
             self._pause((f"{name}/capabilities", name), name, "capabilities", name, error)
             return Capabilities(types=frozenset())
-        return found
+        return capabilities
 
     async def inspect(
         self, members: Mapping[str, tuple[JsonObject, str]], *, anew: bool = False
@@ -149,20 +149,20 @@ class UpgraderBackEnds:
             anew: Whether to look at those again, too, that were looked at a moment ago.
         """
         now = self._now()
-        due = [
+        due_members = [
             (document, upgrader)
             for name, (document, upgrader) in members.items()
             if anew or not self._is_fresh(name, document, now)
         ]
-        await run_concurrently(self._look(document, upgrader, now) for document, upgrader in due)
+        await run_concurrently(self._look(document, upgrader, now) for document, upgrader in due_members)
         for gone in self._looked.keys() - members.keys():
             del self._looked[gone]
-        found = ((name, known.inventory) for name, known in self._looked.items())
-        return {name: inventory for name, inventory in found if inventory is not None}
+        inventories = ((name, sighting.inventory) for name, sighting in self._looked.items())
+        return {name: inventory for name, inventory in inventories if inventory is not None}
 
     def _is_fresh(self, name: str, document: JsonObject, now: datetime) -> bool:
-        known = self._looked.get(name)
-        return known is not None and known.document is document and abs(now - known.at) < self._options.poll
+        cached = self._looked.get(name)
+        return cached is not None and cached.document is document and abs(now - cached.at) < self._options.poll
 
     async def _look(self, document: JsonObject, upgrader: str, now: datetime) -> None:
         """Look at a member; where its back end does not answer, what was seen last of the same cluster still counts."""
@@ -170,9 +170,9 @@ class UpgraderBackEnds:
         answered, inventory = await self._ask(
             upgrader, "inspect", member.name, lambda each: each.inspect(member), _INVENTORY
         )
-        known = self._looked.get(member.name)
-        if not answered and known is not None and uid_of(known.document) == uid_of(document):
-            inventory = known.inventory
+        cached = self._looked.get(member.name)
+        if not answered and cached is not None and uid_of(cached.document) == uid_of(document):
+            inventory = cached.inventory
         self._looked[member.name] = _Looked(document, now, inventory)
 
     async def preflight(
@@ -196,12 +196,12 @@ class UpgraderBackEnds:
                 asked[member.name] = _Asked(now, _issues_in(issues or ()))
 
         asked = self._issues.setdefault((target.type, target.kubernetes_version), {})
-        due = [
-            each
-            for name, each in members.items()
-            if anew or (known := asked.get(name)) is None or abs(now - known.at) >= POLL_INTERVAL
+        due_members = [
+            member
+            for name, member in members.items()
+            if anew or (previous := asked.get(name)) is None or abs(now - previous.at) >= POLL_INTERVAL
         ]
-        await run_concurrently(ask(document, upgrader) for document, upgrader in due)
+        await run_concurrently(ask(document, upgrader) for document, upgrader in due_members)
         for gone in asked.keys() - members.keys():
             del asked[gone]
         return {name: known.issues for name, known in asked.items() if known.issues}
@@ -215,7 +215,7 @@ class UpgraderBackEnds:
             operations: The operations.
             documents: The MemberClusters; of one whose upgrade has succeeded, the cluster is looked at once more.
         """
-        found: dict[str, Observation] = {}
+        observations: dict[str, Observation] = {}
 
         async def ask(operation: Operation) -> None:
             _, seen = await self._ask(
@@ -227,11 +227,11 @@ class UpgraderBackEnds:
             if seen is not None and seen.state is OperationState.SUCCEEDED and document is not None:
                 seen = await self._verified(operation, seen, document)
             if seen is not None:
-                found[operation.id] = self._seen[operation.id] = seen
+                observations[operation.id] = self._seen[operation.id] = seen
 
-        asked = list(operations)
-        await run_concurrently(ask(operation) for operation in asked)
-        return found
+        operation_list = list(operations)
+        await run_concurrently(ask(operation) for operation in operation_list)
+        return observations
 
     async def _verified(self, operation: Operation, seen: Observation, document: JsonObject) -> Observation | None:
         """Return an observation with what the cluster runs since; None: that is not known yet."""
@@ -254,9 +254,9 @@ class UpgraderBackEnds:
 
     def forget(self, run: str) -> None:
         """Forget all operations of a run, which is given by its uid."""
-        for known in [each for each in self._seen if each.partition("/")[0] == run]:
+        for known in [key for key in self._seen if key.partition("/")[0] == run]:
             del self._seen[known]
-        for place in [each for each in self._pauses if each[1].partition("/")[0] == run]:
+        for place in [pause for pause in self._pauses if pause[1].partition("/")[0] == run]:
             del self._pauses[place]
 
     async def start(self, operation: Operation) -> Rejected | None:
@@ -285,14 +285,14 @@ class UpgraderBackEnds:
 
         A back end may also let an inner task of its own be cancelled: that is no word to end this one.
         """
-        known = self._upgraders.get(upgrader)
+        cached = self._upgraders.get(upgrader)
         place = f"{upgrader}/{call}", about
         pause = self._pauses.get(place)
-        if known is None or (pause is not None and pause.lasts(self._now())):
+        if cached is None or (pause is not None and pause.lasts(self._now())):
             return False, None
         try:
             async with asyncio.timeout(self._options.call.total_seconds()):
-                answer = await ask(known)
+                answer = await ask(cached)
             check_answer(answer, expected)
         except (Exception, asyncio.CancelledError) as error:  # whatever a back end does wrong, the run goes on
             if is_cancelled(error):
@@ -303,15 +303,15 @@ class UpgraderBackEnds:
         return True, answer
 
     def _pause(self, place: Place, upgrader: str, call: str, about: str, error: BaseException) -> None:
-        known = self._pauses.get(place)
-        failures = 0 if known is None else known.failures
+        cached = self._pauses.get(place)
+        failures = 0 if cached is None else cached.failures
         wait = min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE)
         self._pauses[place] = _Pause(min(failures + 1, 16), self._now(), wait)
         self._failed(upgrader, call)
-        said = {"upgrader": upgrader, "call": call, "about": about, "error": repr(error)}
-        log.warning("an upgrader does not answer", extra=said)
+        fields = {"upgrader": upgrader, "call": call, "about": about, "error": repr(error)}
+        log.warning("an upgrader does not answer", extra=fields)
 
 
 def _issues_in(answer: Iterable[object]) -> tuple[Issue, ...]:
     """Return what is an issue of what a back end has answered."""
-    return tuple(each for each in answer if isinstance(each, Issue))
+    return tuple(issue for issue in answer if isinstance(issue, Issue))

@@ -83,50 +83,50 @@ class ClusterApi:
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return what a cluster runs, by its control plane and its sets of machines; None: it is not there."""
         try:
-            where = ClusterApiRef.of(member.name, member.annotations)
-            parts = await self._parts(where, member.name)
+            ref = ClusterApiRef.of(member.name, member.annotations)
+            parts = await self._parts(ref, member.name)
         except NoClusterError:
             return None
-        return inventory_of(parts, where.variable, self._now(), self._seen(member.name, parts))
+        return inventory_of(parts, ref.variable, self._now(), self._seen(member.name, parts))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
         """Return what Cluster API would refuse, and what has to follow an upgrade of the control plane alone."""
         try:
-            where = ClusterApiRef.of(member.name, member.annotations)
-            parts = await self._parts(where, member.name)
+            ref = ClusterApiRef.of(member.name, member.annotations)
+            parts = await self._parts(ref, member.name)
         except NoClusterError as error:
             return (Issue("NoCluster", str(error)),)
-        found = []
+        issues = []
         if not topology_of(parts.cluster):
-            found.append(Issue("NoTopology", f"Cluster {where} has no topology"))
+            issues.append(Issue("NoTopology", f"Cluster {ref} has no topology"))
         if is_paused(parts.cluster):
-            found.append(Issue("ClusterPaused", f"Cluster {where} is paused"))
+            issues.append(Issue("ClusterPaused", f"Cluster {ref} is paused"))
         if target.type is UpgradeType.CONTROL_PLANE_ONLY:
             message = "the next change of the version is possible when the workers have followed, by a run of type Full"
-            found.append(Issue("WorkersFollow", message))
-        if target.type is UpgradeType.NODE_IMAGE_ONLY and not where.variable:
-            message = f"no variable of Cluster {where} is said to carry the node image, so that the member is skipped"
-            found.append(Issue("NoImageVariable", message))
+            issues.append(Issue("WorkersFollow", message))
+        if target.type is UpgradeType.NODE_IMAGE_ONLY and not ref.variable:
+            message = f"no variable of Cluster {ref} is said to carry the node image, so that the member is skipped"
+            issues.append(Issue("NoImageVariable", message))
         if target.type is UpgradeType.NODE_IMAGE_ONLY and holds_workers(parts):
-            found.append(Issue("WorkersHeld", held_message(str(where))))
+            issues.append(Issue("WorkersHeld", held_message(str(ref))))
         wanted = f"v{target.kubernetes_version}"
         if target.kubernetes_version and parts.versions and wanted not in parts.versions:
-            found.append(Issue("VersionNotListed", f"the ClusterClass of Cluster {where} does not list {wanted}"))
-        return found
+            issues.append(Issue("VersionNotListed", f"the ClusterClass of Cluster {ref} does not list {wanted}"))
+        return issues
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
         """Change the topology, over the version that was read; what Cluster API refuses is rejected."""
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
-            where = ClusterApiRef.of(member.name, member.annotations)
-            cluster = await self._cluster(kind, where)
+            ref = ClusterApiRef.of(member.name, member.annotations)
+            cluster = await self._cluster(kind, ref)
         except NoClusterError as error:
             return Rejected("NoCluster", str(error))
         if operation_on(cluster) == operation.id:
             return Started.ALREADY_RUNNING
         parts = await self._all_of(cluster)
         self._seen(operation.member, parts)
-        changed = changed_cluster(parts, where, operation, self._now())
+        changed = changed_cluster(parts, ref, operation, self._now())
         if isinstance(changed, Rejected):
             return changed
         try:
@@ -141,16 +141,16 @@ class ClusterApi:
         """Say how far Cluster API is."""
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
-            where = ClusterApiRef.of(member.name, member.annotations)
-            cluster = await self._cluster(kind, where)
+            ref = ClusterApiRef.of(member.name, member.annotations)
+            cluster = await self._cluster(kind, ref)
         except NoClusterError:
             return Observation(OperationState.UNKNOWN)
         self._looked.pop(operation.member, None)
         parts = await self._all_of(cluster)
         looks = self._seen(operation.member, parts)
-        found = observation_of(parts, operation.id, operation.target.type, self._now(), looks)
-        image = image_of(parts, where.variable) if where.variable else ""
-        return replace(found, asked=(NodeImageVersion(family=FAMILY, version=image),)) if image else found
+        observation = observation_of(parts, operation.id, operation.target.type, self._now(), looks)
+        image = image_of(parts, ref.variable) if ref.variable else ""
+        return replace(observation, asked=(NodeImageVersion(family=FAMILY, version=image),)) if image else observation
 
     async def cancel(self, operation: Operation) -> CancelResult:  # noqa: ARG002 - as the others
         """Say that it goes on: a version cannot go down again."""
@@ -162,8 +162,8 @@ class ClusterApi:
         return looks
 
     def _member(self, name: str) -> MemberRef:
-        found = self._hub.cache.get(MEMBER_CLUSTER, name)
-        return MemberRef(name) if found is None else MemberRef.of(found)
+        member_cluster = self._hub.cache.get(MEMBER_CLUSTER, name)
+        return MemberRef(name) if member_cluster is None else MemberRef.of(member_cluster)
 
     async def _cluster(self, kind: Kind, where: ClusterApiRef) -> JsonObject:
         """Return the Cluster of a member. Raises `NoClusterError` when there is none, and as the store does."""
@@ -217,18 +217,22 @@ class ClusterApi:
         Raises:
             NotServedError: The hub does not serve it.
         """
-        known = self._served.kinds.get((group, kind))
-        if known is None:
+        kind_served = self._served.kinds.get((group, kind))
+        if kind_served is None:
             async with self._discovering:  # who comes meanwhile waits for the same answer
                 now = self._now()
                 if self._discovered is None or now - self._discovered >= DISCOVER_AGAIN:
                     await self._served.refresh()
                     self._discovered = now
-            known = self._served.kinds.get((group, kind))
-        if known is None:
+            kind_served = self._served.kinds.get((group, kind))
+        if kind_served is None:
             raise NotServedError(f"the hub does not serve {kind}.{group}: is Cluster API installed there?")
-        preferred = (each for each in (NEW_VERSION, OLD_VERSION) if each in known.versions)
-        return replace(known, versions=(next(preferred, known.versions[0]),)) if group == GROUP else known
+        preferred = (version for version in (NEW_VERSION, OLD_VERSION) if version in kind_served.versions)
+        return (
+            replace(kind_served, versions=(next(preferred, kind_served.versions[0]),))
+            if group == GROUP
+            else kind_served
+        )
 
 
 def _is_same_version(one: JsonObject, other: JsonObject) -> bool:

@@ -44,7 +44,7 @@ class Delivery:
                 nothing to sign with.
         """
         metadata = {key: metadata_of(request)[key] for key in ("name", "labels", "uid") if key in metadata_of(request)}
-        told = {
+        body = {
             "apiVersion": request["apiVersion"],
             "kind": request["kind"],
             "metadata": metadata,
@@ -52,7 +52,7 @@ class Delivery:
         }
         headers = {OPERATION: text_at(request, "spec", "operationID")}
         try:
-            return _understood(await post_signed(self._receiver, orjson.dumps(told), headers))
+            return _understood(await post_signed(self._receiver, orjson.dumps(body), headers))
         except NotPostedError as error:
             raise NotDeliveredError(str(error)) from error
 

@@ -89,27 +89,27 @@ class HandOff:
         request = self._book.find(operation)
         if isinstance(made, Rejected) or request is None or not observation_of(request).unclaimed:
             return made
-        told = await self._tell(request)
-        return told if isinstance(told, Rejected) else made
+        delivered = await self._tell(request)
+        return delivered if isinstance(delivered, Rejected) else made
 
     async def observe(self, operation: Operation) -> Observation:
         """Return what the upgrader says in the request, also when it cannot be told of it."""
         request = self._book.find(operation)
         if request is None:
             return Observation(OperationState.UNKNOWN)
-        found = observation_of(request)
-        if found.unclaimed:
-            found = await self._unclaimed(operation, request, found)
+        observation = observation_of(request)
+        if observation.unclaimed:
+            observation = await self._unclaimed(operation, request, observation)
             request = self._book.find(operation) or request
         else:
             self._untold.pop(operation.id, None)
-        if not found.in_flight:
+        if not observation.in_flight:
             await self._book.note(request)
         remark = request_note(request, self._now())
         if remark is None:
-            return found
+            return observation
         reason, message = remark
-        return found.with_remark(reason, f"{message}: {found.trouble}" if found.trouble else message)
+        return observation.with_remark(reason, f"{message}: {observation.trouble}" if observation.trouble else message)
 
     async def _unclaimed(self, operation: Operation, request: JsonObject, found: Observation) -> Observation:
         """Tell the upgrader of a request that nobody has taken, or close it; return what the request says then."""
@@ -121,17 +121,19 @@ class HandOff:
             return observation_of(closed)
         if operation.given_up or not may_begin(request, self._now()):
             return found
-        known = self._untold.get(operation.id)
-        if known is not None and known.lasts(self._now()):
+        cached = self._untold.get(operation.id)
+        if cached is not None and cached.lasts(self._now()):
             return found
         try:
             async with asyncio.timeout(self._patience):
-                told = await self._tell(request)
+                delivered = await self._tell(request)
         except (NotDeliveredError, TimeoutError) as error:
-            return replace(found, trouble=self._note_untold(operation, known, error))
+            return replace(found, trouble=self._note_untold(operation, cached, error))
         self._untold.pop(operation.id, None)
-        if isinstance(told, Rejected):
-            return Observation(OperationState.FAILED, error=UpgradeError(code=told.code, message=told.message))
+        if isinstance(delivered, Rejected):
+            return Observation(
+                OperationState.FAILED, error=UpgradeError(code=delivered.code, message=delivered.message)
+            )
         return replace(found, unclaimed=False)
 
     def _note_untold(self, operation: Operation, known: _Untold | None, error: Exception) -> str:
@@ -162,10 +164,10 @@ class HandOff:
         """
         if self._delivery is None:
             return Started.ACCEPTED
-        told = await self._delivery.post(request)
-        if isinstance(told, Rejected):
-            error = {"code": told.code, "message": told.message}
+        response = await self._delivery.post(request)
+        if isinstance(response, Rejected):
+            error = {"code": response.code, "message": response.message}
             await self._book.report(request, phase="Failed", error=error, finishedTime=format_time(self._now()))
         else:
             await self._book.report(request, phase="Accepted")
-        return told
+        return response

@@ -44,18 +44,18 @@ class InventoryNotes:
             members: What is known of them.
             before: What was `reported` before that.
         """
-        due = []
+        due_notes = []
         for name, document in documents.items():
             inventory = members[name].inventory if name in members else None
-            note, known = self._kept.get(name, _NOTHING)
-            if inventory is None or (known is inventory and note == annotation(document, OBSERVED)):
+            note, previous = self._kept.get(name, _NOTHING)
+            if inventory is None or (previous is inventory and note == annotation(document, OBSERVED)):
                 continue
             self._kept[name] = annotation(document, OBSERVED), inventory
             if not self._book.has_news_of(name, before):  # else what was found may be older: the next look counts
-                due.append((document, inventory))
+                due_notes.append((document, inventory))
         for gone in self._kept.keys() - documents.keys():
             del self._kept[gone]
-        await run_concurrently(self._note(document, inventory) for document, inventory in due)
+        await run_concurrently(self._note(document, inventory) for document, inventory in due_notes)
 
     async def _note(self, document: JsonObject, inventory: Inventory) -> None:
         try:

@@ -55,8 +55,8 @@ class Simulated:
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
         """Return what a cluster runs since its last upgrade."""
-        known = self._book.inventory(member) or Inventory(FIRST_VERSION, (Pool(ONLY_POOL, FIRST_VERSION),))
-        return _counted(known, max(1, member.nodes))
+        inventory = self._book.inventory(member) or Inventory(FIRST_VERSION, (Pool(ONLY_POOL, FIRST_VERSION),))
+        return _counted(inventory, max(1, member.nodes))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:  # noqa: ARG002 - as the others
         """Say of a member that will not be upgraded why not."""
@@ -77,10 +77,10 @@ class Simulated:
         request = self._book.find(operation)
         if request is None:
             return Observation(OperationState.UNKNOWN)
-        found = observation_of(request)
-        if not found.in_flight:
+        observation = observation_of(request)
+        if not observation.in_flight:
             await self._book.note(request)
-            return found
+            return observation
         if spec_of(request).get("cancelRequested") is True:
             return observation_of(await self._book.report(request, phase="Cancelled", finishedTime=self._said_now()))
         ends = self._ends(request, operation.member)
@@ -97,10 +97,10 @@ class Simulated:
         if self._behaviour(operation.member) == "fail":
             error = {"code": "SimulatedFailure", "message": f"{BEHAVIOUR} is fail"}
             return observation_of(await self._book.report(request, phase="Failed", error=error, finishedTime=finished))
-        known = await self.inspect(self._member(operation.member))
-        assert known is not None
-        told = report_of(moved(known, operation.target))
-        done = await self._book.report(request, phase="Succeeded", progressPercent=100, finishedTime=finished, **told)
+        inventory = await self.inspect(self._member(operation.member))
+        assert inventory is not None
+        report = report_of(moved(inventory, operation.target))
+        done = await self._book.report(request, phase="Succeeded", progressPercent=100, finishedTime=finished, **report)
         await self._book.note(done)
         return observation_of(done)
 
@@ -108,12 +108,12 @@ class Simulated:
         """Return when an upgrade ends; None: never."""
         if self._behaviour(member) == "hang":
             return None
-        begun = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
+        started = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
         text = self._member(member).annotations.get(DURATION, "")
         try:
-            return begun + (parse_expected(text) if text else DEFAULT_DURATION)
+            return started + (parse_expected(text) if text else DEFAULT_DURATION)
         except ValueError:
-            return begun + DEFAULT_DURATION
+            return started + DEFAULT_DURATION
 
     def _said_now(self) -> str:
         return format_time(self._now())

@@ -34,10 +34,10 @@ def check_answer(answer: object, expected: Any) -> None:
 def _mistakes(value: object, hint: Any, where: str) -> Iterator[str]:
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        if any(next(_mistakes(value, each, where), None) is None for each in args):
+        if any(next(_mistakes(value, argument, where), None) is None for argument in args):
             return
-        inner = (each for each in args if isinstance(each, type) and isinstance(value, each))
-        yield from (mistake for each in inner for mistake in _mistakes(value, each, where))
+        inner = (argument for argument in args if isinstance(argument, type) and isinstance(value, argument))
+        yield from (mistake for argument in inner for mistake in _mistakes(value, argument, where))
         yield _said(value, hint, where)
     elif origin is tuple:
         many = len(args) == 2 and args[1] is ...
@@ -58,9 +58,9 @@ def _mistakes(value: object, hint: Any, where: str) -> Iterator[str]:
 @cache
 def _hints(of: type[Any]) -> dict[str, Any]:
     hints = get_type_hints(of)
-    return {each.name: hints[each.name] for each in fields(of)}
+    return {field.name: hints[field.name] for field in fields(of)}
 
 
 def _said(value: object, hint: Any, where: str) -> str:
-    wanted = hint.__name__ if isinstance(hint, type) and get_origin(hint) is None else str(hint)
-    return f"{where} is {repr(value)[:_LONGEST_SHOWN]}, not {wanted}"
+    expected = hint.__name__ if isinstance(hint, type) and get_origin(hint) is None else str(hint)
+    return f"{where} is {repr(value)[:_LONGEST_SHOWN]}, not {expected}"

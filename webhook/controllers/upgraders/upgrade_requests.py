@@ -47,20 +47,20 @@ class UpgradeRequestStore:
 
     def find(self, operation: Operation) -> JsonObject | None:
         """Return the request of an operation; None: there is none."""
-        found = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
-        return found if found is not None and is_of(found, operation.id) else None
+        request = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
+        return request if request is not None and is_of(request, operation.id) else None
 
     async def make(self, operation: Operation) -> StartResult:
         """Make the request of an operation, which is there already if it was made before."""
-        known = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
-        if known is None:
+        request = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
+        if request is None:
             try:
                 await self._hub.create(UPGRADE_REQUEST, request_document(operation))
             except AlreadyExistsError:
-                known = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
+                request = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
             else:
                 return Started.ACCEPTED
-        return Started.ALREADY_RUNNING if known is not None and is_of(known, operation.id) else _CONFLICT
+        return Started.ALREADY_RUNNING if request is not None and is_of(request, operation.id) else _CONFLICT
 
     async def request_cancellation(self, operation: Operation) -> bool:
         """Note on a request that it should be called off; say whether there is one."""
@@ -77,8 +77,8 @@ class UpgradeRequestStore:
 
     def member(self, name: str) -> MemberRef | None:
         """Return a member; None: there is none of that name."""
-        found = self._hub.cache.get(MEMBER_CLUSTER, name)
-        return None if found is None else MemberRef.of(found)
+        document = self._hub.cache.get(MEMBER_CLUSTER, name)
+        return None if document is None else MemberRef.of(document)
 
     def inventory(self, member: MemberRef) -> Inventory | None:
         """Return what was last reported of a member; None: nothing was."""
@@ -87,10 +87,10 @@ class UpgradeRequestStore:
 
     def _of(self, member: str) -> list[JsonObject]:
         if len(member) <= LONGEST_LABEL:
-            found = self._hub.cache.labelled(UPGRADE_REQUEST, UPGRADED_MEMBER, member)
+            requests = self._hub.cache.labelled(UPGRADE_REQUEST, UPGRADED_MEMBER, member)
         else:
-            found = self._hub.cache.list(UPGRADE_REQUEST)
-        return [request for request in found if text_at(request, "spec", "memberName") == member]
+            requests = self._hub.cache.list(UPGRADE_REQUEST)
+        return [request for request in requests if text_at(request, "spec", "memberName") == member]
 
     def all(self) -> Mapping[Key, JsonObject]:
         """Return all requests as they are now."""
@@ -106,8 +106,10 @@ class UpgradeRequestStore:
         Raises:
             ConflictError: Others have written the member.
         """
-        known = self.inventory(MemberRef.of(member))
-        if not found.version or (known is not None and (known.version, known.pools) == (found.version, found.pools)):
+        previous = self.inventory(MemberRef.of(member))
+        if not found.version or (
+            previous is not None and (previous.version, previous.pools) == (found.version, found.pools)
+        ):
             return
         text = orjson.dumps({**report_of(found), "heartbeatTime": format_time(self._now())}).decode()
         if len(text) <= LONGEST_OBSERVED:
@@ -127,14 +129,14 @@ class UpgradeRequestStore:
     async def _note(self, request: JsonObject) -> None:
         status = status_of(request)
         member = self._hub.cache.get(MEMBER_CLUSTER, text_at(request, "spec", "memberName"))
-        found = observation_of(request).inventory
-        if member is None or found is None:
+        inventory = observation_of(request).inventory
+        if member is None or inventory is None:
             return
-        known = reported_inventory(member, ())
-        if known is not None and (known.version, known.pools) == (found.version, found.pools):
+        previous = reported_inventory(member, ())
+        if previous is not None and (previous.version, previous.pools) == (inventory.version, inventory.pools):
             return
-        told = {key: status[key] for key in ("heartbeatTime", "finishedTime") if key in status}
-        text = orjson.dumps({**report_of(found), **told})
+        report = {key: status[key] for key in ("heartbeatTime", "finishedTime") if key in status}
+        text = orjson.dumps({**report_of(inventory), **report})
         if len(text) > LONGEST_OBSERVED or annotation(member, OBSERVED) == text.decode():  # longer: it is not read
             return
         with suppress(InvalidObjectError):  # others have filled the annotations; the upgrade has come to its end

@@ -110,14 +110,18 @@ class UpgradeFacts:
             guarded=await self._guarded(run),
             issues=issues,
         )
-        remarks = {id_: each.remark for id_, each in observations.items() if each.remark is not None}
+        remarks = {
+            id_: observation.remark for id_, observation in observations.items() if observation.remark is not None
+        }
         return UpgradeRunContext(run, facts, remarks, documents)
 
     def _upgrader(self, document: JsonObject) -> str:
         return annotation(document, UPGRADER) or self._desk.default
 
     def _last_seen(self, operations: Iterable[Operation]) -> dict[str, Observation]:
-        return {each.id: self._desk.seen[each.id] for each in operations if each.id in self._desk.seen}
+        return {
+            operation.id: self._desk.seen[operation.id] for operation in operations if operation.id in self._desk.seen
+        }
 
     async def _guarded(self, run: ClusterUpgradeRun) -> dict[str, list[GuardedPlacement]]:
         """Return the placements of each member that a run must protect; none unless it enforces that."""

@@ -161,7 +161,7 @@ def _when_late(run: ClusterUpgradeRun, plan: UpgradePlan, now: datetime) -> Resu
     """Come back when an upgrade under way should be over: if it is not, everything after it comes later, too."""
     if run.status.state not in (UpgradeState.RUNNING, UpgradeState.STOPPING):
         return DONE
-    ends = [each.end for each in plan.members if each.action is PlannedAction.UPGRADE and each.end is not None]
+    ends = [member.end for member in plan.members if member.action is PlannedAction.UPGRADE and member.end is not None]
     late = min((end for end in ends if end > now), default=None)
     return DONE if late is None else Result(max(late - now + SOON, AT_MOST_EVERY))
 

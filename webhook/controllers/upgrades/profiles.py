@@ -94,7 +94,7 @@ class UpgradeProfileController:
 
     def _all(self) -> Iterator[UpgradeDefinitionRef]:
         for kind in _OF_PROFILES:
-            yield from (UpgradeDefinitionRef(kind, name_of(each)) for each in self._hub.cache.list(kind))
+            yield from (UpgradeDefinitionRef(kind, name_of(document)) for document in self._hub.cache.list(kind))
 
     def _of_run(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
         """Yield the profile of a run that has come, gone or got into another state, and those that want its name."""
@@ -103,18 +103,18 @@ class UpgradeProfileController:
             yield UpgradeDefinitionRef(UPGRADE_PROFILE, profile)
         if change.new is None:
             yield from (
-                UpgradeDefinitionRef(UPGRADE_PROFILE, name_of(each))
-                for each in self._hub.cache.list(UPGRADE_PROFILE)
-                if (error := _error(each)) is not None and error.code == TargetErrorCode.RUN_NAME_TAKEN
+                UpgradeDefinitionRef(UPGRADE_PROFILE, name_of(document))
+                for document in self._hub.cache.list(UPGRADE_PROFILE)
+                if (error := _error(document)) is not None and error.code == TargetErrorCode.RUN_NAME_TAKEN
             )
 
     def _of_catalog(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
         if change.touches(spec_of):
-            yield from (each for each in self._all() if each.kind is UPGRADE_PROFILE)
+            yield from (profile for profile in self._all() if profile.kind is UPGRADE_PROFILE)
 
     def _of_member(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
         if change.touches(_seen_of_member):
-            yield from (each for each in self._all() if each.kind is UPGRADE_STRATEGY)
+            yield from (profile for profile in self._all() if profile.kind is UPGRADE_STRATEGY)
 
     async def reconcile(self, key: UpgradeDefinitionRef) -> Result:
         """Look after one profile or strategy."""
@@ -128,11 +128,11 @@ class UpgradeProfileController:
             profile = ClusterUpgradeProfile.read(document)
         except pydantic.ValidationError as error:
             raise TerminalError(first_mistake(error)) from error
-        found = trigger(profile, self._upgrades.catalog(), self._runs_of(key.name), self._now())
-        if found.create is not None and (other := await self._make(found.create)) not in ("", key.name):
-            name = name_of(found.create)
-            found = replace(found, create=None, status=name_conflict_status(profile, name, other, self._now()))
-        await self._carry_out(document, found)
+        decision = trigger(profile, self._upgrades.catalog(), self._runs_of(key.name), self._now())
+        if decision.create is not None and (other := await self._make(decision.create)) not in ("", key.name):
+            name = name_of(decision.create)
+            decision = replace(decision, create=None, status=name_conflict_status(profile, name, other, self._now()))
+        await self._carry_out(document, decision)
         return DONE
 
     async def _make(self, run: JsonObject) -> str:
@@ -147,7 +147,9 @@ class UpgradeProfileController:
 
     def _runs_of(self, profile: str) -> list[ClusterUpgradeRun]:
         documents = {
-            name_of(each) for each in self._hub.cache.list(UPGRADE_RUN) if label(each, PROFILE_LABEL) == profile
+            name_of(document)
+            for document in self._hub.cache.list(UPGRADE_RUN)
+            if label(document, PROFILE_LABEL) == profile
         }
         return [run for run in self._upgrades.others("") if run.metadata.name in documents]
 
@@ -181,5 +183,9 @@ def _seen_of_member(member: JsonObject) -> object:
 
 def _error(document: JsonObject) -> UpgradeError | None:
     """Return the error that a profile tells of already."""
-    found = dict_at(status_of(document), "lastTriggerError")
-    return UpgradeError(code=text_at(found, "code"), message=text_at(found, "message")) if found else None
+    trigger_error = dict_at(status_of(document), "lastTriggerError")
+    return (
+        UpgradeError(code=text_at(trigger_error, "code"), message=text_at(trigger_error, "message"))
+        if trigger_error
+        else None
+    )

@@ -179,8 +179,8 @@ class ClusterUpgradeController:
         if _is_over(document):
             waits = await self._follow(name, None), await self._let_go(document), await self._expire(document)
             return soonest(*waits)
-        if (held := with_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
-            document = await self._hub.amend(UPGRADE_RUN, held)
+        if (finalized := with_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
+            document = await self._hub.amend(UPGRADE_RUN, finalized)
         reported = self._notes.reported()
         decisions, situation = self._decisions, await self._facts.of(document)
         async with self._deciding:  # two runs that begin at once must not both find a member free
@@ -217,8 +217,8 @@ class ClusterUpgradeController:
         """Ask the engine, and reserve the members that it wants to upgrade; without those that cannot be reserved."""
         step = advance(run, facts)
         while refused := await self._reserved.reserve(name, upgrade_holder(name), _started(step)):
-            held = {member: hold.message for member, hold in refused.items()}
-            facts = replace(facts, held={**facts.held, **held})
+            messages = {member: hold.message for member, hold in refused.items()}
+            facts = replace(facts, held={**facts.held, **messages})
             step = advance(run, facts)
         self._waiting[name] = frozenset(facts.held)
         return step, facts
@@ -243,25 +243,25 @@ class ClusterUpgradeController:
         return refused
 
     async def _write_gate(self, run: JsonObject, action: WriteGate) -> None:
-        known = self._hub.cache.get(UPGRADE_GATE, action.name)
-        if known is None:
+        gate = self._hub.cache.get(UPGRADE_GATE, action.name)
+        if gate is None:
             try:
-                known = await self._hub.create(UPGRADE_GATE, _gate(run, action))
+                gate = await self._hub.create(UPGRADE_GATE, _gate(run, action))
             except AlreadyExistsError:
-                known = self._hub.cache.get(UPGRADE_GATE, action.name)
-        if known is None or is_deleting(known):
+                gate = self._hub.cache.get(UPGRADE_GATE, action.name)
+        if gate is None or is_deleting(gate):
             return
         said = action.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        ours = merge_conditions(conditions_of(known), said.pop("conditions", []))
+        ours = merge_conditions(conditions_of(gate), said.pop("conditions", []))
         types = {each["type"] for each in ours}
-        conditions = [*(each for each in conditions_of(known) if each.get("type") not in types), *ours]
-        status = {**status_of(known), **said, "conditions": conditions}
+        conditions = [*(condition for condition in conditions_of(gate) if condition.get("type") not in types), *ours]
+        status = {**status_of(gate), **said, "conditions": conditions}
         if "readiness" not in said:
             status.pop("readiness", None)
         if not conditions:
             del status["conditions"]
-        if status != status_of(known):
-            await self._hub.store_status(UPGRADE_GATE, known, status)
+        if status != status_of(gate):
+            await self._hub.store_status(UPGRADE_GATE, gate, status)
 
     def _tell(self, name: str, document: JsonObject, step: UpgradeStep, situation: UpgradeRunContext) -> None:
         for event in step.events:
@@ -278,9 +278,9 @@ class ClusterUpgradeController:
             for kept in (self._waiting, self._rejections, self._told):
                 kept.pop(name, None)
         busy = {entry.name for entry in _entries(step, UpgradeState.RUNNING)} if step is not None else set()
-        found = await self._reserved.follow(name, upgrade_holder(name), busy)
+        reserved = await self._reserved.follow(name, upgrade_holder(name), busy)
         waits = Result(RESERVATION_POLL_INTERVAL) if self._waiting.get(name) else DONE
-        return soonest(found, waits)
+        return soonest(reserved, waits)
 
     async def _let_go(self, document: JsonObject) -> Result:
         """Ask about what a run that is over has given up, until its end is reported: so long, others leave it alone."""
@@ -333,11 +333,11 @@ def _entries(step: UpgradeStep, state: UpgradeState) -> Iterator[MemberStatus]:
 def _called_off(run: ClusterUpgradeRun, facts: UpgradeRunFacts, action: CancelUpgrade) -> Operation:
     """Return the operation that is to be called off; its member may have left."""
     entry = next(
-        each
+        member
         for stage in run.status.stages
         for group in stage.groups
-        for each in group.members
-        if each.operation_id == action.id
+        for member in group.members
+        if member.operation_id == action.id
     )
     images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, facts.catalog)
     return operation_of(run, entry, facts.members.get(action.member), images, None)
@@ -373,7 +373,7 @@ def _of_gate(change: ObjectDelta) -> Iterator[str]:
 
 
 def _seen_of_gate(gate: JsonObject) -> object:
-    answered = [each for each in conditions_of(gate) if each.get("type") == APPROVED]
+    answered = [condition for condition in conditions_of(gate) if condition.get("type") == APPROVED]
     return desired(gate), answered, text_at(gate, "status", "state")
 
 
@@ -395,5 +395,5 @@ def _seen_of_run(run: JsonObject) -> object:
 
 def seen_of_member(member: JsonObject) -> object:
     """View what of a member runs depend on."""
-    joined = [each.get("status") for each in conditions_of(member) if each.get("type") == "Joined"]
+    joined = [condition.get("status") for condition in conditions_of(member) if condition.get("type") == "Joined"]
     return labels_of(member), annotations_of(member), joined, is_deleting(member)
