@@ -292,14 +292,14 @@ def _schemas() -> dict[str, JsonObject]:
 def _parts(operation: OpenApiOperation, schemas: Mapping[str, JsonObject]) -> set[str]:
     """Return the names of all schemas that a request consists of."""
     assert operation.request is not None
-    found: set[str] = set()
+    parts: set[str] = set()
     ahead = [named(operation.request, NAMES)]
     while ahead:
         name = ahead.pop()
-        if name not in found:
-            found.add(name)
+        if name not in parts:
+            parts.add(name)
             ahead += references(schemas[name])
-    return found
+    return parts
 
 
 def _operation(operation: OpenApiOperation, examples: JsonObject) -> JsonObject:

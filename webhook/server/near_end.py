@@ -48,7 +48,7 @@ class CertificateExpiryMonitor:
             certificates: By their role.
             now: The time by the hub's clock.
         """
-        known = {role: found for role, found in certificates.items() if role in REMAINING}
+        known = {role: certificate for role, certificate in certificates.items() if role in REMAINING}
         near = {role: found.end for role, found in known.items() if _is_near(role, found, now)}
         told = {role: self._told[role] for role in near if role in self._told}
         if any(told.get(role) != now.date() for role in near):

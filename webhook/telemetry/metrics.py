@@ -332,10 +332,10 @@ class Metrics(ProcessMetrics):
 
     def watch_bundles(self, read: Callable[[], Mapping[str, bool]]) -> None:
         """Read whether the API server trusts our authorities from *read*, whenever metrics are asked for."""
-        what = "Whether every caBundle of a webhook configuration holds the certificate authorities that it should."
-        self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", what, read))
+        subject = "Whether every caBundle of a webhook configuration holds the certificate authorities that it should."
+        self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", subject, read))
 
     def watch_hooks(self, read: Callable[[], Mapping[str, bool]]) -> None:
         """Read whether the API server asks us from *read*, whenever metrics are asked for."""
-        what = "Whether a webhook configuration exists, and its hooks fail closed where they should."
-        self.registry.register(OfConfigurations("harbormaster_webhooks_enforced", what, read))
+        subject = "Whether a webhook configuration exists, and its hooks fail closed where they should."
+        self.registry.register(OfConfigurations("harbormaster_webhooks_enforced", subject, read))
