@@ -67,8 +67,8 @@ def _probe(name: str, run: Probe, remark: Callable[[str], str]) -> Callable[[web
                 failed = True
                 lines.append(f"[-]{check} failed: {trouble}")
             else:
-                said = remark(check)
-                lines.append(f"[+]{check} ok: {said}" if said else f"[+]{check} ok")
+                remark_text = remark(check)
+                lines.append(f"[+]{check} ok: {remark_text}" if remark_text else f"[+]{check} ok")
         if excluded:
             lines.append("warn: some health checks cannot be excluded: no matches for the names given")
         if failed:

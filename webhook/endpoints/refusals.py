@@ -26,12 +26,12 @@ def note_review(history: HistoryService, asked: JsonObject, response: JsonObject
     warnings = response.get("warnings")
     if (response["allowed"] and not warnings) or asked.get("dryRun") is True:
         return
-    found = asked.get("object") or asked.get("oldObject")
+    document = asked.get("object") or asked.get("oldObject")
     history.note_review(
         OPERATIONS.get(text_at(asked, "operation"), "change"),
         InvolvedObject(
             text_at(asked, "kind", "kind"),
-            text_at(asked, "name") or text_at(found, "metadata", "name"),
+            text_at(asked, "name") or text_at(document, "metadata", "name"),
             text_at(asked, "namespace"),
         ),
         text_at(asked, "userInfo", "username"),

@@ -73,12 +73,12 @@ class ApiServerVerifier:
 
     def has_secret(self, given: str) -> bool:
         """Return whether *given* is a secret of the installation; how long that takes does not depend on *given*."""
-        said = given.encode("utf-8", "surrogateescape")
-        found = False
+        candidate = given.encode("utf-8", "surrogateescape")
+        matches = False
         called = () if self._calls is None else self._calls.secrets
         for secret in (*self._secrets, *called):  # all of them: the time must not tell which one came close
-            found |= compare_digest(secret, said)
-        return found
+            matches |= compare_digest(secret, candidate)
+        return matches
 
     async def learns_secret(self, given: str) -> bool:
         """Return whether *given* is a secret of the installation, or becomes one within a moment."""

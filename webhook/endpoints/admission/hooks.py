@@ -131,8 +131,8 @@ def add_routes(
         app.router.add_route("*", f"/{hook}/{{rest:.*}}", _unknown_path)
 
     async def handle(request: web.Request) -> web.Response:
-        known = await doorkeeper.learns_secret(request.match_info["secret"])
-        return await (below.get(request.match_info["path"], _unknown_path) if known else _unknown_path)(request)
+        is_known = await doorkeeper.learns_secret(request.match_info["secret"])
+        return await (below.get(request.match_info["path"], _unknown_path) if is_known else _unknown_path)(request)
 
     app.router.add_route("*", f"{ROOT}/{{secret}}/{{path:.*}}", handle)
 
@@ -269,20 +269,20 @@ class ReviewHandler:
             if not has_json_body(request):
                 return self._refuse(415, "media_type", "the body must be declared as uncompressed application/json")
             try:
-                known = await self._doorkeeper.learns(request.transport, by_secret=by_secret)
+                is_known = await self._doorkeeper.learns(request.transport, by_secret=by_secret)
             except StaleClientError as error:  # the certificate no longer counts; a new connection needs a valid one
                 return self._refuse(503, "stale", str(error))
-            if not known and self._doorkeeper.refuses:
+            if not is_known and self._doorkeeper.refuses:
                 return self._refuse(403, "stranger", REFUSED_STRANGER)
-            if known and self._doorkeeper.verifies_callers:
+            if is_known and self._doorkeeper.verifies_callers:
                 mark_authenticated(request)
             if self._health.closed:
                 return self._refuse(503, "draining", "this replica has shut down")
             if not self._is_ready():
                 return self._refuse(503, "not_ready", "this replica is starting")
-            reviewing = self._review(hook, request, judge, known=known)
+            reviewing = self._review(hook, request, judge, known=is_known)
             if self._tracing is not None:
-                headers_of_caller = request.headers if known else NO_HEADERS
+                headers_of_caller = request.headers if is_known else NO_HEADERS
                 reviewing = self._tracing.within(f"admission.{hook}", headers_of_caller, reviewing)
             try:
                 response = await reviewing

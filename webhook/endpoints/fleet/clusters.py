@@ -27,19 +27,19 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
     async def every(request: web.Request) -> web.Response:
         page = page_of(request, advisor.cluster_names(), "name")
         prefixes = ref_prefixes(await api.readable_kinds(request))
-        kept = await _kept(request)
-        items = [_shown(item, prefixes, kept) for item in advisor.clusters(page.names)]
+        readable = await _kept(request)
+        items = [_shown(item, prefixes, readable) for item in advisor.clusters(page.names)]
         return tagged(request, page.document(items))
 
     async def one(request: web.Request) -> web.Response:
         prefixes = ref_prefixes(await api.readable_kinds(request))
         name = request.match_info["name"]
-        found = advisor.clusters((name,))
-        if not found:
+        clusters = advisor.clusters((name,))
+        if not clusters:
             raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
-        kept = await _readable(request, {name: said} if (said := upkeep.one(name)) else {})
-        shown = _shown(found[0], prefixes, kept)
-        if holds is not None and (disrupting := [_hold(each) for each in holds(name)]):
+        readable = await _readable(request, {name: said} if (said := upkeep.one(name)) else {})
+        shown = _shown(clusters[0], prefixes, readable)
+        if holds is not None and (disrupting := [_hold(hold) for hold in holds(name)]):
             may_list = await api.readable_kinds(request, DISRUPTING_KINDS)
             shown["holds"] = disrupting if may_list >= DISRUPTING_KINDS else [_unnamed(each) for each in disrupting]
         return tagged(request, shown)
@@ -75,5 +75,5 @@ def _hold(hold: Hold) -> JsonObject:
 
 
 def _shown(cluster: JsonObject, prefixes: tuple[str, ...], kept: Mapping[str, JsonObject]) -> JsonObject:
-    shown = cluster | {"placements": [ref for ref in cluster["placements"] if ref.startswith(prefixes)]}
-    return shown | {"upkeep": upkeep} if (upkeep := kept.get(cluster["name"])) else shown
+    placements = cluster | {"placements": [ref for ref in cluster["placements"] if ref.startswith(prefixes)]}
+    return placements | {"upkeep": upkeep} if (upkeep := kept.get(cluster["name"])) else placements

@@ -61,10 +61,10 @@ def add_routes(api: Api, history: HistoryService) -> None:
         )
         query = _restricted(query, await api.readable_kinds(request, {*OUR_KINDS, CONFIG_MAP}))
         try:
-            found = await history.find(query)
+            page = await history.find(query)
         except StoreError as error:
             raise ProblemError(Problem.NOT_READY, f"the history cannot be read: {error}") from error
-        body = found.document() | {"kept": history.is_kept, "continue": found.token}
+        body = page.document() | {"kept": history.is_kept, "continue": page.token}
         return tagged(request, body, "history")
 
     api.get("/v1/history", "/v1/history", every)
@@ -97,5 +97,5 @@ def _place(token: str) -> tuple[datetime, str] | None:
 
 
 def _type(word: str) -> EntryType:
-    found = next((each for each in EntryType if each.lower() == word.lower()), None)
-    return found or refuse("type", f"{quote(word)} is none of {', '.join(EntryType)}")
+    entry_type = next((candidate for candidate in EntryType if candidate.lower() == word.lower()), None)
+    return entry_type or refuse("type", f"{quote(word)} is none of {', '.join(EntryType)}")

@@ -80,8 +80,8 @@ async def redact_answer(api: Api, request: web.Request, answer: JsonObject, runs
         return answer
     if needed <= await api.readable_kinds(request, needed):
         return answer
-    held = {name: value for name, value in (detail.get("heldBy") or {}).items() if name != "by"}
-    return answer | {"message": UNNAMED, "detail": {"heldBy": held | {"by": ""}} if held else {}}
+    holder = {name: value for name, value in (detail.get("heldBy") or {}).items() if name != "by"}
+    return answer | {"message": UNNAMED, "detail": {"heldBy": holder | {"by": ""}} if holder else {}}
 
 
 async def require_run(api: Api, request: web.Request, run: str) -> None:

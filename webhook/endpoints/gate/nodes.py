@@ -69,14 +69,16 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         prefixes = ref_prefixes(await api.readable_kinds(request))
         listed, unreadable = desk.listed()
         identity = caller_of(request).username
-        shown = [
+        visible = [
             (thing, each)
             for thing, each in listed
             if each.identity == identity or thing.gate != ROLLOUT or thing.name.startswith(prefixes)
         ]
-        kept = {each.id for each in without_halves(each for _, each in shown)}
+        remaining = {each.id for each in without_halves(each for _, each in visible)}
         items = [
-            _listed(thing, each, prefixes, mine=each.identity == identity) for thing, each in shown if each.id in kept
+            _listed(thing, each, prefixes, mine=each.identity == identity)
+            for thing, each in visible
+            if each.id in remaining
         ]
         return tagged(request, {"items": items, "unreadable": [printable(text) for text in unreadable]}, _REVISION)
 
@@ -123,12 +125,12 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
             if body.gate == "rollout":
                 rollout = _read_question(RolloutModel, body)
                 await api.require_placement(request, rollout.ref)
-                held = await desk.reserve_rollout(rollout.ref, rollout.cluster, claimant, body.ttl_seconds)
+                reservation = await desk.reserve_rollout(rollout.ref, rollout.cluster, claimant, body.ttl_seconds)
             else:
                 update = _read_question(ClusterUpdateModel, body)
                 await require_run(api, request, update.run or "")
-                held = await desk.reserve_update(update.cluster, update.run or "", claimant, body.ttl_seconds)
-        return _answered(_document(held), 201)
+                reservation = await desk.reserve_update(update.cluster, update.run or "", claimant, body.ttl_seconds)
+        return _answered(_document(reservation), 201)
 
     async def reserve_nodes(body: ReservationModel, claimant: Claimant) -> web.Response:
         desk.require_nodes()
@@ -143,8 +145,8 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
     async def renew(request: web.Request) -> web.Response:
         body = await api.read(request, RenewalModel)
         with problems():
-            kept = await desk.renew(request.match_info["id"], caller_of(request).username, body.ttl_seconds)
-        return _answered(_document(kept))
+            renewed = await desk.renew(request.match_info["id"], caller_of(request).username, body.ttl_seconds)
+        return _answered(_document(renewed))
 
     async def release(request: web.Request) -> web.Response:
         with problems():
@@ -164,7 +166,7 @@ def _questions(body: DisruptionModel | DisruptionBatchModel) -> Sequence[NodeGat
     """Return what is asked. Raises `ProblemError`."""
     if isinstance(body, DisruptionModel):
         return [body.question()]
-    return [each.question("questions", position) for position, each in enumerate(body.questions)]
+    return [question.question("questions", position) for position, question in enumerate(body.questions)]
 
 
 def _place_in(body: DisruptionModel | DisruptionBatchModel) -> Callable[[int], str]:
@@ -177,7 +179,7 @@ def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
     try:
         return read_model(model, body.question)
     except ProblemError as error:
-        mistakes = [Mistake(QUESTION + each.pointer, each.code, each.detail) for each in error.mistakes]
+        mistakes = [Mistake(QUESTION + mistake.pointer, mistake.code, mistake.detail) for mistake in error.mistakes]
         raise ProblemError(error.problem, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes) from error
 
 
@@ -201,14 +203,14 @@ def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *
     holder = reservation.holder
     if holder.startswith(_OF_ROLLOUTS) and not holder.removeprefix(_OF_ROLLOUTS).startswith(prefixes) and not mine:
         holder = _OF_ROLLOUTS.removesuffix("/")
-    told = _document(reservation) | {
+    messages = _document(reservation) | {
         "gate": thing.gate,
         "of": thing.name,
         "for": reservation.purpose,
         "holder": holder,
         "mine": mine,
     }
-    return told if mine else {name: value for name, value in told.items() if name != "id"}
+    return messages if mine else {name: value for name, value in messages.items() if name != "id"}
 
 
 def _reservation(identifier: str, expires: datetime, granted: tuple[str, ...] | int) -> JsonObject:

@@ -100,7 +100,7 @@ class DisruptionModel(RequestModel):
         mistakes = list(self._mistakes(at))
         if mistakes:
             raise refusal(mistakes)
-        observed = self.observed
+        counts = self.observed
         return NodeGateQuestion(
             pool=self.pool if self.pool is not None else self._inline_name(),
             reason=self.reason,
@@ -109,7 +109,7 @@ class DisruptionModel(RequestModel):
             class_=DisruptionClass(self.class_),
             mode=Mode(self.mode),
             now=None if self.now is None else parse_time(self.now),
-            observed=observed.counts() if observed is not None else None,
+            observed=counts.counts() if counts is not None else None,
             reserve_seconds=self.reserve_seconds,
             node_pool=self.node_pool,
         )
@@ -127,11 +127,11 @@ class DisruptionModel(RequestModel):
         yield from _not_among(list(Mode), self.mode, (*at, "mode"))
         if self.count is not None and not 0 <= self.count <= UNLIMITED:
             yield Mistake(json_pointer((*at, "count")), "invalid", f"{self.count}: must be from 0 to {UNLIMITED}")
-        seen: set[str] = set()
+        visited: set[str] = set()
         for position, name in enumerate(self.nodes or ()):
-            if name in seen:
+            if name in visited:
                 yield Mistake(json_pointer((*at, "nodes", position)), "duplicate", f"{quote(name)} is named twice")
-            seen.add(name)
+            visited.add(name)
         yield from self._time_mistakes((*at, "now"))
         yield from self._count_mistakes((*at, "observed"))
         if self.reserve_seconds and not SHORTEST_SECONDS <= self.reserve_seconds <= LONGEST_SECONDS:
@@ -146,9 +146,9 @@ class DisruptionModel(RequestModel):
         try:
             NodePool.read(node_pool)
         except pydantic.ValidationError as error:
-            for found in shape_errors(error):
-                if found.field.parts[:2] != ("spec", "template"):
-                    yield Mistake(json_pointer((*at, *found.field.parts)), "invalid", found.text())
+            for mistake in shape_errors(error):
+                if mistake.field.parts[:2] != ("spec", "template"):
+                    yield Mistake(json_pointer((*at, *mistake.field.parts)), "invalid", mistake.text())
 
     def _time_mistakes(self, at: Sequence[str | int]) -> Iterator[Mistake]:
         if self.now is None:
@@ -156,8 +156,8 @@ class DisruptionModel(RequestModel):
         try:
             instant = parse_time(self.now)
         except (ValueError, OverflowError):
-            wanted = "an instant with an offset, such as 2026-06-12T19:00:00Z"
-            yield Mistake(json_pointer(at), "invalid", f"{quote(self.now)}: must be {wanted}")
+            expected = "an instant with an offset, such as 2026-06-12T19:00:00Z"
+            yield Mistake(json_pointer(at), "invalid", f"{quote(self.now)}: must be {expected}")
             return
         if not YEARS[0] <= instant.year <= YEARS[1]:
             yield Mistake(

@@ -175,15 +175,15 @@ class Callers:
                 if caller := authenticator.cached(token):
                     return caller
                 self._check_failures(way, surface)
-                found = await authenticator.authenticate(token)
-                self._note(way, token, good=found is not None)
+                caller_found = await authenticator.authenticate(token)
+                self._note(way, token, good=caller_found is not None)
         except NotReviewedError as error:
             raise _not_reviewed(error) from error
         except TimeoutError as error:
             raise _not_reviewed(NotReviewedError("too many tokens have come from one address at once")) from error
-        if found is None:
+        if caller_found is None:
             raise self._stranger(surface)
-        return found
+        return caller_found
 
     def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
         """Return the user of the session that a browser keeps; None without a session. Raises `ProblemError`."""
@@ -267,10 +267,10 @@ class Callers:
         if caller is ANONYMOUS:  # `recognize` lets anonymous callers in only where a setting allows it
             return
         verb = "get" if request.method == "HEAD" else request.method.lower()
-        wanted = PathAccess(verb, route)
-        if not await self._may(caller, wanted):
+        access = PathAccess(verb, route)
+        if not await self._may(caller, access):
             self._metrics.rejected(surface, "forbidden")
-            raise ProblemError(Problem.FORBIDDEN, f"{shown(caller)} may not {wanted}")
+            raise ProblemError(Problem.FORBIDDEN, f"{shown(caller)} may not {access}")
 
     async def may_read(self, caller: UserInfo, ref: PlacementRef) -> bool:
         """Say whether *caller* may read a placement. Raises `ProblemError` when the hub does not answer."""
@@ -289,8 +289,8 @@ class Callers:
             ProblemError: The hub does not answer.
         """
         kinds = tuple(of)
-        wanted = (Access("list", kind.group, kind.plural, namespace=namespace) for kind in kinds)
-        answers = await asyncio.gather(*(self._may(caller, access) for access in wanted))
+        desired = (Access("list", kind.group, kind.plural, namespace=namespace) for kind in kinds)
+        answers = await asyncio.gather(*(self._may(caller, access) for access in desired))
         return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
 
     async def _may(self, caller: UserInfo, wanted: Access | PathAccess) -> bool:

@@ -152,8 +152,8 @@ class Bodies:
 
     def _give_up_one(self, reading: _Reading, *, strangers: bool) -> None:
         """Free the memory of one body; when there is no other, raise `BodyMemoryError` for *reading*."""
-        others = [each for each in self._unfinished if each is not reading and not each.given_up]
-        victims = [each for each in others if not each.vouched] or ([] if strangers else others)
+        others = [body for body in self._unfinished if body is not reading and not body.given_up]
+        victims = [body for body in others if not body.vouched] or ([] if strangers else others)
         if not victims:
             raise BodyMemoryError("all memory for bodies is in use")
         victim = max(victims, key=lambda each: self._by_address[each.address])  # among equals the first: the oldest

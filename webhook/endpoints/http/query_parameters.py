@@ -105,7 +105,9 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None) -
         ProblemError: A parameter is unknown, given twice, or not understood.
     """
     query = request.query
-    check_names(request, *(each for each in (by, "limit", _CONTINUE) if each), lists=() if by is None else (by,))
+    check_names(
+        request, *(parameter for parameter in (by, "limit", _CONTINUE) if parameter), lists=() if by is None else (by,)
+    )
     if by is not None and by in query:
         return Page(_named(query.getall(by), names, by, alone=len(set(query)) == 1), "")
     limit = whole_number(request, "limit", len(names), LONGEST_PAGE) if "limit" in query else len(names)

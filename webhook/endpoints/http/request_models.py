@@ -38,15 +38,15 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
     Raises:
         ProblemError: Every mistake with its pointer; when there are too many, only how many.
     """
-    given = without_nulls(value)
+    body = without_nulls(value)
     try:
-        return model.model_validate_json(dump_json(given), extra="forbid")
+        return model.model_validate_json(dump_json(body), extra="forbid")
     except pydantic.ValidationError as error:
         if error.error_count() > MOST_MISTAKES:  # a list of half a million takes seconds to write, and has no reader
             detail = f"the body has {error.error_count()} mistakes; more than {MOST_MISTAKES} are not listed"
             mistake = Mistake("", "too-many", detail)
             raise ProblemError(Problem.VALIDATION_FAILED, detail, mistakes=[mistake]) from error
-        mistakes = [_mistake(given, detail) for detail in error.errors(include_url=False)]
+        mistakes = [_mistake(body, detail) for detail in error.errors(include_url=False)]
         first = mistakes[0]
         raise ProblemError(
             Problem.VALIDATION_FAILED,
@@ -67,8 +67,8 @@ def _place(given: Any, loc: Sequence[str | int], *, missing: bool) -> Iterator[s
         missing: Its last part is not there, and should be.
     """
     for number, part in enumerate(loc, 1):
-        there = 0 <= part < len(given) if isinstance(given, list) and isinstance(part, int) else False
-        if there or (isinstance(given, dict) and part in given):
+        exists = 0 <= part < len(given) if isinstance(given, list) and isinstance(part, int) else False
+        if exists or (isinstance(given, dict) and part in given):
             given = given[part]
             yield part
         elif missing and number == len(loc):

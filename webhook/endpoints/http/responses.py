@@ -32,8 +32,8 @@ def request_id(request: web.BaseRequest) -> str:
 
     A handler that shows the id in a body also sets the header; the server adds the header to all other answers.
     """
-    given = request.headers.get(REQUEST_ID)
-    return given if given is not None and _GIVEN_ID.fullmatch(given) else new_id()
+    header = request.headers.get(REQUEST_ID)
+    return header if header is not None and _GIVEN_ID.fullmatch(header) else new_id()
 
 
 def new_id() -> str:
@@ -85,8 +85,8 @@ def accepts_gzip(request: web.Request) -> bool:
 
 def matches_etag(request: web.Request, tag: str) -> bool:
     """Return whether the caller already has the answer with that entity tag."""
-    given = request.headers.get("If-None-Match", "")
-    return given == "*" or tag in (part.strip().removeprefix("W/") for part in given.split(","))
+    header = request.headers.get("If-None-Match", "")
+    return header == "*" or tag in (part.strip().removeprefix("W/") for part in header.split(","))
 
 
 def has_json_body(request: web.Request) -> bool:

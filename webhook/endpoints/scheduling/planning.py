@@ -158,8 +158,8 @@ def _mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) 
     yield from _kind_mistakes(document, known, at)
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
-        code, why = ("required", "must be given") if metadata is None else ("type", "must be an object")
-        yield Mistake(json_pointer((*at, "metadata")), code, why)
+        code, reason = ("required", "must be given") if metadata is None else ("type", "must be an object")
+        yield Mistake(json_pointer((*at, "metadata")), code, reason)
         return
     for member in ("name", "namespace"):
         value = metadata.get(member, "")

@@ -46,8 +46,8 @@ class CandidatesModel(RequestModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        given = [value for value in (self.names, self.label_selector, self.inline) if value is not None]
-        if len(given) != 1:
+        selectors = [value for value in (self.names, self.label_selector, self.inline) if value is not None]
+        if len(selectors) != 1:
             raise ValueError("give one of names, labelSelector and inline, or no candidates at all for the whole fleet")
         return self
 

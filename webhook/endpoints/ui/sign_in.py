@@ -54,14 +54,14 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
         return response
 
     async def finish(request: web.Request) -> web.Response:
-        begun = get_cookie(request, BEGUN)
-        if begun is None:  # costs nothing, and any site can have browsers ask for it
+        cookie = get_cookie(request, BEGUN)
+        if cookie is None:  # costs nothing, and any site can have browsers ask for it
             return failed(SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun"))
         if slots.locked() or coming_back.take(request.remote or "", asyncio.get_running_loop().time()):
             return failed(SignInError(SignInFailure.BUSY, "too many come back at once"))
         try:
             async with slots:
-                sealed, session = await sign_in.finish(request.query, begun)
+                sealed, session = await sign_in.finish(request.query, cookie)
         except SignInError as error:
             response = failed(error)
             if error.trouble is SignInFailure.STALE:  # another one may have begun here, and is not over

@@ -66,8 +66,8 @@ def add_routes(api: Api, orders: UpgradeOrders) -> None:
     async def retry(request: web.Request) -> web.Response:
         body = await _body(api, request, RetryModel)
         new_name = "" if body.name is None else body.name
-        made = await _carried_out(lambda: orders.retry(_name(request), caller_of(request), new_name))
-        return _written({"object": made})
+        retried = await _carried_out(lambda: orders.retry(_name(request), caller_of(request), new_name))
+        return _written({"object": retried})
 
     async def approve(request: web.Request) -> web.Response:
         return await answer(request, approve=True)

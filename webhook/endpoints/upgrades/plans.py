@@ -159,7 +159,7 @@ async def _question(
     if mistakes:
         raise _refusal(mistakes)
     await _check_strategy(api, request, found)
-    seen = await api.readable_kinds(request, PLACEMENTS)
+    readable = await api.readable_kinds(request, PLACEMENTS)
     question = UpgradeQuestion(
         run=found.get(("run",), body.run),
         strategy=found.get(("strategy",)),
@@ -169,7 +169,7 @@ async def _question(
         approve_after=_approve_after(body),
         changes=body.changes if isinstance(body, UpgradeChangesModel) else (),
     )
-    return question, lambda placement: family_in(placement.namespace).placement in seen
+    return question, lambda placement: family_in(placement.namespace).placement in readable
 
 
 async def _check_strategy(api: Api, request: web.Request, found: dict[tuple[str | int, ...], JsonObject]) -> None:
@@ -202,8 +202,8 @@ def _checked(
     if not isinstance(document.get("kind"), str) or not isinstance(document.get("apiVersion"), str):
         return document, [Mistake(json_pointer((*at, "kind")), "required", f"must be a {kind.kind}, with apiVersion")]
     if group_kind(document) != kind.group_kind:
-        what = f"{quote(document['kind'])} of {quote(document['apiVersion'])}"
-        return document, [Mistake(json_pointer((*at, "kind")), "invalid", f"{what}: must be a {kind.kind}")]
+        subject = f"{quote(document['kind'])} of {quote(document['apiVersion'])}"
+        return document, [Mistake(json_pointer((*at, "kind")), "invalid", f"{subject}: must be a {kind.kind}")]
     verdict = rehearse(document, None, "CREATE", context)
     mistakes = [Mistake(json_pointer((*at, *error.field.parts)), "invalid", error.text()) for error in verdict.errors]
     if verdict.refusal:
@@ -215,12 +215,12 @@ def _checked(
 
 def _twice(found: dict[tuple[str | int, ...], JsonObject]) -> Iterator[Mistake]:
     """Yield the objects whose names another one of their list has."""
-    seen = set()
+    visited = set()
     for at, document in found.items():
         key = at[0], name_of(document)
-        if key in seen:
+        if key in visited:
             yield Mistake(json_pointer((*at, "metadata", "name")), "duplicate", f"{quote(key[1])} is there twice")
-        seen.add(key)
+        visited.add(key)
 
 
 def _refusal(mistakes: list[Mistake]) -> ProblemError:

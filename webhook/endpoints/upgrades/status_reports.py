@@ -76,9 +76,9 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
         operation = f"{parts['run']}/{parts['member']}/{parts['attempt']}"
         if not is_signature(given):
             raise api.invalid_signature(request, f"the header {SIGNATURE} is no signature such as sha256=HEX")
-        known = await _read(secrets)
+        credentials = await _read(secrets)
         async with api.body(request, LARGEST_REPORT_BYTES, vouched=False) as body:
-            if not is_signed(known, body, given):
+            if not is_signed(credentials, body, given):
                 raise api.invalid_signature(request, f"the header {SIGNATURE} does not fit the body")
             try:
                 document = await off_loop(len(body), partial(parse_object, body, MOST_VALUES))
@@ -135,8 +135,8 @@ def _check_operation(operation: str, header: str, report: UpgradeReport, *, unbo
 
 
 def _twice(report: UpgradeReport) -> Iterator[Mistake]:
-    seen = set()
+    visited = set()
     for place, pool in enumerate(report.pools):
-        if pool.name in seen:
+        if pool.name in visited:
             yield Mistake(f"/pools/{place}/name", "duplicate", f"{quote(pool.name)} is there twice")
-        seen.add(pool.name)
+        visited.add(pool.name)
