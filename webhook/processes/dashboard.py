@@ -46,9 +46,9 @@ async def dashboard(
     reading = await HubReading.begin(hub, settings, utc_now, of_nodes=True)
     assert reading.disruption is not None
     history = HistoryService(reading.store, settings.namespace, None, utc_now, is_kept=True)
-    made = make_dashboard_app(reading.answers, reading.disruption, history, settings, entrance)
+    app = make_dashboard_app(reading.answers, reading.disruption, history, settings, entrance)
     async with reading.running():
-        runner = web.AppRunner(made.app, access_log=None, shutdown_timeout=_END_SECONDS)
+        runner = web.AppRunner(app.app, access_log=None, shutdown_timeout=_END_SECONDS)
         await runner.setup()
         try:
             connections = Connections(settings.connections, settings.handshakes_per_address)
@@ -57,5 +57,5 @@ async def dashboard(
             address = site.name
             yield address_with(entrance.key), reading.cache.unread()
         finally:
-            made.health.draining.set()
+            app.health.draining.set()
             await runner.cleanup()

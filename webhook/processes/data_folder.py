@@ -31,21 +31,21 @@ def check_folder(folder: Path) -> None:
         # The way to it first: what another user could replace proves nothing by what it holds now.
         for path in _way(folder.absolute()):
             _check_on_the_way(folder, path)
-        found = folder.resolve(strict=True)
-        status = found.stat()
-        entries = {path: path.lstat().st_uid for path in sorted(found.iterdir())}
+        resolved = folder.resolve(strict=True)
+        status = resolved.stat()
+        entries = {path: path.lstat().st_uid for path in sorted(resolved.iterdir())}
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", "") or error
         raise DataFolderError(f"data folder {folder}: {reason}; {ELSEWHERE}") from error
     if status.st_uid != os.geteuid():
         raise DataFolderError(
-            f"data folder {found}: belongs to {name_of_owner(status.st_uid)} and not to you; {ELSEWHERE}"
+            f"data folder {resolved}: belongs to {name_of_owner(status.st_uid)} and not to you; {ELSEWHERE}"
         )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise DataFolderError(f"data folder {found}: others can write it; chmod go-w {found}, or {ELSEWHERE}")
+        raise DataFolderError(f"data folder {resolved}: others can write it; chmod go-w {resolved}, or {ELSEWHERE}")
     for path, owner in entries.items():  # files that others have left there while they could write it
         if owner != os.geteuid():
-            raise DataFolderError(f"data folder {found}: {path} belongs to {name_of_owner(owner)}; {ELSEWHERE}")
+            raise DataFolderError(f"data folder {resolved}: {path} belongs to {name_of_owner(owner)}; {ELSEWHERE}")
 
 
 def check_file(file: Path) -> None:
@@ -60,26 +60,26 @@ def check_file(file: Path) -> None:
         return
     except OSError as error:
         raise DataFolderError(f"data folder {file.parent}: {file}: {error.strerror}; {ELSEWHERE}") from error
-    where = f"data folder {file.parent}: {file}"
+    subject = f"data folder {file.parent}: {file}"
     if not stat.S_ISREG(status.st_mode):
-        raise DataFolderError(f"{where} is no file of its own; remove it, or {ELSEWHERE}")
+        raise DataFolderError(f"{subject} is no file of its own; remove it, or {ELSEWHERE}")
     if status.st_uid != os.geteuid():
         raise DataFolderError(
-            f"{where} belongs to {name_of_owner(status.st_uid)} and not to you; remove it, or {ELSEWHERE}"
+            f"{subject} belongs to {name_of_owner(status.st_uid)} and not to you; remove it, or {ELSEWHERE}"
         )
     if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise DataFolderError(
-            f"{where} is open to others; remove it for a new one, or if no other user has read it: chmod go-rw {file}"
+            f"{subject} is open to others; remove it for a new one, or if no other user has read it: chmod go-rw {file}"
         )
 
 
 def _way(folder: Path) -> list[Path]:
     """Return what is looked up on the way to a folder, links and what they lead through included, but not itself."""
-    found: list[Path] = []
+    parents: list[Path] = []
     left = list(reversed(folder.parts[1:]))
     at, links = Path(folder.anchor), 0
     while left:
-        found.append(at)
+        parents.append(at)
         following = at / left.pop()
         if not following.is_symlink():
             at = at.parent if following.name == ".." else following
@@ -87,11 +87,11 @@ def _way(folder: Path) -> list[Path]:
         links += 1
         if links > _MOST_LINKS:
             raise RuntimeError("too many symbolic links")
-        found.append(following)
+        parents.append(following)
         target = following.readlink()
         at = Path(target.anchor) if target.is_absolute() else at
         left += reversed(target.parts[1:] if target.is_absolute() else target.parts)
-    return found
+    return parents
 
 
 def _check_on_the_way(folder: Path, path: Path) -> None:

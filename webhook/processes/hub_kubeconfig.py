@@ -45,4 +45,4 @@ def hub_kubeconfig(server: str, token: str, ca_file: Path, page: str) -> str:
 
 def is_hub_of_up(cluster: Mapping[str, Any]) -> bool:
     """Say whether a cluster of a kubeconfig is a hub of ``up``."""
-    return any(each.get("name") == _EXTENSION for each in dicts_at(cluster, "extensions"))
+    return any(extension.get("name") == _EXTENSION for extension in dicts_at(cluster, "extensions"))

@@ -126,8 +126,8 @@ class Join:
 
     async def _acts_on_requests(self) -> bool:
         """Return whether the agent may apply kinds that act on every request to the member. Raises `JoinError`."""
-        found = await self._cluster.find(CLUSTER_ROLE, self._options.roles[0].name)
-        groups = {group for rule in dicts_at(found or {}, "rules") for group in texts_at(rule, "apiGroups")}
+        role = await self._cluster.find(CLUSTER_ROLE, self._options.roles[0].name)
+        groups = {group for rule in dicts_at(role or {}, "rules") for group in texts_at(rule, "apiGroups")}
         return not groups.isdisjoint({*CONTROL_PLANE_GROUPS, "*"})
 
     async def missing(self) -> str:
@@ -160,12 +160,12 @@ class Join:
                 f"{hub}: has no namespace {options.hub_namespace!r}; install harbormaster there first, or name its "
                 "namespace: --hub-namespace"
             )
-        found = await hub.find(MEMBER_CLUSTER, options.member)
-        if found is None:
+        member = await hub.find(MEMBER_CLUSTER, options.member)
+        if member is None:
             return
-        if is_deleting(found):
+        if is_deleting(member):
             raise JoinError(f"{hub}: MemberCluster {options.member} is being deleted; wait until it is gone")
-        given, ours = dict_at(spec_of(found), "identity"), identity_of(options.member, options.hub_namespace)
+        given, ours = dict_at(spec_of(member), "identity"), identity_of(options.member, options.hub_namespace)
         if {**given, "apiGroup": given.get("apiGroup") or ""} != ours:
             raise JoinError(
                 f"{hub}: MemberCluster {options.member}: spec.identity is {_named(given)}, not {_named(ours)}; set it "
@@ -180,26 +180,26 @@ class Join:
             return options.namespace
 
         try:
-            why = await Registration(options.member, cluster.store, home).refusal(hub_uid)
+            reason = await Registration(options.member, cluster.store, home).refusal(hub_uid)
         except StoreError as error:
             raise cluster.error(f"get ConfigMap {options.namespace}/{RECORD}", error) from error
-        if why:
-            raise JoinError(f"{cluster}: {why}; {_LEAVE_FIRST}")
+        if reason:
+            raise JoinError(f"{cluster}: {reason}; {_LEAVE_FIRST}")
         access = await self._stored()
         if access is not None and (access.member, access.hub) != (options.member, hub_uid):
             theirs = HubMember.named(access.member, access.hub)
             raise JoinError(f"{cluster}: Secret {options.namespace}/{HUB_SECRET} is that of {theirs}; {_LEAVE_FIRST}")
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
         has_data = record is not None and record.get("data")  # a member that has left has none
-        found = None if access is not None or has_data else await self._hub.find(MEMBER_CLUSTER, options.member)
-        if found is not None and _is_joined(found):
+        prices = None if access is not None or has_data else await self._hub.find(MEMBER_CLUSTER, options.member)
+        if prices is not None and _is_joined(prices):
             raise JoinError(
                 f"{self._hub}: member {options.member} has joined already, and {cluster} does not know of it in "
                 f"namespace {options.namespace!r}: it is another cluster, or its agent is in another namespace "
                 "(--namespace)"
             )
-        if why := await other_cluster(self._hub, options.member, options.hub_namespace, cluster, uids.cluster):
-            raise JoinError(f"{why}; let that leave first (harbormaster leave), or if it is lost, add --take-over")
+        if reason := await other_cluster(self._hub, options.member, options.hub_namespace, cluster, uids.cluster):
+            raise JoinError(f"{reason}; let that leave first (harbormaster leave), or if it is lost, add --take-over")
 
     async def _settle_all(self, uids: Uids, *, dry_run: bool, report: Report) -> bool:
         options, changed = self._options, False
@@ -229,15 +229,15 @@ class Join:
     async def _settle_member(self, *, dry_run: bool) -> tuple[DesiredObject, WriteOutcome]:
         """Make the MemberCluster, or give it the labels that it lacks."""
         options = self._options
-        found = await self._hub.find(MEMBER_CLUSTER, options.member)
-        if found is None:
+        member = await self._hub.find(MEMBER_CLUSTER, options.member)
+        if member is None:
             new = member_cluster(options.member, options.hub_namespace, options.labels)
             await self._hub.write("POST", MEMBER_CLUSTER, new, dry_run=dry_run)
             return DesiredObject(MEMBER_CLUSTER, new), WriteOutcome.CREATED
-        labels = {**labels_of(found), **options.labels}
-        if labels == labels_of(found):
-            return DesiredObject(MEMBER_CLUSTER, found), WriteOutcome.UNCHANGED
-        labelled = {**found, "metadata": {**found["metadata"], "labels": labels}}
+        labels = {**labels_of(member), **options.labels}
+        if labels == labels_of(member):
+            return DesiredObject(MEMBER_CLUSTER, member), WriteOutcome.UNCHANGED
+        labelled = {**member, "metadata": {**member["metadata"], "labels": labels}}
         await self._hub.write("PUT", MEMBER_CLUSTER, labelled, dry_run=dry_run)
         return DesiredObject(MEMBER_CLUSTER, labelled), WriteOutcome.CHANGED
 
@@ -322,4 +322,4 @@ def _named(identity: JsonObject) -> str:
 
 def _is_joined(member: JsonObject) -> bool:
     conditions = dicts_at(member, "status", "conditions")
-    return any(each.get("type") == JOINED and each.get("status") == TRUE for each in conditions)
+    return any(condition.get("type") == JOINED and condition.get("status") == TRUE for condition in conditions)

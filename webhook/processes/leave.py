@@ -66,16 +66,18 @@ class Leave:
             return options.namespace
 
         try:
-            why = await Registration(options.member, cluster.store, home).refusal(hub_uid)
+            reason = await Registration(options.member, cluster.store, home).refusal(hub_uid)
         except StoreError as error:
             raise cluster.error(f"get ConfigMap {options.namespace}/{RECORD}", error) from error
-        if why:
-            raise JoinError(f"{cluster}: {why}")
-        if why := await other_cluster(self._hub, options.member, options.hub_namespace, cluster, await cluster.uid()):
-            raise JoinError(f"{why}; if that cluster is lost, leave without --member-context")
-        found = await cluster.find(SECRET, HUB_SECRET, options.namespace)
+        if reason:
+            raise JoinError(f"{cluster}: {reason}")
+        if reason := await other_cluster(
+            self._hub, options.member, options.hub_namespace, cluster, await cluster.uid()
+        ):
+            raise JoinError(f"{reason}; if that cluster is lost, leave without --member-context")
+        secret = await cluster.find(SECRET, HUB_SECRET, options.namespace)
         try:
-            access = None if found is None else HubAccess.read(found)
+            access = None if secret is None else HubAccess.read(secret)
         except InvalidSecretError:
             return
         if access is not None and (access.member, access.hub) != (options.member, hub_uid):
@@ -85,13 +87,13 @@ class Leave:
     async def request_departure(self, *, dry_run: bool) -> bool:
         """Delete the MemberCluster; return whether there was one. Raises `JoinError`."""
         key = Key(self._options.member)
-        found = await self._hub.find(MEMBER_CLUSTER, key.name)
-        if found is None:
+        member = await self._hub.find(MEMBER_CLUSTER, key.name)
+        if member is None:
             return False
         await self._hub.check_right("delete", MEMBER_CLUSTER, key)
-        if not dry_run and not is_deleting(found):
+        if not dry_run and not is_deleting(member):
             try:
-                await self._hub.store.delete(MEMBER_CLUSTER, key, uid=found["metadata"]["uid"])
+                await self._hub.store.delete(MEMBER_CLUSTER, key, uid=member["metadata"]["uid"])
             except NotFoundError:
                 pass
             except StoreError as error:
@@ -142,16 +144,16 @@ class Leave:
         options, cluster = self._options, self._cluster
         if cluster is None:
             return ["nothing was removed from the member itself; to do that, add --member-context"]
-        found = []
+        remarks = []
         record = await cluster.find(CONFIG_MAP, RECORD, options.namespace)
         if record is not None and record.get("data"):
-            found.append(
+            remarks.append(
                 f"{cluster}: the agent has not let go of the cluster: AppliedWorks there keep their finalizers, and "
                 "another hub needs --take-over"
             )
         if await cluster.find(DEPLOYMENT, AGENT, options.namespace) is not None:
-            found.append(
+            remarks.append(
                 f"{cluster}: Deployment {options.namespace}/{AGENT} was not made by join; if Helm has, run: "
                 f"helm uninstall {AGENT} --namespace {options.namespace} --kube-context {cluster.context}"
             )
-        return found
+        return remarks

@@ -95,8 +95,12 @@ def on_member(namespace: str, roles: tuple[Role, ...] = ()) -> Iterator[DesiredO
         namespace: Of the agent.
         roles: Of the agent; empty: those for all that it applies by default.
     """
-    found = (each for each in custom_resource_definitions() if each["metadata"]["name"] == APPLIED_WORK.resource)
-    yield DesiredObject(CUSTOM_RESOURCE_DEFINITION, next(found))
+    definitions = (
+        definition
+        for definition in custom_resource_definitions()
+        if definition["metadata"]["name"] == APPLIED_WORK.resource
+    )
+    yield DesiredObject(CUSTOM_RESOURCE_DEFINITION, next(definitions))
     yield DesiredObject(NAMESPACE, _object(NAMESPACE, namespace))
     yield DesiredObject(SERVICE_ACCOUNT, _object(SERVICE_ACCOUNT, AGENT, namespace, {**_LABELS}))
     yield from _roles(roles or agent_roles(default_applied(), namespace), service_account(namespace, AGENT))
@@ -156,15 +160,15 @@ def deployment(member: str, namespace: str, image: str, *, take_over: bool) -> D
 def member_leftovers(namespace: str) -> Iterator[tuple[Kind, Key]]:
     """Yield what ``leave`` removes from the member before the Secret: the definition stays, and what was placed."""
     yield DEPLOYMENT, Key(AGENT, namespace)
-    for wanted in reversed([*on_member(namespace)]):
-        if wanted.kind not in (NAMESPACE, CUSTOM_RESOURCE_DEFINITION):
-            yield wanted.kind, _key(wanted)
+    for desired in reversed([*on_member(namespace)]):
+        if desired.kind not in (NAMESPACE, CUSTOM_RESOURCE_DEFINITION):
+            yield desired.kind, _key(desired)
 
 
 def hub_leftovers(member: str, namespace: str) -> Iterator[tuple[Kind, Key]]:
     """Yield what ``leave`` removes from the hub, the account last; arguments as `identity_of`."""
-    for wanted in reversed([*on_hub(member, namespace)]):
-        yield wanted.kind, _key(wanted)
+    for desired in reversed([*on_hub(member, namespace)]):
+        yield desired.kind, _key(desired)
 
 
 def _key(wanted: DesiredObject) -> Key:

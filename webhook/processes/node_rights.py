@@ -75,8 +75,8 @@ class NodeRights:
         verbs = ("create", "delete", "patch")
         yield _rule("mode Act: claims are deleted, and made in their place", verbs, kinds.NODE_CLAIM)
         yield _rule("mode Act: why a claim goes is said on it", ("update",), kinds.NODE_CLAIM, "status")
-        why = "mode Act: claims block the deletion of their pool, which OwnerReferencesPermissionEnforcement checks"
-        yield _rule(why, ("update",), kinds.NODE_POOL, "finalizers")
+        reason = "mode Act: claims block the deletion of their pool, which OwnerReferencesPermissionEnforcement checks"
+        yield _rule(reason, ("update",), kinds.NODE_POOL, "finalizers")
         resources = (RbacResource.of(kinds.LEASE),)
         yield PolicyRule("mode Act: whether Karpenter runs", ("get", "list"), resources, (self.karpenter_lease,))
 

@@ -142,8 +142,10 @@ def default_applied(*, control_plane: bool = True) -> SelectedResources:
 def _selectable() -> tuple[RbacResource, ...]:
     """Return the kinds that placements can select on every hub."""
     settings = SelectionSettings()
-    found = (kind for kind in KINDS.values() if settings.is_selectable(kind.group, kind.versions[0], kind.kind))
-    return _sorted(RbacResource.of(kind) for kind in found if kind.group_kind not in _NEVER_LISTED)
+    kinds_selectable = (
+        kind for kind in KINDS.values() if settings.is_selectable(kind.group, kind.versions[0], kind.kind)
+    )
+    return _sorted(RbacResource.of(kind) for kind in kinds_selectable if kind.group_kind not in _NEVER_LISTED)
 
 
 def parse_selection(words: Iterable[str]) -> SelectedResources:
@@ -273,8 +275,8 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
     yield from _upgrading()
     own = (*made, *runs, kinds.EVICTION, kinds.UPGRADE_RUN)
     seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in own]
-    why = "what else holds a member: one kind of disruption waits for the other"
-    yield from _grouped(why, READ, _sorted(map(RbacResource.of, seen)))
+    reason = "what else holds a member: one kind of disruption waits for the other"
+    yield from _grouped(reason, READ, _sorted(map(RbacResource.of, seen)))
     yield _rule(
         "budgets of placements are asked for when something is evicted, and when an upgrade run looks at placements",
         ("get", "list"),
@@ -363,14 +365,14 @@ def serve_roles(
     """
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     runs = [family.approval_request for family in FAMILIES]
-    shown = (*WATCHED, *GATED_KINDS, *history, *runs, *UPGRADE_KINDS)
-    watched = {RbacResource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *shown)}
+    readable = (*WATCHED, *GATED_KINDS, *history, *runs, *UPGRADE_KINDS)
+    watched = {RbacResource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *readable)}
     rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
     if node_pools:
         rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
     if networking_agents:
-        what = "a member that still exports services is not to leave"
-        rules.append(_rule(what, READ, [INTERNAL_SERVICE_EXPORT]))
+        subject = "a member that still exports services is not to leave"
+        rules.append(_rule(subject, READ, [INTERNAL_SERVICE_EXPORT]))
     rules += [
         PolicyRule("whose a bearer token is", ("create",), (RbacResource("authentication.k8s.io", "tokenreviews"),)),
         PolicyRule(
@@ -390,12 +392,12 @@ def serve_roles(
         _rule("Events tell of orders that are refused, and of an authority", ("create", "get", "update"), [_EVENT])
     )
     if hand_off:
-        what = "what upgraders report over HTTPS, signed"
-        rules.append(_rule(what, ("update",), [kinds.UPGRADE_REQUEST], "status"))
+        subject = "what upgraders report over HTTPS, signed"
+        rules.append(_rule(subject, ("update",), [kinds.UPGRADE_REQUEST], "status"))
     own = [_reserving(), _remembering()]
     if certificate_secret:
-        why = "the webhook configurations get our certificate authority, and have the path that the API server calls"
-        rules.append(_followed(why, webhook_configuration, ("get", "patch", "watch")))
+        reason = "the webhook configurations get our certificate authority, and have the path that the API server calls"
+        rules.append(_followed(reason, webhook_configuration, ("get", "patch", "watch")))
         own += _keeping(certificate_secret)
     else:
         rules.append(
@@ -458,10 +460,10 @@ def agent_roles(
             _rule("roles may hold more than the agent does", ("bind", "escalate"), [_ROLE, CLUSTER_ROLE]),
         ]
     rules += nodes.rules()
-    why = "whose this member is: its hub, and its name there"
+    reason = "whose this member is: its hub, and its name there"
     record = (
-        PolicyRule(f"{why}; create cannot be limited to a name", ("create",), (RbacResource.of(_CONFIG_MAP),)),
-        PolicyRule(why, ("get", "update"), (RbacResource.of(_CONFIG_MAP),), (RECORD,)),
+        PolicyRule(f"{reason}; create cannot be limited to a name", ("create",), (RbacResource.of(_CONFIG_MAP),)),
+        PolicyRule(reason, ("get", "update"), (RbacResource.of(_CONFIG_MAP),), (RECORD,)),
         PolicyRule(
             "its token for the hub, which it renews", ("get", "update"), (RbacResource.of(SECRET),), (HUB_SECRET,)
         ),
@@ -493,21 +495,23 @@ def _touching(why: str, verbs: tuple[str, ...], selected: SelectedResources) -> 
         yield PolicyRule(f"{why}: every kind there is, Secrets too", verbs, (EVERYTHING,))
         return
     secrets = RbacResource.of(SECRET)
-    yield from _grouped(why, verbs, [each for each in selected.resources if each != secrets])
+    yield from _grouped(why, verbs, [resource for resource in selected.resources if resource != secrets])
     if secrets in selected.resources:
         yield PolicyRule(f"{why} too: all Secrets; leave this rule out if none is placed", verbs, (secrets,))
 
 
 def _back_reporting(selected: SelectedResources) -> Iterator[PolicyRule]:
-    why = "the status that a placed object has on its member, written back to the hub"
+    reason = "the status that a placed object has on its member, written back to the hub"
     if selected.everything:
-        yield PolicyRule(why, ("update",), (replace(EVERYTHING, plural="*/status"),))
+        yield PolicyRule(reason, ("update",), (replace(EVERYTHING, plural="*/status"),))
         return
     without = {RbacResource.of(kind) for kind in (*BUILT_IN, *_ENVELOPES) if kind.group_kind not in _WITH_STATUS}
     with_status = [
-        RbacResource(each.group, f"{each.plural}/status") for each in selected.resources if each not in without
+        RbacResource(resource.group, f"{resource.plural}/status")
+        for resource in selected.resources
+        if resource not in without
     ]
-    yield from _grouped(why, ("update",), with_status)
+    yield from _grouped(reason, ("update",), with_status)
 
 
 def _grouped(why: str, verbs: tuple[str, ...], resources: Iterable[RbacResource]) -> Iterator[PolicyRule]:

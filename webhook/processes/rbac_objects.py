@@ -52,11 +52,11 @@ class PolicyRule:
         """Return the rule as it is in a role."""
         if self.paths:
             return {"nonResourceURLs": list(self.paths), "verbs": list(self.verbs)}
-        found: JsonObject = {
+        rule: JsonObject = {
             "apiGroups": [self.resources[0].group],
             "resources": [resource.plural for resource in self.resources],
         }
-        return found | ({"resourceNames": list(self.names)} if self.names else {}) | {"verbs": list(self.verbs)}
+        return rule | ({"resourceNames": list(self.names)} if self.names else {}) | {"verbs": list(self.verbs)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,13 @@ def documents(roles: Iterable[Role], subject: JsonObject) -> Iterator[tuple[Json
     for role in roles:
         kind = "Role" if role.namespace else "ClusterRole"
         metadata: dict[str, Any] = {"name": role.name} | ({"namespace": role.namespace} if role.namespace else {})
-        made = {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata}
+        document = {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata}
         if role.rules:
-            yield {**made, "rules": [rule.document() for rule in role.rules]}, role.rules
+            yield {**document, "rules": [rule.document() for rule in role.rules]}, role.rules
         bound = metadata if role.rules else {**metadata, "name": f"harbormaster-{role.name}"}
         yield (
             {
-                **made,
+                **document,
                 "kind": f"{kind}Binding",
                 "metadata": bound,
                 "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": role.name},

@@ -152,10 +152,10 @@ class Reconciliation:
         try:
             await self._lease_store.get(LEASE, self._lease)
         except (NotServedError, ForbiddenError) as error:
-            why = "this account may not read" if isinstance(error, ForbiddenError) else "the hub does not serve"
+            reason = "this account may not read" if isinstance(error, ForbiddenError) else "the hub does not serve"
             raise ConfigurationError(
                 f"shards: {self.elected.count}: replicas share the work by the Lease {self._lease} "
-                f"({LEASE.api_version}), which {why}: {error}"
+                f"({LEASE.api_version}), which {reason}: {error}"
             ) from error
         except StoreError as error:  # there is none yet, or the hub does not answer now: that is waited for
             log.debug("lease not read yet", extra={"lease": str(self._lease), "error": str(error)})
@@ -201,8 +201,8 @@ class Reconciliation:
         seconds = self.elected.leaderless_seconds
         if seconds < LEADERLESS_SECONDS:
             return ""
-        why = f": {self.elected.trouble}" if self.elected.trouble else ""
-        return f"no replica has been seen to lead by the Lease {self._lease} for {seconds:.0f} s{why}"
+        reason = f": {self.elected.trouble}" if self.elected.trouble else ""
+        return f"no replica has been seen to lead by the Lease {self._lease} for {seconds:.0f} s{reason}"
 
     async def _lead(self, share: Share, term: Term) -> None:
         # A store for each term: what an earlier term still sends is refused, even if this process leads again.

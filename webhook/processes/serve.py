@@ -249,7 +249,7 @@ async def leaves_of(
         timedelta(seconds=settings.leaf_life_seconds),
         random.uniform(-LARGEST_JITTER, LARGEST_JITTER),  # noqa: S311 - spreads replicas, hides nothing
     )
-    kept = ManagedAuthority(
+    authority = ManagedAuthority(
         AuthoritySecret(hub, settings.namespace, settings.certificate_secret),
         CaBundles(hub, settings.webhook_configuration),
         profile,
@@ -258,11 +258,11 @@ async def leaves_of(
         counted=lambda result: metrics.renewals.labels("ca", result).inc(),
         tell=events.record,
     )
-    metrics.watch_bundles(kept.bundles_in_sync)
+    metrics.watch_bundles(authority.bundles_in_sync)
     for result in ("success", "failure"):
         metrics.renewals.labels("ca", result)
-    await kept.start()
-    return kept
+    await authority.start()
+    return authority
 
 
 def enforcement_of(settings: ServeSettings, configurations: CaBundles, events: EventRecorder) -> EnforcementMonitor:
@@ -287,9 +287,9 @@ async def sign_in_of(settings: SignInSettings, now: Callable[[], datetime]) -> S
     options = settings.sign_in()
     if options is None:
         return None
-    found = SignIn(options, now, time.monotonic)
-    await found.check()
-    return found
+    sign_in = SignIn(options, now, time.monotonic)
+    await sign_in.check()
+    return sign_in
 
 
 def authorities_of(settings: ServerSettings, hub: ApiServer) -> ClientAuthorities:

@@ -79,10 +79,10 @@ class Side:
 
     async def uid(self) -> str:
         """Return what identifies the cluster. Raises `JoinError`."""
-        found = await self.find(NAMESPACE, "kube-system")
-        if found is None:
+        namespace = await self.find(NAMESPACE, "kube-system")
+        if namespace is None:
             raise JoinError(f"{self}: has no namespace kube-system, by whose uid it is recognized")
-        return text_at(found, "metadata", "uid")
+        return text_at(namespace, "metadata", "uid")
 
     async def settle(self, wanted: DesiredObject, *, dry_run: bool) -> WriteOutcome:
         """Make an object what it should be; a definition of a newer release stays as it is.
@@ -102,14 +102,14 @@ class Side:
         if current is not None and not is_from_join(current):
             document = unmarked(document)
         try:
-            planned = await self.store.apply(kind, document, manager=MANAGER, force=True, dry_run=True)
+            planned_object = await self.store.apply(kind, document, manager=MANAGER, force=True, dry_run=True)
         except NotFoundError as error:
             if current is not None or not dry_run:  # else its namespace is still to be made
                 raise self.error(f"apply {described(kind, key)}", error) from error
             return WriteOutcome.CREATED
         except StoreError as error:
             raise self.error(f"apply {described(kind, key)}", error) from error
-        if current is not None and _plain(current) == _plain(planned):
+        if current is not None and _plain(current) == _plain(planned_object):
             return WriteOutcome.UNCHANGED
         if not dry_run:
             try:
@@ -137,12 +137,12 @@ class Side:
         Raises:
             JoinError: The API server refuses, or does not answer.
         """
-        found = await self.find(kind, key.name, key.namespace)
-        if found is None or not is_from_join(found):
+        document = await self.find(kind, key.name, key.namespace)
+        if document is None or not is_from_join(document):
             return None
         if not dry_run:
             try:
-                await self.store.delete(kind, key, uid=found["metadata"]["uid"])
+                await self.store.delete(kind, key, uid=document["metadata"]["uid"])
             except NotFoundError:
                 return None
             except StoreError as error:
@@ -155,7 +155,7 @@ class Side:
         Raises:
             JoinError: They may not, or the API server does not say.
         """
-        wanted = {
+        desired = {
             "verb": verb,
             "group": kind.group,
             "resource": kind.plural,
@@ -166,15 +166,15 @@ class Side:
         question = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {name: value for name, value in wanted.items() if value}},
+            "spec": {"resourceAttributes": {name: value for name, value in desired.items() if value}},
         }
-        what = f"{verb} {described(kind, key)}{f' ({subresource})' if subresource else ''}"
+        subject = f"{verb} {described(kind, key)}{f' ({subresource})' if subresource else ''}"
         try:
             answer = await self.server.request("POST", _REVIEW, question)
         except StoreError as error:
-            raise self.error(what, error) from error
+            raise self.error(subject, error) from error
         if (answer.get("status") or {}).get("allowed") is not True:
-            raise JoinError(f"{self}: you may not {what}")
+            raise JoinError(f"{self}: you may not {subject}")
 
     def error(self, what: str, error: StoreError) -> JoinError:
         """Return the one line for an error of the API server; *what* was tried."""

@@ -183,20 +183,20 @@ class Up:
 
     def placements(self) -> list[JsonObject]:
         """Return all placements as ``GET /v1/placements`` shows them."""
-        found = (
+        views = (
             placement_view(self.cache, family, document)
             for family in FAMILIES
             for document in self.cache.list(family.placement)
         )
-        return sorted(found, key=lambda item: str(item["ref"]))
+        return sorted(views, key=lambda item: str(item["ref"]))
 
     def runs(self) -> list[tuple[JsonObject, RunSituation]]:
         """Return the staged update runs that are not over, and where each stands."""
-        found = []
+        runs = []
         for family in FAMILIES:
             requests = self.cache.list(family.approval_request)
-            found += [(run, situation_of(run, requests, self._now())) for run in self.cache.list(family.run)]
-        return [(run, situation) for run, situation in found if not situation.is_over]
+            runs += [(run, situation_of(run, requests, self._now())) for run in self.cache.list(family.run)]
+        return [(run, situation) for run, situation in runs if not situation.is_over]
 
     def upgrades(self) -> list[tuple[ClusterUpgradeRun, UpgradeSituation]]:
         """Return the upgrade runs that are not over, and where each stands."""

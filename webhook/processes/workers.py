@@ -214,8 +214,8 @@ class Workers:
             for worker in self._crew:
                 if not worker.lives and worker.due <= now:
                     self._restart(worker)
-            due = [worker.due for worker in self._crew if not worker.lives]
-            for worker, end in self._look(max(0.0, min(due) - time.monotonic()) if due else None):
+            due_times = [worker.due for worker in self._crew if not worker.lives]
+            for worker, end in self._look(max(0.0, min(due_times) - time.monotonic()) if due_times else None):
                 self._mourn(worker, end)
 
     def _drain(self) -> None:
