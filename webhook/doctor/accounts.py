@@ -216,7 +216,7 @@ def judge_policies(
     installation: Installation, policies: Iterable[JsonObject], bindings: Iterable[JsonObject]
 ) -> Finding:
     """Judge the ValidatingAdmissionPolicies that narrow our accounts; their names do not matter."""
-    stored = {name_of(each): spec_of(each) for each in policies}
+    existing = {name_of(each): spec_of(each) for each in policies}
     in_force = {
         str(spec.get("policyName"))
         for spec in map(spec_of, bindings)
@@ -231,7 +231,7 @@ def judge_policies(
         spec["matchConstraints"] |= LATER_DEFAULTS
         for rule in spec["matchConstraints"]["resourceRules"]:
             rule |= RULE_DEFAULTS
-        same = {name for name, other in stored.items() if not any(differences(other, spec))}
+        same = {name for name, other in existing.items() if not any(differences(other, spec))}
         if not same & in_force:
             state = "is not bound, or not with Deny" if same else "is not there, or says something else"
             whom = "every account of an agent" if policy.whose else username

@@ -39,7 +39,7 @@ async def examine_member(member: ApiServer) -> list[Finding]:
             deployments = ()
         roles = await read_roles(store)
         accounts = [account_of_agent(*place, roles) for place in places_of_agents(deployments)]
-        return [judge_account(each, await denied(member, each.username, each.wanted)) for each in accounts]
+        return [judge_account(account, await denied(member, account.username, account.wanted)) for account in accounts]
     except StoreError as error:
         return [refused(CHECK, error)]
 
@@ -47,9 +47,10 @@ async def examine_member(member: ApiServer) -> list[Finding]:
 def places_of_agents(deployments: Iterable[JsonObject]) -> list[tuple[str, str]]:
     """Return namespace and ServiceAccount of each agent; where no Deployment is one, the usual ones."""
     found = {
-        (namespace_of(each), text_at(each, "spec", "template", "spec", "serviceAccountName") or "default")
-        for each in deployments
-        if label(each, _NAME) == AGENT or (label(each, PART_OF) == OURS and label(each, _COMPONENT) == "agent")
+        (namespace_of(deployment), text_at(deployment, "spec", "template", "spec", "serviceAccountName") or "default")
+        for deployment in deployments
+        if label(deployment, _NAME) == AGENT
+        or (label(deployment, PART_OF) == OURS and label(deployment, _COMPONENT) == "agent")
     }
     return sorted(found) or [(OWN_NAMESPACE, AGENT)]
 

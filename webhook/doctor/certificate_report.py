@@ -66,8 +66,8 @@ class CertificateState:
         if self.stored.lineage is not None:
             for kind in CONFIGURATIONS:
                 if kind.kind not in self.registered:
-                    what = f"{kind.kind} {self.configuration}"
-                    yield f"{what} is not there: print it with `harbormaster webhook-configuration --no-ca`"
+                    subject = f"{kind.kind} {self.configuration}"
+                    yield f"{subject} is not there: print it with `harbormaster webhook-configuration --no-ca`"
 
     def problems_of_trust(self) -> Iterator[str]:
         """Yield what is wrong with the authority, and with what the configurations trust that are there."""
@@ -87,11 +87,12 @@ class CertificateState:
             yield from self._problems_of(kind, registered, lineage)
 
     def _problems_of(self, kind: str, registered: Registered, lineage: Lineage) -> Iterator[str]:
-        what = f"{kind} {self.configuration}"
+        subject = f"{kind} {self.configuration}"
         if not self._is_accepted_by(lineage, registered):
-            yield f"{what} does not trust {lineage.active.name}: the API server refuses what its leaves are shown for"
+            active = lineage.active.name
+            yield f"{subject} does not trust {active}: the API server refuses what its leaves are shown for"
         elif not registered.is_in_sync(pem_of(lineage.trusted())):
-            yield f"{what} does not trust exactly what the Secret says; is `harbormaster serve` running?"
+            yield f"{subject} does not trust exactly what the Secret says; is `harbormaster serve` running?"
 
 
 def untrusting_clients(lineage: Lineage, now: datetime) -> str:
@@ -147,7 +148,7 @@ def _issuer(lineage: Lineage) -> str:
 
 
 def _of_all(certificates: Iterable[x509.Certificate]) -> list[JsonObject]:
-    return [_of_certificate(each) for each in certificates]
+    return [_of_certificate(certificate) for certificate in certificates]
 
 
 def _of_certificate(certificate: x509.Certificate) -> JsonObject:

@@ -24,14 +24,14 @@ ADVICE: Final = "harbormaster crds | kubectl apply --server-side -f -    (with H
 def judge_definitions(stored: Iterable[JsonObject]) -> Finding:
     """Compare all definitions of a hub with those that this release prints."""
     by_name = {name_of(each): each for each in stored}
-    wanted = {name_of(each): each for each in custom_resource_definitions()}
+    desired = {name_of(definition): definition for definition in custom_resource_definitions()}
     problems = [
         problem
-        for name, definition in wanted.items()
+        for name, definition in desired.items()
         if name in by_name or name not in NOT_NEEDED
         for problem in problems_of(name, by_name.get(name), definition)
     ]
-    there = sum(name in by_name for name in wanted)
+    there = sum(name in by_name for name in desired)
     without = [name for name in sorted(NOT_NEEDED) if name not in by_name]
     well = f"{there} are there, with all that this release needs"
     return judged(CHECK, problems, well + (f"; not there: {listed(without)}" if without else ""), ADVICE)
@@ -42,7 +42,10 @@ def problems_of(name: str, stored: JsonObject | None, wanted: JsonObject) -> Ite
     if stored is None:
         yield f"{name} is not there"
         return
-    if not any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions_of(stored)):
+    if not any(
+        condition.get("type") == "Established" and condition.get("status") == "True"
+        for condition in conditions_of(stored)
+    ):
         yield f"{name} is there, and not served: it is not Established"
     if (scope := dict_at(stored, "spec").get("scope")) != wanted["spec"]["scope"]:
         yield f"{name}: its scope is {scope}, not {wanted['spec']['scope']}"

@@ -20,11 +20,11 @@ def differences(found: object, wanted: object, at: str = "") -> Iterator[str]:
     match found, wanted:
         case dict(), dict() if wanted:
             for name, value in wanted.items():
-                here = f"{at}.{name}" if at else name
+                path = f"{at}.{name}" if at else name
                 if name in found:
-                    yield from differences(found[name], value, here)
+                    yield from differences(found[name], value, path)
                 elif value not in ({}, [], ""):
-                    yield f"{here} is missing"
+                    yield f"{path} is missing"
         case list(), list() if len(found) == len(wanted):
             for number, (one, other) in enumerate(zip(_ordered(found), _ordered(wanted), strict=True)):
                 yield from differences(one, other, f"{at}[{number}]")

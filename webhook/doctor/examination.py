@@ -229,8 +229,8 @@ class Examination:
             deployments = (await self._store.list(_DEPLOYMENT, wanted.namespace or None)).items
         except (ForbiddenError, NotFoundError) as error:
             installation = find_installation((), wanted, environment)
-            why = refused(INSTALLATION, error).found.removeprefix("not checked: ")
-            return installation, unchecked(INSTALLATION, f"{why}; judged by the settings of this environment")
+            reason = refused(INSTALLATION, error).found.removeprefix("not checked: ")
+            return installation, unchecked(INSTALLATION, f"{reason}; judged by the settings of this environment")
         installation = find_installation(deployments, wanted, environment)
         problems = problems_of(installation, self._release)
         advice = f"kubectl get pods -n {installation.namespace}"
@@ -301,8 +301,8 @@ class Examination:
             for account in accounts_of(installation, roles):
                 await self._check(account.check, partial(self._account, account))
             if installation.loop in ("", installation.server):
-                why = "the loop has the account of the server" if installation.loop else "there is no loop here"
-                self._add(Finding(LOOP, State.OK, why), time.monotonic())
+                reason = "the loop has the account of the server" if installation.loop else "there is no loop here"
+                self._add(Finding(LOOP, State.OK, reason), time.monotonic())
             await self._check(AGENTS, lambda: self._agents(roles, installation.namespace))
         await self._check(POLICIES, lambda: self._policies(installation))
 
@@ -397,12 +397,12 @@ def document_of(examination: Examination, release: str, now: datetime) -> JsonOb
         now: When it was made.
     """
     installation = examination.installation
-    states = {each.finding.state for each in examination.results}
+    states = {result.finding.state for result in examination.results}
     return {
         "version": release,
         "time": format_time(now),
         "namespace": installation.namespace if installation else "",
         "release": installation.release if installation else "",
         "well": states <= {State.OK},
-        "checks": [each.document() for each in examination.results],
+        "checks": [result.document() for result in examination.results],
     }

@@ -62,11 +62,11 @@ def judge_extender(scheduling: Scheduling | None, metrics: Mapping[str, str], no
 
 
 def _problems_of(scheduling: Scheduling) -> Iterator[str]:
-    what = f"Deployment {scheduling.name}"
+    subject = f"Deployment {scheduling.name}"
     if scheduling.configuration is None:
-        yield f"{what}: its configuration is not there"
+        yield f"{subject}: its configuration is not there"
     elif _is_ignorable(scheduling.configuration):
-        yield f"{what}: ignorable is true: while the extender refuses or does not answer, pods go to any node"
+        yield f"{subject}: ignorable is true: while the extender refuses or does not answer, pods go to any node"
     for pod in scheduling.pods:
         for status in dicts_at(pod, "status", "initContainerStatuses"):
             if status.get("name") == ASKING and (said := _last_words(status)):
@@ -79,7 +79,7 @@ def _is_ignorable(text: str) -> bool:
     except yaml.YAMLError:
         return False  # kube-scheduler does not start with it, which the check of the installation reports
     extenders = dicts_at(document, "extenders") if isinstance(document, dict) else []
-    return any(each.get("ignorable") is True for each in extenders)
+    return any(extender.get("ignorable") is True for extender in extenders)
 
 
 def _last_words(status: JsonObject) -> str:
@@ -112,14 +112,14 @@ def ready_pods(pods: Iterable[JsonObject]) -> list[JsonObject]:
         pod
         for pod in pods
         if any(
-            each.get("type") == "Ready" and each.get("status") == "True"
-            for each in dicts_at(pod, "status", "conditions")
+            condition.get("type") == "Ready" and condition.get("status") == "True"
+            for condition in dicts_at(pod, "status", "conditions")
         )
     ]
 
 
 def port_of(pod: JsonObject) -> int:
     """Return the port of a Pod's metrics; 0: it has none."""
-    ports = (port for each in dicts_at(pod, "spec", "containers") for port in dicts_at(each, "ports"))
+    ports = (port for container in dicts_at(pod, "spec", "containers") for port in dicts_at(container, "ports"))
     found = next((port.get("containerPort") for port in ports if port.get("name") == "http"), 0)
     return found if isinstance(found, int) else 0

@@ -101,10 +101,10 @@ def find_installation(
         UnclearInstallationError: There are several, or not the one that is named.
     """
     charts: dict[tuple[str, str], dict[str, JsonObject]] = {}
-    for each in deployments:
-        component = label(each, COMPONENT)
-        if component in (SERVE, RECONCILE, SCHEDULER) and OURS in (label(each, NAME), label(each, PART_OF)):
-            charts.setdefault((namespace_of(each), label(each, RELEASE)), {})[component] = each
+    for deployment in deployments:
+        component = label(deployment, COMPONENT)
+        if component in (SERVE, RECONCILE, SCHEDULER) and OURS in (label(deployment, NAME), label(deployment, PART_OF)):
+            charts.setdefault((namespace_of(deployment), label(deployment, RELEASE)), {})[component] = deployment
     found = {
         key: components
         for key, components in charts.items()
@@ -153,7 +153,7 @@ def _by_hand(wanted: InstallationOptions, environment: Mapping[str, str]) -> Ins
 
 def _container(deployment: JsonObject) -> JsonObject:
     containers = dicts_at(deployment, "spec", "template", "spec", "containers")
-    return next((each for each in containers if each.get("name") in (SERVE, RECONCILE)), {})
+    return next((container for container in containers if container.get("name") in (SERVE, RECONCILE)), {})
 
 
 def _environment(deployment: JsonObject) -> dict[str, str]:
@@ -176,32 +176,32 @@ def problems_of(installation: Installation, version: str) -> list[str]:
     """
     problems = []
     for component, deployment in (installation.deployments or {}).items():
-        what = f"Deployment {installation.namespace}/{name_of(deployment)}"
+        subject = f"Deployment {installation.namespace}/{name_of(deployment)}"
         other = label(deployment, VERSION)
         if other and other != version:
             problems.append(
-                f"{what} is of release {other}, this is {version}: use the doctor of {other}, what else is said here "
-                "may not fit"
+                f"{subject} is of release {other}, this is {version}: use the doctor of {other}, what else is said"
+                " here may not fit"
             )
         given = _environment(deployment)
         if given.get("HARBORMASTER_OIDC_GROUPS_CLAIM") and not given.get("HARBORMASTER_OIDC_GROUPS_PREFIX"):
             problems.append(
-                f"{what}: groups of the provider have the rights of groups of the hub with the same names: set "
+                f"{subject}: groups of the provider have the rights of groups of the hub with the same names: set "
                 'settings.oidcGroupsPrefix and bind the prefixed groups, or set "-" if that is intended'
             )
         wanted: Any = spec_of(deployment).get("replicas", 1)
         available: Any = status_of(deployment).get("availableReplicas") or 0
         if wanted and available < wanted:
             problems.append(
-                f"{what}: {available} of {wanted} replicas of {component} are available{_cause(deployment)}"
+                f"{subject}: {available} of {wanted} replicas of {component} are available{_cause(deployment)}"
             )
     return problems
 
 
 def _cause(deployment: JsonObject) -> str:
     """Return why a Deployment cannot create its pods, such as a quota that is used up (empty: unknown)."""
-    failures = (each for each in conditions_of(deployment) if each.get("type") == "ReplicaFailure")
-    return next((f": {text_at(each, 'message')}" for each in failures if each.get("status") == TRUE), "")
+    failures = (condition for condition in conditions_of(deployment) if condition.get("type") == "ReplicaFailure")
+    return next((f": {text_at(failure, 'message')}" for failure in failures if failure.get("status") == TRUE), "")
 
 
 def described(installation: Installation) -> str:
@@ -211,7 +211,7 @@ def described(installation: Installation) -> str:
         loop = "" if installation.loop else ", without a loop"
         return f"{where}, by the settings of this environment: no chart has made it{loop}"
     parts = [
-        f"{dict_at(each, 'status').get('availableReplicas') or 0} replicas of {component}"
-        for component, each in installation.deployments.items()
+        f"{dict_at(deployment, 'status').get('availableReplicas') or 0} replicas of {component}"
+        for component, deployment in installation.deployments.items()
     ]
     return f"{where}, Helm release {installation.release}: {', '.join(parts)}"

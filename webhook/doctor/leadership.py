@@ -50,9 +50,9 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
         traits.append(f"and has not renewed it {since}")
     if traits:
         return judged(CHECK, [f"{holder} holds Lease {name}, {trait}" for trait in traits], "", advice)
-    begun = read_time(spec.get("acquireTime"))
+    started = read_time(spec.get("acquireTime"))
     leads = "leads" if parted_into(holder) is None else "are worked on"
-    return Finding(CHECK, State.OK, f"{holder} {leads}{f' since {format_time(begun)}' if begun else ''}")
+    return Finding(CHECK, State.OK, f"{holder} {leads}{f' since {format_time(started)}' if started else ''}")
 
 
 def _not_of_a_loop(spec: JsonObject, now: datetime) -> Iterator[str]:

@@ -98,10 +98,10 @@ def stored_at(document: JsonObject, subresource: str, field: str = "") -> dateti
         field: A member of ``status`` or ``spec`` that was written, as ``managedFields`` names it; empty: any.
     """
     times = [
-        read_time(each.get("time"))
-        for each in dicts_at(document, "metadata", "managedFields")
-        if text_at(each, "subresource") == subresource
-        and (not field or field in dict_at(each, "fieldsV1", f"f:{subresource or 'spec'}"))
+        read_time(managed_field.get("time"))
+        for managed_field in dicts_at(document, "metadata", "managedFields")
+        if text_at(managed_field, "subresource") == subresource
+        and (not field or field in dict_at(managed_field, "fieldsV1", f"f:{subresource or 'spec'}"))
     ]
     return max((time for time in times if time is not None), default=None)
 
@@ -113,9 +113,9 @@ def seconds(duration: timedelta) -> str:
 
 
 def _staying(members: Iterable[JsonObject]) -> Iterator[JsonObject]:
-    return (each for each in members if not is_deleting(each))
+    return (member for member in members if not is_deleting(member))
 
 
 def _heartbeat(document: JsonObject) -> str:
     agents = agents_of(status_of(document))
-    return text_at(next((each for each in agents if each["type"] == MEMBER_AGENT), {}), "lastReceivedHeartbeat")
+    return text_at(next((agent for agent in agents if agent["type"] == MEMBER_AGENT), {}), "lastReceivedHeartbeat")

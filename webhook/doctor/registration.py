@@ -71,20 +71,20 @@ def _place(client: JsonObject) -> tuple[str, str, int, str, str]:
 
 
 def _problems_of(stored: JsonObject | None, wanted: JsonObject, name: str, endpoint: WebhookEndpoint) -> Iterator[str]:
-    what = f"{wanted['kind']} {name}"
+    subject = f"{wanted['kind']} {name}"
     if stored is None:
-        yield f"{what} is not there: the API server does not ask"
+        yield f"{subject} is not there: the API server does not ask"
         return
     found = {text_at(hook, "name"): hook for hook in dicts_at(stored, "webhooks")}
     hooks = {text_at(hook, "name"): _SELECTS_ALL | hook for hook in wanted["webhooks"]}
     for each, hook in hooks.items():
         if each not in found:
-            yield f"{what}: {each} is missing"
+            yield f"{subject}: {each} is missing"
             continue
         for difference in differences(_masked(found[each], endpoint), _masked(hook, endpoint)):
-            yield f"{what}: {each}: {difference}"
+            yield f"{subject}: {each}: {difference}"
     for each in found.keys() - hooks.keys():
-        yield f"{what}: {each} is none of this release, or of a setting that is off"
+        yield f"{subject}: {each} is none of this release, or of a setting that is off"
 
 
 def _masked(hook: JsonObject, endpoint: WebhookEndpoint) -> JsonObject:

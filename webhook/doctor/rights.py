@@ -81,7 +81,7 @@ class Roles:
     @classmethod
     def of(cls, roles: Iterable[JsonObject], bindings: Iterable[JsonObject]) -> "Roles":
         """Read the documents of all four kinds."""
-        rules = {(namespace_of(each), name_of(each)): tuple(dicts_at(each, "rules")) for each in roles}
+        rules = {(namespace_of(role), name_of(role)): tuple(dicts_at(role, "rules")) for role in roles}
         return cls(rules, tuple(bindings))
 
     def held_by(self, subject: JsonObject) -> frozenset[Right]:
