@@ -54,9 +54,9 @@ def print_for_kubectl(words: Sequence[str] | None = None) -> None:
     from webhook.cli.root import root
 
     *typed, incomplete = [*(sys.argv[1:] if words is None else words)] or [""]
-    found = ShellComplete(root, {}, KUBECTL, "_KUBECTL_HARBORMASTER_COMPLETE").get_completions(typed, incomplete)
-    files = any(each.type in ("file", "dir") for each in found)
-    for each in found:
+    completions = ShellComplete(root, {}, KUBECTL, "_KUBECTL_HARBORMASTER_COMPLETE").get_completions(typed, incomplete)
+    files = any(each.type in ("file", "dir") for each in completions)
+    for each in completions:
         if each.type == "plain":
             click.echo(f"{each.value}\t{' '.join(each.help.split())}" if each.help else each.value)
     click.echo(f":{_FILES if files else _NO_FILES}")

@@ -55,18 +55,18 @@ def command(name: str, stage: str, message: str, namespace: str, hub: HubOptions
 
 
 async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespace: str) -> int:
-    said = f"approved by {approver()}" + (f": {message}" if message else "")
+    text = f"approved by {approver()}" + (f": {message}" if message else "")
     async with Client(hub.find()) as client:
         if not namespace and (meant := await resolve_gate(client, name, stage)) is not None:
             gate, owner = meant
-            answered = await UpgradeRuns(client).answer(gate, said, approve=True)
-            told = f"{gate} approved: run {owner} goes on" if answered else f"{gate} was approved already"
-            click.echo(printable(told))
+            answered = await UpgradeRuns(client).answer(gate, text, approve=True)
+            messages = f"{gate} approved: run {owner} goes on" if answered else f"{gate} was approved already"
+            click.echo(printable(messages))
             return 0
         runs = Runs(client, namespace)
         found, request = await runs.named(name, stage)
         wanted = _wanted(found, stage, request)
-        if not wanted or not await runs.approve(wanted, said):
+        if not wanted or not await runs.approve(wanted, text):
             done = wanted or approved_already(found.run, found.requests, stage=stage, request=request)
             click.echo(printable(f"{done} was approved already"))
             return 0

@@ -57,16 +57,16 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
     if stage and stage not in stages:
         raise UserError(f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(stages)}")
     gates = [(place, gate) for place, gate in gates_of(run.status) if stage in ("", place.stage)]
-    waiting = [each for each in gates if each[1].state is UpgradeState.PENDING]
+    waiting = [gate for gate in gates if gate[1].state is UpgradeState.PENDING]
     approvals = [each for each in waiting if each[1].type is GateType.APPROVAL]
     if len(approvals) == 1:
         return approvals[0][1].gate
     if approvals:
-        told = [f"run {name} waits for {len(approvals)} approvals; name the one that is meant:"]
-        raise UserError([*told, *(f"  {_said(each)}" for each in approvals)])
+        messages = [f"run {name} waits for {len(approvals)} approvals; name the one that is meant:"]
+        raise UserError([*messages, *(f"  {_said(approval)}" for approval in approvals)])
     if waiting:
-        told = [f"run {name} waits for no approval, but for a time; to open a gate before it, name the gate:"]
-        raise UserError([*told, *(f"  {_said(each)}" for each in waiting)])
+        messages = [f"run {name} waits for no approval, but for a time; to open a gate before it, name the gate:"]
+        raise UserError([*messages, *(f"  {_said(each)}" for each in waiting)])
     done = [gate for _, gate in gates if gate.type is GateType.APPROVAL and gate.state is UpgradeState.COMPLETED]
     if stage and len(done) == 1:
         return done[0].gate

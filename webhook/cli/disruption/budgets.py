@@ -294,8 +294,8 @@ def pools_in_files(
     for one in loaded:
         if one.kind == NODE:
             claim = claims.get(one.name) or claims.get(spec_of(one.document).get("providerID") or "")
-            if found := read_pool_node(one.document, claim):
-                nodes.setdefault(found.pool, []).append(found)
+            if pool_node := read_pool_node(one.document, claim):
+                nodes.setdefault(pool_node.pool, []).append(pool_node)
     pools: dict[str, BudgetedPool] = {}
     problems: list[str] = []
     for one in loaded:
@@ -315,9 +315,9 @@ def pools_in_files(
         if name not in pools:
             known = ", ".join(sorted(pools)[:20])
             raise UserError(f"there is no NodePool {quote(name)} in the files; those there: {known}")
-    wanted = [pools[name] for name in dict.fromkeys(names or sorted(pools))]
-    _warn_of_missing_nodes(wanted)
-    return tuple(wanted)
+    desired = [pools[name] for name in dict.fromkeys(names or sorted(pools))]
+    _warn_of_missing_nodes(desired)
+    return tuple(desired)
 
 
 def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:

@@ -35,9 +35,9 @@ DUMP_LINE: Final = "kubectl get nodepools,nodeclaims,nodes,pods,pdb,namespaces,p
 
 
 def _kind(word: str) -> Kind:
-    found = find_kind(word)
-    assert found is not None
-    return found
+    kind = find_kind(word)
+    assert kind is not None
+    return kind
 
 
 PERSISTENT_VOLUME: Final = _kind("persistentvolume")
@@ -169,7 +169,7 @@ def _no_object(document: JsonObject) -> str | None:
 
 def _is_of(document: JsonObject, kind: Kind) -> bool:
     words = document.get("apiVersion"), document.get("kind")
-    return all(isinstance(each, str) for each in words) and group_kind(document) == kind.group_kind
+    return all(isinstance(word, str) for word in words) and group_kind(document) == kind.group_kind
 
 
 def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapping[Kind, str]) -> Iterator[str]:
@@ -179,7 +179,7 @@ def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapp
     pods = (each.document for each in by_kind[POD.group_kind])
     volumes = by_kind[PERSISTENT_VOLUME.group_kind], by_kind[PERSISTENT_VOLUME_CLAIM.group_kind]
     if not all(volumes) and any(
-        "persistentVolumeClaim" in each for pod in pods for each in dicts_at(pod, "spec", "volumes")
+        "persistentVolumeClaim" in volume for pod in pods for volume in dicts_at(pod, "spec", "volumes")
     ):
         absent = [
             kind.kind
@@ -208,7 +208,7 @@ def _listed(counted: Counter[str]) -> str:
 
 def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
     """Return the newest heartbeat; one in the future counts only if all are: the clock of one node may be wrong."""
-    beats = (_instant(each.get("lastHeartbeatTime")) for node in nodes for each in conditions_of(node))
+    beats = (_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
     found = [beat for beat in beats if beat is not None]
     past = [beat for beat in found if beat <= now]
     return max(past or found, default=None)

@@ -142,15 +142,15 @@ async def _of_cluster(connection: HubConnection) -> tuple[Sequence[JsonObject], 
 
 
 def _not_read(kind: Kind, code: int) -> Iterator[str]:
-    why = "you may not list them" if code == _FORBIDDEN else "the server has none"
+    reason = "you may not list them" if code == _FORBIDDEN else "the server has none"
     what_follows = _WITHOUT.get(kind, "volumes hold no pod to a zone or node")
     if code == _FORBIDDEN or kind not in (NODE_POOL, NODE_CLAIM):
-        yield f"{kind.plural}: {why}" + (f"; {what_follows}" if what_follows else "")
+        yield f"{kind.plural}: {reason}" + (f"; {what_follows}" if what_follows else "")
 
 
 def _print(preview: "DrainPreview", zone: ZoneInfo) -> None:
     if preview.pods:
-        print_table(HEADERS, [_row(each, zone) for each in preview.pods])
+        print_table(HEADERS, [_row(pod, zone) for pod in preview.pods])
         click.echo()
     for line in _sentences(preview):
         click.echo(printable(line))
@@ -173,8 +173,8 @@ def _until(pod: "DrainedPod", zone: ZoneInfo) -> str:
 
 
 def _sentences(preview: "DrainPreview") -> Iterator[str]:
-    numbers = Counter(str(each.fate) for each in preview.pods)
-    numbers["without"] = sum(bool(each.nowhere) for each in preview.pods)
+    numbers = Counter(str(pod.fate) for pod in preview.pods)
+    numbers["without"] = sum(bool(pod.nowhere) for pod in preview.pods)
     others = "1 other node" if preview.others == 1 else f"{preview.others} other nodes"
     yield f"{', '.join(preview.nodes)}: {_listed(numbers)}; {others}."
     for guard in preview.guards:

@@ -77,7 +77,7 @@ def _event_lines(event: CalendarEvent, generated: datetime) -> Iterator[str]:
     yield f"DTEND:{_stamp(event.end)}"
     yield f"SUMMARY:{_text(event.summary)}"
     yield f"DESCRIPTION:{_text(event.description)}"
-    yield f"CATEGORIES:{','.join(_text(each) for each in event.categories)}"
+    yield f"CATEGORIES:{','.join(_text(category) for category in event.categories)}"
     yield f"TRANSP:{'OPAQUE' if event.is_busy else 'TRANSPARENT'}"
     yield "END:VEVENT"
 
@@ -105,13 +105,13 @@ def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, generat
 
 def _events(reasons: Sequence[JsonObject]) -> Iterator[tuple[list[str], JsonObject]]:
     """Yield every stretch with a limit and the reasons it is for, by beginning."""
-    found: dict[tuple[Any, ...], tuple[list[str], JsonObject]] = {}
+    events: dict[tuple[Any, ...], tuple[list[str], JsonObject]] = {}
     for reason in reasons:
         for span in reason["spans"]:
             if not span["unlimited"]:
                 key = span["start"], span["end"], span["limit"], *span["binding"]
-                found.setdefault(key, ([], span))[0].append(reason["reason"])
-    yield from sorted(found.values(), key=lambda event: (event[1]["start"], event[1]["end"], event[0]))
+                events.setdefault(key, ([], span))[0].append(reason["reason"])
+    yield from sorted(events.values(), key=lambda event: (event[1]["start"], event[1]["end"], event[0]))
 
 
 def _event(
@@ -119,7 +119,7 @@ def _event(
 ) -> CalendarEvent:
     pool, limit = item["pool"], span["limit"]
     budgets = ", ".join(f"budgets[{position}]" for position in span["binding"])
-    why = f" ({budgets})" if budgets else ""
+    reason = f" ({budgets})" if budgets else ""
     amount = f"at most {limit}" if limit else "no"
     every = len(reasons) == len(item["reasons"])
     start, end = parse_time(span["start"]), parse_time(span["end"])
@@ -127,7 +127,8 @@ def _event(
         identity=(pool, *reasons, _edge(start, end, bounds)),
         start=start,
         end=end,
-        summary=f"{pool}: {amount}{'' if every else ' ' + _listed(reasons)} disruption{'s' if limit > 1 else ''}{why}",
+        summary=f"{pool}: {amount}{'' if every else ' ' + _listed(reasons)}"
+        f" disruption{'s' if limit > 1 else ''}{reason}",
         description=_description(item, reasons, span),
         categories=tuple(reasons),
         is_busy=not limit,

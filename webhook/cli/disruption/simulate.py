@@ -237,12 +237,12 @@ def read_prices(path: Path) -> InstanceTypeCatalog:
         UserError: It cannot be read, or has mistakes: one line each, with the field and the value.
     """
     try:
-        found = read_table(path, _only_document)
+        table = read_table(path, _only_document)
     except InstanceTypeTableError as error:
         raise UserError(error.lines) from error
-    if not found.types:
+    if not table.types:
         raise UserError(f"{path}: there is no instance type in it")
-    return found
+    return table
 
 
 def check_prices(path: Path, catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> None:

@@ -21,7 +21,7 @@ def calendar_of(simulated: SimulationResult, generated: datetime) -> str:
 
 
 def _events(simulated: SimulationResult) -> Iterator[CalendarEvent]:
-    gone = {each.node: each.at for each in simulated.removals}
+    gone = {removal.node: removal.at for removal in simulated.removals}
     for happening in simulated.happenings:
         ends = [gone.get(name, simulated.end) for name in happening.nodes]
         yield _of_happening(happening, max([*ends, happening.at + SHORTEST]))
@@ -33,7 +33,7 @@ def _events(simulated: SimulationResult) -> Iterator[CalendarEvent]:
 
 def _of_happening(happening: SimulationEvent, end: datetime) -> CalendarEvent:
     new = f"new: {', '.join(happening.replaced_by)}"
-    what = f"{happening.reason or happening.method}: {named(happening.nodes)}" if happening.nodes else new
+    noun = f"{happening.reason or happening.method}: {named(happening.nodes)}" if happening.nodes else new
     lines = [happening.why, *([f"Nodes: {', '.join(happening.nodes)}"] if happening.nodes else ())]
     lines += (
         [f"In their place: {', '.join(happening.replaced_by)}"] if happening.nodes and happening.replaced_by else []
@@ -49,7 +49,7 @@ def _of_happening(happening: SimulationEvent, end: datetime) -> CalendarEvent:
         ),
         start=happening.at,
         end=end,
-        summary=f"{happening.pool}: {what}",
+        summary=f"{happening.pool}: {noun}",
         description="\n".join(lines),
         categories=(str(happening.reason or happening.method),),
         is_busy=True,

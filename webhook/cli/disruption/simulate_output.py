@@ -191,10 +191,10 @@ _FIGURES: Final[Mapping[str, str]] = {
 
 
 def _differences(differences: Iterable[JsonObject]) -> Iterator[tuple[str, ...]]:
-    for each in differences:
-        name = each["pool"]
+    for difference in differences:
+        name = difference["pool"]
         for key, words in _FIGURES.items():
-            today, changed = each[key]["today"], each[key]["changed"]
+            today, changed = difference[key]["today"], difference[key]["changed"]
             if today != changed:
                 yield name, words, _figure(key, today), _figure(key, changed)
                 name = ""

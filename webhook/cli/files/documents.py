@@ -151,12 +151,12 @@ def read_text(name: str, text: str) -> list[SourceDocument]:
     """Read all objects in a text; as `read`, but *name* says where it comes from. Raises `UserError`."""
     problems: list[str] = []
     try:
-        found = objects_in(name, text, problems)
+        objects = objects_in(name, text, problems)
     except UnreadableFileError as error:
         raise UserError(str(error)) from error
-    if problems or not found:
+    if problems or not objects:
         raise UserError(problems or f"no objects in {name}")
-    return found
+    return objects
 
 
 def objects_in(name: str, text: str, problems: list[str], *, confidential: bool = False) -> list[SourceDocument]:

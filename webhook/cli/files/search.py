@@ -151,8 +151,8 @@ class Search:
             here = Path(base)
             is_chart = _CHART in names
             misnamed = [name for name in folders if name.endswith(SUFFIXES)]
-            kept = [name for name in folders if name not in misnamed and not name.startswith(".")]
-            folders[:] = sorted(name for name in kept if not self._is_ignored(here / name, folder))
+            remaining = [name for name in folders if name not in misnamed and not name.startswith(".")]
+            folders[:] = sorted(name for name in remaining if not self._is_ignored(here / name, folder))
             if is_chart and _TEMPLATES in folders:
                 folders.remove(_TEMPLATES)
                 if found := sum(self._is_candidate(name) for *_, names in os.walk(here / _TEMPLATES) for name in names):

@@ -78,7 +78,7 @@ class HubRefusedError(Exception):
         self.details: Mapping[str, Any] = status.get("details") or {}
         self.answer: JsonObject | None = status.get("answer")
         """The answer of a gate that refused a reservation."""
-        self.mistakes = [(str(each.get("pointer", "")), str(each.get("detail", ""))) for each in _errors(status)]
+        self.mistakes = [(str(error.get("pointer", "")), str(error.get("detail", ""))) for error in _errors(status)]
         self.warnings = warnings
         super().__init__(self.message)
 
@@ -280,12 +280,12 @@ class Client:
     async def custom_kinds(self) -> dict[tuple[str, str], tuple[Kind, JsonObject]]:
         """Return the kinds that the hub's CustomResourceDefinitions define, with the definitions."""
         listing = await self.list(ResourcePath(CUSTOM_RESOURCE_DEFINITION))
-        found = {}
+        custom_kinds = {}
         for definition in listing.get("items") or ():
             kind = kind_of_definition(definition)
             if kind is not None:
-                found[kind.group_kind] = (kind, definition)
-        return found
+                custom_kinds[kind.group_kind] = (kind, definition)
+        return custom_kinds
 
     async def read_discovery(self, *segments: str) -> JsonObject:
         """Return one of the API server's documents about itself, such as that of ``apis/apps/v1``."""
@@ -334,8 +334,8 @@ class Client:
             status = {}
         if status.get("kind") != "Status":  # problem details of /v1
             not_served = _not_served(path) if answer.status == _MISSING and not status else ""
-            told = status.get("detail") or not_served or f"HTTP {answer.status}"
-            words = {"message": told, "reason": status.get("title") or ("NotFound" if not_served else "")}
+            messages = status.get("detail") or not_served or f"HTTP {answer.status}"
+            words = {"message": messages, "reason": status.get("title") or ("NotFound" if not_served else "")}
             status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
         raise HubRefusedError({"code": answer.status, **status}, _warnings(answer))
 

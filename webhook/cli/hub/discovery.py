@@ -51,15 +51,15 @@ async def discover(client: Client) -> list[ApiResource]:
     answers = await asyncio.gather(*(_read(client, place) for place in places))
     found: dict[tuple[str, str], ApiResource] = {}
     for answer in answers:
-        for each in _resources(answer):  # a kind that only an older version has is served all the same
-            found.setdefault((each.kind.group, each.kind.plural), each)
+        for resource in _resources(answer):  # a kind that only an older version has is served all the same
+            found.setdefault((resource.kind.group, resource.kind.plural), resource)
     return [found[key] for key in sorted(found)]
 
 
 def _preferred_first(group: JsonObject) -> list[str]:
     """Return the versions of a group, such as ``apps/v1``."""
     preferred = text_at(group, "preferredVersion", "groupVersion")
-    served = [text_at(each, "groupVersion") for each in dicts_at(group, "versions")]
+    served = [text_at(version, "groupVersion") for version in dicts_at(group, "versions")]
     return list(dict.fromkeys(filter(None, (preferred, *served))))
 
 

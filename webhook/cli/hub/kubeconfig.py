@@ -54,11 +54,11 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
     if not isinstance(chosen, str) or not chosen:
         raise UserError(f"kubeconfig {shown}: has no current context; name one: --context NAME")
     for path, document in documents.items():
-        if (found := _entry(document, "contexts", chosen, "context")) is not None:
-            connection = _connection(path, document, chosen, found)
-            _check_unambiguous(documents, path, chosen, found)
+        if (entry := _entry(document, "contexts", chosen, "context")) is not None:
+            connection = _connection(path, document, chosen, entry)
+            _check_unambiguous(documents, path, chosen, entry)
             return connection
-    names = [str(each["name"]) for document in documents.values() for each in _entries(document, "contexts")]
+    names = [str(entry["name"]) for document in documents.values() for entry in _entries(document, "contexts")]
     there = ", ".join(map(printable, names[:20])) or "none"
     raise UserError(f"kubeconfig {shown}: has no context {printable(chosen[:128])!r}; those there: {there}")
 
@@ -68,7 +68,7 @@ def context_names(file: Path | None, environment: Mapping[str, str]) -> list[str
     found: list[str] = []
     for path in [file] if file is not None else files_of_kubectl(environment):
         try:
-            found += (str(each["name"]) for each in _entries(_read(path), "contexts"))
+            found += (str(entry["name"]) for entry in _entries(_read(path), "contexts"))
         except UserError:
             continue
     return sorted(set(found))
@@ -126,9 +126,9 @@ def _entries(document: Mapping[str, Any], section: str) -> Sequence[Mapping[str,
 
 def _entry(document: Mapping[str, Any], section: str, name: object, member: str) -> Mapping[str, Any] | None:
     """Return what is said in *section* under *name*; None: nothing."""
-    for each in _entries(document, section):
-        if each["name"] == name and name:
-            return dict_at(each, member)
+    for entry in _entries(document, section):
+        if entry["name"] == name and name:
+            return dict_at(entry, member)
     return None
 
 

@@ -45,15 +45,15 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
         UserError: A word is no kind, or the words do not fit together.
     """
     if any("/" in word for word in words):
-        wanted = []
+        desired = []
         for word in words:
             kind, slash, name = word.partition("/")
             if not slash or not kind or not name or "/" in name:
                 raise UserError(f"{word!r}: expected KIND/NAME, as the other words are")
             if "," in kind:
                 raise UserError(f"{word!r}: names can be given for one kind at a time")
-            wanted += await _wanted(kind, name, client)
-        return wanted
+            desired += await _wanted(kind, name, client)
+        return desired
     kinds, *names = words
     if not names:
         given = [kind for kind in kinds.split(",") if kind]
@@ -105,7 +105,7 @@ def _suggestions(word: str, known: Iterable[Kind]) -> list[str]:
     kinds = list(known)
     words = {each: kind for kind in kinds for each in (kind.plural, kind.kind.lower(), *kind.short_names)}
     initials = [kind for kind in kinds if word == "".join(filter(str.isupper, kind.kind)).lower()]
-    close = [each for each in get_close_matches(word, words, n=1) if words[each] not in initials]
+    close = [close_match for close_match in get_close_matches(word, words, n=1) if words[close_match] not in initials]
     return [*(kind.plural for kind in initials), *close]
 
 
@@ -118,7 +118,7 @@ _ALIKE: Final = 0.8
 async def object_names(client: Client, place: ResourcePath) -> list[str]:
     """Return the names in a collection, `MOST` at most."""
     listing = await client.few(place, MOST)
-    return sorted(filter(None, (text_at(each, "metadata", "name") for each in dicts_at(listing, "items"))))
+    return sorted(filter(None, (text_at(item, "metadata", "name") for item in dicts_at(listing, "items"))))
 
 
 async def suggestion(client: Client, place: ResourcePath) -> str:

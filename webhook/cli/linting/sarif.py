@@ -148,11 +148,13 @@ def findings(
     positions = Positions(texts)
     for verdict, one in zip(admission, given, strict=False):
         name = f"{one.kind.kind} {one.shown_name}"
-        told = [("error", error["rule"] or ADMISSION, error["field"], error["message"]) for error in verdict["errors"]]
+        messages = [
+            ("error", error["rule"] or ADMISSION, error["field"], error["message"]) for error in verdict["errors"]
+        ]
         for warning in verdict["warnings"]:
             field, _, message = warning.partition(": ")
-            told.append(("warning", ADMISSION, field, message) if message else ("warning", ADMISSION, "", warning))
-        for level, rule, field, message in told:
+            messages.append(("warning", ADMISSION, field, message) if message else ("warning", ADMISSION, "", warning))
+        for level, rule, field, message in messages:
             place = positions.place(one.source, _nearest(positions, one, field))
             text = printable(f"{field}: {message}" if field else message)
             yield SarifResult(rule, level, f"{name}: {text}", one.source.file, place)

@@ -54,8 +54,8 @@ async def _drain(hub: HubOptions, name: str, within: timedelta | None, *, dry_ru
         drain = MemberDrain(client, name, lambda line: click.echo(printable(line)))
         if dry_run:
             for removal in await drain.expected():
-                why = "" if removal.standing is RemovalPhase.GOING else f": {removal.message}"
-                click.echo(printable(f"{removal.placement}: {_WOULD.get(removal.standing, removal.standing)}{why}"))
+                reason = "" if removal.standing is RemovalPhase.GOING else f": {removal.message}"
+                click.echo(printable(f"{removal.placement}: {_WOULD.get(removal.standing, removal.standing)}{reason}"))
             return DONE
         await cordon(client, name, wanted=True)
         click.echo(f"{name} gets no new placements")

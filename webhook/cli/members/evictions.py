@@ -97,10 +97,10 @@ def is_replaced_on_cordoned(placement: JsonObject) -> bool:
     if policy.get("placementType") == PlacementType.PICK_FIXED:
         return False
     try:
-        tolerations = [Toleration.read(each) for each in dicts_at(policy, "tolerations")]
+        tolerations = [Toleration.read(toleration) for toleration in dicts_at(policy, "tolerations")]
     except pydantic.ValidationError:
         return False
-    return any(tolerates(each, CORDON) for each in tolerations)
+    return any(tolerates(toleration, CORDON) for toleration in tolerations)
 
 
 def judged(
@@ -114,7 +114,7 @@ def judged(
         bindings: All bindings of the placement.
         budget: Its disruption budget; None: there is none.
     """
-    here = [each for each in bindings if text_at(each, "spec", "targetCluster") == member]
+    here = [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == member]
     if not any(map(is_there, here)):
         return _NOT_YET
     if placement is not None and is_replaced_on_cordoned(placement):
@@ -141,7 +141,9 @@ async def cordon(client: Client, member: str, *, wanted: bool) -> bool:
     for attempt in range(_ATTEMPTS):
         document = await read_member(client, member)
         taints = dicts_at(spec_of(document), "taints")
-        others = [each for each in taints if each.get("key") != CORDON.key or each.get("effect") != str(CORDON.effect)]
+        others = [
+            taint for taint in taints if taint.get("key") != CORDON.key or taint.get("effect") != str(CORDON.effect)
+        ]
         if (len(others) < len(taints)) is wanted:
             return False
         version = text_at(document, "metadata", "resourceVersion")
@@ -201,15 +203,15 @@ class MemberDrain:
 
     async def _bindings(self, kind: Kind) -> dict[str, list[JsonObject]]:
         """Return all bindings of the placements that have one to the member, by placement."""
-        found: dict[str, list[JsonObject]] = {}
+        bindings: dict[str, list[JsonObject]] = {}
         for binding in dicts_at(await self._client.list(ResourcePath(kind)), "items"):
             if parent := text_at(binding, "metadata", "labels", PARENT_PLACEMENT):
                 namespace = namespace_of(binding)
-                found.setdefault(f"{namespace}/{parent}" if namespace else parent, []).append(binding)
-        return {name: bindings for name, bindings in found.items() if self._here(bindings)}
+                bindings.setdefault(f"{namespace}/{parent}" if namespace else parent, []).append(binding)
+        return {name: bindings for name, bindings in bindings.items() if self._here(bindings)}
 
     def _here(self, bindings: Iterable[JsonObject]) -> list[JsonObject]:
-        return [each for each in bindings if text_at(each, "spec", "targetCluster") == self._member]
+        return [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == self._member]
 
     async def _find(self, kind: Kind, name: str) -> JsonObject | None:
         """Return an object; None: there is none of that name."""
@@ -246,13 +248,15 @@ class MemberDrain:
             present = {name for name, bindings in found.items() if any(map(is_there, self._here(bindings)))}
             for name in sorted(found.keys() - present - self._removals.keys()):
                 self._set(name, *_NOT_YET)
-            for name in sorted(present | {each for each in self._removals if "/" not in each}):
+            for name in sorted(present | {removal for removal in self._removals if "/" not in removal}):
                 await self._step(name, clock(), present=name in present)
             waiting = [
-                each for each in self._removals.values() if each.standing in (RemovalPhase.WAITS, RemovalPhase.GOING)
+                removal
+                for removal in self._removals.values()
+                if removal.standing in (RemovalPhase.WAITS, RemovalPhase.GOING)
             ]
             if not waiting or (end is not None and clock() >= end):
-                return [each for each in self._removals.values() if each.standing not in _NOT_LEFT]
+                return [removal for removal in self._removals.values() if removal.standing not in _NOT_LEFT]
             await asyncio.sleep(POLL_SECONDS)
 
     async def _step(self, name: str, now: float, *, present: bool) -> None:
@@ -297,9 +301,9 @@ class MemberDrain:
                 raise
             removal.eviction = ""
             return
-        answers = {each.get("type"): each for each in conditions_of(eviction)}
+        answers = {condition.get("type"): condition for condition in conditions_of(eviction)}
         if not is_finished(eviction):
-            said = next((text_at(each, "message") for each in answers.values()), "")
+            said = next((text_at(answer, "message") for answer in answers.values()), "")
             self._set(removal.placement, RemovalPhase.WAITS, said or "its eviction has no answer yet")
             return
         valid, executed = answers.get(VALID, {}), answers.get(EXECUTED, {})

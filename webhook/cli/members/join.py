@@ -188,25 +188,25 @@ async def _endpoint(hub: HubConnection, server: str | None) -> "ApiServerEndpoin
 
     assert hub.kubeconfig is not None
     try:
-        found = await read_endpoint(hub.kubeconfig, hub.context)
+        endpoint = await read_endpoint(hub.kubeconfig, hub.context)
     except ConfigurationError as error:
         raise UserError(str(error)) from error
     if server is not None:
-        found = replace(found, server=server, server_name="", proxy="")
+        endpoint = replace(endpoint, server=server, server_name="", proxy="")
     try:
-        check_remote(found.server)
+        check_remote(endpoint.server)
     except ValueError as error:
-        named = f"--hub-server {found.server[:64]!r}: {error}"
-        given = f"kubeconfig {hub.kubeconfig}: server {found.server[:64]!r}: {error}; name another: --hub-server URL"
+        named = f"--hub-server {endpoint.server[:64]!r}: {error}"
+        given = f"kubeconfig {hub.kubeconfig}: server {endpoint.server[:64]!r}: {error}; name another: --hub-server URL"
         raise UserError(given if server is None else named) from error
-    return found
+    return endpoint
 
 
 async def wait_for(missing: Callable[[], Awaitable[str]], seconds: float) -> str:
     """Ask until nothing is missing; return what still is after *seconds*, and say meanwhile what is waited for."""
     from webhook.processes.sides import JoinError
 
-    end, said = asyncio.get_running_loop().time() + seconds, ""
+    end, time = asyncio.get_running_loop().time() + seconds, ""
     while True:
         try:
             left = await missing()
@@ -214,7 +214,7 @@ async def wait_for(missing: Callable[[], Awaitable[str]], seconds: float) -> str
             left = str(error)
         if not left or asyncio.get_running_loop().time() >= end:
             return left
-        if left != said:
+        if left != time:
             complain(f"waiting: {left}")
-            said = left
+            time = left
         await asyncio.sleep(_POLL_SECONDS)

@@ -44,10 +44,10 @@ class Sides:
 
     def find_hub(self) -> HubConnection:
         """Return the hub. Raises `UserError`."""
-        found = find_kubeconfig(self.kubeconfig, self.context, os.environ)
-        if found.ours:
+        kubeconfig = find_kubeconfig(self.kubeconfig, self.context, os.environ)
+        if kubeconfig.ours:
             raise UserError(f"--context {self.context!r}: is the hub of `harbormaster up`, which simulates its members")
-        return found
+        return kubeconfig
 
     def find_member(self) -> HubConnection | None:
         """Return the member; None: it is not named. Raises `UserError`."""

@@ -117,9 +117,9 @@ async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | N
         if name not in documents:
             raise UserError(f"there is no {MEMBER_CLUSTER.kind} {name}")
     now = utc_now().replace(microsecond=0)
-    chosen = [documents[name] for name in members or sorted(documents)]
+    selected = [documents[name] for name in members or sorted(documents)]
     purposes = PURPOSES if purpose is None else (purpose,)
-    found = [each for member in chosen for each in _alike(member, definitions, purposes, now)]
+    found = [each for member in selected for each in _alike(member, definitions, purposes, now)]
     if output == "table":
         print_table(HEADERS, [_row(each, now) for each in found])
     else:
@@ -150,7 +150,7 @@ def _standing(
     member: JsonObject, definitions: dict[str, WindowDefinition], purpose: str, now: datetime
 ) -> MemberWindowState:
     targets = OF_UPDATES if purpose == UPDATES else targets_of(UpgradeType(purpose))
-    selecting = [each for each in definitions.values() if each.selector is not None]
+    selecting = [definition for definition in definitions.values() if definition.selector is not None]
     windows = windows_of(member, definitions, targets, selecting)
     readable = [window for name in windows.names if (window := definitions[name].window) is not None]
     unreadable = tuple(name for name in windows.names if definitions[name].window is None)

@@ -162,7 +162,9 @@ async def _selected(client: Client, wanted: ResourceArgument, space: str | None,
 
 def _why_held(namespace: JsonObject) -> str:
     """Return what a namespace that is being deleted says is left in it; it has no finalizers of its own."""
-    said = [text_at(each, "message") for each in conditions_of(namespace) if each.get("status") == "True"]
+    said = [
+        text_at(condition, "message") for condition in conditions_of(namespace) if condition.get("status") == "True"
+    ]
     return " ".join(filter(None, said)) or "nothing that it names; a kube-controller-manager empties namespaces"
 
 

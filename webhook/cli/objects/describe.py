@@ -155,8 +155,8 @@ def description(document: JsonObject, events: Sequence[JsonObject], now: datetim
 
 def _annotations(metadata: JsonObject) -> JsonObject:
     """Leave out the copies of the whole object that were made when it was applied: they tell what a Secret holds."""
-    found = dict_at(metadata, "annotations")
-    return {key: value for key, value in found.items() if not key.endswith(_COPY)}
+    annotations = dict_at(metadata, "annotations")
+    return {key: value for key, value in annotations.items() if not key.endswith(_COPY)}
 
 
 def _line(name: str, value: str) -> str:
@@ -190,9 +190,11 @@ def _conditions(conditions: Sequence[JsonObject], now: datetime) -> Iterator[str
         return
     yield "Conditions:"
     rows = [["TYPE", "STATUS", "REASON", "AGE", "MESSAGE"]]
-    for each in conditions:
-        words = [str(each.get(name, "")) for name in ("type", "status", "reason")]
-        rows.append([*words, _age(str(each.get("lastTransitionTime", "")), now), str(each.get("message", ""))])
+    for condition in conditions:
+        words = [str(condition.get(name, "")) for name in ("type", "status", "reason")]
+        rows.append(
+            [*words, _age(str(condition.get("lastTransitionTime", "")), now), str(condition.get("message", ""))]
+        )
     yield from _table(rows)
 
 
@@ -201,9 +203,9 @@ def _about(events: Sequence[JsonObject], now: datetime) -> Iterator[str]:
         yield _line("Events", "<none>")
         return
     yield "Events:"
-    columns = [each for each in columns_of(EVENT, wide=False) if each.type != "object"]
+    columns = [column for column in columns_of(EVENT, wide=False) if column.type != "object"]
     rows = [[column.name.upper() for column in columns]]
-    yield from _table([*rows, *(cells(each, columns, now) for each in events)])
+    yield from _table([*rows, *(cells(event, columns, now) for event in events)])
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -140,10 +140,10 @@ async def _one(words: Sequence[str], client: Client) -> ResourceArgument | None:
     """Return which objects are meant; None: all."""
     if not words:
         return None
-    found = await parse_resources(words, client)
-    if len(found) > 1:
+    resources = await parse_resources(words, client)
+    if len(resources) > 1:
         raise UserError(f"{' '.join(words)}: one kind, or one object, at a time")
-    return found[0]
+    return resources[0]
 
 
 def _show(found: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> None:
@@ -151,7 +151,7 @@ def _show(found: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> 
         print_document(found.document(), output)
         return
     if found.entries:
-        print_table(HEADERS, [_row(each) for each in reversed(found.entries)])
+        print_table(HEADERS, [_row(entry) for entry in reversed(found.entries)])
     elif is_kept:
         complain("nothing of that is on record")
     else:

@@ -168,4 +168,6 @@ class CustomColumns:
     def show(self, documents: Sequence[JsonObject], *, headers: bool) -> None:
         """Print rows; headers only before the first ones."""
         first = headers and self._widths is None
-        self._widths = print_plain(self.headers if first else [], [self.row(each) for each in documents], self._widths)
+        self._widths = print_plain(
+            self.headers if first else [], [self.row(document) for document in documents], self._widths
+        )

@@ -59,8 +59,8 @@ class Served:
     def read(cls, table: JsonObject) -> tuple[Self, list[JsonObject]]:
         """Return the table, and the objects in its rows."""
         columns = [
-            (text_at(each, "name"), isinstance(each.get("priority"), int) and each["priority"] > 0)
-            for each in dicts_at(table, "columnDefinitions")
+            (text_at(column, "name"), isinstance(column.get("priority"), int) and column["priority"] > 0)
+            for column in dicts_at(table, "columnDefinitions")
         ]
         objects, found = [], {}
         for row in dicts_at(table, "rows"):

@@ -266,7 +266,7 @@ async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None
                     await follower.changed.wait()
                     await asyncio.sleep(max(SECONDS_BETWEEN, 4 * spent))  # what belongs together comes together
                     follower.changed.clear()
-                    begun = time.monotonic()
+                    started = time.monotonic()
                     if follower.complete:
                         tree = follower.tree()
                         if tree is None:
@@ -274,7 +274,7 @@ async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None
                         draw(tree, follower.trouble)
                     elif follower.trouble:
                         raise UserError(follower.trouble)  # never readable so far: a missing right, say
-                    spent = time.monotonic() - begun
+                    spent = time.monotonic() - started
                 else:
                     following.result()
         finally:

@@ -62,17 +62,21 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
         everything: Show every cluster and every object by itself.
     """
     clusters, missing = tree["clusters"], tree["missing"]
-    shown = clusters if everything else [each for each in clusters if not _is_told_in_one_line(each)][:MOST_CLUSTERS]
+    shown = (
+        clusters
+        if everything
+        else [cluster for cluster in clusters if not _is_told_in_one_line(cluster)][:MOST_CLUSTERS]
+    )
     apart = {id(each) for each in shown}
     placement = tree["placement"]
-    told_below = any(placement["why"] == f"{each['cluster']}: {each['detail']}" for each in clusters)
+    told_below = any(placement["why"] == f"{cluster['cluster']}: {cluster['detail']}" for cluster in clusters)
     return _TreeNode(
         placement_line({**placement, "why": ""} if told_below else placement),
         (
             *_about(tree["placement"]),
             *(_cluster(each, tree["placement"]["resourceIndex"], everything=everything) for each in shown),
             *_missing(missing, everything=everything),
-            *_folded([each for each in clusters if id(each) not in apart], tree["placement"]["resourceIndex"]),
+            *_folded([cluster for cluster in clusters if id(cluster) not in apart], tree["placement"]["resourceIndex"]),
         ),
     )
 
@@ -96,9 +100,13 @@ def _state(state: str, why: str) -> tuple[Part, ...]:
 
 
 def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
-    kind, why = placement["kind"], placement["why"]
+    kind, reason = placement["kind"], placement["why"]
     conditions = [
-        {**each, "type": each["type"].removeprefix(kind), "message": "" if each["message"] == why else each["message"]}
+        {
+            **each,
+            "type": each["type"].removeprefix(kind),
+            "message": "" if each["message"] == reason else each["message"],
+        }
         for each in placement["conditions"]
     ]
     if conditions:
@@ -108,13 +116,13 @@ def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
 
 def _conditions(conditions: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
     """Yield conditions in a row: those that are True by name alone, every other one with its reason."""
-    good = [each["type"] for each in conditions if each["status"] == "True" and each["current"]]
+    good = [condition["type"] for condition in conditions if condition["status"] == "True" and condition["current"]]
     if good:
         yield Part(f"{_GAP}{', '.join(good)} ")
         yield Part("True", "green")
-    for each in conditions:
-        if each["type"] not in good:
-            yield from _condition(each)
+    for condition in conditions:
+        if condition["type"] not in good:
+            yield from _condition(condition)
 
 
 def _condition(condition: Mapping[str, Any]) -> Iterator[Part]:
@@ -259,17 +267,17 @@ def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Itera
 def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterator[_TreeNode]:
     """Yield a line per state of the clusters that are not shown one by one, with the reason if they have one."""
     names: dict[tuple[str, str, str], list[str]] = {}
-    for each in clusters:
-        why = each["detail"] if _is_told_in_one_line(each) else ""
-        age = f"{_GAP}{_age(each, latest)}" if each["upToDate"] is False else ""
-        names.setdefault((each["state"], why, age), []).append(each["cluster"])
-    for (state, why, age), found in names.items():
-        more = f" and {len(found) - MOST_NAMES} more" if len(found) > MOST_NAMES else ""
-        listed = Part(f" ({', '.join(found[:MOST_NAMES])}{more})", "dim")
+    for cluster in clusters:
+        why = cluster["detail"] if _is_told_in_one_line(cluster) else ""
+        age = f"{_GAP}{_age(cluster, latest)}" if cluster["upToDate"] is False else ""
+        names.setdefault((cluster["state"], why, age), []).append(cluster["cluster"])
+    for (state, why, age), name in names.items():
+        more = f" and {len(name) - MOST_NAMES} more" if len(name) > MOST_NAMES else ""
+        listed = Part(f" ({', '.join(name[:MOST_NAMES])}{more})", "dim")
         reason = Part(f": {why}" if why else "")
         yield _TreeNode(
             (
-                Part(_count(len(found), "cluster")),
+                Part(_count(len(name), "cluster")),
                 Part(f" {state}", _STYLES[state]),
                 listed,
                 reason,
@@ -333,10 +341,10 @@ class TreeChangeLog:
             tree: What `scorer.rollout.views.tree.placement_tree` returns.
             everything: Tell of Works and objects too, not only of clusters.
         """
-        found = dict(_entries(tree, everything=everything))
-        lines = [text for key, text in found.items() if self._known.get(key) != text]
-        lines += [f"{key}{_GAP}gone" for key in self._known if key not in found]
-        self._known = found
+        entries = dict(_entries(tree, everything=everything))
+        lines = [text for key, text in entries.items() if self._known.get(key) != text]
+        lines += [f"{key}{_GAP}gone" for key in self._known if key not in entries]
+        self._known = entries
         return [printable(line) for line in lines]
 
 

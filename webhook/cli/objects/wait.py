@@ -96,11 +96,11 @@ class GoalType(click.ParamType[Goal]):
 
 def _condition(kind: str, status: str) -> Test:
     def met(found: JsonObject | None) -> bool:
-        for each in conditions_of(found or {}):
-            if str(each.get("type", "")).lower() == kind.lower():
-                about, now = each.get("observedGeneration"), (found or {}).get("metadata", {}).get("generation")
+        for condition in conditions_of(found or {}):
+            if str(condition.get("type", "")).lower() == kind.lower():
+                about, now = condition.get("observedGeneration"), (found or {}).get("metadata", {}).get("generation")
                 is_old = isinstance(about, int) and isinstance(now, int) and about < now
-                return not is_old and str(each.get("status", "")).lower() == status.lower()
+                return not is_old and str(condition.get("status", "")).lower() == status.lower()
         return False
 
     return met
@@ -255,19 +255,21 @@ async def _places(
         loaded = await resolve_objects(client, found, namespace)
         return [ResourcePath(one.kind, one.namespace or None, one.name) for one in loaded]
     places = []
-    for each in await parse_resources(words, client):
-        space = (namespace or client.namespace) if each.kind.namespaced and not which.everywhere else None
-        if each.name:
-            if which.everywhere and each.kind.namespaced:
+    for resource in await parse_resources(words, client):
+        space = (namespace or client.namespace) if resource.kind.namespaced and not which.everywhere else None
+        if resource.name:
+            if which.everywhere and resource.kind.namespaced:
                 raise UserError("--all-namespaces: an object is named by its namespace and its name")
-            places.append(ResourcePath(each.kind, space, each.name))
+            places.append(ResourcePath(resource.kind, space, resource.name))
             continue
         if not which.selector and not which.everything:
-            raise UserError(f"{each.kind.kind}: say which one: {each.kind.kind.lower()}/NAME, -l LABELS or --all")
+            raise UserError(
+                f"{resource.kind.kind}: say which one: {resource.kind.kind.lower()}/NAME, -l LABELS or --all"
+            )
         try:
-            listing = await client.list(ResourcePath(each.kind, space), which.selector)
+            listing = await client.list(ResourcePath(resource.kind, space), which.selector)
         except HubRefusedError as error:
             raise UserError(error.lines()) from error
         found_there = [item["metadata"] for item in listing.get("items") or ()]
-        places += [ResourcePath(each.kind, metadata.get("namespace"), metadata["name"]) for metadata in found_there]
+        places += [ResourcePath(resource.kind, metadata.get("namespace"), metadata["name"]) for metadata in found_there]
     return places

@@ -86,10 +86,12 @@ class _MemberOptions:
         """Return the member; None: none is named. Raises `UserError`."""
         if self.member_context is None and self.member_kubeconfig is None:
             return None
-        found = find_kubeconfig(self.member_kubeconfig or hub.kubeconfig, self.member_context, os.environ)
-        if found.ours:
-            raise UserError(f"--member-context {found.context!r}: is the hub of `harbormaster up`, which has no agent")
-        return found
+        kubeconfig = find_kubeconfig(self.member_kubeconfig or hub.kubeconfig, self.member_context, os.environ)
+        if kubeconfig.ours:
+            raise UserError(
+                f"--member-context {kubeconfig.context!r}: is the hub of `harbormaster up`, which has no agent"
+            )
+        return kubeconfig
 
 
 @click.command("doctor", help=HELP, short_help="Check an installation, and say what to do about what is wrong.")

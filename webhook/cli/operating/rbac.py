@@ -412,11 +412,11 @@ def _commented(document: JsonObject, rules: "Sequence[PolicyRule]") -> Iterator[
     yield format_yaml({key: value for key, value in document.items() if key != "rules"})
     if rules:
         yield "rules:\n"
-    said = ""
+    message = ""
     for rule in rules:
-        if rule.why != said:
+        if rule.why != message:
             yield f"# {rule.why}\n"
-        said = rule.why
+        message = rule.why
         for position, (key, values) in enumerate(rule.document().items()):
             yield f"{'  ' if position else '- '}{key}: {_listed(values)}\n"
 

@@ -48,9 +48,9 @@ def complete_objects(ctx: click.Context, param: click.Parameter, incomplete: str
         found = _names(ctx, find_kind(word)) if slash else []
         return _items((f"{word}/{name}" for name in found if name.startswith(beginning)), incomplete)
     if typed:
-        return _items((each for each in _names(ctx, find_kind(typed[0])) if each not in typed), incomplete)
+        return _items((name for name in _names(ctx, find_kind(typed[0])) if name not in typed), incomplete)
     done, comma, _ = incomplete.rpartition(",")
-    return _items((f"{done}{comma}{each}" for each in _kind_words()), incomplete)
+    return _items((f"{done}{comma}{kind_word}" for kind_word in _kind_words()), incomplete)
 
 
 def complete_kind_of(kind: Kind) -> Complete:
@@ -59,7 +59,7 @@ def complete_kind_of(kind: Kind) -> Complete:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         given = ctx.params.get(param.name or "")
         typed = given if isinstance(given, tuple | list) else ()
-        return _items((each for each in _names(ctx, kind) if each not in typed), incomplete)
+        return _items((name for name in _names(ctx, kind) if name not in typed), incomplete)
 
     return complete
 
@@ -99,7 +99,7 @@ def complete_reservations(ctx: click.Context, _param: click.Parameter, incomplet
     """Return the ids of the user's own reservations."""
 
     async def ask(client: Client) -> list[str]:
-        return [text_at(each, "id") for each in dicts_at(await client.read_json("/v1/gate/reservations"), "items")]
+        return [text_at(item, "id") for item in dicts_at(await client.read_json("/v1/gate/reservations"), "items")]
 
     return _items(filter(None, _asked(ctx, ask)), incomplete)
 
@@ -145,12 +145,12 @@ def _names(ctx: click.Context, kind: Kind | None) -> list[str]:
 
 
 async def _placements(client: Client) -> list[str]:
-    found = []
+    placements = []
     for kind in PLACEMENTS:
-        for each in dicts_at(await client.few(ResourcePath(kind), MOST), "items"):
-            space = namespace_of(each)
-            found.append(f"rp/{space}/{name_of(each)}" if space else f"crp/{name_of(each)}")
-    return found
+        for item in dicts_at(await client.few(ResourcePath(kind), MOST), "items"):
+            space = namespace_of(item)
+            placements.append(f"rp/{space}/{name_of(item)}" if space else f"crp/{name_of(item)}")
+    return placements
 
 
 def _asked(ctx: click.Context, ask: Callable[[Client], Coroutine[Any, Any, list[str]]]) -> list[str]:

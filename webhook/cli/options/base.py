@@ -62,7 +62,7 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
     def give(command: _Command) -> _Command:
         @functools.wraps(command)
         def collected(*arguments: Any, **given: Any) -> Any:
-            value = group(**{each: given.pop(each) for each in names if each in given})
+            value = group(**{name: given.pop(name) for name in names if name in given})
             return command(*arguments, **given, **{name: value})
 
         function: Any = collected

@@ -90,10 +90,10 @@ class HubOptions:
             named = ", ".join(self._of_up)
             raise UserError(f"{named}: name the hub either by a kubeconfig or by these options, not by both")
         if self._of_kubectl or (plugin and not self._of_up):
-            found = find_kubeconfig(self.kubeconfig, self.context, environment)
-            if not self and _another_of_up(environment, found):
-                complain(f"asking {found}; for the hub of harbormaster up: --data {default_data(environment)}")
-            return found
+            kubeconfig = find_kubeconfig(self.kubeconfig, self.context, environment)
+            if not self and _another_of_up(environment, kubeconfig):
+                complain(f"asking {kubeconfig}; for the hub of harbormaster up: --data {default_data(environment)}")
+            return kubeconfig
         try:
             connection = self._find_of_up(environment)
         except UserError as error:

@@ -124,8 +124,8 @@ def limits(items: Iterable[JsonObject]) -> list[str]:
     for item in items:
         for each in (item.get("topology") or {}).get("constraints") or ():
             if each.get("violated") and each["points"]:
-                what = f"one more in {each['domain']} would exceed maxSkew {each['maxSkew']} of {each['key']}"
-                lines.append(f"{item['cluster']}: {what}, which costs {-each['points']}")
+                subject = f"one more in {each['domain']} would exceed maxSkew {each['maxSkew']} of {each['key']}"
+                lines.append(f"{item['cluster']}: {subject}, which costs {-each['points']}")
     return lines
 
 
@@ -172,12 +172,12 @@ def _unreadable_scores(item: Mapping[str, Any]) -> list[str]:
     terms = [term for check in item.get("filters") or () for term in check.get("terms") or ()]
     readings = [entry for term in terms for entry in term.get("properties") or ()]
     readings += [term["sorter"] for term in (item.get("affinity") or {}).get("terms") or () if term.get("sorter")]
-    told = " ".join(item.get("warnings") or ())
+    messages = " ".join(item.get("warnings") or ())
     names = {entry["name"]: entry for entry in readings if entry.get("unreadable")}
     return [
         f"{name} cannot be read, so it counts for nothing: {_mistake_of(entry['observed'])}"
         for name, entry in names.items()
-        if name.startswith(SCORE_PREFIX) and name not in told
+        if name.startswith(SCORE_PREFIX) and name not in messages
     ]
 
 
@@ -241,8 +241,8 @@ def _points(item: Mapping[str, Any]) -> Iterator[str]:
     constraints = (item.get("topology") or {}).get("constraints") or ()
     if constraints:
         yield f"  topology spread {item['topology']['score']}{idle}"
-        for each in constraints:
-            yield f"    {_signed(each['points'])}  {_constraint(each)}"
+        for constraint in constraints:
+            yield f"    {_signed(constraint['points'])}  {_constraint(constraint)}"
     terms = (item.get("affinity") or {}).get("terms") or ()
     if terms:
         yield f"  affinity score {item['affinity']['score']}{idle}"

@@ -110,8 +110,8 @@ def _counted(count: int, noun: str) -> str:
 def _row(entry: JsonObject) -> str:
     gained, lost = entry["moves"]["gained"], entry["moves"]["lost"]
     new = set(gained)
-    kept = [pick["cluster"] for pick in entry["picked"] if pick["cluster"] not in new]
-    signs = (("+", gained), ("-", lost), ("", kept))
+    remaining = [pick["cluster"] for pick in entry["picked"] if pick["cluster"] not in new]
+    signs = (("+", gained), ("-", lost), ("", remaining))
     clusters = "<br>".join(_named(sign, names) for sign, names in signs if names)
     wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
     note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)

@@ -39,8 +39,8 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     for line in _rollouts(shown):
         click.echo(printable(line))
     if rest := len(entries) - len(shown):
-        what = "1 placement stays as it is." if rest == 1 else f"{rest} placements stay as they are."
-        click.echo(f"\n{what}" if shown else what)
+        subject = "1 placement stays as it is." if rest == 1 else f"{rest} placements stay as they are."
+        click.echo(f"\n{subject}" if shown else subject)
     print_runs(runs, after_other=bool(entries))
 
 
@@ -61,16 +61,16 @@ def _row(entry: JsonObject) -> list[str]:
     """Return one placement; ``+`` marks what it would get, ``-`` what it would lose."""
     gained, lost = set(entry["moves"]["gained"]), entry["moves"]["lost"]
     picked = [pick["cluster"] for pick in entry["picked"]]
-    kept = [cluster for cluster in picked if cluster not in gained]
+    remaining = [cluster for cluster in picked if cluster not in gained]
     words = [f"+{cluster}" for cluster in picked if cluster in gained]
-    words += kept[:MOST_KEPT]
-    if len(kept) > MOST_KEPT:
-        words.append(f"(and {len(kept) - MOST_KEPT} more)")
+    words += remaining[:MOST_KEPT]
+    if len(remaining) > MOST_KEPT:
+        words.append(f"(and {len(remaining) - MOST_KEPT} more)")
     words += [f"-{cluster}" for cluster in lost]
     wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
     ends = entry["rollout"]["type"] == "Deletion"
-    why = "" if entry["satisfied"] and not ends else entry["message"]
-    return [reference(entry), entry["type"], wanted, str(len(picked)), " ".join(words), why]
+    reason = "" if entry["satisfied"] and not ends else entry["message"]
+    return [reference(entry), entry["type"], wanted, str(len(picked)), " ".join(words), reason]
 
 
 def _rollouts(entries: Sequence[JsonObject]) -> Iterator[str]:
@@ -105,8 +105,8 @@ def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
         rows = [[one["cluster"], *_sides(one), one["why"]] for one in different]
         print_table(["CLUSTER", *names, "WHY"], rows)
     if rest := len(answer["clusters"]) - len(different):
-        what = "1 cluster is" if rest == 1 else f"{rest} clusters are"
-        click.echo(f"\n{what} judged the same by both.")
+        subject = "1 cluster is" if rest == 1 else f"{rest} clusters are"
+        click.echo(f"\n{subject} judged the same by both.")
 
 
 def _sides(one: JsonObject) -> list[str]:

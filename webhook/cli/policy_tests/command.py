@@ -124,13 +124,13 @@ def command(
 
 def _chosen(tests: Sequence[PolicyTest], wanted: str) -> list[tuple[PolicyTest, list[PlacedCase]]]:
     """Return the cases to run, by test. Raises `UserError` if there are none."""
-    chosen = [
+    selected = [
         (test, [placed for placed in test.cases if wanted.lower() in shown_name(test, placed.case).lower()])
         for test in tests
     ]
-    if not any(cases for _, cases in chosen):
+    if not any(cases for _, cases in selected):
         raise UserError(f"--filter {wanted!r}: no case has this in its name")
-    return [(test, cases) for test, cases in chosen if cases]
+    return [(test, cases) for test, cases in selected if cases]
 
 
 def _run(chosen: Sequence[tuple[PolicyTest, list[PlacedCase]]], choices: _TestOptions) -> Iterator[CaseOutcome]:

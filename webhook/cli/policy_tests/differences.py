@@ -79,8 +79,8 @@ def compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Differ
             "ranking", format_value(expect.ranking), format_value(picked), _why_ranked(entry, expect.ranking)
         )
     if expect.includes is not None and (missing := [name for name in expect.includes if name not in picked]):
-        why = tuple(describe_cluster(entry, name) for name in missing)
-        yield Difference("includes", format_value(expect.includes), format_value(picked), why)
+        reason = tuple(describe_cluster(entry, name) for name in missing)
+        yield Difference("includes", format_value(expect.includes), format_value(picked), reason)
     for wanted in expect.not_picked or ():
         yield from _compare_not_picked(entry, wanted.cluster, wanted.plugin, wanted.reason)
     if expect.count is not None:

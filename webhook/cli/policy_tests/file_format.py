@@ -354,7 +354,7 @@ def read_tests(files: Files) -> list[PolicyTest]:
         problems: list[str] = []
         try:
             documents = objects_in(name, text, problems)
-            tests = [_read(each.document, each.source, positions, problems) for each in documents]
+            tests = [_read(document.document, document.source, positions, problems) for document in documents]
             found += (test for test in tests if test is not None)
         except UnreadableFileError as error:
             problems.append(str(error))
@@ -403,8 +403,8 @@ def _read(document: JsonObject, source: DocumentSource, positions: Positions, pr
 def _read_case(document: JsonObject, at: FieldPath, mistakes: list[FieldError]) -> Case | None:
     asked = [kind for kind in _KINDS if kind in document]
     if len(asked) != 1:
-        what = f"asks about {' and '.join(asked)}" if asked else "asks about nothing"
-        mistakes.append(FieldError(at, Cause.INVALID, f"a case {what}: give one of {', '.join(_KINDS)}"))
+        subject = f"asks about {' and '.join(asked)}" if asked else "asks about nothing"
+        mistakes.append(FieldError(at, Cause.INVALID, f"a case {subject}: give one of {', '.join(_KINDS)}"))
         return None
     model = _CASES[asked[0]]
     try:
@@ -426,17 +426,17 @@ def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
     for name, several in told.items():
         for position, each in enumerate(several):
             if each.rule is not None and each.rule not in known:
-                why = "there is no such rule; `harbormaster rules` has all of them"
-                yield invalid(at.below("expect", name, position, "rule"), each.rule, why)
+                reason = "there is no such rule; `harbormaster rules` has all of them"
+                yield invalid(at.below("expect", name, position, "rule"), each.rule, reason)
 
 
 def _doubled(cases: Sequence[PlacedCase]) -> Iterator[FieldError]:
     """Yield the cases with a name that an earlier one has: a report could not tell them apart."""
-    seen: set[str] = set()
+    visited: set[str] = set()
     for position, placed in enumerate(cases):
-        if placed.case.name in seen:
+        if placed.case.name in visited:
             yield FieldError(FieldPath.of("cases") / position / "name", Cause.DUPLICATE, quote(placed.case.name))
-        seen.add(placed.case.name)
+        visited.add(placed.case.name)
 
 
 def _read_settings(given: JsonObject) -> AdmissionSettings:

@@ -130,8 +130,13 @@ def _item(outcome: CaseOutcome) -> JsonObject:
         "asks": described(case),
         "result": "notRun" if outcome.result is CaseResult.NOT_RUN else outcome.result.value,
         "differences": [
-            {"field": each.what, "expected": each.expected, "actual": each.actual, "why": list(each.why)}
-            for each in outcome.differences
+            {
+                "field": difference.what,
+                "expected": difference.expected,
+                "actual": difference.actual,
+                "why": list(difference.why),
+            }
+            for difference in outcome.differences
         ],
         "mistakes": list(outcome.mistakes),
         **({} if outcome.judged is None else {"rules": sorted(outcome.judged.rules)}),

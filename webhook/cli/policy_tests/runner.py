@@ -171,12 +171,12 @@ class Scene:
     def _placement(self, case: PlacementCase) -> Iterator[Difference]:
         kind, namespace, name = parse_reference(case.placement)
         plan = self._plan(case)
-        wanted = (namespace, name)
-        entry = next((one for one in plan["placements"] if (one["namespace"], one["name"]) == wanted), None)
+        desired = (namespace, name)
+        entry = next((one for one in plan["placements"] if (one["namespace"], one["name"]) == desired), None)
         refused = [
             printable(": ".join(filter(None, (error["rule"], error["field"], error["message"]))))
             for verdict in plan["admission"]
-            if (verdict["kind"], verdict["namespace"], verdict["name"]) == (kind.kind, *wanted)
+            if (verdict["kind"], verdict["namespace"], verdict["name"]) == (kind.kind, *desired)
             for error in verdict["errors"]
         ]
         if refused:
@@ -249,12 +249,12 @@ class Scene:
         if asked.observed is not None:
             question["observed"] = _counts(asked.observed)
         answer = gate_answer(offline_pools((*self.fleet, *self.objects)), question, self.clock)
-        expect, why = case.expect, (answer["message"],)
+        expect, reason = case.expect, (answer["message"],)
         for name, key in (("allowed", "allowed"), ("granted", "granted"), ("verdict", "verdict")):
             if expect.wants(name):
-                yield from compare_values(key, getattr(expect, name), answer[key], why)
+                yield from compare_values(key, getattr(expect, name), answer[key], reason)
         if expect.wants("next_open"):
-            yield from compare_values("nextOpen", _instant_text(expect.next_open), answer["nextOpen"], why)
+            yield from compare_values("nextOpen", _instant_text(expect.next_open), answer["nextOpen"], reason)
         if expect.message is not None:
             yield from has_part("message", expect.message, answer["message"])
 
@@ -269,12 +269,12 @@ class Scene:
         answer = overview(pools, at)
         (item,) = (each for each in answer["items"] if each["reason"] == asked.reason)
         actual = {**item, **({"limit": UNLIMITED, "remaining": UNLIMITED} if item["unlimited"] else {})}
-        expect, why = case.expect, tuple(_budgets_in_force(item, answer["pools"][0]))
+        expect, reason = case.expect, tuple(_budgets_in_force(item, answer["pools"][0]))
         for name, key in (("limit", "limit"), ("remaining", "remaining"), ("never_opens", "neverOpens")):
             if expect.wants(name):
-                yield from compare_values(key, getattr(expect, name), actual[key], why)
+                yield from compare_values(key, getattr(expect, name), actual[key], reason)
         if expect.wants("next_open"):
-            yield from compare_values("nextOpen", _instant_text(expect.next_open), item["nextOpen"], why)
+            yield from compare_values("nextOpen", _instant_text(expect.next_open), item["nextOpen"], reason)
 
 
 def _user(name: str, groups: Iterable[str]) -> UserInfo:

@@ -93,8 +93,15 @@ def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
             stage["endTime"] or "-",
             stage["message"],
         )
-        for each in clusters:
-            yield "", each["cluster"], each["state"], each["since"] or "-", each["finished"] or "-", each["message"]
+        for cluster in clusters:
+            yield (
+                "",
+                cluster["cluster"],
+                cluster["state"],
+                cluster["since"] or "-",
+                cluster["finished"] or "-",
+                cluster["message"],
+            )
 
 
 def wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
@@ -137,5 +144,5 @@ def news(before: JsonObject, after: JsonObject) -> Iterator[str]:
 def _states(document: JsonObject) -> Iterator[tuple[str, str, str]]:
     for stage in document["stages"]:
         yield f"stage {stage['stage']}", stage["state"], stage["message"]
-        for each in dicts_at(stage, "clusters"):
-            yield f"stage {stage['stage']}, {each['cluster']}", each["state"], each["message"]
+        for cluster in dicts_at(stage, "clusters"):
+            yield f"stage {stage['stage']}, {cluster['cluster']}", cluster["state"], cluster["message"]

@@ -102,8 +102,8 @@ class Runs:
         request = None if found is not None and stage else await self._get(self.family.approval_request, name)
         if found is not None and request is not None:
             owner = parent_run(request)
-            what = f"{name} is a run, and an approval request of run {owner}"
-            raise UserError(f"{what}: name the run that is meant, with --stage")
+            subject = f"{name} is a run, and an approval request of run {owner}"
+            raise UserError(f"{subject}: name the run that is meant, with --stage")
         if found is not None:
             return found, ""
         if request is None:

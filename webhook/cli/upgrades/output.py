@@ -114,8 +114,8 @@ def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
 def _row(place: tuple[str, str, str], part: JsonObject) -> tuple[str, ...]:
     since = part.get("pendingSince") or part.get("startTime") or "-"
     reason, message = part.get("reason", ""), part.get("message", "")
-    said = f"{reason}: {message}" if reason and message else reason or message
-    return (*place, part["state"], _version(part), since, part.get("completionTime") or "-", said)
+    text = f"{reason}: {message}" if reason and message else reason or message
+    return (*place, part["state"], _version(part), since, part.get("completionTime") or "-", text)
 
 
 def _version(part: JsonObject) -> str:
@@ -179,9 +179,11 @@ async def list_upgrades(hub: HubOptions, output: str) -> int:
     found.sort(key=lambda each: (each.situation.is_over, each.read.metadata.name))
     documents = [upgrade_document(each, hub) for each in found]
     if output != "table":
-        print_document({"items": [{key: each[key] for key in ("run", "waits", "plan")} for each in documents]}, output)
+        print_document(
+            {"items": [{key: document[key] for key in ("run", "waits", "plan")} for document in documents]}, output
+        )
     elif documents:
-        print_table(LIST_HEADERS, [_list_row(each, utc_now()) for each in documents])
+        print_table(LIST_HEADERS, [_list_row(document, utc_now()) for document in documents])
     else:
         click.echo("there are no upgrade runs", err=True)
     return 0

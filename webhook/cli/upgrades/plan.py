@@ -114,8 +114,8 @@ def _unknown(question: JsonObject) -> Iterator[str]:
     """Say of which members of the files nobody knows what they run: those are never reached."""
     if names := [name_of(each) for each in question.get("members", ()) if not annotation(each, OBSERVED)]:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        told = ", ".join(names[:_MOST_NAMED]) + more
-        yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {told}"
+        messages = ", ".join(names[:_MOST_NAMED]) + more
+        yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {messages}"
 
 
 async def _background(client: Client, question: JsonObject) -> Background:
@@ -142,11 +142,11 @@ async def _plan(hub: HubOptions, name: str, output: str) -> int:
         found = await _planned(UpgradeRuns(client), name)
     planned = dict_at(status_of(found.run), "plan")
     if not planned:
-        why = "the loop has not made one: does it run?"
+        reason = "the loop has not made one: does it run?"
         if found.situation.is_over:
             status = command_line(["upgrade", "status", name], hub)
-            why = f"it is {found.situation.phase.value}; how it went: {status}"
-        raise UserError(f"run {name} has no plan: {why}")
+            reason = f"it is {found.situation.phase.value}; how it went: {status}"
+        raise UserError(f"run {name} has no plan: {reason}")
     if output == "table":
         print_plan(planned, name, utc_now(), Background.of(found.run))
     else:

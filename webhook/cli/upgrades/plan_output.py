@@ -132,9 +132,9 @@ def _add_gates(found: dict[str, str], part: JsonObject, place: Sequence[str], wh
 
 
 def _exposed(stage: dict[str, Any]) -> Iterator[str]:
-    for each in dicts_at(stage, "placements"):
-        if each.get("fullyExposed"):
-            name = f"{each['namespace']}/{each['name']}" if each.get("namespace") else each["name"]
-            all_clusters_note = f"all {each['clusters']} clusters of placement {name} are in upgrade at once"
+    for placement in dicts_at(stage, "placements"):
+        if placement.get("fullyExposed"):
+            name = f"{placement['namespace']}/{placement['name']}" if placement.get("namespace") else placement["name"]
+            all_clusters_note = f"all {placement['clusters']} clusters of placement {name} are in upgrade at once"
             only = f"the only cluster of placement {name} is in upgrade"
-            yield f"stage {stage['name']}: {only if each['clusters'] == 1 else all_clusters_note}"
+            yield f"stage {stage['name']}: {only if placement['clusters'] == 1 else all_clusters_note}"

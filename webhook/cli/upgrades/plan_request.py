@@ -82,7 +82,7 @@ def _of_file(run: JsonObject, strategies: Sequence[JsonObject]) -> JsonObject | 
 
 
 def _named(name: str, documents: Sequence[JsonObject]) -> JsonObject | None:
-    return next((each for each in documents if name_of(each) == name), None)
+    return next((document for document in documents if name_of(document) == name), None)
 
 
 def _unused(run: JsonObject | str, strategy: JsonObject | None, found: dict[Kind, list[JsonObject]]) -> str:

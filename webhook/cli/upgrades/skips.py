@@ -78,7 +78,9 @@ def _effect(stages: Sequence[StageStatus], target: SkipTarget, *, halted: bool) 
     match target.type:
         case SkipTargetType.MEMBER:
             groups = [group for stage in stages for group in stage.groups]
-            return _of_members(target, (each for each in _members(groups) if each.name == target.name), halted=halted)
+            return _of_members(
+                target, (member for member in _members(groups) if member.name == target.name), halted=halted
+            )
         case SkipTargetType.GROUP:
             groups = [group for stage in stages for group in stage.groups if group.name == target.name]
             found = _of_members(target, _members(groups), halted=halted)

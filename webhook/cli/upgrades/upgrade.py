@@ -222,11 +222,11 @@ async def _tell_start(runs: UpgradeRuns, found: UpgradeRunView, waiting: WaitOpt
     """
     title = runs.title(name_of(found.run))
     found = await wait_accepted(runs, found)
-    if why := start_refusal(found):
-        told = f"{title} is told to start, but cannot: {why}"
+    if reason := start_refusal(found):
+        messages = f"{title} is told to start, but cannot: {reason}"
         if not waiting.wait:
-            raise UserError(told)
-        complain(told)
+            raise UserError(messages)
+        complain(messages)
     elif is_accepted(found):
         click.echo(f"{title} started")
     else:
