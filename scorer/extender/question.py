@@ -110,10 +110,10 @@ def read_preemption(document: JsonObject) -> PreemptionArgs:
         at = f"{where}[{name[:64]}]"
         entry = read_object(value, at)
         pods = read_list(member(entry, "Pods"), f"{at}.Pods")
-        pods_read = [read(found, f"{at}.Pods[{index}]") for index, found in enumerate(pods)]
+        victim_pods = [read(found, f"{at}.Pods[{index}]") for index, found in enumerate(pods)]
         violations = read_integer(member(entry, "NumPDBViolations"), f"{at}.NumPDBViolations")
         victims[name] = NodeVictims(
-            [pod.uid for pod in pods_read], violations, any(pod.undisturbed for pod in pods_read)
+            [pod.uid for pod in victim_pods], violations, any(pod.undisturbed for pod in victim_pods)
         )
     return PreemptionArgs(pod, victims)
 

@@ -55,8 +55,8 @@ def plan_member(member: JsonObject) -> JsonObject | None:
     labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
     if labels.get(MEMBER_NAME) == metadata["name"] and MEMBER_CLUSTER_FINALIZER in finalizers:
         return None
-    finalizers_kept = finalizers if MEMBER_CLUSTER_FINALIZER in finalizers else [*finalizers, MEMBER_CLUSTER_FINALIZER]
-    changed = {**metadata, "labels": {**labels, MEMBER_NAME: metadata["name"]}, "finalizers": finalizers_kept}
+    all_finalizers = finalizers if MEMBER_CLUSTER_FINALIZER in finalizers else [*finalizers, MEMBER_CLUSTER_FINALIZER]
+    changed = {**metadata, "labels": {**labels, MEMBER_NAME: metadata["name"]}, "finalizers": all_finalizers}
     return {**member, "metadata": changed}
 
 

@@ -238,13 +238,13 @@ class DisruptionEnforcement:
         """Return why the review is not about the object that is stored; empty when it is."""
         if disruption.kind is None:  # `_drain` has just read both pod and node
             return ""
-        messages, what = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
+        reviewed, what = metadata_of(disruption.old), f"{disruption.kind.kind} {quote(disruption.name)}"
         try:
             document = await self._hub.get(disruption.kind, Key(disruption.name))
         except NotFoundError:
             return f"{what} is gone already"
         stored, node = metadata_of(document), text_at(document, "status", "nodeName")
-        if any(messages.get(part) != stored.get(part) for part in ("uid", "resourceVersion")):
+        if any(reviewed.get(part) != stored.get(part) for part in ("uid", "resourceVersion")):
             return f"{what} is stored as another one than the review has"
         if disruption.kind == NODE_CLAIM and node and node != disruption.node:
             return f"{what} is of the node {quote(node)}"

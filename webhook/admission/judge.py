@@ -217,11 +217,11 @@ def _object_is_of_the_kind(question: AdmissionRequest) -> Judgement | None:
     if question.operation not in {"CREATE", "UPDATE"}:
         return None
     kind, document = question.kind, question.document
-    target = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
-    if document.get("kind") == kind.get("kind") and document.get("apiVersion") == target:
+    expected = api_version(str(kind.get("group") or ""), str(kind.get("version") or ""))
+    if document.get("kind") == kind.get("kind") and document.get("apiVersion") == expected:
         return None
     given = f"{quote(document.get('apiVersion'))}, {quote(document.get('kind'))}"
-    return _bad_request(f"the object is of {given}, request.kind says {quote(target)}, {quote(kind.get('kind'))}")
+    return _bad_request(f"the object is of {given}, request.kind says {quote(expected)}, {quote(kind.get('kind'))}")
 
 
 def _kind_has_rules(question: AdmissionRequest) -> Judgement | None:

@@ -74,22 +74,22 @@ def warn_about_taking_over(
         return
     before = _before(document, old, context) if old is not None and took_over else frozenset()
     bindings = {} if old is None else _bindings_by_cluster(document, context)
-    objects_taken: set[tuple[str, object]] = set()
+    takeovers: set[tuple[str, object]] = set()
     unseen: set[str] = set()
     for cluster in timed(_clusters(document, old, context), context):
         names = planned - before if cluster in bindings else planned
         member = context.hub.fleet.member(cluster)
         if member is not None:
-            objects_taken |= {(cluster, name) for name in names if (member.status.namespaces or {}).get(name) == ""}
+            takeovers |= {(cluster, name) for name in names if (member.status.namespaces or {}).get(name) == ""}
             if _may_have_others(names, member, context.hub.fleet):
                 unseen.add(cluster)
         if cluster in bindings and not took_over:
-            objects_taken |= {(cluster, identity) for identity in _refused(bindings[cluster])}
+            takeovers |= {(cluster, identity) for identity in _refused(bindings[cluster])}
     if planned and (not took_over or not planned <= before or _policy(document) != _policy(old)):
         unseen |= _to_come(document, context)
-    if objects_taken:
-        clusters = counted(len({cluster for cluster, _ in objects_taken}), "cluster")
-        subject = "existing objects there" if namespace_of(document) else counted(len(objects_taken), "existing object")
+    if takeovers:
+        clusters = counted(len({cluster for cluster, _ in takeovers}), "cluster")
+        subject = "existing objects there" if namespace_of(document) else counted(len(takeovers), "existing object")
         yield FieldWarning(SELECTORS, f"{subject} would become ours, and go with the placement ({clusters})", RULE)
     if unseen:
         clusters = counted(len(unseen), "cluster")

@@ -215,8 +215,8 @@ def _serves(entry: JsonObject, binding: JsonObject | None) -> str:
     """Return which release is available on a cluster: ``new``, ``old``, or empty if neither is known to be."""
     if entry["state"] == "available":
         return "new"
-    previous = current_condition(binding, AVAILABLE) if binding is not None and entry["state"] == "waiting" else None
-    return "old" if previous is not None and previous.get("status") == TRUE else ""
+    available = current_condition(binding, AVAILABLE) if binding is not None and entry["state"] == "waiting" else None
+    return "old" if available is not None and available.get("status") == TRUE else ""
 
 
 def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:

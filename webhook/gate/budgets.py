@@ -45,10 +45,10 @@ class HubBudgets:
         views = (
             sorted(self._gate.views(), key=lambda view: view.name) if not pool_names else map(self._view, pool_names)
         )
-        pools_found = tuple(BudgetedPool(view.name, view.budgets, view.counts()) for view in views)
+        budgeted_pools = tuple(BudgetedPool(view.name, view.budgets, view.counts()) for view in views)
         if not pool_names:
-            self._overviews.forget({pool.name for pool in pools_found})
-        return pools_found
+            self._overviews.forget({pool.name for pool in budgeted_pools})
+        return budgeted_pools
 
     def _view(self, name: str) -> PoolView:
         try:

@@ -155,7 +155,7 @@ class Side:
         Raises:
             JoinError: They may not, or the API server does not say.
         """
-        desired = {
+        attributes = {
             "verb": verb,
             "group": kind.group,
             "resource": kind.plural,
@@ -166,7 +166,7 @@ class Side:
         question = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {name: value for name, value in desired.items() if value}},
+            "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}},
         }
         subject = f"{verb} {described(kind, key)}{f' ({subresource})' if subresource else ''}"
         try:

@@ -202,5 +202,5 @@ class PodShape:
 
     def narrowed(self, keys: Collection[str]) -> "PodShape":
         """Return the shape without the labels that are not among *keys*."""
-        labels_kept = tuple(pair for pair in self.labels if pair[0] in keys)
-        return self if len(labels_kept) == len(self.labels) else replace(self, labels=labels_kept)
+        narrowed_labels = tuple(pair for pair in self.labels if pair[0] in keys)
+        return self if len(narrowed_labels) == len(self.labels) else replace(self, labels=narrowed_labels)

@@ -74,10 +74,12 @@ class NewNode:
     def values(self, key: str) -> tuple[str, ...]:
         """Return the values that a label could still have; none when that is not known."""
         allowed_values = self.requirements.get(key)
-        values_found = {value for instance_type in self.types for value in values_of(instance_type, key)}
-        if not values_found and allowed_values is not None and not allowed_values.others:
-            values_found = set(allowed_values.values)
-        return tuple(sorted(value for value in values_found if allowed_values is None or allowed_values.allows(value)))
+        offered_values = {value for instance_type in self.types for value in values_of(instance_type, key)}
+        if not offered_values and allowed_values is not None and not allowed_values.others:
+            offered_values = set(allowed_values.values)
+        return tuple(
+            sorted(value for value in offered_values if allowed_values is None or allowed_values.allows(value))
+        )
 
     def welcomes(self, pod: Pod) -> bool:
         """Say whether *pod* tolerates the taints, and finds its host ports free."""

@@ -30,7 +30,7 @@ def expirations(cluster: ClusterSnapshot) -> tuple[Expiration, ...]:
 
     Nodes of no pool stay: nobody knows what would come in their place.
     """
-    expirations_found = []
+    pending_expirations = []
     for name, node in cluster.nodes.items():
         claim = node.claim
         if node.node is None or claim is None or claim.deletion is not None:
@@ -38,10 +38,10 @@ def expirations(cluster: ClusterSnapshot) -> tuple[Expiration, ...]:
         if claim.created is None or claim.expire_after is None:
             continue
         try:
-            expirations_found.append(Expiration(claim.created + claim.expire_after, name))
+            pending_expirations.append(Expiration(claim.created + claim.expire_after, name))
         except OverflowError:  # after the year 9999
             continue
-    return tuple(sorted(expirations_found, key=_in_order))
+    return tuple(sorted(pending_expirations, key=_in_order))
 
 
 def _in_order(each: Expiration) -> tuple[datetime, str]:

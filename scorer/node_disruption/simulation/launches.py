@@ -91,11 +91,11 @@ def launched(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> Cl
     if instance_type is None:
         return None
     kind, offering = instance_type
-    labels_asked = {
+    requested_labels = {
         key: value for key, requirement in node.requirements.items() if (value := _some_value(requirement)) is not None
     }
     labels = {
-        **labels_asked,
+        **requested_labels,
         **node.labels,
         **kind.labels,
         INSTANCE_TYPE: kind.name,

@@ -94,16 +94,16 @@ def matching_overrides(
     """
     key = f"{namespace_of(placement)}/{name_of(placement)}" if namespace_of(placement) else name_of(placement)
     cluster_wide_only = ignores_resource_overrides(placement)
-    snapshots_matched = [
+    matching_snapshots = [
         snapshot
         for snapshot in latest_override_snapshots(snapshots)
         if placement_key(override_spec(snapshot), namespace_of(snapshot)) in ("", key)
         and not (cluster_wide_only and namespace_of(snapshot))
     ]
-    if not snapshots_matched:
+    if not matching_snapshots:
         return []
     placed = set(_placed(group, kinds))
-    return [snapshot for snapshot in snapshots_matched if not placed.isdisjoint(selected_by(snapshot))]
+    return [snapshot for snapshot in matching_snapshots if not placed.isdisjoint(selected_by(snapshot))]
 
 
 def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[OverrideTarget]:

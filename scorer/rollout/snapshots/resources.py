@@ -272,9 +272,9 @@ def plan_resource_snapshots(
         if due_at > now:
             mark = {NEXT_CANDIDATE_DETECTION_TIME: format_time(now)}
             marked = [] if detected else [replace(with_metadata(latest.master, annotations=mark))]
-            identifiers_found = tuple(latest.identifiers())
+            latest_identifiers = tuple(latest.identifiers())
             return dataclasses.replace(
-                plan(marked, latest.index), identifiers=identifiers_found, requeue_after=due_at - now
+                plan(marked, latest.index), identifiers=latest_identifiers, requeue_after=due_at - now
             )
     index = max([*(group.index for group in groups), *retained_indices], default=-1) + 1
     resumable = [

@@ -461,11 +461,11 @@ def _fitting(placement: JsonObject, status: JsonObject) -> JsonObject:
         return status
     short = [_without_lists(entry) for entry in entries]
     saved = [stored_size(entry) - stored_size(rest) for entry, rest in zip(entries, short, strict=True)]
-    entries_kept = list(entries)
+    shortened_entries = list(entries)
     for at in sorted(range(len(entries)), key=lambda at: -saved[at]):
         if surplus > 0:
-            entries_kept[at], surplus = short[at], surplus - saved[at]
-    return {**status, "placementStatuses": entries_kept}
+            shortened_entries[at], surplus = short[at], surplus - saved[at]
+    return {**status, "placementStatuses": shortened_entries}
 
 
 def _without_lists(entry: JsonObject) -> JsonObject:

@@ -114,12 +114,8 @@ def essentials(kind: Kind, document: JsonObject) -> JsonObject:
     if kind.kind == WORK.kind:
         manifests = list_at(document, "spec", "workload", "manifests")
         names = [
-            {
-                "apiVersion": manifest.get("apiVersion"),
-                "kind": manifest.get("kind"),
-                "metadata": _place(metadata_of(manifest)),
-            }
-            for manifest in manifests
+            {"apiVersion": item.get("apiVersion"), "kind": item.get("kind"), "metadata": _place(metadata_of(item))}
+            for item in manifests
         ]
         strategy = {"type": (spec.get("applyStrategy") or {}).get("type")}
         spec = {"workload": {"manifests": names}, "applyStrategy": strategy}
@@ -445,9 +441,7 @@ def _objects(work: JsonObject, envelope: JsonObject | None) -> list[JsonObject]:
     for entry in dicts_at(work, "status", "manifestConditions"):
         reported[(entry.get("identifier") or {}).get("ordinal", 0)] = entry
     manifests = list_at(work, "spec", "workload", "manifests")
-    objects = [
-        _object(ordinal, manifest, reported.get(ordinal), envelope) for ordinal, manifest in enumerate(manifests)
-    ]
+    objects = [_object(ordinal, item, reported.get(ordinal), envelope) for ordinal, item in enumerate(manifests)]
     return sorted(objects, key=lambda each: (_OBJECT_RANK[ObjectState(each["state"])], each["ordinal"]))
 
 

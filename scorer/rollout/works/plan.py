@@ -279,12 +279,12 @@ class _WorkPlanner:
         names = self._envelope_works()
         self._left_out = group.left_out()
         slots = list(self._slots(group))
-        names_kept = {names[slot.envelope] for slot in slots if slot.envelope in names}
+        desired_names = {names[slot.envelope] for slot in slots if slot.envelope in names}
         writes: list[Write] = []
         waiting = False
         for slot in slots:
-            name = names.get(slot.envelope) or self._free_name(slot, names_kept)
-            names_kept.add(name)
+            name = names.get(slot.envelope) or self._free_name(slot, desired_names)
+            desired_names.add(name)
             work = self._works.get(name)
             if work is not None and is_deleting(work):
                 waiting = True
@@ -296,7 +296,7 @@ class _WorkPlanner:
         # Deletions come last: an object that moves between Works is in its new Work before it is missing from the old
         # one. The agent would otherwise delete it as unwanted, and then apply it again.
         unwanted = []
-        for name in sorted(self._works.keys() - names_kept):
+        for name in sorted(self._works.keys() - desired_names):
             work = self._works[name]
             if not self._holds_left_out(work):
                 unwanted.append(work)

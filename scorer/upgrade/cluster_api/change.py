@@ -148,9 +148,9 @@ def _with_image(topology: JsonObject, name: str, image: str, present: str) -> Js
 def _with_each(topology: JsonObject, member: str, change: Callable[[int, JsonObject], JsonObject]) -> JsonObject:
     """Return a topology with other sets of workers; *change* gets the place of each and what it is."""
     workers = dict_at(topology, "workers")
-    if not (members_found := list_at(workers, member)):
+    if not (topology_entries := list_at(workers, member)):
         return topology
-    changed = [change(at, each) if isinstance(each, dict) else each for at, each in enumerate(members_found)]
+    changed = [change(at, each) if isinstance(each, dict) else each for at, each in enumerate(topology_entries)]
     return {**topology, "workers": {**workers, member: changed}}
 
 

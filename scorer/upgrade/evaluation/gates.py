@@ -106,8 +106,10 @@ def _open(ev: Evaluation, position: Position) -> None:
 def _scheduled(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
     """Return the day and time of a gate as the strategy of the run has it."""
     same = (position.stage, position.group, position.timing)
-    gates_found = (each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same)
-    return next(gates_found).scheduled_start
+    scheduled_gates = (
+        each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same
+    )
+    return next(scheduled_gates).scheduled_start
 
 
 def complete_scheduled(ev: Evaluation, position: Position) -> None:

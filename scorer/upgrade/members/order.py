@@ -62,11 +62,11 @@ class LineUp:
 
     def is_of(self, members: Mapping[str, Member]) -> bool:
         """Say whether the order is that of these members, too: it does not depend on what they run."""
-        members_found = list(map(members.get, self._names))
-        for index in compress(count(), map(is_not, members_found, self._known)):
-            if _stands(members_found[index]) != _stands(self._known[index]):
+        current_members = list(map(members.get, self._names))
+        for index in compress(count(), map(is_not, current_members, self._known)):
+            if _stands(current_members[index]) != _stands(self._known[index]):
                 return False
-        self._known = members_found
+        self._known = current_members
         return True
 
     def candidates(

@@ -62,13 +62,13 @@ def most_of(placement: GuardedPlacement, touched: Mapping[str, MemberStatus]) ->
 
 def _stage(stage: StageStatus, members: Mapping[str, Member], placements: Sequence[GuardedPlacement]) -> StageRadius:
     touched = {entry.name: entry for group in stage.groups for entry in group.members if entry.attempt}
-    members_touched = [member for name in touched if (member := members.get(name)) is not None]
+    upgraded_members = [member for name in touched if (member := members.get(name)) is not None]
     exposed = sorted(_exposed(touched, placements), key=_rank)
     return StageRadius(
         name=stage.name,
         clusters=len(touched),
-        nodes=min(LARGEST, sum(pool.nodes for member in members_touched for pool in pools_of(member))),
-        regions=tuple(sorted({member.region for member in members_touched})),
+        nodes=min(LARGEST, sum(pool.nodes for member in upgraded_members for pool in pools_of(member))),
+        regions=tuple(sorted({member.region for member in upgraded_members})),
         placements=tuple(exposed[:MOST_SHOWN]),
     )
 

@@ -60,8 +60,8 @@ async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespa
         if not namespace and (meant := await resolve_gate(client, name, stage)) is not None:
             gate, owner = meant
             answered = await UpgradeRuns(client).answer(gate, text, approve=True)
-            messages = f"{gate} approved: run {owner} goes on" if answered else f"{gate} was approved already"
-            click.echo(printable(messages))
+            confirmation = f"{gate} approved: run {owner} goes on" if answered else f"{gate} was approved already"
+            click.echo(printable(confirmation))
             return 0
         runs = Runs(client, namespace)
         found, request = await runs.named(name, stage)

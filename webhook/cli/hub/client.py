@@ -334,8 +334,8 @@ class Client:
             status = {}
         if status.get("kind") != "Status":  # problem details of /v1
             not_served = _not_served(path) if answer.status == _MISSING and not status else ""
-            messages = status.get("detail") or not_served or f"HTTP {answer.status}"
-            words = {"message": messages, "reason": status.get("title") or ("NotFound" if not_served else "")}
+            detail = status.get("detail") or not_served or f"HTTP {answer.status}"
+            words = {"message": detail, "reason": status.get("title") or ("NotFound" if not_served else "")}
             status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
         raise HubRefusedError({"code": answer.status, **status}, _warnings(answer))
 

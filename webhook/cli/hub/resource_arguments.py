@@ -45,15 +45,15 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
         UserError: A word is no kind, or the words do not fit together.
     """
     if any("/" in word for word in words):
-        desired = []
+        resources = []
         for word in words:
             kind, slash, name = word.partition("/")
             if not slash or not kind or not name or "/" in name:
                 raise UserError(f"{word!r}: expected KIND/NAME, as the other words are")
             if "," in kind:
                 raise UserError(f"{word!r}: names can be given for one kind at a time")
-            desired += await _wanted(kind, name, client)
-        return desired
+            resources += await _wanted(kind, name, client)
+        return resources
     kinds, *names = words
     if not names:
         given = [kind for kind in kinds.split(",") if kind]

@@ -67,19 +67,19 @@ def command(
 
 async def _edit(connection: HubConnection, words: list[str], namespace: str | None, validation: Validation) -> int:
     async with Client(connection) as client:
-        desired = (await parse_resources(words, client))[0]
-        if not desired.name:
-            raise UserError(f"{words[0]!r}: say which object: {desired.kind.kind.lower()}/NAME")
+        resource = (await parse_resources(words, client))[0]
+        if not resource.name:
+            raise UserError(f"{words[0]!r}: say which object: {resource.kind.kind.lower()}/NAME")
         place = ResourcePath(
-            desired.kind, (namespace or client.namespace) if desired.kind.namespaced else None, desired.name
+            resource.kind, (namespace or client.namespace) if resource.kind.namespaced else None, resource.name
         )
         try:
             stored = await client.get(place)
         except HubRefusedError as error:
             raise UserError(error.lines()) from error
         with tempfile.TemporaryDirectory(prefix="harbormaster-edit-") as folder:
-            file = Path(folder) / f"{desired.kind.kind.lower()}-{desired.name}.yaml"
-            return await _Session(client, desired.kind, stored, file, validation).run()
+            file = Path(folder) / f"{resource.kind.kind.lower()}-{resource.name}.yaml"
+            return await _Session(client, resource.kind, stored, file, validation).run()
 
 
 class _Session:

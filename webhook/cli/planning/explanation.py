@@ -172,12 +172,12 @@ def _unreadable_scores(item: Mapping[str, Any]) -> list[str]:
     terms = [term for check in item.get("filters") or () for term in check.get("terms") or ()]
     readings = [entry for term in terms for entry in term.get("properties") or ()]
     readings += [term["sorter"] for term in (item.get("affinity") or {}).get("terms") or () if term.get("sorter")]
-    messages = " ".join(item.get("warnings") or ())
+    text = " ".join(item.get("warnings") or ())
     names = {entry["name"]: entry for entry in readings if entry.get("unreadable")}
     return [
         f"{name} cannot be read, so it counts for nothing: {_mistake_of(entry['observed'])}"
         for name, entry in names.items()
-        if name.startswith(SCORE_PREFIX) and name not in messages
+        if name.startswith(SCORE_PREFIX) and name not in text
     ]
 
 

@@ -101,8 +101,8 @@ class _Ground:
         fate = MemberOutages(lost, drained)
         document = plan_changes(self.base, given, fate, now=self.now, clock=datetime.now(UTC), named=named)
         if only is not None:
-            desired = {(one.namespace, one.name) for one in only}
-            found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in desired]
+            selected = {(one.namespace, one.name) for one in only}
+            found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in selected]
             document = {**document, "placements": found}
         return document
 

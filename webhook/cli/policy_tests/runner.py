@@ -171,12 +171,12 @@ class Scene:
     def _placement(self, case: PlacementCase) -> Iterator[Difference]:
         kind, namespace, name = parse_reference(case.placement)
         plan = self._plan(case)
-        desired = (namespace, name)
-        entry = next((one for one in plan["placements"] if (one["namespace"], one["name"]) == desired), None)
+        key = (namespace, name)
+        entry = next((one for one in plan["placements"] if (one["namespace"], one["name"]) == key), None)
         refused = [
             printable(": ".join(filter(None, (error["rule"], error["field"], error["message"]))))
             for verdict in plan["admission"]
-            if (verdict["kind"], verdict["namespace"], verdict["name"]) == (kind.kind, *desired)
+            if (verdict["kind"], verdict["namespace"], verdict["name"]) == (kind.kind, *key)
             for error in verdict["errors"]
         ]
         if refused:

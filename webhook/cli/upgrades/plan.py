@@ -114,8 +114,8 @@ def _unknown(question: JsonObject) -> Iterator[str]:
     """Say of which members of the files nobody knows what they run: those are never reached."""
     if names := [name_of(each) for each in question.get("members", ()) if not annotation(each, OBSERVED)]:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        messages = ", ".join(names[:_MOST_NAMED]) + more
-        yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {messages}"
+        listed = ", ".join(names[:_MOST_NAMED]) + more
+        yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {listed}"
 
 
 async def _background(client: Client, question: JsonObject) -> Background:

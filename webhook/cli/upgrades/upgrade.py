@@ -223,10 +223,10 @@ async def _tell_start(runs: UpgradeRuns, found: UpgradeRunView, waiting: WaitOpt
     title = runs.title(name_of(found.run))
     found = await wait_accepted(runs, found)
     if reason := start_refusal(found):
-        messages = f"{title} is told to start, but cannot: {reason}"
+        text = f"{title} is told to start, but cannot: {reason}"
         if not waiting.wait:
-            raise UserError(messages)
-        complain(messages)
+            raise UserError(text)
+        complain(text)
     elif is_accepted(found):
         click.echo(f"{title} started")
     else:

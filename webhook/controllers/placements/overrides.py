@@ -119,8 +119,8 @@ class OverrideController:
 
     def snapshots(self, ref: OverrideRef) -> list[JsonObject]:
         """Return the snapshots of an override, by name."""
-        snapshot_kind = self._hub.cache.list(ref.snapshot_kind, ref.namespace)
-        return [snapshot for snapshot in snapshot_kind if OverrideRef.parent(snapshot) == ref]
+        snapshots = self._hub.cache.list(ref.snapshot_kind, ref.namespace)
+        return [snapshot for snapshot in snapshots if OverrideRef.parent(snapshot) == ref]
 
     async def _clean_up(self, ref: OverrideRef, override: JsonObject) -> Result:
         """Delete the snapshots of an override that is being deleted; when none is left, take the finalizer off it."""

@@ -155,10 +155,10 @@ def _merged_items(
 
 def _in_order(items: Sequence[_Item], order: Sequence[object], before: Sequence[object]) -> Iterator[_Item]:
     """Yield *items* in *order*; items that are not in it stay before or after the others, as they were."""
-    desired = {name: rank for rank, name in enumerate(order)}
+    ranks = {name: rank for rank, name in enumerate(order)}
     had = {name: rank for rank, name in enumerate(before)}
-    ours = deque(sorted((item for item in items if item.name in desired), key=lambda item: desired[item.name]))
-    others = deque(item for item in items if item.name not in desired)
+    ours = deque(sorted((item for item in items if item.name in ranks), key=lambda item: ranks[item.name]))
+    others = deque(item for item in items if item.name not in ranks)
     while ours and others:
         first, second = had.get(others[0].name), had.get(ours[0].name)
         is_before = first is not None and second is not None and first < second

@@ -203,14 +203,14 @@ def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *
     holder = reservation.holder
     if holder.startswith(_OF_ROLLOUTS) and not holder.removeprefix(_OF_ROLLOUTS).startswith(prefixes) and not mine:
         holder = _OF_ROLLOUTS.removesuffix("/")
-    messages = _document(reservation) | {
+    document = _document(reservation) | {
         "gate": thing.gate,
         "of": thing.name,
         "for": reservation.purpose,
         "holder": holder,
         "mine": mine,
     }
-    return messages if mine else {name: value for name, value in messages.items() if name != "id"}
+    return document if mine else {name: value for name, value in document.items() if name != "id"}
 
 
 def _reservation(identifier: str, expires: datetime, granted: tuple[str, ...] | int) -> JsonObject:

@@ -175,15 +175,15 @@ class Callers:
                 if caller := authenticator.cached(token):
                     return caller
                 self._check_failures(way, surface)
-                caller_found = await authenticator.authenticate(token)
-                self._note(way, token, good=caller_found is not None)
+                authenticated_user = await authenticator.authenticate(token)
+                self._note(way, token, good=authenticated_user is not None)
         except NotReviewedError as error:
             raise _not_reviewed(error) from error
         except TimeoutError as error:
             raise _not_reviewed(NotReviewedError("too many tokens have come from one address at once")) from error
-        if caller_found is None:
+        if authenticated_user is None:
             raise self._stranger(surface)
-        return caller_found
+        return authenticated_user
 
     def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
         """Return the user of the session that a browser keeps; None without a session. Raises `ProblemError`."""
@@ -289,8 +289,8 @@ class Callers:
             ProblemError: The hub does not answer.
         """
         kinds = tuple(of)
-        desired = (Access("list", kind.group, kind.plural, namespace=namespace) for kind in kinds)
-        answers = await asyncio.gather(*(self._may(caller, access) for access in desired))
+        accesses = (Access("list", kind.group, kind.plural, namespace=namespace) for kind in kinds)
+        answers = await asyncio.gather(*(self._may(caller, access) for access in accesses))
         return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
 
     async def _may(self, caller: UserInfo, wanted: Access | PathAccess) -> bool:

@@ -204,25 +204,25 @@ class Hub:
             status: The whole of it.
             tells_failures: The conditions of failing controllers are as in *status*, too; else they stay as they are.
         """
-        previous = self.cache.get(kind, *key_of(document))
-        if previous is None or previous["metadata"].get("uid") != document["metadata"].get("uid"):
+        cached = self.cache.get(kind, *key_of(document))
+        if cached is None or cached["metadata"].get("uid") != document["metadata"].get("uid"):
             return document
-        if previous["metadata"].get("generation") != document["metadata"].get("generation"):
+        if cached["metadata"].get("generation") != document["metadata"].get("generation"):
             return document
         if not tells_failures:
-            status = with_current_failures(status, previous)
+            status = with_current_failures(status, cached)
         place = (*kind.group_kind, key_of(document))
         pending = self._pending.get(place)
-        if previous.get("status", {}) == status and (pending is None or pending.shown is previous):
-            return previous
-        reported = {**previous, "status": status}
+        if cached.get("status", {}) == status and (pending is None or pending.shown is cached):
+            return cached
+        reported = {**cached, "status": status}
         if pending is None:
             due_at = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
-            self._pending[place] = _Pending(kind, previous, reported, due_at)
+            self._pending[place] = _Pending(kind, cached, reported, due_at)
             self._line_up(place)
         else:
-            if previous is not pending.shown:  # the watch or a write has brought a newer version since
-                pending.base = previous
+            if cached is not pending.shown:  # the watch or a write has brought a newer version since
+                pending.base = cached
             pending.shown = reported
         self.cache.of_kind(kind).show(reported)
         return reported

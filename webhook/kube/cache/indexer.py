@@ -149,9 +149,9 @@ class KindCache:
 
     def _unchanged_object(self, document: JsonObject) -> JsonObject | None:
         """Return the object as it is known, if that is at the version of *document*."""
-        previous = self.objects.get(key_of(document))
-        same = previous is not None and _version(previous) == _version(document) and _uid(previous) == _uid(document)
-        return previous if same else None
+        cached = self.objects.get(key_of(document))
+        same = cached is not None and _version(cached) == _version(document) and _uid(cached) == _uid(document)
+        return cached if same else None
 
     def reduced(self, document: JsonObject, before: JsonObject | None = None) -> JsonObject:
         """Return what is kept of an object, with parts that other objects share.

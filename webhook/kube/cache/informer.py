@@ -226,11 +226,11 @@ class Cache:
 
     def refusals(self, needed: Iterable[Kind] = ()) -> list[str]:
         """Return why the store does not let us read required kinds: those that are not optional, and *needed*."""
-        desired = {kind.group_kind for kind in needed}
+        group_kinds = {kind.group_kind for kind in needed}
         return [
             shelf.refusal
             for group_kind, shelf in self._shelves.items()
-            if shelf.refusal and not (shelf.optional and group_kind not in desired)
+            if shelf.refusal and not (shelf.optional and group_kind not in group_kinds)
         ]
 
     def unread(self) -> list[str]:

@@ -80,11 +80,11 @@ def _kinds(group: JsonObject) -> Iterator[Kind]:
                 served.setdefault(str(kind), []).append((str(version["version"]), resource))
     for kind, found in served.items():
         versions = tuple(version for version, _ in found)
-        previous = KINDS.get((name, kind))
-        if previous is not None and previous.versions[0] in versions:
-            more = tuple(version for version in versions if version not in previous.versions)
-            lost = tuple(version for version in previous.versions if version in versions)
-            yield previous if not more and lost == previous.versions else replace(previous, versions=(*lost, *more))
+        built_in = KINDS.get((name, kind))
+        if built_in is not None and built_in.versions[0] in versions:
+            more = tuple(version for version in versions if version not in built_in.versions)
+            lost = tuple(version for version in built_in.versions if version in versions)
+            yield built_in if not more and lost == built_in.versions else replace(built_in, versions=(*lost, *more))
             continue
         resource = found[0][1]
         yield Kind(
@@ -97,5 +97,5 @@ def _kinds(group: JsonObject) -> Iterator[Kind]:
             has_status=any(
                 sub.get("subresource") == "status" for _, each in found for sub in each.get("subresources") or ()
             ),
-            built_in=previous is not None,
+            built_in=built_in is not None,
         )

@@ -83,8 +83,8 @@ class ServerNodeWork:
 
     async def pods_on(self, node: str) -> list[JsonObject]:
         """See `NodeWork.pods_on`."""
-        path = await self._list(path_of(POD), f"spec.nodeName={node}")
-        return [{"apiVersion": POD.api_version, "kind": POD.kind, **pod} for pod in path]
+        pods = await self._list(path_of(POD), f"spec.nodeName={node}")
+        return [{"apiVersion": POD.api_version, "kind": POD.kind, **pod} for pod in pods]
 
     async def leases(self, name: str, namespace: str) -> list[JsonObject]:
         """See `NodeWork.leases`; an account whose right is limited to the name may ask for all namespaces, too."""
@@ -96,7 +96,7 @@ class ServerNodeWork:
 
     async def _list(self, path: ApiPath, selector: str) -> list[JsonObject]:
         """Return the objects that a field selector selects; nothing but a whole list says that there are none."""
-        request = await self._server.request("GET", path, query={"fieldSelector": selector})
-        if not text_at(request, "kind").endswith("List"):  # a proxy has answered, say
+        response = await self._server.request("GET", path, query={"fieldSelector": selector})
+        if not text_at(response, "kind").endswith("List"):  # a proxy has answered, say
             raise UnavailableError(f"the answer to GET {path} is not a list of an API server")
-        return dicts_at(request, "items")
+        return dicts_at(response, "items")

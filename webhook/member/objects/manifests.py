@@ -65,18 +65,18 @@ class ManifestKinds:
 
     def serves(self, kind: Kind) -> bool:
         """Say whether the member serves *kind* in its first version."""
-        previous = self.served.get(kind.group_kind)
-        return previous is not None and kind.versions[0] in previous.versions
+        served_kind = self.served.get(kind.group_kind)
+        return served_kind is not None and kind.versions[0] in served_kind.versions
 
     def problem(self, group: str, kind: str, version: str) -> str:
         """Return why the member has no such objects."""
-        previous = self.served.get((group, kind)) or self.coming.get((group, kind))
-        if previous is None:
+        served_kind = self.served.get((group, kind)) or self.coming.get((group, kind))
+        if served_kind is None:
             return (
                 f"the member cluster does not know the kind {kind:.100} {group:.100}{'/' * bool(group)}{version:.100}"
             )
-        versions = ", ".join(previous.versions)
-        return f"the member cluster does not serve version {version:.100} of {previous}, only {versions:.200}"
+        versions = ", ".join(served_kind.versions)
+        return f"the member cluster does not serve version {version:.100} of {served_kind}, only {versions:.200}"
 
 
 def in_version(kind: Kind, version: str) -> Kind:

@@ -287,8 +287,8 @@ def _identity(manifest: object) -> ManifestIdentity | None:
         return None
     group, _ = split_api_version(str(manifest.get("apiVersion") or ""))
     kind, name = str(manifest.get("kind") or ""), name_of(manifest)
-    previous = KINDS.get((group, kind))
-    namespace = "" if previous is not None and not previous.namespaced else namespace_of(manifest)
+    built_in = KINDS.get((group, kind))
+    namespace = "" if built_in is not None and not built_in.namespaced else namespace_of(manifest)
     return ManifestIdentity(group, kind, namespace, name) if kind and name else None
 
 

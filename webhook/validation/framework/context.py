@@ -55,10 +55,10 @@ class HubKinds:
 
     def find_served(self, group: str, version: str, kind: str) -> Kind | None:
         """Return a kind if that version of it is served."""
-        previous = KINDS.get((group, kind))
-        if previous is None or version not in previous.versions:
-            previous = self.custom.get((group, kind))
-        return previous if previous is not None and version in previous.versions else None
+        built_in = KINDS.get((group, kind))
+        if built_in is None or version not in built_in.versions:
+            built_in = self.custom.get((group, kind))
+        return built_in if built_in is not None and version in built_in.versions else None
 
 
 _UNKNOWN_KINDS: Final = HubKinds(complete=False)
@@ -138,9 +138,9 @@ class DocumentHub:
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
-        desired = (name, namespace)
+        key = (name, namespace)
         return next(
-            (document for document in self.list(kind) if (name_of(document), namespace_of(document)) == desired), None
+            (document for document in self.list(kind) if (name_of(document), namespace_of(document)) == key), None
         )
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
