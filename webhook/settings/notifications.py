@@ -75,7 +75,7 @@ class NotificationSettings(Settings):
 
     @field_validator("notifications_url")
     @classmethod
-    def _check_url(cls, url: str) -> str:
+    def _check_notifications_url(cls, url: str) -> str:
         return check_url(url, "https://receiver.example.com/harbormaster")
 
     def contradictions(self) -> Iterator[Contradiction]:

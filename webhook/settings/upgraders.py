@@ -104,7 +104,7 @@ class UpgraderSettings(Settings):
 
     @field_validator("handoff_url")
     @classmethod
-    def _check_url(cls, url: str) -> str:
+    def _check_handoff_url(cls, url: str) -> str:
         return check_url(url, "https://upgrader.example.com/operations")
 
     def contradictions(self) -> Iterator[Contradiction]:

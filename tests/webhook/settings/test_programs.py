@@ -1,5 +1,7 @@
 """The settings of each program: names and defaults, which must go on meaning what operators have written down."""
 
+from collections import Counter
+
 import pytest
 
 from webhook.settings.admission import ReviewSettings
@@ -314,6 +316,18 @@ def test_every_program_reads_what_it_has_use_for():
 def test_every_program_has_what_it_lists(program):
     for part in program.reads:
         assert part in program.model_fields if isinstance(part, str) else issubclass(program, part), part
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values())
+def test_no_area_hides_a_check_of_another(program):
+    """Of two validators of one name, pydantic keeps one."""
+    checks = Counter(
+        name
+        for area in program.__mro__
+        if issubclass(area, Settings)
+        for name in area.__pydantic_decorators__.field_validators.keys() & vars(area).keys()
+    )
+    assert [name for name, count in checks.items() if count > 1] == []
 
 
 def test_what_is_said_wins_over_the_defaults_of_up():
