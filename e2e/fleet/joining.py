@@ -20,6 +20,7 @@ from e2e.fleet.objects import Objects
 from e2e.fleet.processes import SYSTEM, Reconciler, Role
 from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, WORK, Kind
+from scorer.api.unstructured.documents import is_deleting
 from scorer.membership.access import RBAC_GROUP
 from webhook.cli.root import root
 from webhook.kube.work_signing_keys import NAME as WORK_KEYS
@@ -209,18 +210,23 @@ class Pair:
         return str(answer["status"].get("user", {}).get("username", "")) if "status" in answer else ""
 
     def everything(self) -> dict[str, str]:
-        """The versions of all objects on both sides that the commands could write, but for the keys of the loop."""
-        found = {}
+        """Return the versions of all objects on both sides that the commands could write.
+
+        Without the keys of the loop, and without namespaces that end with what the test before has left in them.
+        """
+        versions = {}
         for cluster, objects in (("hub", self.on_hub), ("member", self.in_member)):
+            ending = {item["metadata"]["name"] for item in objects.all(NAMESPACE) if is_deleting(item)}
             items = [(kind, item) for kind in WRITTEN for item in objects.all(kind)]
             if definition := objects.find(DEFINITION, APPLIED_WORK.resource):
                 items.append((DEFINITION, definition))
             for kind, item in items:
                 about = item["metadata"]
-                if about["name"] == WORK_KEYS:
+                namespace = about["name"] if kind == NAMESPACE else about.get("namespace", "")
+                if about["name"] == WORK_KEYS or namespace in ending:
                     continue
-                found[f"{cluster} {kind} {about.get('namespace', '')}/{about['name']}"] = about["resourceVersion"]
-        return found
+                versions[f"{cluster} {kind} {about.get('namespace', '')}/{about['name']}"] = about["resourceVersion"]
+        return versions
 
     def clear(self) -> None:
         """Take away what a test has left but the loop: the member first, then all that ``join`` can have made.
