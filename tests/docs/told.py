@@ -9,7 +9,7 @@ from tests.docs.speaking import CONSTANTS, calling, modules_with
 
 TELLERS: Final = {"Event": 0, "MemberEvent": 0, "announce": 0, "Note": 2, "Repair": 3}
 """What makes an Event, and which of its arguments is the reason."""
-REMARKS: Final = "remark_of"
+REMARKS: Final = "request_note"
 """Returns a reason with its message, for others to make an Event of."""
 
 
@@ -28,7 +28,7 @@ def events_told() -> Mapping[str, set[str]]:
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield the words that modules and enumerations name, such as ``BLOCKED`` and ``ToldReason.CANDIDATE``."""
+    """Yield the words that modules and enumerations name, such as ``BLOCKED`` and ``NodePoolEventReason.CANDIDATE``."""
     for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else [node]
         prefix = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
