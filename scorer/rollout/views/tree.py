@@ -36,14 +36,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
 )
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.bindings import (
-    APPLIED,
-    AVAILABLE,
-    DIFF_REPORTED,
-    OVERRIDDEN,
-    ROLLOUT_STARTED,
-    WORK_SYNCHRONIZED,
-)
+from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
 from scorer.rollout.removal.finalization import removal_detail
 from scorer.rollout.status.failures import failure_of
