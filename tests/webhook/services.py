@@ -43,6 +43,7 @@ LISTENERS: Final[dict[str, Any]] = {
     "shutdown_seconds": 1,
     "handshake_seconds": PATIENCE_SECONDS,
     "body_seconds": PATIENCE_SECONDS,
+    "live_seconds": PATIENCE_SECONDS,
 }
 """Settings of a server under test: any free port, no drain, and time-outs that only the tests about them reach.
 
