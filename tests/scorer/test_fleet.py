@@ -211,9 +211,9 @@ def test_a_domain_disappears_with_its_last_cluster():
         "numberOfClusters": 2,
         "topologySpreadConstraints": [{"topologyKey": "region"}],
     }
-    assert run(wanted, fleet).found == 2
+    assert run(wanted, fleet).selected_count == 2
     moved = fleet.updated([make_cluster("b", labels={"region": "n"})])
-    assert run(wanted, moved).found == 2
+    assert run(wanted, moved).selected_count == 2
 
 
 def test_order_of_members_does_not_matter_and_the_later_of_two_counts():

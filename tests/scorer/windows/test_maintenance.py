@@ -257,7 +257,7 @@ def test_windows_that_several_sets_share_are_searched_once(monkeypatch):
         searched.append(self)
         return search(self, since)
 
-    monkeypatch.setattr(MaintenanceWindow, "stretches", counted)
+    monkeypatch.setattr(MaintenanceWindow, "openings", counted)
     known = NextOpenings()
     for first in range(3):
         for minutes in range(3):

@@ -228,7 +228,7 @@ async def test_a_placement_that_is_being_deleted_has_nothing_to_do(store):
     await add(store, PLACEMENT, "web", {"resourceSelectors": []}, finalizers=["example.com/hold"])
     async with life(store, *WATCHED) as process:
         await store.delete(PLACEMENT, ("web", ""))
-        await process.note_version()
+        await process.hear()
         assert told(Hub(process).gate.rollout(WEB, "a"))["reason"] == "NothingToDo"
 
 
@@ -396,7 +396,7 @@ async def test_what_is_reserved_uses_the_budget_until_it_is_given_back(store):
         hub = Hub(process)
         held = await reserve(hub.gate, "a")
         await finish(store, "a")
-        await process.note_version()
+        await process.hear()
         for _ in range(2):
             with pytest.raises(ReservationRefusedError) as caught:
                 await reserve(hub.gate, "b", "another tool")

@@ -112,7 +112,7 @@ async def test_a_placement_on_two_clusters_is_told_once_for_every_new_reason(sto
             stored = await store.get(PLACEMENT, Key("p"))
             policy = {**stored["spec"]["policy"], "numberOfClusters": number}
             await store.replace(PLACEMENT, {**stored, "spec": {**stored["spec"], "policy": policy}})
-            await process.note_version()
+            await process.hear()
             await controller.reconcile(REF)
     assert [event.message[-1] for event in told] == ["2", "3", "2"]
     assert {(event.type, event.reason) for event in told} == {("Warning", "InvalidReportBackStrategy")}

@@ -85,7 +85,7 @@ async def clean_up(store, writes=None, *, lands=False, deleted=None):
     process.store.before_write = watch
     process.cache.trim(WORK, without_manifests)
     try:
-        await process.note_version()
+        await process.hear()
         process.store.writes_left, process.store.last_one_lands = writes, lands
         await SchedulerController(process.hub, lambda: None, lambda *_: None, None, process.keys).reconcile(REF)
         works = WorkGenerator(process.hub, lambda: None, Served(), lambda *_: None, process.keys)
@@ -178,7 +178,7 @@ async def test_the_end_of_a_placement_is_not_ordered_on_hearsay(store, again):
     await store.delete(PLACEMENT, Key("p"))
     process = Life(store, (PLACEMENT, BINDING, WORK, MEMBER_CLUSTER))
     try:
-        await process.note_version()
+        await process.hear()
         going = await store.get(PLACEMENT, Key("p"))
         await store.replace(PLACEMENT, {**going, "metadata": {**going["metadata"], "finalizers": []}})
         if again:

@@ -127,7 +127,7 @@ async def test_the_works_of_a_binding_that_goes_wait_for_their_agent(store, hast
     await add_work(store)
     await add_binding(store, "Unscheduled", **annotations)
     await store.delete(BINDING, Key(REF.name))
-    await process.note_version()
+    await process.hear()
     hasty.agents = [SHOP]
     with pytest.raises(ConflictError):
         await generator(process).reconcile(REF)
@@ -144,7 +144,7 @@ async def test_a_work_that_is_not_wanted_any_more_waits_for_its_agent(store, has
     labels = {PARENT_PLACEMENT: "p", RESOURCE_INDEX: "0", IS_LATEST_SNAPSHOT: "true"}
     metadata = {"name": "p-0-snapshot", "labels": labels, "annotations": {NUMBER_OF_RESOURCE_SNAPSHOTS: "1"}}
     await add(store, SNAPSHOT, metadata, spec={"selectedResources": []})
-    await process.note_version()
+    await process.hear()
     hasty.agents = [SHOP]
     with pytest.raises(ConflictError):
         await generator(process).reconcile(REF)
@@ -157,7 +157,7 @@ async def test_a_work_that_its_agent_takes_hold_of_again_while_it_leaves_is_let_
     await add_work(store)
     await store.delete(MEMBER_CLUSTER, Key("lion"))
     members = MemberController(process.hub, utc_now, lambda *_: None, timedelta())
-    await process.note_version()
+    await process.hear()
     hasty.agents = [SHOP]
     with pytest.raises(ConflictError):
         await members.reconcile("lion")

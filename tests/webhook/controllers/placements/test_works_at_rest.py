@@ -77,7 +77,7 @@ async def test_a_second_pass_over_what_has_not_changed_plans_nothing(plans):
         remembering = generator(process)
         await passes(process, remembering)
         assert len(plans) == 2
-        await process.note_version()  # the list brings the same objects once more
+        await process.hear()  # the list brings the same objects once more
         assert (await passes(process, remembering))[0] == []
         assert len(plans) == 2
 
@@ -89,7 +89,7 @@ async def test_what_one_binding_reads_wakes_no_other(plans):
         plans.clear()
         work = store.objects(WORK)[0]
         await store.replace(WORK, with_spec(work, workload={"manifests": []}))
-        await process.note_version()
+        await process.hear()
         await passes(process, remembering)
         assert len(plans) == 1
         assert all(each["spec"]["workload"]["manifests"] for each in store.objects(WORK))
@@ -171,7 +171,7 @@ async def test_whatever_has_changed_nothing_is_left_undone(seed, plans):
         for _ in range(25):
             change = dice.choice(CHANGES)
             await change(store, dice)
-            await process.note_version()
+            await process.hear()
             before, after = None, await passes(process, remembering)
             while before != after:  # what a pass writes may ask for another
                 before, after = after, await passes(process, remembering)
