@@ -50,7 +50,7 @@ class Provider:
         self.started = None
         self._will = Statement("ClusterPropertyProviderStarted", started, "Started", "")
 
-    def given_up(self):
+    def has_failed(self):
         return self.started is not None and self.started.status == "False"
 
     async def collect(self):
