@@ -202,7 +202,7 @@ async def leave_until(pair: Pair, count: int = 0) -> list[str]:
         leaving = Leave(hub, member, LeaveOptions(MEMBER, SYSTEM, SYSTEM), crash_after(count, lines))
         with suppress(CrashError):
             await leaving.check()
-            await leaving.ask(dry_run=False)
+            await leaving.request_departure(dry_run=False)
             assert not await leaving.waited_on()  # nothing holds the MemberCluster here
             await leaving.clear(dry_run=False)
     return lines

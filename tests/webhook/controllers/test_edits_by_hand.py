@@ -1,8 +1,8 @@
 """What somebody changes by hand on the hub is put right, also what our own last write left as it was."""
 
 import pytest
-from scorer.api.references import PlacementRef
 
+from scorer.api.family import PlacementRef
 from scorer.api.kinds import BINDING, PLACEMENT, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT, WORK
 from scorer.api.names import IS_LATEST_SNAPSHOT, PARENT_PLACEMENT, PLACEMENT_GENERATION, WORK_CLEANUP
 from tests.builders.binding import make_binding

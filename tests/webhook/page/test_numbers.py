@@ -51,7 +51,7 @@ class Rested:
         kind = {"crp": "ClusterResourcePlacement", "rp": "ResourcePlacement"}[scope]
         named = {"kind": kind, "name": names[-1], **({"namespace": names[0]} if scope == "rp" else {})}
         async with Client(HubOptions(data=self.up.data).find({})) as client:
-            return await client.ask("/v1/explain", {"placement": {"ref": named}})
+            return await client.query("/v1/explain", {"placement": {"ref": named}})
 
     async def program(self, *arguments: str) -> str:
         """Run a client command in a thread of its own, as the hub runs in this one."""

@@ -52,7 +52,7 @@ class Effect:
         return bool(self.members) or self.more
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         """What is left out, for people; of a part its members."""
         named = f"{self.target.type.value} {self.target.name}"
         if self.target.type not in (SkipTargetType.GROUP, SkipTargetType.STAGE) or not self.members:

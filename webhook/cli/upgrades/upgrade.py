@@ -318,7 +318,7 @@ async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
         await runs.order(name, decide)
-    words = ", ".join(each.describe for each in told if each.does_something)
+    words = ", ".join(each.description for each in told if each.does_something)
     click.echo(printable(f"{runs.title(name)} is to leave out {words}"))
     for note in notes:
         complain(printable(f"note: {note}"))

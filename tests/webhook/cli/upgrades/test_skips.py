@@ -25,7 +25,7 @@ def run_at(moment):
 
 def effect(run, kind, name):
     (found,) = effects(run, [SkipTarget(type=SkipTargetType(kind), name=name)])
-    return found.does_something, found.words, found.notes
+    return found.does_something, found.description, found.notes
 
 
 @pytest.mark.parametrize(
