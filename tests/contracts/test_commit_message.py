@@ -1,9 +1,10 @@
 """Commit messages: the rules, and the hook as git runs it."""
 
+import os
 import subprocess
+import sys
 
 import pytest
-import yaml
 
 from tests.contracts.commit_message import problems
 from tests.contracts.sources import ROOT
@@ -50,23 +51,25 @@ def test_the_broken_rule_is_named(message, problem):
 
 
 def test_git_refuses_a_commit_through_the_hook(tmp_path):
-    (entry,) = (
-        hook["entry"]
-        for repository in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-        for hook in repository["hooks"]
-        if hook["stages"] == ["commit-msg"]
-    )
-    git = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
-    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    hook = tmp_path / ".git/hooks/commit-msg"
-    hook.write_text(f'#!/bin/sh\nmessage=$(realpath "$1")\ncd "{ROOT}" && exec {entry} "$message"\n')
-    hook.chmod(0o755)
+    for name in (".pre-commit-config.yaml", "tests/contracts/commit_message.py"):
+        copy = tmp_path / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((ROOT / name).read_bytes())
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
+        "PRE_COMMIT_HOME": str(tmp_path / "home"),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        **{f"GIT_{who}_{what}": "ann@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
 
-    def commit(message: str) -> subprocess.CompletedProcess[str]:
-        command = [*git, "commit", "--quiet", "--allow-empty", "--message", message]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    def call(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
 
-    refused = commit("Keep bindings")
+    pre_commit = (sys.executable, "-m", "pre_commit", "install", "--hook-type=commit-msg")
+    for command in (("git", "init", "--quiet"), pre_commit, ("git", "add", ".pre-commit-config.yaml")):
+        done = call(*command)
+        assert done.returncode == 0, done.stderr
+    refused = call("git", "commit", "--quiet", "--message", "Keep bindings")
     assert refused.returncode == 1
-    assert refused.stderr.startswith("commit message: 'Keep bindings' must be `area: imperative summary`")
-    assert commit(GOOD).returncode == 0
+    assert "commit message: 'Keep bindings' must be `area: imperative summary`" in refused.stdout + refused.stderr
+    accepted = call("git", "commit", "--quiet", "--message", GOOD)
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
