@@ -33,7 +33,7 @@ UNLIMITED = np.iinfo(np.int64).max
 """An instant that never comes, in a column of microseconds."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 T = TypeVar("T", bound=Hashable)
 R = TypeVar("R")
@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 def microseconds(instant: datetime) -> int:
     """Return microseconds since 1970."""
-    return (instant - _EPOCH) // _MICROSECOND
+    return (instant - _EPOCH) // MICROSECOND
 
 
 def round_half_away(values: FloatColumn) -> IntColumn:

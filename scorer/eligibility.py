@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.conditions import TRUE, find_condition
 from scorer.api.names import MEMBER_AGENT
-from scorer.columns import UNLIMITED, IntColumn, RowColumn, microseconds
+from scorer.columns import MICROSECOND, UNLIMITED, IntColumn, RowColumn, microseconds
 
 _NEVER = np.iinfo(np.int64).min
-_MICROSECOND = timedelta(microseconds=1)
 
 LEAVING, NOT_REPORTING, STALE, NOT_JOINED, HEALTH_UNKNOWN, UNHEALTHY = range(1, 7)
 """The tests of eligibility, in order (scheduling.md 5); 0 means eligible."""
@@ -113,12 +112,12 @@ def _evaluate(member: MemberCluster, limits: EligibilityLimits) -> _Eligibility:
     if agent is None:
         return _Eligibility(LEAVING if leaving else NOT_REPORTING, _NEVER, _NEVER, _NEVER)
     heartbeat, health_until = agent.last_received_heartbeat, _NEVER
-    heartbeat_until = _NEVER if heartbeat is None else microseconds(heartbeat) + limits.heartbeat // _MICROSECOND
+    heartbeat_until = _NEVER if heartbeat is None else microseconds(heartbeat) + limits.heartbeat // MICROSECOND
     healthy = find_condition(agent.conditions, "Healthy")
     if healthy is not None and healthy.status == TRUE:
         health_until = UNLIMITED
     elif healthy is not None and healthy.last_transition_time is not None:
-        health_until = microseconds(healthy.last_transition_time) + limits.health // _MICROSECOND
+        health_until = microseconds(healthy.last_transition_time) + limits.health // MICROSECOND
     joined = find_condition(agent.conditions, "Joined")
     has_joined = joined is not None and joined.status == TRUE
     failed = LEAVING if leaving else NOT_JOINED if not has_joined else HEALTH_UNKNOWN if healthy is None else 0

@@ -115,9 +115,7 @@ class Settings(BaseModel):
         names = cls.names()
         options = {name: value for name, value in given.items() if value is not None}
         mistakes = [f"{name}: there is no such setting" for name in options if name not in names]
-        values = {
-            name: value for name, value in {**cls.from_environment(environment), **options}.items() if name in names
-        }
+        values = cls.from_environment(environment) | {name: value for name, value in options.items() if name in names}
         try:
             settings = cls.model_validate(values)
         except ValidationError as error:

@@ -25,8 +25,7 @@ from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import RequestModel
-from webhook.endpoints.http.responses import JSON_NO_STORE
-from webhook.kube.transport.serialization import encode
+from webhook.endpoints.http.responses import unstored
 from webhook.validation.framework.context import Context
 
 
@@ -56,12 +55,12 @@ def add_routes(api: Api) -> None:
         reviewed = await _rights(api, body, context)
         verdict = rehearse(body.object_, body.old_object, body.done(), context, reviewed)
         warnings = [*verdict.warnings, *(_not_compared(kind) for kind in sorted(hidden, key=lambda kind: kind.plural))]
-        return _answer({"allowed": verdict.allowed, "errors": list(_errors(verdict)), "warnings": warnings})
+        return unstored({"allowed": verdict.allowed, "errors": list(_errors(verdict)), "warnings": warnings})
 
     async def defaults(request: web.Request) -> web.Response:
         body = await _read(api, request)
         result = default(body.object_, body.old_object, body.done())
-        return _answer({"object": result.document, "patch": list(result.patch), "warnings": list(result.warnings)})
+        return unstored({"object": result.document, "patch": list(result.patch), "warnings": list(result.warnings)})
 
     api.post("/v1/validate", "/v1/validate", validate)
     api.post("/v1/default", "/v1/default", defaults)
@@ -146,7 +145,3 @@ def _errors(verdict: RehearsalVerdict) -> Iterator[JsonObject]:
     for error in verdict.errors:
         entry = {"field": printable(str(error.field)), "reason": error.cause.value, "message": error.text()}
         yield entry | ({"rule": error.rule} if error.rule else {})
-
-
-def _answer(document: JsonObject) -> web.Response:
-    return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)

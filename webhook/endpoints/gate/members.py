@@ -17,11 +17,10 @@ from webhook.endpoints.http.access_control import DISRUPTING_KINDS, caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, PlacementModel, RequestModel
-from webhook.endpoints.http.responses import JSON_NO_STORE
+from webhook.endpoints.http.responses import unstored
 from webhook.endpoints.refusals import note_member
 from webhook.gate.desk import GateService
 from webhook.history.desk import HistoryService
-from webhook.kube.transport.serialization import encode
 
 
 class RolloutModel(RequestModel):
@@ -100,7 +99,7 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         await api.require_placement(request, body.ref)
         answer = desk.rollout(body.ref, body.cluster)
         note_member(history, body.cluster, answer, caller_of(request).username)
-        return _answered(await redact_answer(api, request, answer.document(), family_in(body.ref.namespace).run))
+        return unstored(await redact_answer(api, request, answer.document(), family_in(body.ref.namespace).run))
 
     async def cluster_update(request: web.Request) -> web.Response:
         body = await api.read(request, ClusterUpdateModel)
@@ -109,11 +108,7 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         await require_run(api, request, body.run or "")
         answer = desk.cluster_update(body.cluster, body.run or "")
         note_member(history, body.cluster, answer, caller_of(request).username)
-        return _answered(await redact_answer(api, request, answer.document(), UPGRADE_RUN))
+        return unstored(await redact_answer(api, request, answer.document(), UPGRADE_RUN))
 
     api.post("/v1/gate/rollout", "/v1/gate/rollout", rollout)
     api.post("/v1/gate/cluster-update", "/v1/gate/cluster-update", cluster_update)
-
-
-def _answered(body: JsonObject) -> web.Response:
-    return web.Response(body=encode(body, sort=True), headers=JSON_NO_STORE)

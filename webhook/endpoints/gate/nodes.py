@@ -33,13 +33,12 @@ from webhook.endpoints.http.access_control import DISRUPTING_KINDS, caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, ProblemError
 from webhook.endpoints.http.request_models import ModelT, read_model
-from webhook.endpoints.http.responses import JSON_NO_STORE, tagged
+from webhook.endpoints.http.responses import tagged, unstored
 from webhook.endpoints.refusals import note_nodes, note_reservation, without_pods
 from webhook.gate.desk import GateService
 from webhook.gate.errors import MemberHeldError, ReservationRefusedError
 from webhook.gate.keeper import Claimant
 from webhook.history.desk import HistoryService
-from webhook.kube.transport.serialization import encode
 
 QUESTION: Final = "/question"
 PODS: Final = frozenset({KINDS["", "Pod"], KINDS["policy", "PodDisruptionBudget"]})
@@ -61,7 +60,7 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         for question, answer in zip(questions, answers, strict=True):
             note_nodes(history, question.pool, answer, identity)
         documents = [await told_of_nodes(request, answer.document()) for answer in answers]
-        return _answered({"answers": documents} if isinstance(body, DisruptionBatchModel) else documents[0])
+        return unstored({"answers": documents} if isinstance(body, DisruptionBatchModel) else documents[0])
 
     async def every(request: web.Request) -> web.Response:
         with problems():
@@ -130,7 +129,7 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
                 update = _read_question(ClusterUpdateModel, body)
                 await require_run(api, request, update.run or "")
                 reservation = await desk.reserve_update(update.cluster, update.run or "", claimant, body.ttl_seconds)
-        return _answered(_document(reservation), 201)
+        return unstored(_document(reservation), 201)
 
     async def reserve_nodes(body: ReservationModel, claimant: Claimant) -> web.Response:
         desk.require_nodes()
@@ -140,13 +139,13 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         answer = await desk.reserve_nodes(question, claimant, body.ttl_seconds)
         assert answer.reservation is not None
         identifier, expires = answer.reservation
-        return _answered(_reservation(identifier, expires, answer.granted), 201)
+        return unstored(_reservation(identifier, expires, answer.granted), 201)
 
     async def renew(request: web.Request) -> web.Response:
         body = await api.read(request, RenewalModel)
         with problems():
             renewed = await desk.renew(request.match_info["id"], caller_of(request).username, body.ttl_seconds)
-        return _answered(_document(renewed))
+        return unstored(_document(renewed))
 
     async def release(request: web.Request) -> web.Response:
         with problems():
@@ -181,10 +180,6 @@ def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
     except ProblemError as error:
         mistakes = [Mistake(QUESTION + mistake.pointer, mistake.code, mistake.detail) for mistake in error.mistakes]
         raise ProblemError(error.problem, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes) from error
-
-
-def _answered(body: JsonObject, status: int = 200) -> web.Response:
-    return web.Response(status=status, body=encode(body, sort=True), headers=JSON_NO_STORE)
 
 
 def _document(reservation: Reservation) -> JsonObject:

@@ -47,7 +47,12 @@ def headers(**members: str) -> CIMultiDictProxy[str]:
     return CIMultiDictProxy(CIMultiDict({name.replace("_", "-"): value for name, value in members.items()}))
 
 
-JSON_NO_STORE: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+_UNSTORED: Final = headers(Content_Type=JSON, Cache_Control="no-store")
+
+
+def unstored(document: JsonObject, status: int = 200) -> web.Response:
+    """Answer with *document*, keys sorted, which no cache may store."""
+    return web.Response(status=status, body=encode(document, sort=True), headers=_UNSTORED)
 
 
 def tagged(request: web.Request, document: JsonObject, revision: str = "") -> web.Response:

@@ -32,8 +32,7 @@ from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, RefModel, RequestModel
-from webhook.endpoints.http.responses import JSON_NO_STORE
-from webhook.kube.transport.serialization import encode
+from webhook.endpoints.http.responses import unstored
 from webhook.validation.framework.context import HubKinds
 
 MOST_OBJECTS: Final = 500
@@ -95,7 +94,7 @@ def add_routes(api: Api) -> None:
             raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
         except PlannerBusyError as error:
             raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
-        return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)
+        return unstored(document)
 
     api.post("/v1/plan", "/v1/plan", plan, of_page=True)
 

@@ -9,7 +9,6 @@ from typing import Annotated, Final, TypeVar
 from aiohttp import web
 from pydantic import BaseModel, Field
 
-from scorer.api.meta import JsonObject
 from scorer.api.upgrade.fields import LONGEST_NAME, NAME_PATTERN
 from scorer.api.upgrade.run import MOST_SKIP_TARGETS, SkipTarget
 from scorer.upgrade.patches import UpgradeOrderRefusedError
@@ -20,9 +19,8 @@ from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.request_models import RequestModel
-from webhook.endpoints.http.responses import JSON_NO_STORE
+from webhook.endpoints.http.responses import unstored
 from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, StoreError
-from webhook.kube.transport.serialization import encode
 
 _LONGEST_MESSAGE: Final = 1024
 
@@ -67,7 +65,7 @@ def add_routes(api: Api, orders: UpgradeOrders) -> None:
         body = await _body(api, request, RetryModel)
         new_name = "" if body.name is None else body.name
         retried = await _carried_out(lambda: orders.retry(_name(request), caller_of(request), new_name))
-        return _written({"object": retried})
+        return unstored({"object": retried})
 
     async def approve(request: web.Request) -> web.Response:
         return await answer(request, approve=True)
@@ -124,8 +122,4 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
 
 
 def _said(ordered: Ordered) -> web.Response:
-    return _written(ordered_document(ordered))
-
-
-def _written(document: JsonObject) -> web.Response:
-    return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)
+    return unstored(ordered_document(ordered))

@@ -36,9 +36,8 @@ from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import Name, RequestModel
-from webhook.endpoints.http.responses import JSON_NO_STORE
+from webhook.endpoints.http.responses import unstored
 from webhook.kube.ports import StoreError
-from webhook.kube.transport.serialization import encode
 from webhook.runtime.clock import DeadlineExceededError
 from webhook.validation.framework.context import Context
 
@@ -135,7 +134,7 @@ async def _answered(ask: Callable[[], Any]) -> web.Response:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
     except StoreError as error:
         raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error
-    return web.Response(body=encode(document, sort=True), headers=JSON_NO_STORE)
+    return unstored(document)
 
 
 async def _question(
