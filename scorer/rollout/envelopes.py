@@ -13,7 +13,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT_NAMESPACE, PLACEMENT_GROUP
 from scorer.api.unstructured.documents import label, name_of, namespace_of
 from scorer.rollout.object_size import ObjectIdentity
-from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings
+from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings
 
 ENVELOPE_WORK = "kubernetes-fleet.io/envelope-work"
 ENVELOPE_NAME = "kubernetes-fleet.io/envelope-name"

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from scorer.api.names import member_namespace
-from scorer.rollout.selection.kinds import MemberLimits, parse_kind_rules
+from scorer.rollout.selection.exclusions import MemberLimits, parse_kind_rules
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.paths import ApiPath

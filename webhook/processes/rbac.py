@@ -25,7 +25,7 @@ from scorer.api.family import FAMILIES, PLACEMENTS
 from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
 from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import RBAC_GROUP, agent_rules
-from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.upgrade.cluster_api.topology import GROUP as CLUSTER_API_GROUP
 from webhook.access.rights import CONTROL_PLANE_GROUPS
 from webhook.admission.cached import ADMISSION_KINDS, WANTED_KINDS

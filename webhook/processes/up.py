@@ -24,7 +24,7 @@ from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAM
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of
 from scorer.api.upgrade.run import ClusterUpgradeRun
-from scorer.rollout.selection.kinds import DEFAULT_SETTINGS as DEFAULT_SELECTION
+from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS as DEFAULT_SELECTION
 from scorer.rollout.snapshots.resources import SnapshotSettings
 from scorer.staged_update.phase import RunPhase, RunSituation, RunWaitKind, situation_of
 from scorer.upgrade.views.situation import UpgradeSituation, approved_gates, is_moving

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import LEASE_PREFIX
-from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.rollout.snapshots.resources import SnapshotSettings
 from scorer.shards import MOST_SHARDS, WHOLE, Share
 from webhook.settings.analysis import AnalysisOptions, AnalysisSettings

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pydantic import Field, field_validator
 
-from scorer.rollout.selection.kinds import SelectionSettings, parse_kind_rules
+from scorer.rollout.selection.exclusions import SelectionSettings, parse_kind_rules
 from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.installation import InstallationSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words

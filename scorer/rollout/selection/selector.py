@@ -24,7 +24,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.api.values.label_selector import LabelSelector, selector_error
 from scorer.rollout.selection.content import is_placeable, resource_identifier, stored_content
-from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings, is_fleet_namespace
+from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings, is_fleet_namespace
 
 _SERVICE = KINDS["", "Service"]
 _ENDPOINTS = KINDS["", "Endpoints"]

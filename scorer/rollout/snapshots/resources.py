@@ -56,7 +56,7 @@ from scorer.rollout.object_size import (
     parse_left_out,
 )
 from scorer.rollout.selection.content import resource_identifier
-from scorer.rollout.selection.kinds import ENVELOPE_KINDS
+from scorer.rollout.selection.exclusions import ENVELOPE_KINDS
 from scorer.rollout.writes import Write, create, delete, replace
 
 SHARD_LIMIT = 800 * 1024

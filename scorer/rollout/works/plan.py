@@ -58,7 +58,7 @@ from scorer.rollout.object_size import (
     format_left_out,
 )
 from scorer.rollout.removal.marks import is_marked_for_removal, objects_digest
-from scorer.rollout.selection.kinds import DEFAULT_SETTINGS, SelectionSettings
+from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope, selected_resources
 from scorer.rollout.works.records import (
     format_overrides,

@@ -15,7 +15,7 @@ from scorer.api.kinds import (
     WORK,
 )
 from scorer.member_gate.holds import MemberDisruption
-from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.exclusions import SelectionSettings
 from tests.webhook.controllers.by_hand import Served
 from webhook.controllers.assembly import CONTROLLERS, REQUIRED, make_loop, required
 from webhook.controllers.machinery.wiring import Watch

@@ -40,7 +40,7 @@ from scorer.api.names import (
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import MEMBER, ROLLOUT, Thing, new_lease
 from scorer.rollout.removal.eviction import EVICTED_BINDING
-from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.exclusions import SelectionSettings
 from tests.scorer.builders import cluster_document
 from tests.webhook.controllers.waking import Waking, changed, conditions, deleting, make
 from tests.webhook.gate.gates import claim, node, node_pool

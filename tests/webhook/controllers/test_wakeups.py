@@ -5,7 +5,7 @@ from dataclasses import replace
 from scorer.api.family import PlacementRef
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.exclusions import SelectionSettings
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.by_hand import Served
 from tests.webhook.controllers.world import make_member, pick_n, running

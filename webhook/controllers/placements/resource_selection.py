@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from scorer.api.family import Family, PlacementRef
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import JsonObject
-from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.rollout.selection.selector import InvalidSelection, Selection, select_resources
 from scorer.rollout.snapshots.resources import latest_group, snapshot_groups
 from webhook.controllers.placements.resource_watches import Selectables

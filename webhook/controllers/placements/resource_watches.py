@@ -21,7 +21,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.placement.placement import SelectionScope
 from scorer.api.unstructured.documents import namespace_of
-from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.rollout.selection.selector import is_concerned
 from scorer.shards import WHOLE, Share
 from webhook.controllers.placements.listing import all_placements, placement_refs

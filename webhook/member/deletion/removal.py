@@ -20,7 +20,7 @@ from scorer.membership.identity import HubMember, is_owned_by
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.object_size import parse_left_out
 from scorer.rollout.removal.marks import RemovalAction, RemovalFacts, has_hub_signature, is_marked, removal_action
-from scorer.rollout.selection.kinds import MemberLimits
+from scorer.rollout.selection.exclusions import MemberLimits
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
 from webhook.member.deletion.crds import Definitions, is_definition
 from webhook.member.deletion.handover import NO_SIBLING_WORKS, SiblingWorks, owner_after, sibling_works, written_at

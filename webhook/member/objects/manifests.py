@@ -18,7 +18,7 @@ from scorer.api.meta import JsonObject, dump_json
 from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of, text_at
 from scorer.rollout.envelopes import is_confined
-from scorer.rollout.selection.kinds import MemberLimits
+from scorer.rollout.selection.exclusions import MemberLimits
 from scorer.rollout.works.status import ManifestReason, ManifestResult
 from webhook.kube.ports import Key
 

@@ -15,7 +15,7 @@ from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import list_at
 from scorer.membership.identity import HubMember
-from scorer.rollout.selection.kinds import MemberLimits
+from scorer.rollout.selection.exclusions import MemberLimits
 from webhook.kube.ports import ConflictError, EventType, Key, Store, StoreError, WatchEvent, key_of
 from webhook.member.apply.contention import Memory
 from webhook.member.membership.hub_state import MemberStateReader

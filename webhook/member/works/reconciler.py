@@ -37,7 +37,7 @@ from scorer.api.unstructured.documents import (
 from scorer.membership.identity import AppliedWorkOwnership, HubMember, adopted, is_owned_by, ownership_of
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.removal.marks import RemovalFacts, is_marked_for_removal
-from scorer.rollout.selection.kinds import MemberLimits
+from scorer.rollout.selection.exclusions import MemberLimits
 from scorer.rollout.works.status import ManifestReason, ManifestResult, work_status
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, key_of
 from webhook.member.apply.contention import Memory

@@ -14,7 +14,7 @@ from scorer.api.placement.envelope import ClusterResourceEnvelope
 from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
-from scorer.rollout.selection.kinds import is_fleet_group
+from scorer.rollout.selection.exclusions import is_fleet_group
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid
 from webhook.validation.framework.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys

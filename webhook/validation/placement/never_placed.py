@@ -7,7 +7,7 @@ from typing import Final
 
 from scorer.api.family import FAMILIES
 from scorer.api.names import PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES, is_reserved_namespace
-from scorer.rollout.selection.kinds import exclusion_reason, is_fleet_group, is_fleet_namespace
+from scorer.rollout.selection.exclusions import exclusion_reason, is_fleet_group, is_fleet_namespace
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.rule import OURS, deny
 

@@ -4,7 +4,7 @@ import pytest
 
 from scorer.api.kinds import KINDS, Kind
 from scorer.rollout.selection.content import stored_content
-from scorer.rollout.selection.kinds import SelectionSettings, parse_kind_rules
+from scorer.rollout.selection.exclusions import SelectionSettings, parse_kind_rules
 from scorer.rollout.selection.selector import (
     DocumentInventory,
     InvalidSelection,

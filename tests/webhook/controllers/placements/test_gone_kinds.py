@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.family import PlacementRef
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
-from scorer.rollout.selection.kinds import SelectionSettings
+from scorer.rollout.selection.exclusions import SelectionSettings
 from tests.webhook.controllers.by_hand import opened
 from webhook.controllers.placements import resource_watches
 from webhook.controllers.placements.resource_watches import Selectables

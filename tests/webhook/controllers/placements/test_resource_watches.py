@@ -8,7 +8,7 @@ import pytest
 
 from scorer.api.family import PlacementRef
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT
-from scorer.rollout.selection.kinds import HOME
+from scorer.rollout.selection.exclusions import HOME
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.world import CONFIG_MAP, make_member, running

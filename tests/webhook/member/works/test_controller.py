@@ -10,7 +10,7 @@ from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, HUB_UID, RELEASED, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.removal.marks import marked_for_removal, objects_digest
-from scorer.rollout.selection.kinds import MemberLimits
+from scorer.rollout.selection.exclusions import MemberLimits
 from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore

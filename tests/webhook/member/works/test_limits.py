@@ -6,7 +6,7 @@ from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NA
 from scorer.api.names import PARENT_PLACEMENT_NAMESPACE, WORK_OBJECTS
 from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.removal.marks import marked_for_removal, objects_digest
-from scorer.rollout.selection.kinds import MemberLimits, parse_kind_rules
+from scorer.rollout.selection.exclusions import MemberLimits, parse_kind_rules
 from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.kube.ports import Key

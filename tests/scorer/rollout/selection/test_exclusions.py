@@ -3,7 +3,7 @@
 import pytest
 
 from scorer.api.kinds import NODE_POOL, OUR_KINDS
-from scorer.rollout.selection.kinds import MemberLimits, exclusion_reason, parse_kind_rules
+from scorer.rollout.selection.exclusions import MemberLimits, exclusion_reason, parse_kind_rules
 
 DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 POLICY = ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy")
