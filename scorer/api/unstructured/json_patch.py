@@ -37,7 +37,7 @@ def apply_patch(document: JsonObject, patch: Iterable[Mapping[str, Any]]) -> Jso
     position = -1
     for position, operation in enumerate(patch):
         try:
-            result = _applied(result, _segments(operation.get("path")), operation)
+            result = _applied(result, pointer_segments(operation.get("path")), operation)
         except PatchError as error:
             error.position = position
             raise
@@ -46,7 +46,12 @@ def apply_patch(document: JsonObject, patch: Iterable[Mapping[str, Any]]) -> Jso
     return result
 
 
-def _segments(pointer: object) -> list[str]:
+def pointer_segments(pointer: object) -> list[str]:
+    """Return the segments of a JSON Pointer, unescaped.
+
+    Raises:
+        PatchError: It is none.
+    """
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")) or _BROKEN_ESCAPE.search(pointer):
         raise PatchError(f"{pointer!r} is not a JSON Pointer")
     return [segment.replace("~1", "/").replace("~0", "~") for segment in pointer.split("/")[1:]]

@@ -74,7 +74,7 @@ class RemovalFacts:
         ours: We own it.
         shared: It has other owners, too.
         marked: It is annotated to stay (`is_marked`).
-        untouchable: An earlier release has applied it; this one never does (`scorer.rollout.selection.exclusions`).
+        untouchable: An earlier release has applied it. This one never does (`scorer.rollout.selection.exclusions`).
         occupied: It is a definition, and deleting it would delete objects that did not come from Works.
         compared: The Work only compares, and the object was never applied: an earlier agent took it over to compare it.
         listed: Its Work still holds it.

@@ -33,7 +33,7 @@ class KindRule:
     kinds: frozenset[str] = frozenset()
 
     def covers(self, group: str, version: str, kind: str) -> bool:
-        """Say whether the rule names this kind."""
+        """Return whether the rule names this kind."""
         return self.group == group and self.version in ("", version) and (not self.kinds or kind in self.kinds)
 
 
@@ -80,7 +80,7 @@ _GUARDS: Final = frozenset(
 
 
 def is_fleet_group(group: str) -> bool:
-    """Say whether an API group with all its kinds is the fleet's own."""
+    """Return whether an API group with all its kinds is the fleet's own."""
     return group in FLEET_GROUPS or group == _OWN_GROUP or group.endswith(f".{_OWN_GROUP}")
 
 
@@ -108,7 +108,7 @@ def exclusion_reason(group: str, kind: str, name: str, namespace: str = "", *, h
 
 
 def is_fleet_namespace(name: str, homes: Collection[str]) -> bool:
-    """Say whether a namespace is the fleet's own; *homes* are those in which harbormaster runs."""
+    """Return whether a namespace is the fleet's own; *homes* are those in which harbormaster runs."""
     return name.startswith(MEMBER_NAMESPACE_PREFIX) or (bool(name) and name in homes)
 
 
@@ -139,7 +139,7 @@ class MemberLimits:
         *,
         cluster_scoped: bool = False,
     ) -> str:
-        """Say why the agent leaves an object alone, as the end of a sentence about it; empty when it need not.
+        """Return why the agent leaves an object alone, as the end of a sentence about it; empty when it need not.
 
         Args:
             group: Of the object.
@@ -191,7 +191,7 @@ _BLOCKED_KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SelectionSettings:
-    """What the hub's operator decided about selection.
+    """Selection settings of the hub's operator.
 
     Args:
         allowed: When not empty, only these kinds are selected, and the default block list does not count.
@@ -229,7 +229,7 @@ class SelectionSettings:
         return cls(parse_kind_rules(allowed), parse_kind_rules(blocked), reserved, workloads_enabled, home)
 
     def is_selectable(self, group: str, version: str, kind: str) -> bool:
-        """Say whether objects of the kind are ever selected."""
+        """Return whether objects of the kind are ever selected."""
         if is_fleet_group(group) and (group != PLACEMENT_GROUP or kind not in ENVELOPE_KINDS):
             return False
         if self.allowed:
@@ -239,11 +239,11 @@ class SelectionSettings:
         return not _any(self.blocked, group, version, kind)
 
     def is_reserved(self, namespace: str) -> bool:
-        """Say whether the namespace is never selected."""
+        """Return whether the namespace is never selected."""
         return is_reserved_namespace(namespace) or namespace in self.reserved_namespaces or namespace == self.home
 
     def exclusion_reason(self, document: Mapping[str, Any]) -> str:
-        """Return why an object is never placed, whatever selects it, as the end of a sentence; empty when it may be.
+        """Return why an object is never placed, as the end of a sentence; empty when it may be.
 
         An envelope may be placed; `envelope_exclusion_reason` judges the objects in it.
         """

@@ -7,7 +7,7 @@ refused in every mode, a term with neither name nor labels skips them, and any s
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -23,23 +23,9 @@ from scorer.api.unstructured.documents import (
     spec_of,
 )
 from scorer.api.values.label_selector import LabelSelector, selector_error
-from scorer.rollout.selection.content import is_placeable, resource_identifier, stored_content
+from scorer.rollout.ownership.objects import ClusterObjects, ObjectLister
+from scorer.rollout.selection.content import resource_identifier, stored_content
 from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings, is_fleet_namespace
-
-_SERVICE = KINDS["", "Service"]
-_ENDPOINTS = KINDS["", "Endpoints"]
-
-
-class ObjectLister(Protocol):
-    """The objects on the hub."""
-
-    def list(self, kind: Kind, namespace: str = "") -> Sequence[JsonObject]:
-        """Return the objects of *kind*, of *namespace* only if it is given, in a stable order."""
-        ...
-
-    def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, None when there is none."""
-        ...
 
 
 class DocumentInventory:
@@ -121,6 +107,7 @@ class _Selector:
         self._inventory = inventory
         self._kinds = kinds
         self._settings = settings
+        self._clusters = ClusterObjects(inventory, workloads_enabled=settings.workloads_enabled)
 
     def run(self, terms: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
         """Return the selected objects as they are on the hub, term by term."""
@@ -206,26 +193,19 @@ class _Selector:
     def _content(self, namespace: str) -> Iterator[JsonObject]:
         for kind in sorted(self._kinds.values(), key=str):
             if kind.namespaced and self._settings.is_selectable(kind.group, kind.versions[0], kind.kind):
-                yield from self._live(kind, self._inventory.list(kind, namespace))
+                yield from self._live(self._inventory.list(kind, namespace))
 
     def _matching(self, kind: Kind, term: Mapping[str, Any], namespace: str) -> Iterator[JsonObject]:
         if name := term.get("name"):
             document = self._inventory.get(kind, name, namespace)
-            yield from self._live(kind, [document] if document else [])
+            yield from self._live([document] if document else [])
             return
         matches = _label_matcher(term)
         candidates = self._inventory.list(kind, namespace)
-        yield from self._live(kind, (document for document in candidates if matches(labels_of(document))))
+        yield from self._live(document for document in candidates if matches(labels_of(document)))
 
-    def _live(self, kind: Kind, documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
-        for document in documents:
-            has_service = kind == _ENDPOINTS and (
-                self._inventory.get(_SERVICE, name_of(document), namespace_of(document)) is not None
-            )
-            if not is_deleting(document) and is_placeable(
-                document, workloads_enabled=self._settings.workloads_enabled, has_service=has_service
-            ):
-                yield document
+    def _live(self, documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+        return (each for each in documents if not is_deleting(each) and not self._clusters.origin(each))
 
     def _refuse_reserved(self, namespace: str) -> None:
         if self._settings.is_reserved(namespace):

@@ -278,7 +278,7 @@ def test_both_lists_exclude_each_other():
                     "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
                 },
             ),
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "finalizers": ["f"]}},
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}},
             id="metadata",
         ),
         pytest.param(

@@ -1,0 +1,330 @@
+"""Fields that an API server or a controller fills: each cluster has its own value.
+
+One table serves every mechanism that separates the author's fields from the cluster's:
+
+- the hub removes fields that its own cluster filled before it stores an object (`without_filled_fields`);
+- a three-way merge and a comparison start from the manifest with the member's fields in it (`with_member_fields`), so
+  that they neither revert nor report them;
+- server-side apply leaves them out of its configuration (`without_member_fields`).
+
+Example: Service ``web`` has ``clusterIP: 10.96.0.7`` on the hub and ``10.43.1.9`` on a member. The address is not sent.
+The member's address is no drift, and a merge keeps it.
+
+The author names further fields in the annotation ``harbormaster.dev/ignore-fields``: see
+`scorer.rollout.ownership.ignored_fields`.
+
+Source: rollout.md 2.6 and 2.10.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from scorer.api.kinds import group_kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import annotations_of, dicts_at, labels_of, spec_of, text_at, texts_at
+from scorer.rollout.ownership.ignored_fields import ignored_fields
+
+Path: TypeAlias = tuple[str, ...]
+"""Names from the root. `ITEMS` stands for every item of a list, a number for one of them."""
+
+ITEMS: Final = "*"
+
+Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
+
+
+def _always(_document: Mapping[str, Any]) -> bool:
+    return True
+
+
+def _never(_document: Mapping[str, Any]) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRule:
+    """One field, or the same field of every item of a list.
+
+    On a member the field belongs to the cluster where the manifest has no value for it, and where *overwritten* holds.
+
+    Args:
+        path: Where it is.
+        filled: Whether the value in an object on the hub is the cluster's: it is then not sent.
+        overwritten: Whether a controller replaces an author's value: the member's value then wins over a manifest's.
+            Asked about the manifest and about the live object; one of them is enough.
+    """
+
+    path: Path
+    filled: Predicate = _always
+    overwritten: Predicate = _never
+
+    def prevails(self, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+        """Return whether the member's value wins over one in the manifest."""
+        return self.overwritten(manifest) or self.overwritten(live)
+
+
+def _is_headless(service: Mapping[str, Any]) -> bool:
+    return "None" in (text_at(service, "spec", "clusterIP"), *texts_at(service, "spec", "clusterIPs"))
+
+
+def _has_address(service: Mapping[str, Any]) -> bool:
+    return not _is_headless(service)
+
+
+def _has_generated_selector(job: Mapping[str, Any]) -> bool:
+    return spec_of(job).get("manualSelector") is not True
+
+
+def _is_bound_by_controller(volume_or_claim: Mapping[str, Any]) -> bool:
+    """Return whether the hub's controller bound a claim to its volume. Without the mark, the author named the other."""
+    return "pv.kubernetes.io/bound-by-controller" in annotations_of(volume_or_claim)
+
+
+def _is_aggregated(role: Mapping[str, Any]) -> bool:
+    return bool(dicts_at(role, "aggregationRule", "clusterRoleSelectors"))
+
+
+_CA_INJECTORS: Final = frozenset(
+    {
+        "cert-manager.io/inject-ca-from",
+        "cert-manager.io/inject-ca-from-secret",
+        "cert-manager.io/inject-apiserver-ca",
+        "service.beta.openshift.io/inject-cabundle",
+        "service.alpha.openshift.io/inject-cabundle",
+    }
+)
+_OPENSHIFT_SERVICE_CA: Final = frozenset({name for name in _CA_INJECTORS if "openshift" in name})
+_OPENSHIFT_TRUSTED_CA: Final = "config.openshift.io/inject-trusted-cabundle"
+_PEOPLES_TOOLS: Final = "kubectl"
+"""Prefix of the field managers by which people write: a caBundle that was patched by hand is an author's."""
+
+
+def _has_injected_ca(document: Mapping[str, Any]) -> bool:
+    """Return whether a controller writes the CA bundles of an object.
+
+    Either the object asks an injector for them, or a field manager wrote one without the address that it belongs to,
+    as controllers do that rotate their own certificates (Gatekeeper, Kyverno).
+    """
+    if not _CA_INJECTORS.isdisjoint(annotations_of(document)):
+        return True
+    return any(
+        not text_at(entry, "manager").startswith(_PEOPLES_TOOLS) and _has_ca_alone(entry.get("fieldsV1"))
+        for entry in dicts_at(document, "metadata", "managedFields")
+    )
+
+
+def _has_ca_alone(fields: object) -> bool:
+    if not isinstance(fields, Mapping):
+        return False
+    if "f:caBundle" in fields:
+        return fields.keys().isdisjoint({"f:service", "f:url"})
+    return any(map(_has_ca_alone, fields.values()))
+
+
+def _has_injected_service_ca(config_map: Mapping[str, Any]) -> bool:
+    return not _OPENSHIFT_SERVICE_CA.isdisjoint(annotations_of(config_map))
+
+
+def _has_injected_trusted_ca(config_map: Mapping[str, Any]) -> bool:
+    return labels_of(config_map).get(_OPENSHIFT_TRUSTED_CA) == "true"
+
+
+def _annotation(key: str) -> FieldRule:
+    return FieldRule(("metadata", "annotations", key), overwritten=_always)
+
+
+def _ca_bundle(*path: str) -> FieldRule:
+    return FieldRule((*path, "caBundle"), _has_injected_ca, _has_injected_ca)
+
+
+def _generated_labels(*path: str, names: tuple[str, ...] = ("controller-uid", "job-name")) -> Iterator[FieldRule]:
+    """Yield the labels by which a Job finds its pods. An author's label of the same name must have the same value."""
+    for name in names:
+        for prefix in ("", "batch.kubernetes.io/"):
+            yield FieldRule((*path, prefix + name), _has_generated_selector, _has_generated_selector)
+
+
+_WEBHOOKS: Final = (_ca_bundle("webhooks", ITEMS, "clientConfig"),)
+_CONVERSION: Final = (_ca_bundle("spec", "conversion", "webhook", "clientConfig"),)
+
+RULES: Final[Mapping[tuple[str, str], tuple[FieldRule, ...]]] = {
+    ("", "Service"): (
+        FieldRule(("spec", "clusterIP"), _has_address),
+        FieldRule(("spec", "clusterIPs"), _has_address),
+        FieldRule(("spec", "healthCheckNodePort")),
+        FieldRule(("spec", "ports", ITEMS, "nodePort")),
+    ),
+    ("", "Namespace"): (
+        FieldRule(("spec", "finalizers"), _never),
+        *(_annotation(f"openshift.io/sa.scc.{name}") for name in ("mcs", "supplemental-groups", "uid-range")),
+    ),
+    ("", "ConfigMap"): (
+        FieldRule(("data", "service-ca.crt"), _has_injected_service_ca, _has_injected_service_ca),
+        FieldRule(("data", "ca-bundle.crt"), _has_injected_trusted_ca, _has_injected_trusted_ca),
+    ),
+    ("", "PersistentVolumeClaim"): (
+        FieldRule(("spec", "volumeName"), _is_bound_by_controller),
+        _annotation("pv.kubernetes.io/bind-completed"),
+        _annotation("pv.kubernetes.io/bound-by-controller"),
+        _annotation("volume.beta.kubernetes.io/storage-provisioner"),
+        _annotation("volume.kubernetes.io/selected-node"),
+        _annotation("volume.kubernetes.io/storage-provisioner"),
+    ),
+    ("", "PersistentVolume"): (
+        FieldRule(("spec", "claimRef"), _is_bound_by_controller),
+        FieldRule(("spec", "claimRef", "uid"), overwritten=_always),
+        FieldRule(("spec", "claimRef", "resourceVersion"), overwritten=_always),
+        FieldRule(("spec", "claimRef", "apiVersion"), _never),
+        FieldRule(("spec", "claimRef", "kind"), _never),
+        _annotation("pv.kubernetes.io/bound-by-controller"),
+    ),
+    ("apps", "DaemonSet"): (_annotation("deprecated.daemonset.template.generation"),),
+    ("apps", "Deployment"): (_annotation("deployment.kubernetes.io/revision"),),
+    ("apps", "ReplicaSet"): (_annotation("deployment.kubernetes.io/revision"),),
+    ("batch", "Job"): (
+        *_generated_labels("spec", "selector", "matchLabels"),
+        *_generated_labels("spec", "template", "metadata", "labels"),
+        *_generated_labels("metadata", "labels", names=("controller-uid",)),
+        FieldRule(("spec", "template", "metadata", "creationTimestamp"), overwritten=_always),
+    ),
+    ("rbac.authorization.k8s.io", "ClusterRole"): (FieldRule(("rules",), _is_aggregated, _is_aggregated),),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _WEBHOOKS,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): (
+        _ca_bundle("spec", "conversion", "webhook", "clientConfig"),
+    ),
+    ("apiregistration.k8s.io", "APIService"): (_ca_bundle("spec"),),
+}
+"""The fields of each kind that a cluster fills, by group and kind."""
+
+
+def without_filled_fields(document: JsonObject) -> JsonObject:
+    """Return an object of the hub without the fields that the hub's own cluster filled."""
+    rules = RULES.get(group_kind(document), ())
+    for path in [rule.path for rule in rules if rule.filled(document)]:
+        document = _without(document, path) or {}
+    return document
+
+
+def with_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a manifest with the fields that belong to the member as *live* has them.
+
+    The annotation that names fields to ignore is read from *manifest*.
+
+    Args:
+        manifest: What the author wants, or the outcome of applying it.
+        live: The object on the member.
+    """
+    for rule in RULES.get(group_kind(manifest), ()):
+        manifest = _adopted(manifest, live, rule.path, rule.prevails(manifest, live))
+    for path in ignored_fields(manifest):
+        manifest = _adopted(manifest, live, path, prevails=True)
+    return manifest
+
+
+def without_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
+    """Return a manifest without the fields that belong to the member; *live* is the object there, empty without one.
+
+    An object that does not exist yet is created with the fields that its author leaves to the member: a required one
+    may be among them.
+    """
+    for path in member_fields(manifest, live):
+        manifest = _without(manifest, path) or {}
+    return manifest
+
+
+def member_fields(manifest: JsonObject, live: JsonObject) -> tuple[Path, ...]:
+    """Return the fields in which the member's value wins over the manifest's."""
+    rules = RULES.get(group_kind(manifest), ())
+    paths = [rule.path for rule in rules if rule.prevails(manifest, live)]
+    return (*paths, *(ignored_fields(manifest) if live else ()))
+
+
+def _without(value: Any, path: Path) -> Any:
+    """Return *value* without the field at *path*. A map that this empties is removed as well: None."""
+    head, *below = path
+    rest = tuple(below)
+    if isinstance(value, list):
+        pairs = [(item, _is_at(head, index)) for index, item in enumerate(value)]
+        if not rest:
+            return [item for item, is_meant in pairs if not is_meant]
+        return [(_without(item, rest) or {}) if is_meant and item else item for item, is_meant in pairs]
+    if not isinstance(value, Mapping) or head not in value:
+        return value
+    if rest and (left := _without(value[head], rest)) is not None:
+        return value if left is value[head] else {**value, head: left}
+    return {key: item for key, item in value.items() if key != head} or None
+
+
+def _is_at(part: str, index: int) -> bool:
+    return part in (ITEMS, str(index))
+
+
+_ABSENT: Final = object()
+
+
+def _adopted(wanted: Any, live: Any, path: Path, prevails: bool) -> Any:
+    """Return *wanted* with the field at *path* as *live* has it.
+
+    Args:
+        wanted: A part of the manifest.
+        live: The same part of the object on the member.
+        path: Where the field is in both.
+        prevails: The member's value wins. Otherwise it fills in for an empty one.
+    """
+    head, *below = path
+    if isinstance(wanted, list):
+        if not isinstance(live, list):
+            return wanted
+        pairs = enumerate(zip(wanted, _counterparts(wanted, live), strict=True))
+        return [
+            _adopted_item(item, other, tuple(below), prevails) if _is_at(head, index) else item
+            for index, (item, other) in pairs
+        ]
+    if not isinstance(wanted, Mapping):
+        return wanted
+    ours = wanted.get(head, _ABSENT)
+    theirs = live.get(head, _ABSENT) if isinstance(live, Mapping) else _ABSENT
+    if not below:
+        if not prevails and not _is_blank(ours):
+            return wanted
+        return _with(wanted, head, theirs)
+    if theirs is _ABSENT or (ours is not _ABSENT and ours is not None):
+        return wanted if ours is _ABSENT else _with(wanted, head, _adopted(ours, theirs, tuple(below), prevails))
+    if not isinstance(theirs, Mapping):  # a list that the author does not have has no items to fill
+        return wanted
+    adopted = _adopted({}, theirs, tuple(below), prevails)
+    return _with(wanted, head, adopted) if adopted else wanted
+
+
+def _adopted_item(wanted: Any, live: Any, path: Path, prevails: bool) -> Any:
+    if path:
+        return _adopted(wanted, live, path, prevails)
+    return wanted if live is None else live
+
+
+def _with(value: Mapping[str, Any], key: str, item: Any) -> Mapping[str, Any]:
+    if item is _ABSENT:
+        return {name: other for name, other in value.items() if name != key} if key in value else value
+    return value if key in value and value[key] is item else {**value, key: item}
+
+
+def _is_blank(value: Any) -> bool:
+    """Return whether an author leaves a field to the cluster: absent, or the empty value of its type."""
+    return value is _ABSENT or value in (None, "", 0, [], {})
+
+
+def _counterparts(wanted: Iterable[Any], live: list[Any]) -> Iterator[Any]:
+    """Return the item of *live* for each item of *wanted*: the one of the same name, or port, else at its position."""
+    by_key = {key: item for item in live if (key := _key(item)) is not None}
+    for index, item in enumerate(wanted):
+        key = _key(item)
+        yield by_key.get(key) if key is not None else (live[index] if index < len(live) else None)
+
+
+def _key(item: Any) -> tuple[Any, ...] | None:
+    if not isinstance(item, Mapping):
+        return None
+    if isinstance(port := item.get("port"), int):
+        return port, item.get("protocol") or "TCP"
+    return (name,) if isinstance(name := item.get("name"), str) else None
