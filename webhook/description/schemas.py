@@ -94,7 +94,7 @@ def _cleaned(schema: Any, purpose: Purpose, names: Mapping[str, str]) -> Any:
     )
     if purpose == "request" and "properties" in clean:
         clean.setdefault("additionalProperties", False)
-    return clean
+    return dict(sorted(clean.items()))
 
 
 def _spell_constants(discriminator: JsonObject) -> None:
@@ -112,10 +112,8 @@ def _let_absence_be_absence(schema: JsonObject, nullable: Collection[str]) -> No
             continue
         rest = [choice for choice in choices if choice != {"type": "null"}]
         del member["anyOf"]
-        if len(rest) > 1:
-            member["anyOf"] = rest
-        else:
-            member.update(rest[0] | member)
+        found = {"anyOf": rest} if len(rest) > 1 else rest[0]
+        schema["properties"][name] = dict(sorted((found | member).items()))
 
 
 def prose(text: str) -> str:
