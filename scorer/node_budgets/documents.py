@@ -9,11 +9,14 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final, NotRequired
 from zoneinfo import ZoneInfo
 
-from scorer.api.meta import JsonObject, format_time
+from typing_extensions import TypedDict
+
+from scorer.api.meta import format_time
 from scorer.api.node_pool import Budget, DisruptionReason
+from scorer.api.values.answer import Instant, Shape, one_of
 from scorer.api.values.field_path import FieldPath
 from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
 from scorer.node_budgets.calendar import CalendarSpan, calendar
@@ -28,6 +31,156 @@ MOST_POOL_DAYS: Final = 1400
 """Days of all pools of one calendar taken together: a hundred pools for a fortnight, or three for a year."""
 MOST_SPANS: Final = 100_000
 """Spans of one calendar; a budget that opens and closes every other minute makes half of that in two weeks."""
+
+
+Reason = Annotated[str, one_of(*REASONS)]
+Limit = Annotated[int, Shape({"type": "integer", "minimum": 0, "maximum": UNLIMITED})]
+LocalInstant = Annotated[
+    str, Shape({"type": "string", "format": "date-time", "examples": ["2026-03-29T03:00:00+02:00"]})
+]
+
+
+class NodesCounted(TypedDict):
+    """The nodes of a pool that budgets look at."""
+
+    total: int
+    """All of them, those below included."""
+    deleting: int
+    """Marked for deletion, rebooting, or reserved at the gate."""
+    notReady: int
+    """Not ready, and not among those being deleted."""
+
+
+class WrittenBudget(TypedDict):
+    """A budget as it is written."""
+
+    nodes: str
+    """How many nodes may be disrupted at once, or what share of all."""
+    reasons: NotRequired[list[str]]
+    """Left out: for every reason."""
+    schedule: NotRequired[str]
+    """When its windows begin, in UTC; left out: it is always in force."""
+    duration: NotRequired[str]
+    """How long they last."""
+
+
+class BudgetLint(TypedDict):
+    """Something about budgets that their author probably did not mean."""
+
+    rule: str
+    """The rule of admission that warns of it."""
+    at: str
+    """Which budget, such as `budgets[1]`; `budgets` for all of them together."""
+    message: str
+    reasons: list[Reason]
+    """The reasons it is about."""
+    fix: NotRequired[list[WrittenBudget]]
+    """What may be meant: a new list of all budgets of the pool. Left out if that is not clear."""
+
+
+class UnusableBudget(TypedDict):
+    """A budget that cannot be understood; nothing is allowed because of it."""
+
+    budget: int
+    """Its position, from 0."""
+    message: str
+
+
+class PoolBudgets(TypedDict):
+    """A pool: what is the same for every reason."""
+
+    pool: str
+    counts: NodesCounted
+    budgets: list[WrittenBudget]
+    lints: list[BudgetLint]
+    unusable: list[UnusableBudget]
+
+
+class BudgetState(TypedDict):
+    """What the budgets of a pool allow for one reason at one instant."""
+
+    pool: str
+    reason: Reason
+    limit: Limit
+    """How many nodes may be gone at once; 2147483647 when no budget limits it."""
+    unlimited: bool
+    """Whether no budget limits it."""
+    disrupting: int
+    """How many are going already, or are not ready."""
+    remaining: Limit
+    """How many more may go."""
+    total: int
+    active: list[int]
+    """Positions of the budgets in force, whatever their reasons."""
+    binding: list[int]
+    """Positions of the budgets whose value is the limit."""
+    nextOpen: Instant | None
+    """When one more node may go, if nodes stay as they are; null when no time is known."""
+    neverOpens: bool
+    """Within 400 days no node may go, also once those that are going have gone."""
+    searchedUntil: NotRequired[Instant]
+    """Present when the search was given up: up to this instant, there is none."""
+
+
+class BudgetList(TypedDict):
+    """What the budgets allow."""
+
+    at: Instant
+    """The instant it is about; nodes are counted as they are now."""
+    items: list[BudgetState]
+    """By pool, four reasons each unless one is asked for."""
+    pools: list[PoolBudgets]
+
+
+class BudgetSpan(TypedDict):
+    """A period in which the limit stays the same."""
+
+    start: Instant
+    end: Instant
+    """The first instant that is not part of it."""
+    limit: Limit
+    """How many nodes may be gone at once; 2147483647 when no budget limits it."""
+    unlimited: bool
+    binding: list[int]
+    """Positions of the budgets whose value is the limit."""
+    localStart: NotRequired[LocalInstant]
+    """The same instant in the time zone that was asked for."""
+    localEnd: NotRequired[LocalInstant]
+
+
+class ReasonSpans(TypedDict):
+    """What is allowed for one reason."""
+
+    reason: Reason
+    disrupting: int
+    """How many nodes are going already, or are not ready."""
+    neverOpens: bool
+    """Within 400 days no node may go, also once those that are going have gone."""
+    spans: list[BudgetSpan]
+    """Without gaps."""
+
+
+class BudgetCalendarItem(PoolBudgets, TypedDict):
+    """The calendar of a pool."""
+
+    reasons: list[ReasonSpans]
+
+
+_BudgetCalendar = TypedDict(
+    "_BudgetCalendar",
+    {
+        "from": Instant,
+    },
+)
+
+
+class BudgetCalendar(_BudgetCalendar, TypedDict):
+    """How many nodes are allowed at which times, computed with the present number of nodes."""
+
+    until: Instant
+    items: list[BudgetCalendarItem]
+    timeZone: NotRequired[str]
+    """The zone that was asked for; left out: none was."""
 
 
 class TooLargeError(Exception):
@@ -62,14 +215,10 @@ class Overviews:
 
     def overview(
         self, pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS
-    ) -> JsonObject:
-        """Return what *pools* allow at *at* with their present counts; the caller must not change the answer.
-
-        Returns:
-            ``{"at", "items", "pools"}``: one item per pool and reason, one entry per pool with its budgets as written.
-        """
-        items: list[JsonObject] = []
-        entries: list[JsonObject] = []
+    ) -> BudgetList:
+        """Return what *pools* allow at *at* with their present counts; the caller must not change the answer."""
+        items: list[BudgetState] = []
+        entries: list[PoolBudgets] = []
         text, is_now = format_time(at), abs(at - self._now()) < MINUTE
         for pool in pools:
             cached = self._known.get(pool.name)
@@ -92,7 +241,7 @@ class Overviews:
             self._known.pop(name, None)
 
 
-def overview(pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS) -> JsonObject:
+def overview(pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS) -> BudgetList:
     """Return what *pools* allow, once; see `Overviews.overview`."""
     return Overviews(lambda: at).overview(pools, at, reasons)
 
@@ -108,8 +257,8 @@ class _Shown:
     """
 
     outlook: Outlook
-    items: Mapping[DisruptionReason, JsonObject]
-    entry: JsonObject
+    items: Mapping[DisruptionReason, BudgetState]
+    entry: PoolBudgets
 
 
 def _shown(pool: BudgetedPool, at: datetime) -> _Shown:
@@ -118,9 +267,9 @@ def _shown(pool: BudgetedPool, at: datetime) -> _Shown:
     return _Shown(prospects, items, _about(pool, prospects.prospects[0].allowed.unusable))
 
 
-def _item(pool: BudgetedPool, prospect: Prospect) -> JsonObject:
+def _item(pool: BudgetedPool, prospect: Prospect) -> BudgetState:
     allowed, opening = prospect.allowed, prospect.opening
-    item: JsonObject = {
+    item: BudgetState = {
         "pool": pool.name,
         "reason": prospect.reason.value,
         "limit": allowed.limit,
@@ -161,7 +310,7 @@ class CalendarMaker:
         self._start = start
         self._end = start + timedelta(days=days)
         self._zone = zone
-        self._items: list[JsonObject] = []
+        self._items: list[BudgetCalendarItem] = []
         self._spans = 0
 
     def add(self, pool: BudgetedPool) -> None:
@@ -177,7 +326,7 @@ class CalendarMaker:
                 f"the calendar has more than {MOST_SPANS} spans, as the budgets of {pool.name} change often; "
                 "name fewer pools, or ask for fewer days"
             )
-        reasons = [
+        reasons: list[ReasonSpans] = [
             {
                 "reason": str(reason.reason),
                 "disrupting": pool.counts.disrupting(reason.reason),
@@ -188,16 +337,20 @@ class CalendarMaker:
         ]
         self._items.append({**_about(pool, result.unusable), "reasons": reasons})
 
-    def document(self) -> JsonObject:
+    def document(self) -> BudgetCalendar:
         """Return the answer for the pools added so far."""
-        document: JsonObject = {"from": format_time(self._start), "until": format_time(self._end), "items": self._items}
+        document: BudgetCalendar = {
+            "from": format_time(self._start),
+            "until": format_time(self._end),
+            "items": self._items,
+        }
         if self._zone is not None:
             document["timeZone"] = self._zone.key
         return document
 
 
-def _span(span: CalendarSpan, zone: ZoneInfo | None) -> JsonObject:
-    document: JsonObject = {
+def _span(span: CalendarSpan, zone: ZoneInfo | None) -> BudgetSpan:
+    document: BudgetSpan = {
         "start": format_time(span.start),
         "end": format_time(span.end),
         "limit": span.limit,
@@ -214,7 +367,7 @@ def _local(instant: datetime, zone: ZoneInfo) -> str:
     return instant.astimezone(zone).isoformat(timespec="seconds")
 
 
-def _about(pool: BudgetedPool, unusable: Iterable[tuple[int, str]]) -> JsonObject:
+def _about(pool: BudgetedPool, unusable: Iterable[tuple[int, str]]) -> PoolBudgets:
     """Return the part that is the same for every reason; mistakes in budgets show whichever reason was asked about."""
     counts = pool.counts
     return {
@@ -226,9 +379,9 @@ def _about(pool: BudgetedPool, unusable: Iterable[tuple[int, str]]) -> JsonObjec
     }
 
 
-def _written(budget: Budget) -> JsonObject:
+def _written(budget: Budget) -> WrittenBudget:
     """Return a budget as written, without defaults."""
-    document: JsonObject = {"nodes": budget.nodes}
+    document: WrittenBudget = {"nodes": budget.nodes}
     if budget.reasons is not None:
         document["reasons"] = list(budget.reasons)
     if budget.schedule is not None:
@@ -242,22 +395,22 @@ _LONGEST_REMEMBERED: Final = 8192
 """The most characters that a pool's budgets may have for their lints to be cached; fifty valid budgets have fewer."""
 
 
-def _lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
+def _lints(budgets: tuple[Budget, ...]) -> tuple[BudgetLint, ...]:
     length = sum(len(text) for budget in budgets for text in (budget.nodes, budget.schedule, budget.duration) if text)
     return _known_lints(budgets) if length <= _LONGEST_REMEMBERED else _found_lints(budgets)
 
 
-def _found_lints(budgets: tuple[Budget, ...]) -> tuple[JsonObject, ...]:
-    lints: list[JsonObject] = []
+def _found_lints(budgets: tuple[Budget, ...]) -> tuple[BudgetLint, ...]:
+    lints: list[BudgetLint] = []
     for lint in lint_budgets(budgets):
-        document: JsonObject = {
+        document: BudgetLint = {
             "rule": lint.rule,
             "at": str(FieldPath.of("budgets", *lint.at)),
             "message": lint.message,
             "reasons": list(lint.reasons),
         }
         if lint.fix is not None:
-            document["fix"] = list(lint.fix)
+            document["fix"] = [_written(Budget.read(budget)) for budget in lint.fix]
         lints.append(document)
     return tuple(lints)
 

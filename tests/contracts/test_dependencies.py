@@ -20,6 +20,7 @@ RUNTIME = {
     "pyjwt",
     "pyyaml",
     "rich",
+    "typing-extensions",
     "tzdata",
     "urllib3",
     "uvloop",

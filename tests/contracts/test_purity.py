@@ -12,7 +12,7 @@ PURE = ("scorer", "webhook/validation", "webhook/defaulting")
 OURS = ("scorer", "webhook")
 LIBRARIES = frozenset(
     {"ast", "base64", "bisect", "calendar", "collections", "contextlib", "copy", "croniter", "csv", "dataclasses"}
-    | {"datetime", "decimal"}
+    | {"datetime", "decimal", "typing_extensions"}
     | {"difflib", "enum", "fractions", "functools", "hashlib", "heapq", "hmac", "inspect", "itertools", "math"}
     | {"numpy", "operator", "orjson", "pydantic", "pydantic_core", "re", "types", "typing", "zoneinfo"}
 )

@@ -11,7 +11,6 @@ from importlib.resources import files
 from typing import Any, Final
 
 import orjson
-from pydantic import BaseModel
 
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
@@ -357,7 +356,7 @@ def _answer(operation: OpenApiOperation, example: JsonObject) -> JsonObject:
     }
 
 
-def _one_of(models: Sequence[type[BaseModel]]) -> JsonObject:
+def _one_of(models: Sequence[type]) -> JsonObject:
     references = [reference(named(model, NAMES)) for model in models]
     return references[0] if len(references) == 1 else {"oneOf": references}
 

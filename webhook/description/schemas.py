@@ -12,8 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import TypeAdapter
 
 from scorer.api.crd.descriptions import DocumentedJsonSchema
 from scorer.api.meta import JsonObject
@@ -33,7 +32,7 @@ class UnknownSchemaError(KeyError):
     """The names of schemas do not fit the models."""
 
 
-def named(model: type[BaseModel], names: Mapping[str, str]) -> str:
+def named(model: type, names: Mapping[str, str]) -> str:
     """Return the name a model has in the document."""
     return names.get(model.__name__, model.__name__)
 
@@ -43,7 +42,7 @@ def reference(name: str) -> JsonObject:
     return {"$ref": REFERENCE + name}
 
 
-def schemas_of(models: Iterable[type[BaseModel]], purpose: Purpose, names: Mapping[str, str]) -> dict[str, JsonObject]:
+def schemas_of(models: Iterable[type], purpose: Purpose, names: Mapping[str, str]) -> dict[str, JsonObject]:
     """Return the schemas of *models* and of all they consist of.
 
     Args:
@@ -54,8 +53,12 @@ def schemas_of(models: Iterable[type[BaseModel]], purpose: Purpose, names: Mappi
     Raises:
         UnknownSchemaError: Two models would have the same name.
     """
-    inputs: list[tuple[type[BaseModel], Literal["validation"]]] = [(model, "validation") for model in models]
-    _, document = models_json_schema(inputs, ref_template=REFERENCE + "{model}", schema_generator=DocumentedJsonSchema)
+    inputs: list[tuple[str, Literal["validation"], TypeAdapter[Any]]] = [
+        (model.__name__, "validation", TypeAdapter(model)) for model in dict.fromkeys(models)
+    ]
+    _, document = TypeAdapter.json_schemas(
+        inputs, ref_template=REFERENCE + "{model}", schema_generator=DocumentedJsonSchema
+    )
     found: dict[str, JsonObject] = {}
     for own_name, schema in document.get("$defs", {}).items():
         name = names.get(own_name, own_name)

@@ -9,10 +9,9 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from scorer.api.family import UnknownObjectError
-from scorer.api.meta import JsonObject
 from scorer.api.node_pool import DisruptionReason
 from scorer.api.values.quoting import quote
-from scorer.node_budgets.documents import BudgetedPool, CalendarMaker, Overviews
+from scorer.node_budgets.documents import BudgetCalendar, BudgetedPool, BudgetList, CalendarMaker, Overviews
 from scorer.node_budgets.pool_view import PoolView
 from scorer.reservations import UnreadableReservationsError
 from webhook.gate.nodes import HubNodeGate
@@ -61,13 +60,13 @@ class HubBudgets:
 
     async def overview(
         self, pools: Sequence[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason]
-    ) -> JsonObject:
+    ) -> BudgetList:
         """Return what *pools* allow at *at*, read-only; made in a thread, as a thousand pools take a while."""
         return await asyncio.to_thread(self._overviews.overview, pools, at, reasons)
 
     async def calendar(
         self, pools: Sequence[BudgetedPool], start: datetime, days: int, zone: ZoneInfo | None
-    ) -> JsonObject:
+    ) -> BudgetCalendar:
         """Return the calendar of *pools*; made in a thread, one pool at a time, until done or cancelled.
 
         Raises:

@@ -19,6 +19,7 @@ import orjson
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
+from typing_extensions import is_typeddict
 
 from scorer.api.meta import JsonObject
 
@@ -62,11 +63,20 @@ def _as_text(value: Any) -> str:
 class DocumentedJsonSchema(GenerateJsonSchema):
     """Tells of each member what the string below it says, unless its field has a description."""
 
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        """Return the schema of one typed dictionary."""
+        json_schema = super().typed_dict_schema(schema)
+        for base in _bases_of(schema["cls"]):
+            for name, words in _words_in(base).items():
+                json_schema["properties"][name].setdefault("description", words)
+        return json_schema
+
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         """Return the schema of one model."""
         json_schema = super().model_schema(schema)
         model: type[BaseModel] = schema["cls"]
-        words = {name: text for base in reversed(model.__mro__) for name, text in _words_in(base).items()}
+        bases = (base for base in reversed(model.__mro__) if issubclass(base, BaseModel))
+        words = {name: text for base in bases for name, text in _words_in(base).items()}
         for name, field in model.model_fields.items():
             member = json_schema.get("properties", {}).get(field.alias or name)
             if member is not None and name in words:
@@ -77,9 +87,15 @@ class DocumentedJsonSchema(GenerateJsonSchema):
 def _words_in(model: type) -> Mapping[str, str]:
     """Return the strings below the members of a class, its bases not included."""
     module = inspect.getmodule(model)
-    if not issubclass(model, BaseModel) or module is None:
-        return {}
-    return _words_of(module).get(model.__qualname__, {})
+    return {} if module is None else _words_of(module).get(model.__qualname__, {})
+
+
+def _bases_of(typed_dict: type) -> Iterator[type]:
+    """Yield a typed dictionary and those that it extends, which are no classes of its resolution order."""
+    yield typed_dict
+    for base in getattr(typed_dict, "__orig_bases__", ()):
+        if is_typeddict(base):
+            yield from _bases_of(base)
 
 
 @lru_cache(maxsize=256)

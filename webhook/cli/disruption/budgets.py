@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -27,7 +27,7 @@ from webhook.validation.framework.field import shape_errors
 
 if TYPE_CHECKING:
     from scorer.node_budgets.budgets import NodeCounts
-    from scorer.node_budgets.documents import BudgetedPool
+    from scorer.node_budgets.documents import BudgetCalendar, BudgetedPool
     from webhook.cli.hub.client import Client
 
 HELP = """Show what disruption budgets allow, now and on a calendar.
@@ -157,7 +157,7 @@ def list_command(
         from scorer.node_budgets.documents import overview
 
         found = pools_in_files(load_known(files), pools, _counts(counts))
-        answer = overview(found, datetime.now(UTC))
+        answer: Mapping[str, Any] = overview(found, datetime.now(UTC))
     else:
         _only_with_files(counts)
         connection = hub.find()
@@ -211,7 +211,7 @@ def calendar_command(
     if files:
         hub.refuse_with_files()
         found = pools_in_files(load_known(files), pools, _counts(counts))
-        answer = _offline(found, asked_from, asked_days, shown_in if window.zone else None)
+        answer: Mapping[str, Any] = _offline(found, asked_from, asked_days, shown_in if window.zone else None)
     else:
         _only_with_files(counts)
         connection = hub.find()
@@ -328,7 +328,7 @@ def _warn_of_missing_nodes(pools: Iterable["BudgetedPool"]) -> None:
         complain(f"note: the files have no nodes of {few}, so a percentage allows none; give their number: --total N")
 
 
-def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: ZoneInfo | None) -> JsonObject:
+def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: ZoneInfo | None) -> "BudgetCalendar":
     from scorer.node_budgets.documents import CalendarMaker, TooLargeError
 
     try:

@@ -289,7 +289,7 @@ def _instant_text(instant: datetime | None) -> str | None:
     return None if instant is None else format_time(instant)
 
 
-def _budgets_in_force(item: JsonObject, pool: JsonObject) -> Iterator[str]:
+def _budgets_in_force(item: Mapping[str, Any], pool: Mapping[str, Any]) -> Iterator[str]:
     total = item["total"]
     yield f"{item['disrupting']} of {total} nodes are being disrupted or not ready"
     for position in item["active"]:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pydantic import BaseModel
-
 from webhook.endpoints.http.problems import Problem
 
 _EVERYONE: Final = (
@@ -51,12 +49,12 @@ class OpenApiOperation:
     tag: str
     summary: str
     description: str
-    answer: type[BaseModel] | None = None
-    request: type[BaseModel] | None = None
+    answer: type | None = None
+    request: type | None = None
     problems: tuple[Problem, ...] = ()
     tagged: bool = False
     many: bool = False
-    batch: tuple[type[BaseModel], type[BaseModel]] | None = None
+    batch: tuple[type, type] | None = None
     query: tuple[str, ...] = ()
     status: Literal[200, 201, 204] = 200
     media: str = "application/json"
@@ -64,12 +62,12 @@ class OpenApiOperation:
     body_optional: bool = False
 
     @property
-    def requests(self) -> tuple[type[BaseModel], ...]:
+    def requests(self) -> tuple[type, ...]:
         """Models of the body: any of them."""
         return () if self.request is None else (self.request, *(self.batch or ())[:1])
 
     @property
-    def answers(self) -> tuple[type[BaseModel], ...]:
+    def answers(self) -> tuple[type, ...]:
         """Models of the answer: any of them."""
         return () if self.answer is None else (self.answer, *(self.batch or ())[1:])
 

@@ -6,7 +6,7 @@ A test compares them with the routes of the application, in both directions.
 from collections.abc import Mapping
 from typing import Final
 
-from webhook.description.models.budgets import BudgetCalendar, BudgetList
+from scorer.node_budgets.documents import BudgetCalendar, BudgetList
 from webhook.description.models.explanation import ExplainAnswer
 from webhook.description.models.extender import (
     ExtenderArgs,

@@ -8,12 +8,12 @@ Source: serving.md 3.2 and 3.3.
 import hashlib
 import random
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from scorer.api.meta import JsonObject
 from webhook.kube.transport.serialization import encode
 
 REQUEST_ID: Final = "X-Request-Id"
@@ -50,12 +50,12 @@ def headers(**members: str) -> CIMultiDictProxy[str]:
 _UNSTORED: Final = headers(Content_Type=JSON, Cache_Control="no-store")
 
 
-def unstored(document: JsonObject, status: int = 200) -> web.Response:
+def unstored(document: Mapping[str, object], status: int = 200) -> web.Response:
     """Answer with *document*, keys sorted, which no cache may store."""
     return web.Response(status=status, body=encode(document, sort=True), headers=_UNSTORED)
 
 
-def tagged(request: web.Request, document: JsonObject, revision: str = "") -> web.Response:
+def tagged(request: web.Request, document: Mapping[str, object], revision: str = "") -> web.Response:
     """Answer with *document*, keys sorted, and an entity tag; 304 when the caller of a GET already has that version.
 
     Args:
