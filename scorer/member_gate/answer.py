@@ -4,14 +4,16 @@ Source: serving.md 3.1; upgrade-runs.md 6.5.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Annotated, Final, NotRequired, Self, final
 
-from scorer.api.meta import JsonObject, format_time
-from scorer.member_gate.holds import Hold
+from typing_extensions import TypedDict
+
+from scorer.api.meta import format_time
+from scorer.api.values.answer import Count, Instant, one_of
+from scorer.member_gate.holds import Hold, MemberDisruption
 
 RETRY_INTERVAL: Final = timedelta(seconds=10)
 """How long a caller waits before it asks again, when no better instant is known (serving.md 3.1)."""
@@ -61,6 +63,63 @@ PENDING_REASONS: Final = frozenset(
 """Reasons why a member whose turn it is has to wait, as its run records them."""
 
 
+class HeldBy(TypedDict):
+    """What else is disrupting the member, or has reserved it."""
+
+    kind: Annotated[str, one_of(*MemberDisruption, "Unknown")]
+    """`Unknown`: it has been reserved for something that is not known here."""
+    by: str
+    """Such as `eviction/NAME`, `upgrade/RUN`, or the holder of a reservation."""
+    until: NotRequired[Instant]
+    """When the reservation ends unless it is renewed."""
+
+
+class MemberDetail(TypedDict):
+    """Additional facts; only those that matter for the answer are present."""
+
+    heldBy: NotRequired[HeldBy]
+    run: NotRequired[str]
+    """The run that decides."""
+    stage: NotRequired[str]
+    """The stage of the cluster."""
+    group: NotRequired[str]
+    state: NotRequired[str]
+    """How far the run is with the cluster."""
+    waitsForStage: NotRequired[str]
+    """An earlier stage that is not over."""
+    approvalRequest: NotRequired[str]
+    """The approval request that an approver has to approve."""
+    gate: NotRequired[str]
+    """The ClusterUpgradeGate that is not done."""
+    expectedAt: NotRequired[Instant]
+    """When the plan of the run reaches the cluster."""
+    busyWith: NotRequired[str]
+    """Another run that is upgrading the cluster."""
+    snapshot: NotRequired[str]
+    """The latest resources of the placement."""
+    wanted: NotRequired[Count]
+    """How many clusters the placement is to have."""
+    ready: NotRequired[Count]
+    """How many of them are ready."""
+    mayBeTakenAway: NotRequired[Count]
+    """How many ready ones the limits of the rolling update let go now."""
+    mayBeAdded: NotRequired[Count]
+    """How many new ones they let come."""
+
+
+@final
+class MemberGateAnswer(TypedDict):
+    """May the member be disrupted now?"""
+
+    allowed: bool
+    reason: Annotated[str, one_of(*MemberReason)]
+    """`Allowed`, `NothingToDo`, or the first thing in the way."""
+    message: str
+    detail: MemberDetail
+    retryAfterSeconds: Count
+    """When to ask again; 0 when it is allowed."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemberAnswer:
     """The answer about one member.
@@ -74,7 +133,7 @@ class MemberAnswer:
 
     reason: MemberReason
     message: str
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: MemberDetail = field(default_factory=MemberDetail)
     retry_after: timedelta = RETRY_INTERVAL
 
     @property
@@ -85,13 +144,14 @@ class MemberAnswer:
     @classmethod
     def held(cls, hold: Hold, now: datetime) -> Self:
         """Return the answer while something else holds the member."""
-        until = {} if hold.until is None else {"until": format_time(hold.until)}
-        by = {"kind": str(hold.kind or "Unknown"), "by": hold.by, **until}
+        by: HeldBy = {"kind": str(hold.kind or "Unknown"), "by": hold.by}
+        if hold.until is not None:
+            by["until"] = format_time(hold.until)
         after = RETRY_INTERVAL if hold.until is None else min(RETRY_INTERVAL, hold.until - now)
         message = hold.message if hold.until is None else f"{hold.message} until {format_time(hold.until)}"
         return cls(MemberReason.MEMBER_HELD, message, {"heldBy": by}, after)
 
-    def document(self) -> JsonObject:
+    def document(self) -> MemberGateAnswer:
         """Return the answer as it is sent."""
         # At least a second: a hold that ends at this very instant must not make the caller ask in a tight loop.
         seconds = 0 if self.allowed else max(1, math.ceil(self.retry_after.total_seconds()))
@@ -99,6 +159,6 @@ class MemberAnswer:
             "allowed": self.allowed,
             "reason": str(self.reason),
             "message": self.message,
-            "detail": dict(self.detail),
+            "detail": self.detail,
             "retryAfterSeconds": seconds,
         }

@@ -6,9 +6,15 @@ Source: nodepool-disruption.md 14.2.
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, NotRequired
 
-from scorer.api.meta import JsonObject, format_time
-from scorer.node_budgets.blockers import Blocker
+from typing_extensions import TypedDict
+
+from scorer.api.meta import format_time
+from scorer.api.values.answer import Instant, one_of
+
+if TYPE_CHECKING:  # every process that answers questions has these types, and need not load the gate
+    from scorer.node_budgets.blockers import Blocker
 
 
 class GateVerdict(StrEnum):
@@ -22,53 +28,101 @@ class GateVerdict(StrEnum):
     NODE_BLOCKED = "NodeBlocked"
 
 
+class ReservationGrant(TypedDict):
+    """What has been reserved."""
+
+    id: str
+    """Needed to renew or release it."""
+    expires: Instant
+    """It counts before this instant."""
+
+
+class NodeBlocker(TypedDict):
+    """What keeps a node from being disrupted, whatever the budgets say."""
+
+    reason: str
+    """In one word."""
+    message: str
+    source: str
+    """What holds it, such as `Node`, `NodePoolTemplate` or `Pod shop/cart-0`."""
+    until: NotRequired[Instant]
+    """When it ends by itself, where that is known."""
+
+
+class NodeInQuestion(TypedDict):
+    """One of the nodes that were named."""
+
+    name: str
+    disruptable: bool
+    """Whether nothing but a budget holds it."""
+    blockers: list[NodeBlocker]
+
+
+class GateAnswer(TypedDict):
+    """May they be disrupted, and if not, when?"""
+
+    allowed: bool
+    """All is granted; in mode `upTo` something is, or nothing was asked for."""
+    granted: list[str] | int
+    """Names of the nodes that may go; where none were named, how many."""
+    limit: int
+    """How many nodes may be disrupted at once for this reason; 2147483647 for any number."""
+    disrupting: int
+    """How many are, reserved ones included."""
+    remaining: int
+    """How many more may."""
+    total: int
+    """How many nodes the budgets look at."""
+    active: list[int]
+    """Positions of the budgets whose window is open, whatever their reasons."""
+    binding: list[int]
+    """Positions of the budgets that set the limit."""
+    nodes: list[NodeInQuestion]
+    verdict: Annotated[str, one_of(*GateVerdict)]
+    nextOpen: Instant | None
+    """When as many may go, with the nodes as they are now and without reservations that have ended by then; null where
+    that is not known, or never."""
+    retryAfterSeconds: int
+    """When to ask again."""
+    message: str
+    """Which budget, which nodes, and when, in words."""
+    searchedUntil: NotRequired[Instant]
+    """Where the search for an opening has given up."""
+    reservation: NotRequired[ReservationGrant]
+    """What was reserved, where that was asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeAnswer:
     """The gate's answer about one named node."""
 
     name: str
-    blockers: tuple[Blocker, ...] = ()
+    blockers: tuple["Blocker", ...] = ()
 
     @property
     def disruptable(self) -> bool:
         """Whether nothing holds the node, budgets apart."""
         return not self.blockers
 
-    def document(self) -> JsonObject:
+    def document(self) -> NodeInQuestion:
         """Return the answer as it is sent."""
-        blockers = [
-            {
-                "reason": str(blocker.reason),
-                "message": blocker.message,
-                "source": blocker.source,
-                **({} if blocker.until is None else {"until": format_time(blocker.until)}),
-            }
-            for blocker in self.blockers
-        ]
+        blockers = [_blocker(blocker) for blocker in self.blockers]
         return {"name": self.name, "disruptable": self.disruptable, "blockers": blockers}
+
+
+def _blocker(blocker: "Blocker") -> NodeBlocker:
+    document: NodeBlocker = {"reason": str(blocker.reason), "message": blocker.message, "source": blocker.source}
+    if blocker.until is not None:
+        document["until"] = format_time(blocker.until)
+    return document
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGateAnswer:
-    """The gate's answer; its fields are those of nodepool-disruption.md 14.2.
+    """The gate's answer: that of `GateAnswer`, before it is written as JSON.
 
     Args:
-        allowed: Everything asked for is granted; in mode upTo at least one node is, or none was asked for.
-        granted: Names of nodes, or their number when the question names none.
-        limit: `scorer.node_budgets.budgets.UNLIMITED` means no limit.
-        disrupting: Nodes that count against the budgets.
-        remaining: How many more may go.
-        total: Nodes of the pool.
-        active: Positions of the budgets in force.
-        binding: Positions of the budgets that set the limit.
-        nodes: One entry per named node, in the order of the question.
-        verdict: The answer in one word.
-        next_open: When the budgets allow what was asked for, or the reservations in the way end; None: not known, or
-            never.
-        retry_after_seconds: When to ask again.
-        searched_until: Where the search for *next_open* gave up, if it did.
-        message: For people.
-        reservation: Id and end of the reservation, if one was made.
+        reservation: Id and end of the reservation, if one was made; the other fields are those of `GateAnswer`.
     """
 
     allowed: bool
@@ -87,9 +141,9 @@ class NodeGateAnswer:
     message: str
     reservation: tuple[str, datetime] | None = None
 
-    def document(self) -> JsonObject:
+    def document(self) -> GateAnswer:
         """Return the answer as it is sent."""
-        body: JsonObject = {
+        body: GateAnswer = {
             "allowed": self.allowed,
             "granted": self.granted if isinstance(self.granted, int) else list(self.granted),
             "limit": self.limit,

@@ -20,7 +20,7 @@ from scorer.api.placement.staged_update import (
 )
 from scorer.api.values.duration import parse_wait_time
 from scorer.api.values.int_or_percent import scaled_down
-from scorer.member_gate.answer import MemberAnswer, MemberReason
+from scorer.member_gate.answer import MemberAnswer, MemberDetail, MemberReason
 
 _LONGEST_WAIT: Final = timedelta(hours=2562047)
 """The most that 64 bits of nanoseconds hold, as Go's durations do."""
@@ -49,7 +49,7 @@ def may_update(
         promised: Other clusters that count as being changed: reserved, but the run has not recorded their start yet.
     """
     name = run.metadata.name
-    detail = {"run": name}
+    detail: MemberDetail = {"run": name}
     if _status(run.status.conditions, "Initialized") != TRUE or run.spec.state is RunState.INITIALIZE:
         message = f"run {name} is initialised and waits for its state Run"
         if _status(run.status.conditions, "Initialized") != TRUE:
@@ -77,7 +77,7 @@ def may_update(
 
 
 def _behind(
-    run: ClusterStagedUpdateRun, earlier: StageUpdatingStatus, detail: dict[str, str], now: datetime
+    run: ClusterStagedUpdateRun, earlier: StageUpdatingStatus, detail: MemberDetail, now: datetime
 ) -> MemberAnswer:
     """Say why an earlier stage is not over: its clusters, or a task after them."""
     name, before = run.metadata.name, earlier.stage_name
@@ -95,7 +95,7 @@ def _behind(
 
 
 def _in_stage(
-    run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, detail: dict[str, str], promised: Collection[str]
+    run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, detail: MemberDetail, promised: Collection[str]
 ) -> MemberAnswer:
     name, stage_place = run.metadata.name, stage.stage_name
     for task in stage.before_stage_task_status:
@@ -115,10 +115,11 @@ def _in_stage(
     return MemberAnswer(MemberReason.ALLOWED, f"it is the turn of stage {stage_place} of run {name}", detail)
 
 
-def _approval(request: str, when: str, detail: dict[str, str]) -> MemberAnswer:
+def _approval(request: str, when: str, detail: MemberDetail) -> MemberAnswer:
     message = f"{when}, approval {f'of {request} ' if request else ''}is required"
-    found = {"approvalRequest": request} if request else {}
-    return MemberAnswer(MemberReason.WAITING_FOR_APPROVAL, message, {**detail, **found})
+    if request:
+        detail = {**detail, "approvalRequest": request}
+    return MemberAnswer(MemberReason.WAITING_FOR_APPROVAL, message, detail)
 
 
 def _remaining(run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, now: datetime) -> timedelta:

@@ -5,8 +5,8 @@ from typing import Final
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import text_at
-from scorer.member_gate.answer import MemberAnswer
-from scorer.node_budgets.answer import NodeGateAnswer
+from scorer.member_gate.answer import MemberAnswer, MemberGateAnswer
+from scorer.node_budgets.answer import GateAnswer, NodeBlocker, NodeGateAnswer, NodeInQuestion
 from webhook.history.desk import HistoryService
 from webhook.history.entry import EntryType, InvolvedObject
 
@@ -41,18 +41,18 @@ def note_review(history: HistoryService, asked: JsonObject, response: JsonObject
     )
 
 
-def without_pods(answer: JsonObject) -> JsonObject:
+def without_pods(answer: GateAnswer) -> GateAnswer:
     """Return the answer about nodes without the names of pods and of their budgets."""
-    message, nodes = answer["message"], []
+    message, nodes = answer["message"], list[NodeInQuestion]()
     for node in answer["nodes"]:
-        blockers = []
+        blockers = list[NodeBlocker]()
         for blocker in node["blockers"]:
             if blocker["source"].startswith(_OF_PODS):
                 message = message.replace(blocker["message"], UNNAMED_PODS)
-                blocker = blocker | {"message": UNNAMED_PODS, "source": blocker["source"].partition(" ")[0]}
+                blocker = {**blocker, "message": UNNAMED_PODS, "source": blocker["source"].partition(" ")[0]}
             blockers.append(blocker)
-        nodes.append(node | {"blockers": blockers})
-    return answer | {"message": message, "nodes": nodes}
+        nodes.append({**node, "blockers": blockers})
+    return {**answer, "message": message, "nodes": nodes}
 
 
 def note_nodes(history: HistoryService, pool: str, answer: NodeGateAnswer, by: str) -> None:
@@ -70,7 +70,9 @@ def note_member(history: HistoryService, cluster: str, answer: MemberAnswer, by:
         )
 
 
-def note_reservation(history: HistoryService, question: JsonObject, answer: JsonObject, by: str) -> None:
+def note_reservation(
+    history: HistoryService, question: JsonObject, answer: GateAnswer | MemberGateAnswer, by: str
+) -> None:
     """Note that nothing was reserved.
 
     Args:
@@ -80,7 +82,7 @@ def note_reservation(history: HistoryService, question: JsonObject, answer: Json
         by: Who asked.
     """
     pool = text_at(question, "pool")
-    answer = without_pods(answer) if pool else answer
+    answer = without_pods(answer) if "verdict" in answer else answer
     about = (
         InvolvedObject(NODE_POOL.kind, pool)
         if pool

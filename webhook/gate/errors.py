@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
+from scorer.member_gate.answer import MemberGateAnswer
+from scorer.node_budgets.answer import GateAnswer
 from scorer.reservations import Reservation, TooManyReservationsError, UnreadableReservationsError
 from webhook.gate.reservations import BusyError
 from webhook.kube.ports import StoreError
@@ -66,7 +67,7 @@ class ReservationRefusedError(GateError):
         answer: Why, as a question without a reservation would be answered.
     """
 
-    def __init__(self, answer: JsonObject) -> None:
+    def __init__(self, answer: GateAnswer | MemberGateAnswer) -> None:
         super().__init__(answer["message"], answer["retryAfterSeconds"] or ASK_AGAIN_SECONDS)
         self.answer = answer
 

@@ -28,7 +28,7 @@ from scorer.api.placement.staged_update import ClusterStagedUpdateRun
 from scorer.api.unstructured.documents import annotation, is_deleting, spec_of
 from scorer.api.upgrade.run import ClusterUpgradeRun
 from scorer.api.values.name_grammar import label_value_error
-from scorer.member_gate.answer import RETRY_INTERVAL, MemberAnswer, MemberReason
+from scorer.member_gate.answer import RETRY_INTERVAL, MemberAnswer, MemberDetail, MemberReason
 from scorer.member_gate.holds import Hold, MemberDisruption, reservation_hold, staged_update_holds, waits_for
 from scorer.reservations import ROLLOUT, Reservation, UnreadableReservationsError, held_nodes
 from scorer.rollout.bindings import BindingView
@@ -219,7 +219,7 @@ class HubMemberGate:
         upgrades_paused = annotation(member, UPGRADE_HOLD) == "true"
         answer = upgrade_gate.may_upgrade(chosen_run, cluster, self._now(), upgrades_paused=upgrades_paused)
         if answer.allowed and (busy := self._busy(cluster, chosen_run.metadata.name)):
-            detail = {**answer.detail, "busyWith": busy}
+            detail: MemberDetail = {**answer.detail, "busyWith": busy}
             message = f"member {cluster} is being upgraded by run {busy}"
             return MemberAnswer(MemberReason.CLUSTER_BUSY, message, detail)
         answer = _with_forecast(answer, chosen_run, cluster, self._now())
@@ -349,7 +349,7 @@ def _may_wait(answer: MemberAnswer) -> bool:
 
 def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) -> MemberAnswer:
     budget = plan.budget
-    detail = {
+    detail: MemberDetail = {
         "snapshot": snapshot,
         "wanted": budget.target,
         "ready": budget.ready,

@@ -5,7 +5,7 @@ from the same definition. It comes from ``typing_extensions``: pydantic does not
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from scorer.api.unstructured.json_object import JsonObject
 
@@ -40,7 +40,7 @@ class Described:
         return {**handler(schema), "description": self.text}
 
 
-UNSIGNED: Final = Shape({"type": "integer", "minimum": 0})
+Count = Annotated[int, Shape({"type": "integer", "minimum": 0})]
 
 Instant = Annotated[str, Shape({"type": "string", "format": "date-time"})]
 """UTC, whole seconds."""

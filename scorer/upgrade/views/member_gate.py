@@ -17,7 +17,7 @@ from scorer.api.upgrade.run import (
     StageStatus,
     UpgradeRunState,
 )
-from scorer.member_gate.answer import PENDING_REASONS, RETRY_INTERVAL, MemberAnswer, MemberReason
+from scorer.member_gate.answer import PENDING_REASONS, RETRY_INTERVAL, MemberAnswer, MemberDetail, MemberReason
 from scorer.upgrade.members.member import UPGRADE_HOLD
 from scorer.upgrade.state.record import HALTED, OVER
 
@@ -52,7 +52,7 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
     if found is None:
         return MemberAnswer(MemberReason.NOT_IN_RUN, f"member {member} is not in run {name}", {"run": name})
     stage, group, entry = found
-    detail = {"run": name, "stage": stage.name, "group": group.name, "state": str(entry.state)}
+    detail: MemberDetail = {"run": name, "stage": stage.name, "group": group.name, "state": str(entry.state)}
     if entry.state in OVER:
         word = "upgraded" if entry.state is UpgradeState.COMPLETED else "skipped"
         return MemberAnswer(MemberReason.NOTHING_TO_DO, f"run {name} has {word} member {member}", detail)
@@ -78,7 +78,7 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
 
 
 def _turn(
-    run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: dict[str, str], now: datetime
+    run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: MemberDetail, now: datetime
 ) -> MemberAnswer | None:
     """Say what has to happen before it is the turn of a member's group; None: it is its turn."""
     for earlier in run.status.stages:
@@ -92,7 +92,7 @@ def _turn(
     return None
 
 
-def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: dict[str, str], now: datetime) -> MemberAnswer:
+def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: MemberDetail, now: datetime) -> MemberAnswer:
     name = run.metadata.name
     detail = {**detail, "waitsForStage": earlier.name}
     if all(group.state in OVER for group in earlier.groups):
@@ -108,9 +108,7 @@ def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: dict[str, str]
     return MemberAnswer(MemberReason.NOT_ITS_TURN, f"stage {earlier.name} of run {name} comes first", detail)
 
 
-def _slots(
-    run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: dict[str, str]
-) -> MemberAnswer | None:
+def _slots(run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: MemberDetail) -> MemberAnswer | None:
     """Say which upgrades have to end before another may begin; None: there is room."""
     name = run.metadata.name
     for what, busy, most in (
@@ -123,7 +121,7 @@ def _slots(
     return None
 
 
-def _pending(entry: MemberStatus, detail: dict[str, str], now: datetime) -> MemberAnswer | None:
+def _pending(entry: MemberStatus, detail: MemberDetail, now: datetime) -> MemberAnswer | None:
     if entry.reason not in PENDING_REASONS or entry.reason == MemberReason.MEMBER_ON_HOLD:
         return None
     opens = entry.next_window_open
@@ -131,13 +129,14 @@ def _pending(entry: MemberStatus, detail: dict[str, str], now: datetime) -> Memb
     return MemberAnswer(MemberReason(entry.reason), entry.message or entry.reason, detail, after)
 
 
-def _gate(gate: GateReport, where: str, detail: dict[str, str], now: datetime) -> MemberAnswer:
+def _gate(gate: GateReport, where: str, detail: MemberDetail, now: datetime) -> MemberAnswer:
     shown = gate.display_name or gate.gate
     starts = gate.absolute_start_time
     after = starts - now if starts is not None and starts > now else RETRY_INTERVAL
-    found = {"gate": gate.gate} if gate.gate else {}
+    if gate.gate:
+        detail = {**detail, "gate": gate.gate}
     message = f"{where}, the gate {shown} has not completed" if shown else f"{where}, a gate has not completed"
-    return MemberAnswer(MemberReason.GATE_PENDING, message, {**detail, **found}, after)
+    return MemberAnswer(MemberReason.GATE_PENDING, message, detail, after)
 
 
 def _shut(gates: Sequence[GateReport]) -> GateReport | None:

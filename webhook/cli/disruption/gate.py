@@ -1,8 +1,8 @@
 """``harbormaster gate``: may it be disrupted now, and if not, when? Asked of the running hub, or of files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
@@ -338,7 +338,7 @@ def _count_of_nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-def _show(answer: JsonObject, output: str, zone: ZoneInfo) -> int:
+def _show(answer: Mapping[str, Any], output: str, zone: ZoneInfo) -> int:
     """Print an answer; returns the exit code."""
     if output == "text":
         click.echo(printable(paragraph(answer, zone)))
@@ -347,7 +347,7 @@ def _show(answer: JsonObject, output: str, zone: ZoneInfo) -> int:
     return 0 if answer["allowed"] else REFUSED
 
 
-def paragraph(answer: JsonObject, zone: ZoneInfo) -> str:
+def paragraph(answer: Mapping[str, Any], zone: ZoneInfo) -> str:
     """Return an answer in words, in one paragraph, with times in *zone* and in UTC."""
     message = answer["message"]
     if answer.get("nextOpen") and not answer["allowed"]:  # said below, in the reader's time

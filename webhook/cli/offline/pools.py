@@ -1,7 +1,8 @@
 """Node pools from files, read by the same code as the pools of a hub."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from scorer.api.meta import JsonObject, parse_time
 from scorer.node_budgets.blockers import DisruptionClass
@@ -15,7 +16,7 @@ from webhook.gate.pools import WATCHED, HubNodePools
 from webhook.kube.cache.informer import Cache
 
 
-def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> JsonObject:
+def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Mapping[str, Any]:
     """Answer a question to the gate, which has the form of the body of ``/v1/gate/disruption``.
 
     Args:

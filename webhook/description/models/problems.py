@@ -5,8 +5,9 @@ Source: serving.md 3.3; RFC 9457.
 
 from typing import Literal
 
+from scorer.member_gate.answer import MemberGateAnswer
+from scorer.node_budgets.answer import GateAnswer
 from webhook.description.models.base import AnswerModel, JsonValue, KubernetesObject
-from webhook.description.models.gates import GateAnswer, MemberGateAnswer
 
 
 class FieldMistake(AnswerModel):

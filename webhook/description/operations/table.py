@@ -6,6 +6,8 @@ A test compares them with the routes of the application, in both directions.
 from collections.abc import Mapping
 from typing import Final
 
+from scorer.member_gate.answer import MemberGateAnswer
+from scorer.node_budgets.answer import GateAnswer
 from scorer.node_budgets.documents import BudgetCalendar, BudgetList
 from webhook.description.models.explanation import ExplainAnswer
 from webhook.description.models.extender import (
@@ -17,13 +19,6 @@ from webhook.description.models.extender import (
     ExtenderPreemptionResult,
     HostPriority,
 )
-from webhook.description.models.gates import (
-    GateAnswer,
-    GateAnswers,
-    MemberGateAnswer,
-    ReservationList,
-    TakenReservation,
-)
 from webhook.description.models.history import History
 from webhook.description.models.plan import PlanAnswer
 from webhook.description.models.problems import DefaultAnswer, ValidateAnswer
@@ -33,6 +28,7 @@ from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.upgrades import UPGRADE_OPERATIONS
 from webhook.endpoints.admission.dry_run import RehearsalModel
 from webhook.endpoints.gate.members import ClusterUpdateModel, RolloutModel
+from webhook.endpoints.gate.nodes import GateAnswers, ReservationList, TakenReservation
 from webhook.endpoints.gate.request_bodies import DisruptionBatchModel, DisruptionModel, RenewalModel, ReservationModel
 from webhook.endpoints.http.problems import Problem
 from webhook.endpoints.scheduling.planning import PlanModel

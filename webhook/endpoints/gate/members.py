@@ -10,8 +10,7 @@ from pydantic import field_validator
 
 from scorer.api.family import PlacementRef, family_in
 from scorer.api.kinds import UPGRADE_RUN, Kind
-from scorer.api.meta import JsonObject
-from scorer.member_gate.answer import MemberReason
+from scorer.member_gate.answer import MemberDetail, MemberGateAnswer, MemberReason
 from webhook.endpoints.gate.request_bodies import problems
 from webhook.endpoints.http.access_control import DISRUPTING_KINDS, caller_of
 from webhook.endpoints.http.api import Api
@@ -61,13 +60,13 @@ UNNAMED: Final = "the caller may not list what it waits for"
 """In place of a message and a detail that name objects."""
 
 
-async def redact_answer(api: Api, request: web.Request, answer: JsonObject, runs: Kind) -> JsonObject:
+async def redact_answer(api: Api, request: web.Request, answer: MemberGateAnswer, runs: Kind) -> MemberGateAnswer:
     """Return the answer of a gate for the caller, without the names of objects that the caller may not list.
 
     Args:
         api: Knows what the caller may list.
         request: The caller's.
-        answer: The document of a `MemberAnswer`.
+        answer: The gate's.
         runs: The kind of run that the answer names in its detail.
     """
     detail = answer["detail"]
@@ -79,8 +78,8 @@ async def redact_answer(api: Api, request: web.Request, answer: JsonObject, runs
         return answer
     if needed <= await api.readable_kinds(request, needed):
         return answer
-    holder = {name: value for name, value in (detail.get("heldBy") or {}).items() if name != "by"}
-    return answer | {"message": UNNAMED, "detail": {"heldBy": holder | {"by": ""}} if holder else {}}
+    redacted: MemberDetail = {"heldBy": {**detail["heldBy"], "by": ""}} if "heldBy" in detail else {}
+    return {**answer, "message": UNNAMED, "detail": redacted}
 
 
 async def require_run(api: Api, request: web.Request, run: str) -> None:

@@ -7,18 +7,22 @@ Source: serving.md 3.1 and 3.3; nodepool-disruption.md 14.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final, NotRequired
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
 from scorer.api.family import family_in, ref_prefixes
 from scorer.api.kinds import KINDS, UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import text_at
+from scorer.api.values.answer import Described, Instant, one_of
 from scorer.api.values.quoting import printable, quote
+from scorer.member_gate.answer import MemberGateAnswer
 from scorer.member_gate.holds import rollout_holder
+from scorer.node_budgets.answer import GateAnswer, ReservationGrant
 from scorer.node_budgets.question import NodeGateQuestion
-from scorer.reservations import ROLLOUT, Reservation, Thing, without_halves
+from scorer.reservations import DISRUPTION, MEMBER, ROLLOUT, Reservation, Thing, without_halves
 from webhook.admission.enforcement import HOLDER
 from webhook.endpoints.gate.members import UNNAMED, ClusterUpdateModel, RolloutModel, redact_answer, require_run
 from webhook.endpoints.gate.request_bodies import (
@@ -47,6 +51,56 @@ _REVISION: Final = "reservations"
 _OF_ROLLOUTS: Final = rollout_holder("")
 
 
+class TakenReservation(ReservationGrant, TypedDict):
+    """A permission that has been taken."""
+
+    granted: list[str] | int
+    """Names of what may be disrupted: nodes, or the member cluster; where no nodes were named, how many."""
+
+
+_ListedReservation = TypedDict(
+    "_ListedReservation",
+    {
+        "gate": Annotated[
+            str,
+            one_of(DISRUPTION, ROLLOUT, MEMBER),
+            Described("Whether it is of a NodePool, of a placement on a member cluster, or of a member cluster."),
+        ],
+        "of": Annotated[str, Described("The NodePool, the placement such as `crp/payments`, or the member cluster.")],
+        "for": Annotated[str, Described("What it was granted for: the reason, or the kind of disruption.")],
+    },
+)
+
+
+class ListedReservation(_ListedReservation, TypedDict):
+    """A reservation that is in force."""
+
+    holder: str
+    """Who has taken it, in the caller's own words."""
+    granted: list[str] | int
+    """Names of nodes, or the member cluster; where no nodes were named, how many."""
+    expires: Instant
+    """It counts until this instant, unless it is renewed or released."""
+    mine: bool
+    """Whether it is the caller's own."""
+    id: NotRequired[str]
+    """Needed to renew or release it; present only if it is the caller's own."""
+
+
+class ReservationList(TypedDict):
+    """What is reserved now."""
+
+    items: list[ListedReservation]
+    unreadable: list[str]
+    """Which reservation Leases cannot be read, and why; the gate grants nothing of what they stand for."""
+
+
+class GateAnswers(TypedDict):
+    """Answers to several questions, in their order."""
+
+    answers: list[GateAnswer]
+
+
 def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
     """Serve the questions."""
 
@@ -60,7 +114,8 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         for question, answer in zip(questions, answers, strict=True):
             note_nodes(history, question.pool, answer, identity)
         documents = [await told_of_nodes(request, answer.document()) for answer in answers]
-        return unstored({"answers": documents} if isinstance(body, DisruptionBatchModel) else documents[0])
+        batch: GateAnswers = {"answers": documents}
+        return unstored(batch if isinstance(body, DisruptionBatchModel) else documents[0])
 
     async def every(request: web.Request) -> web.Response:
         with problems():
@@ -79,7 +134,8 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
             for thing, each in visible
             if each.id in remaining
         ]
-        return tagged(request, {"items": items, "unreadable": [printable(text) for text in unreadable]}, _REVISION)
+        document: ReservationList = {"items": items, "unreadable": [printable(text) for text in unreadable]}
+        return tagged(request, document, _REVISION)
 
     async def reserve(request: web.Request) -> web.Response:
         body = await api.read(request, ReservationModel)
@@ -104,15 +160,17 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
                 raise ProblemError(problem.problem, UNNAMED, retry_after=problem.retry_after) from cause
             raise
 
-    async def told_of(request: web.Request, body: ReservationModel, answer: JsonObject) -> JsonObject:
-        if body.gate == "disruption":
+    async def told_of(
+        request: web.Request, body: ReservationModel, answer: GateAnswer | MemberGateAnswer
+    ) -> GateAnswer | MemberGateAnswer:
+        if "verdict" in answer:
             return await told_of_nodes(request, answer)
         namespace = text_at(body.question, "placement", "ref", "namespace")
         return await redact_answer(
             api, request, answer, family_in(namespace).run if body.gate == "rollout" else UPGRADE_RUN
         )
 
-    async def told_of_nodes(request: web.Request, answer: JsonObject) -> JsonObject:
+    async def told_of_nodes(request: web.Request, answer: GateAnswer) -> GateAnswer:
         without = without_pods(answer)
         return answer if without == answer or await api.readable_kinds(request, PODS) >= PODS else without
 
@@ -129,7 +187,7 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
                 update = _read_question(ClusterUpdateModel, body)
                 await require_run(api, request, update.run or "")
                 reservation = await desk.reserve_update(update.cluster, update.run or "", claimant, body.ttl_seconds)
-        return unstored(_document(reservation), 201)
+        return unstored(_taken(reservation.id, reservation.expires, reservation.granted), 201)
 
     async def reserve_nodes(body: ReservationModel, claimant: Claimant) -> web.Response:
         desk.require_nodes()
@@ -139,13 +197,13 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
         answer = await desk.reserve_nodes(question, claimant, body.ttl_seconds)
         assert answer.reservation is not None
         identifier, expires = answer.reservation
-        return unstored(_reservation(identifier, expires, answer.granted), 201)
+        return unstored(_taken(identifier, expires, answer.granted), 201)
 
     async def renew(request: web.Request) -> web.Response:
         body = await api.read(request, RenewalModel)
         with problems():
             renewed = await desk.renew(request.match_info["id"], caller_of(request).username, body.ttl_seconds)
-        return unstored(_document(renewed))
+        return unstored(_taken(renewed.id, renewed.expires, renewed.granted))
 
     async def release(request: web.Request) -> web.Response:
         with problems():
@@ -182,11 +240,7 @@ def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
         raise ProblemError(error.problem, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes) from error
 
 
-def _document(reservation: Reservation) -> JsonObject:
-    return _reservation(reservation.id, reservation.expires, reservation.granted)
-
-
-def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *, mine: bool) -> JsonObject:
+def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *, mine: bool) -> ListedReservation:
     """Return a reservation as it is listed; only its owner gets the id, which is needed to release it.
 
     Args:
@@ -198,19 +252,23 @@ def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *
     holder = reservation.holder
     if holder.startswith(_OF_ROLLOUTS) and not holder.removeprefix(_OF_ROLLOUTS).startswith(prefixes) and not mine:
         holder = _OF_ROLLOUTS.removesuffix("/")
-    document = _document(reservation) | {
+    document: ListedReservation = {
         "gate": thing.gate,
         "of": thing.name,
         "for": reservation.purpose,
         "holder": holder,
+        "granted": _granted(reservation.granted),
+        "expires": format_time(reservation.expires),
         "mine": mine,
     }
-    return document if mine else {name: value for name, value in document.items() if name != "id"}
+    if mine:
+        document["id"] = reservation.id
+    return document
 
 
-def _reservation(identifier: str, expires: datetime, granted: tuple[str, ...] | int) -> JsonObject:
-    return {
-        "id": identifier,
-        "expires": format_time(expires),
-        "granted": granted if isinstance(granted, int) else list(granted),
-    }
+def _taken(identifier: str, expires: datetime, granted: tuple[str, ...] | int) -> TakenReservation:
+    return {"id": identifier, "expires": format_time(expires), "granted": _granted(granted)}
+
+
+def _granted(granted: tuple[str, ...] | int) -> list[str] | int:
+    return granted if isinstance(granted, int) else list(granted)

@@ -13,7 +13,6 @@ from tests.webhook.description.example_hub import changed, serving
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.controllers.machinery.result import DONE
-from webhook.description.models.gates import MemberGateAnswer
 from webhook.endpoints.http.access_control import DISRUPTING_KINDS
 from webhook.gate.keeper import Claimant
 
@@ -63,7 +62,6 @@ async def test_a_rollout_is_answered_for(caller):
     answer = await caller.ask("POST", ROLLOUT, {"placement": WEB, "cluster": "a"})
     assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-store")
     told = answer.json
-    MemberGateAnswer.model_validate(told, strict=True)
     assert (told["allowed"], told["reason"], told["retryAfterSeconds"]) == (False, "NothingToDo", 10)
 
 
@@ -250,7 +248,6 @@ async def test_what_a_member_waits_for_is_named_to_those_who_may_list_it(caller,
                 found[bool(listed)] = (await stranger.ask("POST", path, body)).json
     finally:
         await caller.up.services.disruption.keeper.release(held.id, claimant.identity)
-    MemberGateAnswer.model_validate(found[False], strict=True)
     assert words in str(found[True])
     assert words not in str(found[False])
     same = ("allowed", "reason", "retryAfterSeconds")
