@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NotRequired
 
-from scorer.api.meta import JsonObject, format_time
+from typing_extensions import TypedDict
+
+from scorer.api.meta import format_time
 from scorer.api.names import NUMBER_OF_CLUSTERS
 from scorer.api.placement.placement import PlacementType
 from scorer.api.unstructured.documents import annotation, conditions_of, dict_at, list_at
+from scorer.api.values.answer import Instant
+from scorer.placement.explanation import PairOfScores, Trigger, TriggerEvent
 from scorer.placement.record import reason_category
 
 MOST_SHOWN: Final = 10
@@ -33,22 +37,58 @@ class RecordedClusterDecision(NamedTuple):
     reason: str = ""
 
 
+class RecordedPick(TypedDict):
+    """A cluster as it was picked."""
+
+    cluster: str
+    score: NotRequired[PairOfScores]
+    """Left out where scores do not count."""
+
+
+class PastRun(TypedDict):
+    """One decision as it was recorded, compared with the one before it."""
+
+    time: Instant
+    """When it was made."""
+    trigger: Trigger
+    snapshot: str
+    """The policy snapshot it was made under."""
+    wanted: int | None
+    """How many clusters were wanted; null for all."""
+    found: int
+    satisfied: bool
+    fleetSize: int | None
+    """Null for a decision older than the server's memory."""
+    picked: list[RecordedPick]
+    gained: list[str]
+    lost: list[str]
+    counts: dict[str, int]
+    """Clusters not taken, by reason."""
+    message: str
+    """The message of the Scheduled condition."""
+    difference: list[str]
+    """What is different from the run before, in words."""
+    until: NotRequired[Instant]
+    """When the same decision was last made again."""
+    times: NotRequired[int]
+    """How often it was made."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionTrigger:
     """What made the scheduler decide.
 
     Args:
-        event: For machines: `Recorded`, `SnapshotCreated`, `NumberChanged`, `PlacementChanged`, `BindingDeleted`,
-            `MembersChanged` or `Unknown`.
+        event: For machines.
         objects: Names of the changed objects, the likeliest cause first.
         message: The same in words.
     """
 
-    event: str
+    event: TriggerEvent
     objects: tuple[str, ...] = ()
     message: str = ""
 
-    def document(self) -> JsonObject:
+    def document(self) -> Trigger:
         """Return the trigger as JSON."""
         return {"event": self.event, "objects": list(self.objects), "message": self.message}
 
@@ -152,10 +192,10 @@ def counts_of(run: RecordedDecision) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def run_document(run: RecordedDecision, before: RecordedDecision | None) -> JsonObject:
+def run_document(run: RecordedDecision, before: RecordedDecision | None) -> PastRun:
     """Return one run as JSON, compared with the one *before* it."""
     gained, removed = changes(before, run)
-    document: JsonObject = {
+    document: PastRun = {
         "time": format_time(run.time),
         "trigger": run.trigger.document(),
         "snapshot": run.snapshot,
@@ -175,12 +215,12 @@ def run_document(run: RecordedDecision, before: RecordedDecision | None) -> Json
     return document
 
 
-def _picked(decision: RecordedClusterDecision) -> JsonObject:
+def _picked(decision: RecordedClusterDecision) -> RecordedPick:
     if decision.affinity is None:
         return {"cluster": decision.cluster}
     return {
         "cluster": decision.cluster,
-        "score": {"topologySpread": decision.topology, "affinity": decision.affinity},
+        "score": {"topologySpread": decision.topology or 0, "affinity": decision.affinity},
     }
 
 

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.cluster.member_cluster import AgentStatus, MemberCluster
 from scorer.api.cluster.scores import read_score
 from scorer.api.conditions import find_condition
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import format_time, parse_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import PlacementType
@@ -29,6 +29,28 @@ from scorer.columns import PropertyReading
 from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, FilterRejection
+from scorer.placement.explanation import (
+    AffinityCheck,
+    AffinityPoints,
+    Check,
+    EligibilityCheck,
+    ExplainAnswer,
+    ExplainedCluster,
+    Extreme,
+    Gap,
+    HeldBinding,
+    PreferredTermPoints,
+    PropertyComparison,
+    PropertyObservation,
+    RequiredTerm,
+    SorterPoints,
+    SortKey,
+    SpreadConstraint,
+    TaintsCheck,
+    TaintVerdict,
+    TopologyPoints,
+    Trigger,
+)
 from scorer.placement.help import filter_advice, score_advice
 from scorer.placement.holdings import Binding
 from scorer.placement.policy_hash import policy_hash
@@ -40,7 +62,7 @@ from scorer.plugins.cluster_eligibility import eligible, ineligibility
 from scorer.plugins.taint_toleration import format_taint
 from scorer.plugins.topology_spread import VIOLATION_POINTS, domain_counts, skew_change
 from scorer.properties import observation_time
-from scorer.selectors import ClusterTerm, label_matches_row
+from scorer.selectors import ClusterTerm, PropertyRequirement, label_matches_row
 
 STALE_PERIODS = 3
 """A value older than this many heartbeat periods is marked as stale."""
@@ -106,7 +128,7 @@ def _turned_away(
     return ClusterTrace(name, verdict if dropped is None else "Dropped", binding=dropped)
 
 
-def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[JsonObject]:
+def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[ExplainedCluster]:
     """Explain a decision, cluster by cluster.
 
     Args:
@@ -139,7 +161,7 @@ class DecisionContext:
 
     placement: str = ""
     snapshot: str = ""
-    trigger: Mapping[str, Any] | None = None
+    trigger: Trigger | None = None
 
 
 NO_OCCASION = DecisionContext()
@@ -151,7 +173,7 @@ def explanation(
     fleet_revision: str,
     names: Iterable[str] | None = None,
     occasion: DecisionContext = NO_OCCASION,
-) -> JsonObject:
+) -> ExplainAnswer:
     """Return the whole explanation of a decision, as ``/v1/explain`` answers it.
 
     Args:
@@ -199,16 +221,25 @@ def _present_keys(run: ScheduleResult, judged: Round | None, standing: ClusterTr
 
 def _item(
     run: ScheduleResult, judged: Round | None, standing: ClusterTrace, border: Scored | None, dropped: Binding | None
-) -> JsonObject:
+) -> ExplainedCluster:
     row = run.fleet.row(standing.cluster)
-    item: JsonObject = {"cluster": standing.cluster, "verdict": standing.verdict, "rank": standing.rank}
+    item: ExplainedCluster = {
+        "cluster": standing.cluster,
+        "verdict": standing.verdict,
+        "rank": standing.rank,
+        "reason": "",
+        "help": "",
+        "summary": "",
+    }
     if standing.scored:
         item["batch"] = standing.scored.batch
     if row is not None and run.request is not None:
-        item |= _columns(run, run.request, judged, standing, row)
+        _add_columns(item, run, run.request, judged, standing, row)
     binding = dropped or standing.binding or run.holdings.by_cluster.get(standing.cluster)
     if binding is not None and binding.state is not BindingState.UNSCHEDULED:
-        item["binding"] = _binding(run, binding, judged, row) | ({"dropped": True} if dropped else {})
+        item["binding"] = _binding(run, binding, judged, row)
+        if dropped:
+            item["binding"]["dropped"] = True
     loses = standing.verdict in (Category.SCORE_TOO_LOW, "NotNeeded")
     if border and loses:
         item["gap"] = _gap(_keys(standing), border)
@@ -232,11 +263,13 @@ def _is_unlisted(run: ScheduleResult, cluster: str) -> bool:
     return cluster not in run.request.policy.cluster_names
 
 
-def _warnings(item: JsonObject) -> list[str]:
+def _warnings(item: ExplainedCluster) -> list[str]:
     """Return in words which of the readings shown are old, or no longer count."""
-    terms = [term for check in item.get("filters", ()) for term in check.get("terms", ())]
-    readings = [entry for term in terms for entry in term.get("properties", ())]
-    readings += [term["sorter"] for term in item.get("affinity", {}).get("terms", ()) if "sorter" in term]
+    checks = (check for check in item.get("filters", ()) if check["name"] == "affinity")
+    required = (term for check in checks for term in check.get("terms", ()))
+    readings: list[PropertyObservation] = [entry for term in required for entry in term.get("properties", ())]
+    preferred = item["affinity"]["terms"] if "affinity" in item else ()
+    readings += [term["sorter"] for term in preferred if "sorter" in term]
     warnings = []
     for entry in readings:
         if entry.get("stale"):
@@ -247,19 +280,25 @@ def _warnings(item: JsonObject) -> list[str]:
     return list(dict.fromkeys(warnings))
 
 
-def _columns(
-    run: ScheduleResult, request: Request, judged: Round | None, standing: ClusterTrace, row: int
-) -> JsonObject:
+def _add_columns(
+    item: ExplainedCluster,
+    run: ScheduleResult,
+    request: Request,
+    judged: Round | None,
+    standing: ClusterTrace,
+    row: int,
+) -> None:
+    """Add what the plugins make of a cluster."""
     if judged is None:
-        return {"filters": [_eligibility(run.fleet, row, run.now)]}
+        item["filters"] = [_eligibility(run.fleet, row, run.now)]
+        return
     cycle = _cycle_of(run, judged, standing)
-    parts: JsonObject = {"filters": _filters(request, cycle, row)}
+    item["filters"] = _filters(request, cycle, row)
     if request.policy.placement_type is PlacementType.PICK_N:
         if request.profile.spread.constraints:
-            parts["topology"] = _topology(request, cycle, row)
-        parts["affinity"] = _affinity(request, judged, cycle, row)
-        parts["tieBonus"] = bool(standing.scored and standing.scored.bonus)
-    return parts
+            item["topology"] = _topology(request, cycle, row)
+        item["affinity"] = _affinity(request, judged, cycle, row)
+        item["tieBonus"] = bool(standing.scored and standing.scored.bonus)
 
 
 def _cycle_of(run: ScheduleResult, judged: Round, standing: ClusterTrace) -> Cycle:
@@ -277,45 +316,52 @@ def _cycle_of(run: ScheduleResult, judged: Round, standing: ClusterTrace) -> Cyc
     return replace(judged.cycle, placed=placed, obsolete=run.holdings.stale(run.fleet))
 
 
-def _filters(request: Request, cycle: Cycle, row: int) -> list[JsonObject]:
+def _filters(request: Request, cycle: Cycle, row: int) -> list[Check]:
     fleet, profile = cycle.fleet, request.profile
-    entries: list[JsonObject] = []
+    entries: list[Check] = []
     required = [_term(index, term, fleet, row, cycle.now) for index, term in enumerate(profile.affinity.required)]
-    affinity: JsonObject = {"name": "affinity", "pass": not required or any(term["match"] for term in required)}
-    entries.append(affinity | ({"terms": required} if required else {}))
-    entries.append(_eligibility(fleet, row, cycle.now))
+    affinity: AffinityCheck = {"name": "affinity", "pass": not required or any(term["match"] for term in required)}
+    if required:
+        affinity["terms"] = required
+    entries += affinity, _eligibility(fleet, row, cycle.now)
     if request.namespace:
         mask = profile.namespaces.filter(cycle)
         entries.append({"name": "namespace", "pass": mask is None or bool(mask[row]), "namespace": request.namespace})
-    tolerated = [
+    tolerated: list[TaintVerdict] = [
         {"taint": format_taint(taint), "by": profile.taints.tolerating(taint)}
         for taint in fleet.members[row].spec.taints
     ]
-    taints: JsonObject = {"name": "taints", "pass": all(entry["by"] is not None for entry in tolerated)}
-    entries.append(taints | ({"tolerated": tolerated} if tolerated else {}))
+    taints: TaintsCheck = {"name": "taints", "pass": all(entry["by"] is not None for entry in tolerated)}
+    if tolerated:
+        taints["tolerated"] = tolerated
+    entries.append(taints)
     if profile.spread.constraints:
         mask = profile.spread.filter(cycle)
         entries.append({"name": "topology", "pass": mask is None or bool(mask[row])})
     return entries
 
 
-def _eligibility(fleet: Fleet, row: int, now: datetime) -> JsonObject:
+def _eligibility(fleet: Fleet, row: int, now: datetime) -> EligibilityCheck:
     agents = fleet.members[row].status.agent_status
     agent = next((agent for agent in agents if agent.type == MEMBER_AGENT), None)
-    entry: JsonObject = {"name": "eligibility", "pass": bool(eligible(fleet, now)[row])}
+    entry: EligibilityCheck = {"name": "eligibility", "pass": bool(eligible(fleet, now)[row])}
     if agent is not None and agent.last_received_heartbeat is not None:
         entry["heartbeatAge"] = _age(now, agent.last_received_heartbeat)
     if rejection := ineligibility(fleet, row, now):
         entry["reason"] = str(rejection)
     if agent is not None:
-        for kind in ("Joined", "Healthy"):
-            condition = find_condition(agent.conditions, kind)
-            entry[kind.lower()] = condition.status if condition else None
+        entry["joined"] = _status(agent, "Joined")
+        entry["healthy"] = _status(agent, "Healthy")
     return entry
 
 
-def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) -> JsonObject:
-    entry: JsonObject = {"index": index, "match": True}
+def _status(agent: AgentStatus, kind: str) -> str | None:
+    condition = find_condition(agent.conditions, kind)
+    return condition.status if condition else None
+
+
+def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) -> RequiredTerm:
+    entry: RequiredTerm = {"index": index, "match": True}
     if term.labels:
         matches = [label_matches_row(fleet, requirement, row) for requirement in term.labels]
         entry["labels"] = {
@@ -333,46 +379,50 @@ def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) 
         }
         entry["match"] = entry["labels"]["pass"]
     if term.properties:
-        entry["properties"] = [
-            {
-                "name": requirement.name,
-                "op": requirement.operator,
-                "want": str(requirement.wanted),
-                **_observed(fleet, row, requirement.name, now),
-                "pass": requirement.matches_row(fleet, row),
-            }
-            for requirement in term.properties
-        ]
+        entry["properties"] = [_compared(requirement, fleet, row, now) for requirement in term.properties]
         entry["match"] = entry["match"] and all(found["pass"] for found in entry["properties"])
     return entry
 
 
-def _observed(fleet: Fleet, row: int, name: str, now: datetime) -> JsonObject:
-    """Return the reading with its age, or whether it is missing, expired or unreadable."""
-    reading: PropertyReading | None = fleet.quantity(name).readings[row]
-    member = fleet.members[row]
-    if reading is None:
-        entry: JsonObject = {"observed": None, "missing": True}
-        if (score := fleet.expired_score(name, row)) is not None and score.valid_until is not None:
-            entry |= {"expired": True, "lastValue": score.value, "validUntil": format_time(score.valid_until)}
-            entry["expiredFor"] = _age(now, score.valid_until)
-        return entry
-    entry = {"observed": reading.text}
-    if reading.quantity is None:
-        entry["unreadable"] = True
-    entry |= _aged(member, name, now)
-    if (score := read_score(member.metadata.annotations, name)) is not None and score.valid_until is not None:
-        entry |= {"validUntil": format_time(score.valid_until), "expiresIn": format_duration(score.valid_until - now)}
+def _compared(requirement: PropertyRequirement, fleet: Fleet, row: int, now: datetime) -> PropertyComparison:
+    entry: PropertyComparison = {
+        "name": requirement.name,
+        "observed": None,
+        "op": requirement.operator,
+        "want": str(requirement.wanted),
+        "pass": requirement.matches_row(fleet, row),
+    }
+    _observe(entry, fleet, row, now)
     return entry
 
 
-def _aged(member: MemberCluster, name: str, now: datetime) -> JsonObject:
-    """Return the age of a reading, if known, and whether it is stale."""
+def _observe(entry: PropertyObservation, fleet: Fleet, row: int, now: datetime) -> None:
+    """Fill in the reading with its age, or whether it is missing, expired or unreadable."""
+    name = entry["name"]
+    reading: PropertyReading | None = fleet.quantity(name).readings[row]
+    member = fleet.members[row]
+    if reading is None:
+        entry["missing"] = True
+        if (score := fleet.expired_score(name, row)) is not None and score.valid_until is not None:
+            entry |= {"expired": True, "lastValue": score.value, "validUntil": format_time(score.valid_until)}
+            entry["expiredFor"] = _age(now, score.valid_until)
+        return
+    entry["observed"] = reading.text
+    if reading.quantity is None:
+        entry["unreadable"] = True
+    _add_age(entry, member, name, now)
+    if (score := read_score(member.metadata.annotations, name)) is not None and score.valid_until is not None:
+        entry |= {"validUntil": format_time(score.valid_until), "expiresIn": format_duration(score.valid_until - now)}
+
+
+def _add_age(entry: PropertyObservation | Extreme, member: MemberCluster, name: str, now: datetime) -> None:
+    """Add the age of a reading, if known, and whether it is stale."""
     observed_at = observation_time(member, name)
     if observed_at is None:
-        return {}
-    stale = now - observed_at > STALE_PERIODS * _period(member)
-    return {"age": _age(now, observed_at), **({"stale": True} if stale else {})}
+        return
+    entry["age"] = _age(now, observed_at)
+    if now - observed_at > STALE_PERIODS * _period(member):
+        entry["stale"] = True
 
 
 def _age(now: datetime, then: datetime) -> str:
@@ -384,14 +434,14 @@ def _period(member: MemberCluster) -> timedelta:
     return timedelta(seconds=member.spec.heartbeat_period_seconds)
 
 
-def _topology(request: Request, cycle: Cycle, row: int) -> JsonObject:
-    constraints = []
+def _topology(request: Request, cycle: Cycle, row: int) -> TopologyPoints:
+    constraints: list[SpreadConstraint] = []
     for constraint in request.profile.spread.constraints:
         column = cycle.fleet.label(constraint.key)
         counts = domain_counts(cycle.fleet, constraint.key, cycle.placed)
         skew, change = skew_change(counts)
         domain = column.value(row)
-        entry: JsonObject = {
+        entry: SpreadConstraint = {
             "index": constraint.index,
             "key": constraint.key,
             "whenUnsatisfiable": "DoNotSchedule" if constraint.hard else "ScheduleAnyway",
@@ -399,72 +449,74 @@ def _topology(request: Request, cycle: Cycle, row: int) -> JsonObject:
             "counts": dict(zip(column.values, counts.tolist(), strict=True)),
             "skew": skew,
             "maxSkew": constraint.max_skew,
+            "change": 0,
+            "points": 0,
         }
         if domain is None:
-            entry |= {"change": 0, "points": 0, "note": "outside the spread"}
+            entry["note"] = "outside the spread"
         else:
-            shift = int(change[column.codes[row]])
+            entry["change"] = shift = int(change[column.codes[row]])
             within = skew + shift <= constraint.max_skew
-            entry |= {"change": shift, "violated": not within}
+            entry["violated"] = not within
             entry["points"] = -shift if within else (0 if constraint.hard else VIOLATION_POINTS)
         constraints.append(entry)
     return {"score": sum(entry["points"] for entry in constraints), "constraints": constraints}
 
 
-def _affinity(request: Request, judged: Round, cycle: Cycle, row: int) -> JsonObject:
+def _affinity(request: Request, judged: Round, cycle: Cycle, row: int) -> AffinityPoints:
     score = request.profile.affinity.score(cycle, np.array([row]))
     terms = [_preferred(term, judged, cycle, row) for term in request.profile.affinity.preferred]
     return {"score": 0 if score is None else int(score[0]), "terms": terms}
 
 
-def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> JsonObject:
+def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> PreferredTermPoints:
     fleet = cycle.fleet
-    entry: JsonObject = {"index": term.index, "weight": term.weight}
+    points = int(term.points(fleet, np.array([row]))[0])
+    entry: PreferredTermPoints = {"index": term.index, "weight": term.weight, "points": points}
     if term.labels:
         matches = (label_matches_row(fleet, requirement, row) for requirement in term.labels)
         entry["labels"] = {"pass": all(matches)}
     if term.sorter is not None:
-        entry["sorter"] = {"name": term.sorter.name, "order": term.sorter.order}
-        entry["sorter"] |= _observed(fleet, row, term.sorter.name, cycle.now)
-        entry["sorter"] |= _range(term, judged, row)
-    entry["points"] = int(term.points(fleet, np.array([row]))[0])
-    if term.sorter is not None:
-        entry["sorter"]["points"] = entry["points"]
+        entry["sorter"] = {"name": term.sorter.name, "observed": None, "order": term.sorter.order, "points": points}
+        _observe(entry["sorter"], fleet, row, cycle.now)
+        _add_range(entry["sorter"], term, judged, row)
     return entry
 
 
-def _range(term: PreferredTerm, judged: Round, row: int) -> JsonObject:
-    """Return the clusters at the ends of the range, whether they are eligible, and where this one lies in it."""
+def _add_range(entry: SorterPoints, term: PreferredTerm, judged: Round, row: int) -> None:
+    """Add the clusters at the ends of the range, whether they are eligible, and where this one lies in it."""
     assert term.sorter is not None
     fleet = judged.cycle.fleet
     column = fleet.quantity(term.sorter.name)
     if column.extremes is None:
-        return {"note": "no cluster reports it"}
-    entry: JsonObject = {}
-    for side, extreme in zip(("min", "max"), column.extremes, strict=True):
-        reading = column.readings[extreme]
-        assert reading is not None
-        entry[side] = {
-            "value": reading.text,
-            "cluster": fleet.names[extreme],
-            "eligible": judged.reject(extreme) is None,
-            **_aged(fleet.members[extreme], term.sorter.name, judged.cycle.now),
-        }
+        entry["note"] = "no cluster reports it"
+        return
+    entry["min"], entry["max"] = (_extreme(extreme, term.sorter.name, judged) for extreme in column.extremes)
     bounds = observed_range(column)
     if bounds is None:
-        return entry | {"note": "all values are equal, so no cluster earns points"}
+        entry["note"] = "all values are equal, so no cluster earns points"
+        return
     value = float(column.double[row])
     if np.isnan(value):
-        return entry
+        return
     low, high = bounds
     ratio = (value - low) / (high - low)
     ratio = 1 - ratio if term.sorter.order == ASCENDING else ratio
-    return entry | {"ratio": round(ratio, 6), "raw": round(ratio * term.weight, 6)}
+    entry["ratio"], entry["raw"] = round(ratio, 6), round(ratio * term.weight, 6)
 
 
-def _binding(run: ScheduleResult, binding: Binding, judged: Round | None, row: int | None) -> JsonObject:
+def _extreme(row: int, name: str, judged: Round) -> Extreme:
+    fleet = judged.cycle.fleet
+    reading = fleet.quantity(name).readings[row]
+    assert reading is not None
+    entry: Extreme = {"value": reading.text, "cluster": fleet.names[row], "eligible": judged.reject(row) is None}
+    _add_age(entry, fleet.members[row], name, judged.cycle.now)
+    return entry
+
+
+def _binding(run: ScheduleResult, binding: Binding, judged: Round | None, row: int | None) -> HeldBinding:
     """Return the facts about a cluster's binding, and whether the cluster would still match."""
-    entry: JsonObject = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
+    entry: HeldBinding = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
     if binding.snapshot:
         entry["snapshot"] = binding.snapshot
     if binding.since:
@@ -486,9 +538,9 @@ def _binding(run: ScheduleResult, binding: Binding, judged: Round | None, row: i
 NOT_LISTED = "NotListed: spec.policy.clusterNames does not name it"
 
 
-def _gap(loser: Scored, border: Scored) -> JsonObject:
+def _gap(loser: Scored, border: Scored) -> Gap:
     """Return the first sort key that separates a loser from the last picked cluster."""
-    keys = (
+    keys: tuple[tuple[SortKey, int, int], ...] = (
         ("topologySpread", loser.topology, border.topology),
         ("affinity", loser.affinity, border.affinity),
         ("tieBonus", int(loser.bonus), int(border.bonus)),

@@ -17,6 +17,7 @@ from scorer.api.unstructured.documents import dict_at, list_at
 from scorer.columns import BoolColumn
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import BrokenBindingError
+from scorer.placement.explanation import ExplainAnswer
 from scorer.placement.plan_document import decide
 from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.request import Request, read_request
@@ -75,11 +76,11 @@ class HubAdvisor:
         turned_away = run.last.turned_away() if run.last else {}
         return PlacementVerdict(self._revision(moment), _digest(policy), now, eligible, rejected, turned_away)
 
-    def explain(self, question: PlacementQuestion) -> JsonObject:
+    def explain(self, question: PlacementQuestion) -> ExplainAnswer:
         """Explain the present decision, bindings included."""
         return self.explaining(question)()
 
-    def explaining(self, question: PlacementQuestion) -> Callable[[], JsonObject]:
+    def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:
         """See `Advisor.explaining`.
 
         Decides here, so that the shared fleet keeps the columns, and again where the answer is made, perhaps in another

@@ -28,8 +28,10 @@ from scorer.api.names import (
 )
 from scorer.api.unstructured.documents import annotations_of, dict_at, is_deleting, is_labelled_latest, label, status_of
 from scorer.eligibility import EligibilityLimits
+from scorer.placement.explanation import Trigger
 from scorer.placement.past_run import (
     DecisionTrigger,
+    PastRun,
     RecordedDecision,
     decisions_in,
     requested_clusters,
@@ -82,7 +84,7 @@ class RunHistory:
             cache.subscribe(family.policy_snapshot, partial(self._on_snapshot, family))
         cache.subscribe(MEMBER_CLUSTER, self._members.note)
 
-    def runs(self, ref: PlacementRef) -> list[JsonObject] | None:
+    def runs(self, ref: PlacementRef) -> list[PastRun] | None:
         """Return the last runs of a placement, latest first; None when there is no such placement."""
         family = FAMILY_OF.get(ref.kind)
         if family is None or self._cache.get(family.placement, ref.name, ref.namespace) is None:
@@ -91,7 +93,7 @@ class RunHistory:
         pairs = zip(runs, [None, *runs], strict=False)
         return [run_document(run, before) for run, before in pairs][::-1]
 
-    def last_trigger(self, ref: PlacementRef) -> JsonObject | None:
+    def last_trigger(self, ref: PlacementRef) -> Trigger | None:
         """Return what made the scheduler decide last; None when there is no decision."""
         past = self._pasts.get(ref)
         return past.runs[-1].trigger.document() if past is not None and past.runs else None

@@ -10,6 +10,7 @@ from scorer.api.family import PlacementRef
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementPolicy
 from scorer.api.values.label_selector import LabelSelector
+from scorer.placement.explanation import ExplainAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,10 @@ class Advisor(Protocol):
         """Filter and rank. Raises `UnknownObjectError`, `InvalidQuestionError`."""
         ...
 
-    def explain(self, question: PlacementQuestion) -> JsonObject:
-        """Return ``{"fleetRevision", "policyHash", "evaluatedAt", "wanted", "found", "items"}``.
+    def explain(self, question: PlacementQuestion) -> ExplainAnswer:
+        """Return every number that entered a decision.
 
-        Each item is the object of scheduling.md 22 with ``summary``, ``reason`` and ``help``. Order: picked and kept
-        by rank, then ScoreTooLow by rank, then the filtered ones by name.
+        Order: picked and kept by rank, then ScoreTooLow by rank, then the filtered ones by name.
 
         Raises:
             UnknownObjectError: No such placement or cluster.
@@ -113,7 +113,7 @@ class Advisor(Protocol):
         """
         ...
 
-    def explaining(self, question: PlacementQuestion) -> Callable[[], JsonObject]:
+    def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:
         """Look up what `explain` needs; return a function that makes the answer, slowly, in any thread.
 
         Raises:

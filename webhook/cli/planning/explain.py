@@ -1,7 +1,8 @@
 """``harbormaster explain``: why a placement got the clusters it got, from files or from the running hub."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import quote
 
 import click
@@ -90,7 +91,7 @@ def command(
     return 0
 
 
-def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: datetime | None) -> JsonObject:
+def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: datetime | None) -> Mapping[str, Any]:
     hub = make_hub(load_known(files), now=now, clock=datetime.now(UTC))
     placement = find_placement(hub, kind, namespace, name)
     bindings, snapshots = children_of(placement, hub.bindings), children_of(placement, hub.snapshots)
@@ -125,7 +126,7 @@ async def _from_hub(connection: HubConnection, kind: Kind, namespace: str, name:
             raise UserError(error.message) from error
 
 
-def _only(answer: JsonObject, clusters: Sequence[str]) -> JsonObject:
+def _only(answer: Mapping[str, Any], clusters: Sequence[str]) -> Mapping[str, Any]:
     """Keep the named clusters, in the order of the decision.
 
     Raises:
@@ -141,7 +142,7 @@ def _only(answer: JsonObject, clusters: Sequence[str]) -> JsonObject:
     return {**answer, "items": [item for item in answer["items"] if item["cluster"] in clusters]}
 
 
-def _print(reference: str, answer: JsonObject, *, in_detail: bool) -> None:
+def _print(reference: str, answer: Mapping[str, Any], *, in_detail: bool) -> None:
     items = answer["items"]
     lines = heading(reference, answer)
     if in_detail:

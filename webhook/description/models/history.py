@@ -1,7 +1,7 @@
 """Answers of ``/v1/history`` and ``/v1/placements/…/runs``: recent events, and the last decisions on a placement."""
 
+from scorer.placement.past_run import PastRun
 from webhook.description.models.base import AnswerModel, ContinueToken, Instant
-from webhook.description.models.explanation import PairOfScores, Trigger
 from webhook.history.entry import EntryType
 
 
@@ -44,43 +44,6 @@ class History(AnswerModel):
     continue_: ContinueToken
     unreadable: int
     """How many lines of the record could not be read."""
-
-
-class RecordedPick(AnswerModel):
-    """A cluster as it was picked."""
-
-    cluster: str
-    score: PairOfScores | None = None
-    """Left out where scores do not count."""
-
-
-class PastRun(AnswerModel):
-    """One decision as it was recorded, compared with the one before it."""
-
-    time: Instant
-    """When it was made."""
-    trigger: Trigger
-    snapshot: str
-    """The policy snapshot it was made under."""
-    wanted: int | None
-    """How many clusters were wanted; null for all."""
-    found: int
-    satisfied: bool
-    fleet_size: int | None
-    """Null for a decision older than the server's memory."""
-    picked: list[RecordedPick]
-    gained: list[str]
-    lost: list[str]
-    counts: dict[str, int]
-    """Clusters not taken, by reason."""
-    message: str
-    """The message of the Scheduled condition."""
-    difference: list[str]
-    """What is different from the run before, in words."""
-    until: Instant | None = None
-    """When the same decision was last made again."""
-    times: int | None = None
-    """How often it was made."""
 
 
 class RunList(AnswerModel):

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from scorer.placement.explanation import PairOfScores
 from webhook.description.models.base import AnswerModel, DurationText, Instant
-from webhook.description.models.explanation import PairOfScores
 from webhook.description.models.problems import FieldMistake
 
 

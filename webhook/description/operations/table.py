@@ -9,7 +9,7 @@ from typing import Final
 from scorer.member_gate.answer import MemberGateAnswer
 from scorer.node_budgets.answer import GateAnswer
 from scorer.node_budgets.documents import BudgetCalendar, BudgetList
-from webhook.description.models.explanation import ExplainAnswer
+from scorer.placement.explanation import ExplainAnswer
 from webhook.description.models.extender import (
     ExtenderArgs,
     ExtenderBindingArgs,
@@ -22,7 +22,6 @@ from webhook.description.models.extender import (
 from webhook.description.models.history import History
 from webhook.description.models.plan import PlanAnswer
 from webhook.description.models.problems import DefaultAnswer, ValidateAnswer
-from webhook.description.models.scoring import FilterAnswer, ScoreAnswer
 from webhook.description.operations.fleet import FLEET_OPERATIONS
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.upgrades import UPGRADE_OPERATIONS
@@ -33,6 +32,7 @@ from webhook.endpoints.gate.request_bodies import DisruptionBatchModel, Disrupti
 from webhook.endpoints.http.problems import Problem
 from webhook.endpoints.scheduling.planning import PlanModel
 from webhook.endpoints.scheduling.request_bodies import ExplainModel, QuestionModel, ScoreModel
+from webhook.endpoints.scheduling.scoring import FilterAnswer, ScoreAnswer
 
 NAMES: Final[Mapping[str, str]] = {
     "QuestionModel": "FilterRequest",

@@ -7,11 +7,17 @@ import asyncio
 import hashlib
 import time
 from dataclasses import replace
+from typing import Annotated, Literal, NotRequired
 
 from aiohttp import web
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from scorer.api.family import PlacementRef
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import format_time
+from scorer.api.values.answer import Described, FleetRevision, Instant, Shape, one_of
+from scorer.framework.status import Category
+from scorer.placement.explanation import ExplainedCluster
 from webhook.answers.questions import Eligible, PlacementQuestion, PlacementVerdict, RejectedCandidate
 from webhook.answers.ranking import affinity_range
 from webhook.endpoints.http.api import Api
@@ -19,6 +25,110 @@ from webhook.endpoints.http.continue_tokens import ContinueExpiredError
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.responses import tagged
 from webhook.endpoints.scheduling.request_bodies import ExplainModel, QuestionModel, ScoreModel
+
+Refusal = Annotated[str, one_of(*(category for category in Category if category is not Category.SCORE_TOO_LOW))]
+"""The category of the first check that failed."""
+
+
+class Score(TypedDict):
+    """The points of one eligible cluster."""
+
+    topologySpread: int
+    """Points of all spread constraints; compared first."""
+    affinity: int
+    """Points of all preferred terms; compared second."""
+    total: int
+    """Sum of both, for display only: the order does not follow from it."""
+    normalized: Annotated[int, Shape({"type": "integer", "minimum": 0, "maximum": 100})]
+    """`affinity`, stretched to 0 to 100 over all eligible candidates, not only those of this page."""
+
+
+class Rejection(TypedDict):
+    """Why a filter turned a cluster away."""
+
+    plugin: str
+    """Name of the filter."""
+    code: Refusal
+    """The category of the first check that failed."""
+    message: str
+    """The reason in words."""
+    resolvable: bool
+    """Whether freeing capacity on the cluster could help."""
+
+
+class RankedCluster(TypedDict):
+    """A cluster that passes every filter."""
+
+    cluster: str
+    eligible: Literal[True]
+    selected: bool
+    """Whether it would be picked now; for a placement on the hub, what it holds already counts."""
+    rank: Annotated[int, Shape({"type": "integer", "minimum": 1})]
+    """Counts over all eligible candidates, from 1, as in a first run: whatever is placed already."""
+    score: Score
+    explanation: NotRequired[ExplainedCluster]
+    """With `explain` in the question: every number behind it."""
+
+
+class RejectedCluster(TypedDict):
+    """A cluster that a filter turned away."""
+
+    cluster: str
+    eligible: Literal[False]
+    rejection: Rejection
+    explanation: NotRequired[ExplainedCluster]
+    """With `explain` in the question: every number behind it."""
+
+
+Answered = Annotated[RankedCluster | RejectedCluster, Field(discriminator="eligible")]
+"""One cluster."""
+_ScoreAnswer = TypedDict(
+    "_ScoreAnswer",
+    {
+        "fleetRevision": Annotated[
+            FleetRevision,
+            Described(
+                "Names the state of the fleet that was judged, `<fleet>/<step>`: "
+                "same question and same revision, same bytes."
+            ),
+        ],
+        "policyHash": Annotated[str, Described("Hash of the policy.")],
+        "evaluatedAt": Annotated[Instant, Described("The instant that ages were measured at.")],
+        "items": Annotated[
+            list[Answered],
+            Described(
+                "Ranks are those of a first run with the scores of now, whatever is placed already. A placement keeps "
+                "what it has: of one on the hub, `selected` need not follow from `rank`."
+            ),
+        ],
+        "continue": Annotated[str, Described("Token of the next page, empty on the last one.")],
+    },
+)
+
+
+class ScoreAnswer(_ScoreAnswer, TypedDict):
+    """One page of the ranking: eligible clusters as a first run ranks them, then the rejected ones by name."""
+
+
+class TurnedAwayCluster(Rejection, TypedDict):
+    """A cluster that is not eligible, and why."""
+
+    cluster: str
+
+
+class FilterAnswer(TypedDict):
+    """Which clusters are eligible."""
+
+    fleetRevision: FleetRevision
+    """Names the state of the fleet that was judged, `<fleet>/<step>`."""
+    policyHash: str
+    """Hash of the policy."""
+    evaluatedAt: Instant
+    """The instant that ages were measured at."""
+    eligible: list[str]
+    """Names, ascending."""
+    rejected: list[TurnedAwayCluster]
+    """By name."""
 
 
 def add_routes(api: Api, *, explain_only: bool = False) -> None:
@@ -60,10 +170,12 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
             # thread. Before that there is no await since `evaluate`: ranking and explanations see the same fleet.
             trace = (await asyncio.to_thread(advisor.explaining(replace(question, names=names, anew=True))))["items"]
             explained = {item["cluster"]: item for item in trace}
-            items = [{**item, "explanation": explained.get(item["cluster"])} for item in items]
+            for item in items:
+                if (found := explained.get(item["cluster"])) is not None:
+                    item["explanation"] = found
         end = start + len(items)
         more = end < len(verdict.eligible) + len(verdict.rejected)
-        document = {
+        document: ScoreAnswer = {
             **_head(verdict),
             "items": items,
             "continue": continuation.token(end, verdict.fleet_revision, query) if more else "",
@@ -72,7 +184,7 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
 
     async def filtered(request: web.Request) -> web.Response:
         verdict = evaluate(await asked(request, await api.read(request, QuestionModel)))
-        document = {
+        document: FilterAnswer = {
             **_head(verdict),
             "eligible": sorted(item.cluster for item in verdict.eligible),
             "rejected": [{"cluster": item.cluster, **rejection(item)} for item in verdict.rejected],
@@ -104,12 +216,18 @@ def normalized(score: int, low: int, high: int) -> int:
     return (200 * (score - low) + span) // (2 * span) if span else 0
 
 
-def rejection(item: RejectedCandidate) -> JsonObject:
+def rejection(item: RejectedCandidate) -> Rejection:
     """Return why a cluster was turned away, as JSON."""
     return {"plugin": item.plugin, "code": item.code, "message": item.message, "resolvable": item.resolvable}
 
 
-def _head(verdict: PlacementVerdict) -> JsonObject:
+class _Head(TypedDict):
+    fleetRevision: str
+    policyHash: str
+    evaluatedAt: str
+
+
+def _head(verdict: PlacementVerdict) -> _Head:
     return {
         "fleetRevision": verdict.fleet_revision,
         "policyHash": verdict.policy_hash,
@@ -117,10 +235,10 @@ def _head(verdict: PlacementVerdict) -> JsonObject:
     }
 
 
-def _page(verdict: PlacementVerdict, start: int, limit: int) -> list[JsonObject]:
+def _page(verdict: PlacementVerdict, start: int, limit: int) -> list[Answered]:
     eligible, count = verdict.eligible, len(verdict.eligible)
     low, high = affinity_range(eligible)
-    items = [_ranked(item, min(0, low), high) for item in eligible[start : start + limit]]
+    items: list[Answered] = [_ranked(item, min(0, low), high) for item in eligible[start : start + limit]]
     room = limit - len(items)
     first = max(0, start - count)
     items += [
@@ -130,7 +248,7 @@ def _page(verdict: PlacementVerdict, start: int, limit: int) -> list[JsonObject]
     return items
 
 
-def _ranked(item: Eligible, low: int, high: int) -> JsonObject:
+def _ranked(item: Eligible, low: int, high: int) -> RankedCluster:
     return {
         "cluster": item.cluster,
         "eligible": True,

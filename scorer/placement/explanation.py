@@ -3,116 +3,118 @@
 Source: scheduling.md 22.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NotRequired
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from scorer.api.placement.binding import BindingState
+from scorer.api.values.answer import DurationText, FleetRevision, Instant, Shape, ShapeOf, one_of
 from scorer.framework.status import Category
-from webhook.description.models.base import AnswerModel, DurationText, FleetRevision, Instant
 
-ConditionWord = Annotated[
-    str | None, WithJsonSchema({"type": ["string", "null"], "enum": ["True", "False", "Unknown", None]})
-]
+ConditionWord = Annotated[str | None, Shape({"type": ["string", "null"], "enum": ["True", "False", "Unknown", None]})]
 """Status of a condition, null where there is no such condition."""
-
 OWN_VERDICTS = ("Picked", "Kept", "NotNeeded", "NotListed", "NotJudged", "Dropped")
 """Verdicts that are no category of a filter."""
-Verdict = Annotated[str, WithJsonSchema({"type": "string", "enum": [*OWN_VERDICTS, *map(str, Category)]})]
+Verdict = Annotated[str, one_of(*OWN_VERDICTS, *Category)]
 """What became of a cluster."""
 
 
-class PropertyObservation(AnswerModel):
+class PropertyObservation(TypedDict):
     """What is known of a property of a cluster."""
 
     name: str
     observed: str | None
     """The text as reported; null where it is not."""
-    missing: Literal[True] | None = None
+    missing: NotRequired[Literal[True]]
     """The cluster does not report it."""
-    unreadable: Literal[True] | None = None
+    unreadable: NotRequired[Literal[True]]
     """It is reported, but is no quantity."""
-    age: DurationText | None = None
+    age: NotRequired[DurationText]
     """How old the value is."""
-    stale: Literal[True] | None = None
+    stale: NotRequired[Literal[True]]
     """The value is older than three heartbeat periods."""
-    valid_until: Instant | None = None
+    validUntil: NotRequired[Instant]
     """When an external score expires or has expired."""
-    expires_in: DurationText | None = None
+    expiresIn: NotRequired[DurationText]
     """How long it still counts."""
-    expired: Literal[True] | None = None
+    expired: NotRequired[Literal[True]]
     """There was an external score, and it has expired."""
-    last_value: str | None = None
+    lastValue: NotRequired[str]
     """What it was."""
-    expired_for: DurationText | None = None
+    expiredFor: NotRequired[DurationText]
     """Since when it does not count."""
 
 
-class LabelComparison(AnswerModel):
+_LabelComparison = TypedDict(
+    "_LabelComparison", {"key": str, "op": str, "want": list[str], "observed": str | None, "pass": bool}
+)
+
+
+class LabelComparison(_LabelComparison, TypedDict):
     """One label expression, and what the cluster carries."""
 
-    key: str
-    op: str
-    want: list[str]
-    observed: str | None
-    pass_: Annotated[bool, Field(alias="pass")]
+
+_LabelVerdict = TypedDict("_LabelVerdict", {"pass": bool})
 
 
-class LabelVerdict(AnswerModel):
+class LabelVerdict(_LabelVerdict, TypedDict):
     """The label part of a term."""
 
-    pass_: Annotated[bool, Field(alias="pass")]
-    expressions: list[LabelComparison] | None = None
+    expressions: NotRequired[list[LabelComparison]]
 
 
-class PropertyComparison(PropertyObservation):
+Operator = Annotated[str, one_of("Gt", "Ge", "Lt", "Le", "Eq", "Ne")]
+_PropertyComparison = TypedDict("_PropertyComparison", {"op": Operator, "want": str, "pass": bool})
+
+
+class PropertyComparison(PropertyObservation, _PropertyComparison, TypedDict):
     """One property expression, and what the cluster reports."""
 
-    op: Literal["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]
-    want: str
-    pass_: Annotated[bool, Field(alias="pass")]
 
-
-class RequiredTerm(AnswerModel):
+class RequiredTerm(TypedDict):
     """One required term: label part and property part must both hold."""
 
     index: int
     match: bool
-    labels: LabelVerdict | None = None
-    properties: list[PropertyComparison] | None = None
+    labels: NotRequired[LabelVerdict]
+    properties: NotRequired[list[PropertyComparison]]
 
 
-class AffinityCheck(AnswerModel):
+_AffinityCheck = TypedDict("_AffinityCheck", {"name": Literal["affinity"], "pass": bool})
+
+
+class AffinityCheck(_AffinityCheck, TypedDict):
     """Required cluster affinity: one term must match."""
 
-    name: Literal["affinity"]
-    pass_: Annotated[bool, Field(alias="pass")]
-    terms: list[RequiredTerm] | None = None
+    terms: NotRequired[list[RequiredTerm]]
 
 
-class EligibilityCheck(AnswerModel):
+_EligibilityCheck = TypedDict("_EligibilityCheck", {"name": Literal["eligibility"], "pass": bool})
+
+
+class EligibilityCheck(_EligibilityCheck, TypedDict):
     """Whether the cluster is joined, healthy and heard of."""
 
-    name: Literal["eligibility"]
-    pass_: Annotated[bool, Field(alias="pass")]
-    reason: str | None = None
+    reason: NotRequired[str]
     """Why it does not pass."""
-    heartbeat_age: DurationText | None = None
-    joined: ConditionWord = None
+    heartbeatAge: NotRequired[DurationText]
+    joined: NotRequired[ConditionWord]
     """Status of the condition, null where the agent has none."""
-    healthy: ConditionWord = None
+    healthy: NotRequired[ConditionWord]
     """Status of the condition, null where the agent has none."""
 
 
-class NamespaceCheck(AnswerModel):
+_NamespaceCheck = TypedDict("_NamespaceCheck", {"name": Literal["namespace"], "pass": bool})
+
+
+class NamespaceCheck(_NamespaceCheck, TypedDict):
     """Whether the namespace of a ResourcePlacement is on the cluster."""
 
-    name: Literal["namespace"]
-    pass_: Annotated[bool, Field(alias="pass")]
     namespace: str
 
 
-class TaintVerdict(AnswerModel):
+class TaintVerdict(TypedDict):
     """One taint of the cluster."""
 
     taint: str
@@ -120,41 +122,42 @@ class TaintVerdict(AnswerModel):
     """Position of the toleration that tolerates it, null when none does."""
 
 
-class TaintsCheck(AnswerModel):
+_TaintsCheck = TypedDict("_TaintsCheck", {"name": Literal["taints"], "pass": bool})
+
+
+class TaintsCheck(_TaintsCheck, TypedDict):
     """Whether every taint of the cluster is tolerated."""
 
-    name: Literal["taints"]
-    pass_: Annotated[bool, Field(alias="pass")]
-    tolerated: list[TaintVerdict] | None = None
+    tolerated: NotRequired[list[TaintVerdict]]
 
 
-class TopologyCheck(AnswerModel):
+_TopologyCheck = TypedDict("_TopologyCheck", {"name": Literal["topology"], "pass": bool})
+
+
+class TopologyCheck(_TopologyCheck, TypedDict):
     """Whether the hard spread constraints hold with one more placement there."""
 
-    name: Literal["topology"]
-    pass_: Annotated[bool, Field(alias="pass")]
 
-
-class SpreadConstraint(AnswerModel):
+class SpreadConstraint(TypedDict):
     """One spread constraint, as if the cluster were picked."""
 
     index: int
     key: str
-    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
+    whenUnsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     domain: str | None
     """The cluster's value of the label, null where it has none."""
     counts: dict[str, int]
     """Placements per domain before this pick."""
     skew: int
-    max_skew: int
+    maxSkew: int
     change: int
     """How much this pick would move the skew."""
     points: int
-    violated: bool | None = None
-    note: str | None = None
+    violated: NotRequired[bool]
+    note: NotRequired[str]
 
 
-class TopologyPoints(AnswerModel):
+class TopologyPoints(TypedDict):
     """Points for evenness."""
 
     score: int
@@ -162,13 +165,13 @@ class TopologyPoints(AnswerModel):
     constraints: list[SpreadConstraint]
 
 
-class Extreme(AnswerModel):
+class Extreme(TypedDict):
     """One end of an observed range."""
 
     value: str
-    age: DurationText | None = None
+    age: NotRequired[DurationText]
     """How old the value is."""
-    stale: Literal[True] | None = None
+    stale: NotRequired[Literal[True]]
     """The value is older than three heartbeat periods."""
     cluster: str
     """Who set it."""
@@ -176,32 +179,32 @@ class Extreme(AnswerModel):
     """Whether that cluster was a candidate itself."""
 
 
-class SorterPoints(PropertyObservation):
+class SorterPoints(PropertyObservation, TypedDict):
     """What a property sorter gives, and from which range."""
 
-    order: Literal["Ascending", "Descending"]
-    min: Extreme | None = None
-    max: Extreme | None = None
-    ratio: float | None = None
+    order: Annotated[str, one_of("Ascending", "Descending")]
+    min: NotRequired[Extreme]
+    max: NotRequired[Extreme]
+    ratio: NotRequired[float]
     """Share of the weight, before rounding."""
-    raw: float | None = None
+    raw: NotRequired[float]
     """Points before rounding."""
     points: int
-    note: str | None = None
+    note: NotRequired[str]
     """Why there is no range."""
 
 
-class PreferredTermPoints(AnswerModel):
+class PreferredTermPoints(TypedDict):
     """Points of one preferred term."""
 
     index: int
     weight: int
-    labels: LabelVerdict | None = None
-    sorter: SorterPoints | None = None
+    labels: NotRequired[LabelVerdict]
+    sorter: NotRequired[SorterPoints]
     points: int
 
 
-class AffinityPoints(AnswerModel):
+class AffinityPoints(TypedDict):
     """Points of all preferred terms."""
 
     score: int
@@ -209,41 +212,44 @@ class AffinityPoints(AnswerModel):
     terms: list[PreferredTermPoints]
 
 
-class PairOfScores(AnswerModel):
+class PairOfScores(TypedDict):
     """The two scores of a cluster; spread is compared first."""
 
-    topology_spread: int
+    topologySpread: int
     affinity: int
 
 
-class HeldBinding(AnswerModel):
+class HeldBinding(TypedDict):
     """The binding a cluster holds."""
 
     name: str
-    state: BindingState
-    current_policy: bool
+    state: Annotated[str, ShapeOf(BindingState)]
+    currentPolicy: bool
     """Whether it was made under the present policy."""
-    snapshot: str | None = None
+    snapshot: NotRequired[str]
     """The policy snapshot it was made under."""
-    since: Instant | None = None
+    since: NotRequired[Instant]
     """When it was made."""
-    age: DurationText | None = None
+    age: NotRequired[DurationText]
     """How long ago that was."""
-    dropped: Literal[True] | None = None
+    dropped: NotRequired[Literal[True]]
     """The cluster loses it."""
-    recorded_score: PairOfScores | None = None
+    recordedScore: NotRequired[PairOfScores]
     """Scores as they were when it was picked."""
-    would_still_match: bool | None = None
+    wouldStillMatch: NotRequired[bool]
     """Whether the cluster would pass the filters today."""
-    would_be_refused: str | None = None
+    wouldBeRefused: NotRequired[str]
     """Why not."""
 
 
-class Gap(AnswerModel):
+SortKey = Literal["topologySpread", "affinity", "tieBonus", "name"]
+
+
+class Gap(TypedDict):
     """What separates a cluster that was not picked from the last picked one."""
 
-    to_last_picked: str
-    decided_by: Literal["topologySpread", "affinity", "tieBonus", "name"]
+    toLastPicked: str
+    decidedBy: SortKey
     """The first sort key that differs."""
     difference: int
 
@@ -254,7 +260,7 @@ Check = Annotated[
 """One filter, by its name."""
 
 
-class ExplainedCluster(AnswerModel):
+class ExplainedCluster(TypedDict):
     """Why one cluster was picked, kept or turned away."""
 
     cluster: str
@@ -262,16 +268,16 @@ class ExplainedCluster(AnswerModel):
     """What became of it; for those that a filter turned away, the category of the first check that failed."""
     rank: int | None
     """Over picked, kept and losing clusters, from 1; null for the others."""
-    batch: int | None = None
+    batch: NotRequired[int]
     """The batch that picked it."""
-    filters: list[Check] | None = None
-    topology: TopologyPoints | None = None
-    affinity: AffinityPoints | None = None
-    tie_bonus: bool | None = None
+    filters: NotRequired[list[Check]]
+    topology: NotRequired[TopologyPoints]
+    affinity: NotRequired[AffinityPoints]
+    tieBonus: NotRequired[bool]
     """Whether an existing binding broke a tie in its favour."""
-    binding: HeldBinding | None = None
-    gap: Gap | None = None
-    warnings: list[str] | None = None
+    binding: NotRequired[HeldBinding]
+    gap: NotRequired[Gap]
+    warnings: NotRequired[list[str]]
     """Readings that are old, or no longer count, in words."""
     reason: str
     """Why it was not taken, in words; empty where it was."""
@@ -281,25 +287,28 @@ class ExplainedCluster(AnswerModel):
     """All of it in one sentence."""
 
 
-class Trigger(AnswerModel):
+TriggerEvent = Literal[
+    "Recorded",
+    "SnapshotCreated",
+    "NumberChanged",
+    "PlacementChanged",
+    "BindingDeleted",
+    "MembersChanged",
+    "Unknown",
+]
+
+
+class Trigger(TypedDict):
     """What made the scheduler decide."""
 
-    event: Literal[
-        "Recorded",
-        "SnapshotCreated",
-        "NumberChanged",
-        "PlacementChanged",
-        "BindingDeleted",
-        "MembersChanged",
-        "Unknown",
-    ]
+    event: TriggerEvent
     objects: list[str]
     """Names of what changed, the likeliest cause first."""
     message: str
     """The same in words."""
 
 
-class ExplainAnswer(AnswerModel):
+class ExplainAnswer(TypedDict):
     """A decision, cluster by cluster: picked and kept by rank, then the losers, then the filtered ones by name."""
 
     placement: str | None
@@ -308,16 +317,16 @@ class ExplainAnswer(AnswerModel):
     """The policy snapshot in force; null where there is none."""
     trigger: Trigger | None
     """What made the scheduler decide last, where that is known."""
-    fleet_revision: FleetRevision
+    fleetRevision: FleetRevision
     """Names the state of the fleet that was judged, `<fleet>/<step>`."""
-    policy_hash: str
+    policyHash: str
     """Hash of the policy."""
-    evaluated_at: Instant
+    evaluatedAt: Instant
     """The instant that ages were measured at."""
     wanted: int | None
     """How many clusters the placement wants; null for all."""
     found: int
-    fleet_size: int
+    fleetSize: int
     batches: int
     """Rounds of picking; 0 when nothing had to be picked."""
     counts: dict[str, int]
