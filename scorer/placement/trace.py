@@ -3,69 +3,46 @@
 The trace asks the same plugins about the same cycle, cluster by cluster, and computes only what the decision did not
 need, so its numbers cannot disagree with the decision's.
 
-Over 500 lines because it has one part for every plugin whose numbers it shows.
-
 Source: scheduling.md 22.
 """
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from scorer.api.cluster.member_cluster import AgentStatus, MemberCluster
-from scorer.api.cluster.scores import read_score
-from scorer.api.conditions import find_condition
 from scorer.api.meta import format_time, parse_time
-from scorer.api.names import MEMBER_AGENT
 from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import PlacementType
-from scorer.api.values.duration import format_duration
-from scorer.columns import PropertyReading
-from scorer.fleet import Fleet
 from scorer.framework.cycle import Cycle
 from scorer.framework.status import Category, FilterRejection
 from scorer.placement.explanation import (
-    AffinityCheck,
-    AffinityPoints,
-    Check,
-    EligibilityCheck,
     ExplainAnswer,
     ExplainedCluster,
-    Extreme,
     Gap,
     HeldBinding,
-    PreferredTermPoints,
-    PropertyComparison,
     PropertyObservation,
-    RequiredTerm,
-    SorterPoints,
     SortKey,
-    SpreadConstraint,
-    TaintsCheck,
-    TaintVerdict,
-    TopologyPoints,
     Trigger,
 )
 from scorer.placement.help import filter_advice, score_advice
 from scorer.placement.holdings import Binding
+from scorer.placement.plugin_numbers import (
+    STALE_PERIODS,
+    affinity_points,
+    age,
+    eligibility_check,
+    filter_checks,
+    topology_points,
+)
 from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import scheduled_condition, unselected_counts
 from scorer.placement.request import Request
 from scorer.placement.schedule import Round, ScheduleResult, Scored, judge
-from scorer.plugins.cluster_affinity import ASCENDING, PreferredTerm, observed_range
 from scorer.plugins.cluster_eligibility import eligible, ineligibility
-from scorer.plugins.taint_toleration import format_taint
-from scorer.plugins.topology_spread import VIOLATION_POINTS, domain_counts, skew_change
-from scorer.properties import observation_time
-from scorer.selectors import ClusterTerm, PropertyRequirement, label_matches_row
-
-STALE_PERIODS = 3
-"""A value older than this many heartbeat periods is marked as stale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +192,7 @@ def _present_keys(run: ScheduleResult, judged: Round | None, standing: ClusterTr
         return _keys(standing)
     cycle = _cycle_of(run, judged, standing)
     affinity = run.request.profile.affinity.score(cycle, np.array([row]))
-    topology = _topology(run.request, cycle, row)["score"]
+    topology = topology_points(run.request, cycle, row)["score"]
     return Scored(standing.cluster, topology, 0 if affinity is None else int(affinity[0]))
 
 
@@ -290,14 +267,14 @@ def _add_columns(
 ) -> None:
     """Add what the plugins make of a cluster."""
     if judged is None:
-        item["filters"] = [_eligibility(run.fleet, row, run.now)]
+        item["filters"] = [eligibility_check(run.fleet, row, run.now)]
         return
     cycle = _cycle_of(run, judged, standing)
-    item["filters"] = _filters(request, cycle, row)
+    item["filters"] = filter_checks(request, cycle, row)
     if request.policy.placement_type is PlacementType.PICK_N:
         if request.profile.spread.constraints:
-            item["topology"] = _topology(request, cycle, row)
-        item["affinity"] = _affinity(request, judged, cycle, row)
+            item["topology"] = topology_points(request, cycle, row)
+        item["affinity"] = affinity_points(request, judged, cycle, row)
         item["tieBonus"] = bool(standing.scored and standing.scored.bonus)
 
 
@@ -316,204 +293,6 @@ def _cycle_of(run: ScheduleResult, judged: Round, standing: ClusterTrace) -> Cyc
     return replace(judged.cycle, placed=placed, obsolete=run.holdings.stale(run.fleet))
 
 
-def _filters(request: Request, cycle: Cycle, row: int) -> list[Check]:
-    fleet, profile = cycle.fleet, request.profile
-    entries: list[Check] = []
-    required = [_term(index, term, fleet, row, cycle.now) for index, term in enumerate(profile.affinity.required)]
-    affinity: AffinityCheck = {"name": "affinity", "pass": not required or any(term["match"] for term in required)}
-    if required:
-        affinity["terms"] = required
-    entries += affinity, _eligibility(fleet, row, cycle.now)
-    if request.namespace:
-        mask = profile.namespaces.filter(cycle)
-        entries.append({"name": "namespace", "pass": mask is None or bool(mask[row]), "namespace": request.namespace})
-    tolerated: list[TaintVerdict] = [
-        {"taint": format_taint(taint), "by": profile.taints.tolerating(taint)}
-        for taint in fleet.members[row].spec.taints
-    ]
-    taints: TaintsCheck = {"name": "taints", "pass": all(entry["by"] is not None for entry in tolerated)}
-    if tolerated:
-        taints["tolerated"] = tolerated
-    entries.append(taints)
-    if profile.spread.constraints:
-        mask = profile.spread.filter(cycle)
-        entries.append({"name": "topology", "pass": mask is None or bool(mask[row])})
-    return entries
-
-
-def _eligibility(fleet: Fleet, row: int, now: datetime) -> EligibilityCheck:
-    agents = fleet.members[row].status.agent_status
-    agent = next((agent for agent in agents if agent.type == MEMBER_AGENT), None)
-    entry: EligibilityCheck = {"name": "eligibility", "pass": bool(eligible(fleet, now)[row])}
-    if agent is not None and agent.last_received_heartbeat is not None:
-        entry["heartbeatAge"] = _age(now, agent.last_received_heartbeat)
-    if rejection := ineligibility(fleet, row, now):
-        entry["reason"] = str(rejection)
-    if agent is not None:
-        entry["joined"] = _status(agent, "Joined")
-        entry["healthy"] = _status(agent, "Healthy")
-    return entry
-
-
-def _status(agent: AgentStatus, kind: str) -> str | None:
-    condition = find_condition(agent.conditions, kind)
-    return condition.status if condition else None
-
-
-def _term(index: int, term: ClusterTerm, fleet: Fleet, row: int, now: datetime) -> RequiredTerm:
-    entry: RequiredTerm = {"index": index, "match": True}
-    if term.labels:
-        matches = [label_matches_row(fleet, requirement, row) for requirement in term.labels]
-        entry["labels"] = {
-            "pass": all(matches),
-            "expressions": [
-                {
-                    "key": requirement.key,
-                    "op": requirement.operator,
-                    "want": list(requirement.values),
-                    "observed": fleet.label(requirement.key).value(row),
-                    "pass": passes,
-                }
-                for requirement, passes in zip(term.labels, matches, strict=True)
-            ],
-        }
-        entry["match"] = entry["labels"]["pass"]
-    if term.properties:
-        entry["properties"] = [_compared(requirement, fleet, row, now) for requirement in term.properties]
-        entry["match"] = entry["match"] and all(found["pass"] for found in entry["properties"])
-    return entry
-
-
-def _compared(requirement: PropertyRequirement, fleet: Fleet, row: int, now: datetime) -> PropertyComparison:
-    entry: PropertyComparison = {
-        "name": requirement.name,
-        "observed": None,
-        "op": requirement.operator,
-        "want": str(requirement.wanted),
-        "pass": requirement.matches_row(fleet, row),
-    }
-    _observe(entry, fleet, row, now)
-    return entry
-
-
-def _observe(entry: PropertyObservation, fleet: Fleet, row: int, now: datetime) -> None:
-    """Fill in the reading with its age, or whether it is missing, expired or unreadable."""
-    name = entry["name"]
-    reading: PropertyReading | None = fleet.quantity(name).readings[row]
-    member = fleet.members[row]
-    if reading is None:
-        entry["missing"] = True
-        if (score := fleet.expired_score(name, row)) is not None and score.valid_until is not None:
-            entry |= {"expired": True, "lastValue": score.value, "validUntil": format_time(score.valid_until)}
-            entry["expiredFor"] = _age(now, score.valid_until)
-        return
-    entry["observed"] = reading.text
-    if reading.quantity is None:
-        entry["unreadable"] = True
-    _add_age(entry, member, name, now)
-    if (score := read_score(member.metadata.annotations, name)) is not None and score.valid_until is not None:
-        entry |= {"validUntil": format_time(score.valid_until), "expiresIn": format_duration(score.valid_until - now)}
-
-
-def _add_age(entry: PropertyObservation | Extreme, member: MemberCluster, name: str, now: datetime) -> None:
-    """Add the age of a reading, if known, and whether it is stale."""
-    observed_at = observation_time(member, name)
-    if observed_at is None:
-        return
-    entry["age"] = _age(now, observed_at)
-    if now - observed_at > STALE_PERIODS * _period(member):
-        entry["stale"] = True
-
-
-def _age(now: datetime, then: datetime) -> str:
-    """Return the time from *then* to *now*; zero for an observation made after the instant of judgement."""
-    return format_duration(max(now - then, timedelta()))
-
-
-def _period(member: MemberCluster) -> timedelta:
-    return timedelta(seconds=member.spec.heartbeat_period_seconds)
-
-
-def _topology(request: Request, cycle: Cycle, row: int) -> TopologyPoints:
-    constraints: list[SpreadConstraint] = []
-    for constraint in request.profile.spread.constraints:
-        column = cycle.fleet.label(constraint.key)
-        counts = domain_counts(cycle.fleet, constraint.key, cycle.placed)
-        skew, change = skew_change(counts)
-        domain = column.value(row)
-        entry: SpreadConstraint = {
-            "index": constraint.index,
-            "key": constraint.key,
-            "whenUnsatisfiable": "DoNotSchedule" if constraint.hard else "ScheduleAnyway",
-            "domain": domain,
-            "counts": dict(zip(column.values, counts.tolist(), strict=True)),
-            "skew": skew,
-            "maxSkew": constraint.max_skew,
-            "change": 0,
-            "points": 0,
-        }
-        if domain is None:
-            entry["note"] = "outside the spread"
-        else:
-            entry["change"] = shift = int(change[column.codes[row]])
-            within = skew + shift <= constraint.max_skew
-            entry["violated"] = not within
-            entry["points"] = -shift if within else (0 if constraint.hard else VIOLATION_POINTS)
-        constraints.append(entry)
-    return {"score": sum(entry["points"] for entry in constraints), "constraints": constraints}
-
-
-def _affinity(request: Request, judged: Round, cycle: Cycle, row: int) -> AffinityPoints:
-    score = request.profile.affinity.score(cycle, np.array([row]))
-    terms = [_preferred(term, judged, cycle, row) for term in request.profile.affinity.preferred]
-    return {"score": 0 if score is None else int(score[0]), "terms": terms}
-
-
-def _preferred(term: PreferredTerm, judged: Round, cycle: Cycle, row: int) -> PreferredTermPoints:
-    fleet = cycle.fleet
-    points = int(term.points(fleet, np.array([row]))[0])
-    entry: PreferredTermPoints = {"index": term.index, "weight": term.weight, "points": points}
-    if term.labels:
-        matches = (label_matches_row(fleet, requirement, row) for requirement in term.labels)
-        entry["labels"] = {"pass": all(matches)}
-    if term.sorter is not None:
-        entry["sorter"] = {"name": term.sorter.name, "observed": None, "order": term.sorter.order, "points": points}
-        _observe(entry["sorter"], fleet, row, cycle.now)
-        _add_range(entry["sorter"], term, judged, row)
-    return entry
-
-
-def _add_range(entry: SorterPoints, term: PreferredTerm, judged: Round, row: int) -> None:
-    """Add the clusters at the ends of the range, whether they are eligible, and where this one lies in it."""
-    assert term.sorter is not None
-    fleet = judged.cycle.fleet
-    column = fleet.quantity(term.sorter.name)
-    if column.extremes is None:
-        entry["note"] = "no cluster reports it"
-        return
-    entry["min"], entry["max"] = (_extreme(extreme, term.sorter.name, judged) for extreme in column.extremes)
-    bounds = observed_range(column)
-    if bounds is None:
-        entry["note"] = "all values are equal, so no cluster earns points"
-        return
-    value = float(column.double[row])
-    if np.isnan(value):
-        return
-    low, high = bounds
-    ratio = (value - low) / (high - low)
-    ratio = 1 - ratio if term.sorter.order == ASCENDING else ratio
-    entry["ratio"], entry["raw"] = round(ratio, 6), round(ratio * term.weight, 6)
-
-
-def _extreme(row: int, name: str, judged: Round) -> Extreme:
-    fleet = judged.cycle.fleet
-    reading = fleet.quantity(name).readings[row]
-    assert reading is not None
-    entry: Extreme = {"value": reading.text, "cluster": fleet.names[row], "eligible": judged.reject(row) is None}
-    _add_age(entry, fleet.members[row], name, judged.cycle.now)
-    return entry
-
-
 def _binding(run: ScheduleResult, binding: Binding, judged: Round | None, row: int | None) -> HeldBinding:
     """Return the facts about a cluster's binding, and whether the cluster would still match."""
     entry: HeldBinding = {"name": binding.name, "state": str(binding.state), "currentPolicy": binding.current}
@@ -522,7 +301,7 @@ def _binding(run: ScheduleResult, binding: Binding, judged: Round | None, row: i
     if binding.since:
         entry["since"] = binding.since
         with suppress(ValueError):
-            entry["age"] = _age(run.now, parse_time(binding.since))
+            entry["age"] = age(run.now, parse_time(binding.since))
     if binding.topology is not None or binding.affinity is not None:
         entry["recordedScore"] = {"topologySpread": binding.topology or 0, "affinity": binding.affinity or 0}
     if row is not None and run.request is not None:
