@@ -5,16 +5,30 @@ same object in memory, are skipped.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, NotRequired, TypeAlias
+
+from typing_extensions import TypedDict
 
 from scorer.api.meta import JsonObject, json_equal
 from scorer.api.unstructured.json_patch import PatchError, apply_patch
+from scorer.api.values.answer import JsonValue
 from scorer.api.values.field_path import json_pointer
 
 __all__ = ["Patch", "PatchError", "apply_patch", "difference"]
 
-Patch: TypeAlias = tuple[JsonObject, ...]
 _ABSENT: Final = object()
+
+
+class PatchOperation(TypedDict):
+    """One operation of a JSON Patch (RFC 6902)."""
+
+    op: Literal["add", "remove", "replace"]
+    path: str
+    """JSON Pointer."""
+    value: NotRequired[JsonValue]
+
+
+Patch: TypeAlias = tuple[PatchOperation, ...]
 
 
 def difference(old: JsonObject, new: JsonObject) -> Patch:
@@ -25,7 +39,7 @@ def difference(old: JsonObject, new: JsonObject) -> Patch:
     return tuple(_changes(old, new, ()))
 
 
-def _changes(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[JsonObject]:
+def _changes(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[PatchOperation]:
     if old is new:
         return
     if isinstance(old, dict) and isinstance(new, dict):
@@ -42,7 +56,7 @@ def _changes(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[JsonOb
 
 def _member_changes(
     old: Mapping[str, Any], new: Mapping[str, Any], key: str, path: tuple[str | int, ...]
-) -> Iterator[JsonObject]:
+) -> Iterator[PatchOperation]:
     if key not in new:
         yield {"op": "remove", "path": json_pointer(path)}
     elif key not in old or (old[key] is None and new[key] is not None):

@@ -8,7 +8,9 @@ Source: serving.md 3.1; placement-api.md 2.8.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NotRequired, TypeAlias
+
+from typing_extensions import TypedDict
 
 from scorer.api.crd.pruning import apply_schema_defaults, prune, strip_nulls
 from scorer.api.kinds import Kind, split_api_version
@@ -27,6 +29,18 @@ WriteOperation: TypeAlias = Literal["CREATE", "UPDATE"]
 
 _ANY_NAMESPACE: Final = "default"
 _INVALID: Final = 422
+
+
+class FieldMistake(TypedDict):
+    """One reason to refuse an object."""
+
+    field: str
+    """Path as kubectl prints it, such as `spec.policy.numberOfClusters`; empty if the reason concerns no field."""
+    reason: str
+    """Such as `FieldValueInvalid`; if no field is concerned, the reason of the refusal, such as `Forbidden`."""
+    message: str
+    rule: NotRequired[str]
+    """Id of the rule."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Final
 
 import pydantic
+from typing_extensions import TypedDict
 
 from scorer.api.event import Event
 from scorer.api.kinds import UPGRADE_GATE, UPGRADE_PROFILE, UPGRADE_RUN, Kind
@@ -32,6 +33,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.api.upgrade.profile import ClusterUpgradeProfile
 from scorer.api.upgrade.run import ClusterUpgradeRun, SkipTarget
+from scorer.api.values.answer import Count
 from scorer.api.values.name_grammar import name_error
 from scorer.api.values.quoting import printable, quote
 from scorer.upgrade.messages import LONGEST_TOLD, shortened
@@ -301,7 +303,20 @@ def _shown(user: UserInfo) -> str:
     return printable(user.username[:_LONGEST_NAME])
 
 
-def ordered_document(ordered: Ordered) -> JsonObject:
+class OrderAnswer(TypedDict):
+    """What has come of an order."""
+
+    name: str
+    """Of the object."""
+    changed: bool
+    """False: it was so already."""
+    generation: Count
+    """The loop has taken the order in when `status.observedGeneration` of the object has got there."""
+    state: str
+    """Where the object stood when the order was given; empty: it has no status yet."""
+
+
+def ordered_document(ordered: Ordered) -> OrderAnswer:
     """Return what has come of an order; the loop has taken it in when ``observedGeneration`` has got there."""
     return {
         "name": name_of(ordered.document),

@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
+
+from typing_extensions import TypedDict
 
 from scorer.api.kinds import UPGRADE_REQUEST, UPGRADE_RUN
 from scorer.api.meta import JsonObject
@@ -20,12 +22,13 @@ from scorer.api.upgrade.plan import UpgradePlan
 from scorer.api.upgrade.plan_change import PlanChange
 from scorer.api.upgrade.run import ClusterUpgradeRun, PlacementGuardMode
 from scorer.api.upgrade.strategy import ClusterUpgradeStrategy
+from scorer.api.values.answer import ShapeOf
 from scorer.api.values.quoting import quote
 from scorer.upgrade.back_ends.interface import Capabilities
 from scorer.upgrade.back_ends.inventories import reported_inventory
 from scorer.upgrade.members.member import Member, read_member
 from scorer.upgrade.members.windows import targets_of
-from scorer.upgrade.planning.changes import Planned, apply_changes, difference
+from scorer.upgrade.planning.changes import PlanDifference, Planned, apply_changes, difference
 from scorer.upgrade.planning.durations import Sample, estimates
 from scorer.upgrade.planning.forecast import ForecastAssumptions
 from scorer.upgrade.planning.plan import plan_of
@@ -56,6 +59,17 @@ class UnknownRunError(Exception):
 
 class UnfitStrategyError(Exception):
     """The run does not follow the strategy that is given with it; the message says why."""
+
+
+PlanDocument = Annotated[JsonObject, ShapeOf(UpgradePlan)]
+
+
+class UpgradeWhatIfAnswer(TypedDict):
+    """The plan of an upgrade run as things are, and after the changes."""
+
+    before: PlanDocument
+    after: PlanDocument
+    difference: PlanDifference
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +148,9 @@ class HubUpgradePlanner:
             gathered = await self._gathered(question, readable)
             return await asyncio.to_thread(_plan, gathered, pulse)
 
-    async def what_if(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> JsonObject:
+    async def what_if(
+        self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]
+    ) -> UpgradeWhatIfAnswer:
         """Return the plan of a run before and after its changes, and what is different; raises as `plan`.
 
         Raises:
@@ -231,7 +247,7 @@ def _plan(gathered: _Gathered, pulse: Callable[[], None]) -> JsonObject:
     return plan_document(_made(_planned(gathered, pulse), gathered, pulse))
 
 
-def _what_if(gathered: _Gathered, pulse: Callable[[], None]) -> JsonObject:
+def _what_if(gathered: _Gathered, pulse: Callable[[], None]) -> UpgradeWhatIfAnswer:
     planned = _planned(gathered, pulse)
     changed = apply_changes(planned, gathered.question.changes)
     before, after = _made(planned, gathered, pulse), _made(changed, gathered, pulse)

@@ -16,14 +16,13 @@ from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.documents import LONGEST_DAYS
-from webhook.description.models.base import KubernetesObject
-from webhook.description.models.problems import ProblemDetails
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.table import GATE_QUESTIONS, NAMES, OPERATIONS, TAGS
 from webhook.description.schemas import named, reference, references, schemas_of
 from webhook.endpoints.fleet.budgets import USUAL_DAYS
-from webhook.endpoints.http.problems import PROBLEM_JSON, Problem
+from webhook.endpoints.http.problems import PROBLEM_JSON, Problem, ProblemDetails
 from webhook.endpoints.http.query_parameters import LONGEST_PAGE, MOST_NAMES
+from webhook.endpoints.http.request_models import KubernetesObject
 from webhook.history.entry import EntryType
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS
 

@@ -9,14 +9,16 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, NotRequired
 
 import orjson
+from typing_extensions import TypedDict
 
 from scorer.api.event import Event
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.values.answer import Instant, ShapeOf
 from scorer.api.values.quoting import printable
 
 MESSAGE_BYTES: Final = 1024
@@ -38,6 +40,34 @@ class EntryType(StrEnum):
     WARNING = "Warning"
     GATE = "Gate"
     EVENT = "Event"
+
+
+class HistoryObject(TypedDict):
+    """What an entry is about."""
+
+    kind: str
+    name: str
+    namespace: NotRequired[str]
+
+
+class HistoryEntry(TypedDict):
+    """What has happened to one object."""
+
+    id: str
+    """Tells it from all others."""
+    time: Instant
+    """When; of a repeated entry, when for the first time."""
+    type: Annotated[str, ShapeOf(EntryType)]
+    object: HistoryObject
+    reason: str
+    """One word, or the ids of the rules of admission, separated by commas."""
+    message: str
+    by: NotRequired[str]
+    """Who did it or asked; left out where harbormaster itself did."""
+    count: NotRequired[int]
+    """How often."""
+    lastTime: NotRequired[Instant]
+    """When for the last time."""
 
 
 class InvolvedObject(NamedTuple):
@@ -101,12 +131,12 @@ class RecordEntry:
             self.time, self.type, self.about, self.reason, self.message, self.by, self.count, self.last, name
         )
 
-    def document(self) -> JsonObject:
+    def document(self) -> HistoryEntry:
         """Return it as ``/v1/history`` and the record have it."""
-        about = {"kind": self.about.kind, "name": self.about.name}
+        about: HistoryObject = {"kind": self.about.kind, "name": self.about.name}
         if self.about.namespace:
             about["namespace"] = self.about.namespace
-        found: JsonObject = {
+        found: HistoryEntry = {
             "id": self.id,
             "time": format_time(self.time),
             "type": str(self.type),

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from typing_extensions import TypedDict
+
 from scorer.api.meta import JsonObject, format_time, parse_time
-from webhook.history.entry import EntryType, RecordEntry
+from webhook.history.entry import EntryType, HistoryEntry, RecordEntry
 from webhook.history.record import entries_in, is_chunk
 
 USUAL_ITEMS: Final = 200
@@ -82,6 +84,14 @@ def parse_place(token: str) -> tuple[datetime, str]:
     return parse_time(time), identity
 
 
+class RecordedEntries(TypedDict):
+    """Entries of the record, the latest first."""
+
+    items: list[HistoryEntry]
+    more: bool
+    unreadable: int
+
+
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
     """What the record has.
@@ -96,7 +106,7 @@ class HistoryPage:
     more: bool
     unreadable: int
 
-    def document(self) -> JsonObject:
+    def document(self) -> RecordedEntries:
         """Return it as ``harbormaster history -o json`` does."""
         items = [entry.document() for entry in self.entries]
         return {"items": items, "more": self.more, "unreadable": self.unreadable}

@@ -51,6 +51,8 @@ DurationText = Annotated[str, Shape({"type": "string", "examples": ["41s", "1h 1
 FleetRevision = Annotated[str, Shape({"type": "string", "pattern": "^[0-9]+/[0-9]+$", "examples": ["1785/42"]})]
 """The fleet, and the step of ten seconds that ages are measured at."""
 
+ContinueToken = Annotated[str, Described("Asks for the next page; empty: this is the last.")]
+
 JsonValue = Annotated[Any, Shape({})]
 """Any JSON value."""
 

@@ -7,14 +7,16 @@ Source: upgrade-runs.md 14.7.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import singledispatch
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired, cast
+
+from typing_extensions import TypedDict
 
 from scorer.api.meta import format_time
-from scorer.api.upgrade.plan import PlannedMember, UpgradePlan
+from scorer.api.upgrade.plan import Bound, PlannedAction, PlannedMember, UpgradePlan
 from scorer.api.upgrade.plan_change import (
     LARGEST_FACTOR,
     ApprovalChange,
@@ -36,6 +38,7 @@ from scorer.api.upgrade.strategy import (
     StrategySpec,
     StrategyStage,
 )
+from scorer.api.values.answer import Instant, ShapeOf
 from scorer.api.values.duration import parse_wait_time
 from scorer.api.values.int_or_percent import LARGEST, percent
 from scorer.upgrade.evaluation.initialization import sequence_of
@@ -297,7 +300,39 @@ def _with_spec(run: ClusterUpgradeRun, **changes: Any) -> ClusterUpgradeRun:
     return run.model_copy(update={"spec": run.spec.model_copy(update=changes)})
 
 
-def difference(before: UpgradePlan, after: UpgradePlan) -> Mapping[str, Any]:
+class PlannedTurn(TypedDict):
+    """What is expected of a member."""
+
+    action: Annotated[str, ShapeOf(PlannedAction)]
+    start: NotRequired[Instant]
+    end: NotRequired[Instant]
+    reason: NotRequired[str]
+    boundBy: NotRequired[Annotated[str, ShapeOf(Bound)]]
+    """What its turn waits for."""
+
+
+class PlannedChange(TypedDict):
+    """A member for which the changes matter."""
+
+    name: str
+    before: PlannedTurn | None
+    """Null: it is not in the plan."""
+    after: PlannedTurn | None
+
+
+class PlanDifference(TypedDict):
+    """What the changes make of the plan."""
+
+    etaSeconds: int | None
+    """How much later the run ends; null where one of the plans has no end."""
+    exposure: int
+    """How many more members have the version before anybody looks."""
+    maxConcurrent: int
+    """How many more clusters are in upgrade at one instant."""
+    members: list[PlannedChange]
+
+
+def difference(before: UpgradePlan, after: UpgradePlan) -> PlanDifference:
     """Return what a change makes of a plan: how much later it ends, and the members for which it matters."""
     members_before = {member.name: member for member in before.members}
     later = None if before.eta is None or after.eta is None else int((after.eta - before.eta).total_seconds())
@@ -313,7 +348,7 @@ def difference(before: UpgradePlan, after: UpgradePlan) -> Mapping[str, Any]:
     }
 
 
-def _shown(member: PlannedMember | None) -> Mapping[str, Any] | None:
+def _shown(member: PlannedMember | None) -> PlannedTurn | None:
     if member is None:
         return None
-    return member.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"name"})
+    return cast("PlannedTurn", member.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"name"}))

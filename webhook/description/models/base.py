@@ -23,27 +23,6 @@ DurationText = Annotated[str, WithJsonSchema({"type": "string", "examples": ["41
 """The two largest units."""
 
 
-class ObjectMetadata(BaseModel):
-    """`metadata` of an object; members not named here are kept."""
-
-    model_config = ConfigDict(extra="allow")
-
-    name: str | None = None
-    namespace: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class KubernetesObject(BaseModel):
-    """Any object of a Kubernetes API."""
-
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
-
-    api_version: Annotated[str, Field(min_length=1)]
-    kind: Annotated[str, Field(min_length=1)]
-    metadata: ObjectMetadata | None = None
-
-
 FleetRevision = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": "^[0-9]+/[0-9]+$", "examples": ["1785/42"]})
 ]

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from scorer.placement.explanation import PairOfScores
+from webhook.admission.rehearsal import FieldMistake
 from webhook.description.models.base import AnswerModel, DurationText, Instant
-from webhook.description.models.problems import FieldMistake
 
 
 class PlannedPick(AnswerModel):

@@ -3,10 +3,10 @@
 from typing import Final
 
 from webhook.description.models.clusters import Cluster, ClusterHistory, ClusterList
-from webhook.description.models.history import RunList
 from webhook.description.models.placements import Change, PlacementDetail, PlacementList, PlacementTree
 from webhook.description.models.update_runs import UpdateRunDetail, UpdateRunList
 from webhook.description.operations.operation import OpenApiOperation
+from webhook.endpoints.fleet.placements import RunList
 from webhook.endpoints.http.problems import Problem
 
 FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (

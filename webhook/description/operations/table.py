@@ -19,13 +19,12 @@ from webhook.description.models.extender import (
     ExtenderPreemptionResult,
     HostPriority,
 )
-from webhook.description.models.history import History
 from webhook.description.models.plan import PlanAnswer
-from webhook.description.models.problems import DefaultAnswer, ValidateAnswer
 from webhook.description.operations.fleet import FLEET_OPERATIONS
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.upgrades import UPGRADE_OPERATIONS
-from webhook.endpoints.admission.dry_run import RehearsalModel
+from webhook.endpoints.admission.dry_run import DefaultAnswer, RehearsalModel, ValidateAnswer
+from webhook.endpoints.fleet.history import History
 from webhook.endpoints.gate.members import ClusterUpdateModel, RolloutModel
 from webhook.endpoints.gate.nodes import GateAnswers, ReservationList, TakenReservation
 from webhook.endpoints.gate.request_bodies import DisruptionBatchModel, DisruptionModel, RenewalModel, ReservationModel

@@ -3,10 +3,11 @@
 from typing import Final
 
 from scorer.api.upgrade.plan import UpgradePlan
-from webhook.description.models.upgrades import OrderAnswer, RetryAnswer, UpgradeWhatIfAnswer
+from webhook.answers.upgrade_orders import OrderAnswer
+from webhook.answers.upgrade_plans import UpgradeWhatIfAnswer
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.endpoints.http.problems import Problem
-from webhook.endpoints.upgrades.actions import GateAnswerModel, RetryModel, SkipModel
+from webhook.endpoints.upgrades.actions import GateAnswerModel, RetryAnswer, RetryModel, SkipModel
 from webhook.endpoints.upgrades.plans import UpgradeChangesModel, UpgradePlanModel
 from webhook.endpoints.upgrades.status_reports import UpgradeReport
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from aiohttp import web
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
@@ -20,11 +21,12 @@ from scorer.api.values.quoting import printable, quote
 from webhook.access.rights import Reviewed
 from webhook.admission.authorization import is_enforced
 from webhook.admission.limited import Readable, compared_kinds, limited, shown_with
-from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
+from webhook.admission.patch import PatchOperation
+from webhook.admission.rehearsal import FieldMistake, RehearsalVerdict, WriteOperation, default, rehearse
 from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
-from webhook.endpoints.http.request_models import RequestModel
+from webhook.endpoints.http.request_models import RequestModel, WholeObject
 from webhook.endpoints.http.responses import unstored
 from webhook.validation.framework.context import Context
 
@@ -44,6 +46,25 @@ class RehearsalModel(RequestModel):
         return "CREATE" if self.old_object is None else "UPDATE"
 
 
+class ValidateAnswer(TypedDict):
+    """What admission would say."""
+
+    allowed: bool
+    errors: list[FieldMistake]
+    """Every mistake, by path; empty when the object would be admitted."""
+    warnings: list[str]
+
+
+class DefaultAnswer(TypedDict):
+    """What admission would fill in."""
+
+    object: WholeObject
+    """The object after the patch."""
+    patch: list[PatchOperation]
+    """What the mutating hook would change."""
+    warnings: list[str]
+
+
 def add_routes(api: Api) -> None:
     """Serve both questions."""
 
@@ -55,12 +76,18 @@ def add_routes(api: Api) -> None:
         reviewed = await _rights(api, body, context)
         verdict = rehearse(body.object_, body.old_object, body.done(), context, reviewed)
         warnings = [*verdict.warnings, *(_not_compared(kind) for kind in sorted(hidden, key=lambda kind: kind.plural))]
-        return unstored({"allowed": verdict.allowed, "errors": list(_errors(verdict)), "warnings": warnings})
+        answer: ValidateAnswer = {"allowed": verdict.allowed, "errors": list(_errors(verdict)), "warnings": warnings}
+        return unstored(answer)
 
     async def defaults(request: web.Request) -> web.Response:
         body = await _read(api, request)
         result = default(body.object_, body.old_object, body.done())
-        return unstored({"object": result.document, "patch": list(result.patch), "warnings": list(result.warnings)})
+        answer: DefaultAnswer = {
+            "object": result.document,
+            "patch": list(result.patch),
+            "warnings": list(result.warnings),
+        }
+        return unstored(answer)
 
     api.post("/v1/validate", "/v1/validate", validate)
     api.post("/v1/default", "/v1/default", defaults)
@@ -138,10 +165,16 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
     return reviewed
 
 
-def _errors(verdict: RehearsalVerdict) -> Iterator[JsonObject]:
+def _errors(verdict: RehearsalVerdict) -> Iterator[FieldMistake]:
     """Write the reasons of a refusal; a reason that concerns no field has an empty path."""
     if verdict.refusal:
         yield {"field": "", "reason": verdict.reason, "message": verdict.refusal}
     for error in verdict.errors:
-        entry = {"field": printable(str(error.field)), "reason": error.cause.value, "message": error.text()}
-        yield entry | ({"rule": error.rule} if error.rule else {})
+        entry: FieldMistake = {
+            "field": printable(str(error.field)),
+            "reason": error.cause.value,
+            "message": error.text(),
+        }
+        if error.rule:
+            entry["rule"] = error.rule
+        yield entry

@@ -11,11 +11,13 @@ enough for refusals and warnings, nor for answers of the gate about a member, wh
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, Kind
+from scorer.api.values.answer import ContinueToken, Described
 from scorer.api.values.quoting import quote
 from webhook.endpoints.http.access_control import DISRUPTING_KINDS
 from webhook.endpoints.http.api import Api
@@ -23,7 +25,7 @@ from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.query_parameters import check_names, instant, refuse, whole_number
 from webhook.endpoints.http.responses import tagged
 from webhook.history.desk import HistoryService
-from webhook.history.entry import EntryType
+from webhook.history.entry import EntryType, HistoryEntry
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
 from webhook.history.record import CONFIG_MAP
 from webhook.kube.ports import StoreError
@@ -36,6 +38,24 @@ _WRITTEN: Final = (EntryType.REFUSAL, EntryType.WARNING)
 _TEXTS: Final = ("kind", "namespace", "name", "reason", "by")
 _LISTS: Final = ("type",)
 _PARAMETERS: Final = (*_LISTS, *_TEXTS, "since", "before", "continue", "limit")
+
+
+_History = TypedDict(
+    "_History",
+    {
+        "kept": Annotated[bool, Described("Whether a history is kept at all.")],
+        "items": list[HistoryEntry],
+        "more": Annotated[bool, Described("There are older entries.")],
+        "continue": ContinueToken,
+    },
+)
+
+
+class History(_History, TypedDict):
+    """What has happened, the latest first."""
+
+    unreadable: int
+    """How many lines of the record could not be read."""
 
 
 def add_routes(api: Api, history: HistoryService) -> None:
@@ -64,7 +84,7 @@ def add_routes(api: Api, history: HistoryService) -> None:
             page = await history.find(query)
         except StoreError as error:
             raise ProblemError(Problem.NOT_READY, f"the history cannot be read: {error}") from error
-        body = page.document() | {"kept": history.is_kept, "continue": page.token}
+        body: History = {**page.document(), "kept": history.is_kept, "continue": page.token}
         return tagged(request, body, "history")
 
     api.get("/v1/history", "/v1/history", every)

@@ -4,8 +4,10 @@ from typing import Final
 
 import yaml
 from aiohttp import web
+from typing_extensions import TypedDict
 
 from scorer.api.family import PlacementRef, UnknownObjectError, placement_ref, ref_prefixes, unknown_placement
+from scorer.placement.past_run import PastRun
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.query_parameters import page_of
@@ -13,6 +15,14 @@ from webhook.endpoints.http.responses import tagged
 from webhook.kube.ports import StoreError
 
 YAML: Final = "application/yaml"
+
+
+class RunList(TypedDict):
+    """The last decisions on a placement, the latest first."""
+
+    placement: str
+    """Reference of the placement."""
+    items: list[PastRun]
 
 
 def ref_in_path(request: web.Request) -> PlacementRef:
@@ -66,7 +76,8 @@ def add_routes(api: Api) -> None:
         items = api.answers.history.runs(ref)
         if items is None:
             raise UnknownObjectError(unknown_placement(ref))
-        return tagged(request, {"placement": str(ref), "items": items})
+        answer: RunList = {"placement": str(ref), "items": items}
+        return tagged(request, answer)
 
     api.get("/v1/placements", "/v1/placements", every)
     for path in ("/v1/placements/crp/{name}", "/v1/placements/rp/{namespace}/{name}"):

@@ -149,9 +149,8 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
             if isinstance(cause, ReservationRefusedError):
                 note_reservation(history, body.question, cause.answer, claimant.identity)
                 answer = await told_of(request, body, cause.answer)
-                members = {"answer": answer}
                 raise ProblemError(
-                    problem.problem, answer["message"], retry_after=problem.retry_after, members=members
+                    problem.problem, answer["message"], retry_after=problem.retry_after, answer=answer
                 ) from cause
             if (
                 isinstance(cause, MemberHeldError)

@@ -249,7 +249,5 @@ def problems(place: Callable[[int], str] = _whole_body) -> Iterator[None]:
             raise ProblemError(Problem.NOT_FOUND, error.detail, mistakes=mistakes) from error
         raise refusal(mistakes) from error
     except GateError as error:
-        members = {"answer": error.answer} if isinstance(error, ReservationRefusedError) else {}
-        raise ProblemError(
-            _PROBLEMS[type(error)], str(error), retry_after=error.retry_after, members=members
-        ) from error
+        answer = error.answer if isinstance(error, ReservationRefusedError) else None
+        raise ProblemError(_PROBLEMS[type(error)], str(error), retry_after=error.retry_after, answer=answer) from error

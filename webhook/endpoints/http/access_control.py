@@ -238,7 +238,7 @@ class Callers:
             Problem.UNAUTHENTICATED,
             detail,
             headers={"WWW-Authenticate": REALM, **headers},
-            members={"audience": audience} if audience else {},
+            audience=audience,
         )
 
     def invalid_signature(self, request: web.Request, detail: str) -> ProblemError:

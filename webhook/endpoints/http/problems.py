@@ -3,14 +3,18 @@
 Source: serving.md 3.3; RFC 9457.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Annotated, Final, NotRequired
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
+from scorer.api.values.answer import one_of
+from scorer.member_gate.answer import MemberGateAnswer
+from scorer.node_budgets.answer import GateAnswer
 from webhook.endpoints.http.responses import REQUEST_ID, request_id
 from webhook.kube.transport.serialization import encode
 
@@ -46,6 +50,39 @@ class Problem(Enum):
         self.title = title
 
 
+class RequestMistake(TypedDict):
+    """One of the mistakes in a request."""
+
+    pointer: str
+    """JSON Pointer into the request body; empty for the body as a whole."""
+    code: Annotated[str, one_of("required", "unknown", "type", "too-many", "too-few", "duplicate", "invalid")]
+    """Kind of mistake."""
+    detail: str
+
+
+class ProblemDetails(TypedDict):
+    """Why there is no answer (RFC 9457). Ignore members you do not know."""
+
+    type: str
+    """`urn:harbormaster:problem:<slug>`."""
+    title: str
+    """The same for every problem of a type."""
+    status: int
+    """Of the answer."""
+    detail: str
+    """What happened this time."""
+    instance: str
+    """`urn:uuid:<request id>`; the log of the server knows it."""
+    errors: NotRequired[list[RequestMistake]]
+    """Every mistake in the request."""
+    retryAfterSeconds: NotRequired[int]
+    """When to ask again."""
+    audience: NotRequired[str]
+    """The audience that a token needs; present when a valid one is missing."""
+    answer: NotRequired[GateAnswer | MemberGateAnswer]
+    """What the gate says, where it does not let something be reserved."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One of the mistakes in a request body: where (JSON Pointer), what kind, in words."""
@@ -65,7 +102,8 @@ class ProblemError(Exception):
         headers: Additional headers of the answer.
         retry_after: Seconds after which to ask again.
         request_id: The id of the request, if it already has one.
-        members: Additional members of the document.
+        audience: Of the token that the caller needs.
+        answer: The answer of a gate that does not let something be reserved.
     """
 
     def __init__(
@@ -77,7 +115,8 @@ class ProblemError(Exception):
         headers: dict[str, str] | None = None,
         retry_after: int | None = None,
         request_id: str = "",
-        members: Mapping[str, Any] | None = None,
+        audience: str = "",
+        answer: GateAnswer | MemberGateAnswer | None = None,
     ) -> None:
         super().__init__(detail)
         self.problem = problem
@@ -86,21 +125,25 @@ class ProblemError(Exception):
         self.headers = headers or {}
         self.retry_after = retry_after
         self.request_id = request_id
-        self.members = members or {}
+        self.audience = audience
+        self.answer = answer
 
 
 def problem_response(request: web.Request, error: ProblemError) -> web.Response:
     """Write *error* as an answer to *request*."""
     problem = error.problem
     identity = error.request_id or request_id(request)
-    body: dict[str, Any] = {
+    body: ProblemDetails = {
         "type": f"urn:harbormaster:problem:{problem.slug}",
         "title": problem.title,
         "status": int(problem.status),
         "detail": error.detail,
         "instance": f"urn:uuid:{identity}",
-        **error.members,
     }
+    if error.audience:
+        body["audience"] = error.audience
+    if error.answer is not None:
+        body["answer"] = error.answer
     headers = {"Content-Type": PROBLEM_JSON, "Cache-Control": "no-store", REQUEST_ID: identity, **error.headers}
     if error.mistakes:
         body["errors"] = [

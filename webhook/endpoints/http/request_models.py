@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject, dump_json, without_nulls
 from scorer.api.placement.placement import PlacementPolicy
+from scorer.api.values.answer import ShapeOf
 from scorer.api.values.field_path import json_pointer
 from scorer.api.values.quoting import quote
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
@@ -30,6 +31,31 @@ class RequestModel(BaseModel):
         populate_by_name=True,
         defer_build=True,
     )
+
+
+class ObjectMetadata(BaseModel):
+    """`metadata` of an object; members not named here are kept."""
+
+    model_config = ConfigDict(extra="allow", defer_build=True)
+
+    name: str | None = None
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class KubernetesObject(BaseModel):
+    """Any object of a Kubernetes API."""
+
+    model_config = ConfigDict(extra="allow", alias_generator=to_camel, defer_build=True)
+
+    api_version: Annotated[str, Field(min_length=1)]
+    kind: Annotated[str, Field(min_length=1)]
+    metadata: ObjectMetadata | None = None
+
+
+WholeObject = Annotated[JsonObject, ShapeOf(KubernetesObject)]
+"""An object in an answer, as it is."""
 
 
 def read_model(model: type[ModelT], value: JsonObject) -> ModelT:

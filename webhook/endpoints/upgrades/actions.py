@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeVar
 
 from aiohttp import web
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from scorer.api.upgrade.fields import LONGEST_NAME, NAME_PATTERN
 from scorer.api.upgrade.run import MOST_SKIP_TARGETS, SkipTarget
@@ -18,7 +19,7 @@ from webhook.answers.upgrade_orders import NotAllowedError, Ordered, UnknownOrde
 from webhook.endpoints.http.access_control import caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
-from webhook.endpoints.http.request_models import RequestModel
+from webhook.endpoints.http.request_models import RequestModel, WholeObject
 from webhook.endpoints.http.responses import unstored
 from webhook.kube.ports import ConflictError, ForbiddenError, InvalidObjectError, StoreError
 
@@ -48,6 +49,12 @@ class GateAnswerModel(RequestModel):
     """Absent: who answers."""
 
 
+class RetryAnswer(TypedDict):
+    """A ClusterUpgradeRun that is not on the hub."""
+
+    object: WholeObject
+
+
 def add_routes(api: Api, orders: UpgradeOrders) -> None:
     """Serve all of them."""
 
@@ -65,7 +72,8 @@ def add_routes(api: Api, orders: UpgradeOrders) -> None:
         body = await _body(api, request, RetryModel)
         new_name = "" if body.name is None else body.name
         retried = await _carried_out(lambda: orders.retry(_name(request), caller_of(request), new_name))
-        return unstored({"object": retried})
+        answer: RetryAnswer = {"object": retried}
+        return unstored(answer)
 
     async def approve(request: web.Request) -> web.Response:
         return await answer(request, approve=True)
