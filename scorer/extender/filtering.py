@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 
 from scorer.api.cluster.member_cluster import Taint as ClusterTaint
-from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementType
 from scorer.columns import BoolColumn
 from scorer.eligibility import LEAVING
 from scorer.extender.followed import FollowedPlacement
 from scorer.extender.node import ExtenderNode
 from scorer.extender.pod import ExtenderPod, ExtenderTaint, PlacementMode
+from scorer.extender.protocol import ExtenderFilterResult
 from scorer.extender.question import ExtenderRequest
 from scorer.extender.surroundings import ExtenderContext, Rules
 from scorer.plugins.cluster_eligibility import eligible
@@ -154,7 +154,7 @@ class Judge:
         yield Obstacle.NOT_SELECTED, ~fits
 
 
-def filter_nodes(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> JsonObject:
+def filter_nodes(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> ExtenderFilterResult:
     """Answer ``filter``: an ``ExtenderFilterResult`` in the form of the question."""
     candidates = args.candidates
     if args.pod is None:
@@ -190,6 +190,6 @@ def candidate_nodes(args: ExtenderRequest, around: ExtenderContext) -> list[Exte
     return [given.get(name) or managed.get(name) for name in candidates] if given else [*map(managed.get, candidates)]
 
 
-def filter_error(message: str) -> JsonObject:
+def filter_error(message: str) -> ExtenderFilterResult:
     """Return the result that makes the scheduling attempt fail with *message*."""
     return {"Nodes": None, "NodeNames": [], "FailedNodes": {}, "FailedAndUnresolvableNodes": {}, "Error": message}

@@ -5,17 +5,17 @@ Source: serving.md 2.7.
 
 from typing import Final
 
-from scorer.api.meta import JsonObject
 from scorer.extender.filtering import Judge
+from scorer.extender.protocol import ExtenderBindingResult, ExtenderPreemptionResult, MetaVictims
 from scorer.extender.question import PreemptionArgs
 from scorer.extender.reading import MalformedArgsError
 from scorer.extender.surroundings import ExtenderContext, Rules
 
-BIND_REFUSED: Final = {"Error": "harbormaster: bind is not supported"}
+BIND_REFUSED: Final[ExtenderBindingResult] = {"Error": "harbormaster: bind is not supported"}
 """The answer to ``bind``: reporting success without binding would leave the pod pending forever."""
 
 
-def preempt(args: PreemptionArgs, around: ExtenderContext, rules: Rules) -> JsonObject:
+def preempt(args: PreemptionArgs, around: ExtenderContext, rules: Rules) -> ExtenderPreemptionResult:
     """Answer ``preempt``: an ``ExtenderPreemptionResult`` with the nodes that remain candidates.
 
     No node or victim is added, and victims keep their order. A lack of capacity is no obstacle here, because
@@ -28,7 +28,7 @@ def preempt(args: PreemptionArgs, around: ExtenderContext, rules: Rules) -> Json
         raise MalformedArgsError("no Pod is given")
     nodes = map(around.nodes.get, args.victims)
     obstacles = Judge(args.pod, around, rules).obstacles(nodes)
-    remaining = {}
+    remaining: dict[str, MetaVictims] = {}
     for (name, victims), obstacle in zip(args.victims.items(), obstacles, strict=True):
         may_go = obstacle is None or obstacle.curable
         if may_go and victims.uids and not (victims.undisturbed and rules.protect_undisturbed):

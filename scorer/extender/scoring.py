@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from scorer.api.meta import JsonObject
 from scorer.extender.filtering import candidate_nodes
 from scorer.extender.node import ExtenderNode
 from scorer.extender.pod import ExtenderPod
+from scorer.extender.protocol import HostPriority
 from scorer.extender.question import ExtenderRequest
 from scorer.extender.reading import MalformedArgsError
 from scorer.extender.surroundings import ExtenderContext, Rules, empty_cycle
@@ -18,7 +18,7 @@ from scorer.fleet import Fleet
 from scorer.plugins.cluster_affinity import ClusterAffinityPlugin
 
 
-def prioritize(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> list[JsonObject]:
+def prioritize(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> list[HostPriority]:
     """Answer ``prioritize``: a ``HostPriorityList``, one entry per candidate in the order given.
 
     Raises:

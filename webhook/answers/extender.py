@@ -23,6 +23,7 @@ from scorer.extender.node import ExtenderNode, as_member, read_node
 from scorer.extender.pod import PlacementName
 from scorer.extender.preemption import preempt
 from scorer.extender.preferences import read_preferences
+from scorer.extender.protocol import ExtenderFilterResult, ExtenderPreemptionResult, HostPriority
 from scorer.extender.question import ExtenderRequest, PreemptionArgs, read_args, read_preemption
 from scorer.extender.reading import MalformedArgsError
 from scorer.extender.scoring import prioritize
@@ -98,11 +99,11 @@ class HubExtender:
         """
         return read_preemption(document)
 
-    def filter(self, args: ExtenderRequest) -> JsonObject:
+    def filter(self, args: ExtenderRequest) -> ExtenderFilterResult:
         """Return which of the candidates the pod may go to."""
         return filter_nodes(args, self._surroundings(), self._rules)
 
-    def prioritize(self, args: ExtenderRequest) -> list[JsonObject]:
+    def prioritize(self, args: ExtenderRequest) -> list[HostPriority]:
         """Return the score of each candidate.
 
         Raises:
@@ -110,7 +111,7 @@ class HubExtender:
         """
         return prioritize(args, self._surroundings(), self._rules)
 
-    def preempt(self, args: PreemptionArgs) -> JsonObject:
+    def preempt(self, args: PreemptionArgs) -> ExtenderPreemptionResult:
         """Return on which of the candidates pods may be preempted.
 
         Raises:

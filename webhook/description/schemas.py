@@ -1,9 +1,8 @@
 """The models as JSON Schema, named and cleaned for readers who do not know our code.
 
 * The schemas of requests are closed, because unknown members are refused. Those of answers are open.
-* An optional member is shown with its type alone. In requests null counts as absent, and answers leave empty members
-  out; a member that can be null in an answer is always there. A member that senders really set to null is marked as
-  ``NULLABLE``.
+* A member of a model that has a default is shown with its type alone: null counts as absent there. A member of a typed
+  dictionary can be null where its type includes None, whether it is required or not.
 * Defaults that only mean "not given" are left out; of a docstring only the first paragraph is shown.
 * The string below a member is its description (`scorer.api.crd.descriptions`).
 """
@@ -22,8 +21,6 @@ REFERENCE: Final = "#/components/schemas/"
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 _NOT_GIVEN: Final[tuple[object, ...]] = (None, "", [], {})
 _RESERVED: Final = "x-"
-NULLABLE: Final = "x-nullable"
-"""Marks a member that may be left out or be null: its senders do both."""
 
 Purpose = Literal["request", "answer"]
 
@@ -93,7 +90,7 @@ def _cleaned(schema: Any, purpose: Purpose, names: Mapping[str, str]) -> Any:
     if "discriminator" in clean:
         _spell_constants(clean["discriminator"])
     _let_absence_be_absence(
-        clean, {name for name, member in schema.get("properties", {}).items() if NULLABLE in member}
+        clean, {name for name, member in schema.get("properties", {}).items() if "default" in member}
     )
     if purpose == "request" and "properties" in clean:
         clean.setdefault("additionalProperties", False)
@@ -106,12 +103,12 @@ def _spell_constants(discriminator: JsonObject) -> None:
     discriminator["mapping"] = {{"True": "true", "False": "false"}.get(word, word): at for word, at in mapping.items()}
 
 
-def _let_absence_be_absence(schema: JsonObject, nullable: Collection[str]) -> None:
-    """Take null out of the types of members that may be left out, but for those that are *nullable*."""
-    required = {*schema.get("required", ()), *nullable}
-    for name, member in schema.get("properties", {}).items():
+def _let_absence_be_absence(schema: JsonObject, optional: Collection[str]) -> None:
+    """Remove null from the types of members whose absence is the default of a model."""
+    for name in optional:
+        member = schema["properties"][name]
         choices = member.get("anyOf")
-        if name in required or choices is None or {"type": "null"} not in choices:
+        if choices is None or {"type": "null"} not in choices:
             continue
         rest = [choice for choice in choices if choice != {"type": "null"}]
         del member["anyOf"]

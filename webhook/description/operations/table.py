@@ -6,11 +6,7 @@ A test compares them with the routes of the application, in both directions.
 from collections.abc import Mapping
 from typing import Final
 
-from scorer.member_gate.answer import MemberGateAnswer
-from scorer.node_budgets.answer import GateAnswer
-from scorer.node_budgets.documents import BudgetCalendar, BudgetList
-from scorer.placement.explanation import ExplainAnswer
-from webhook.description.models.extender import (
+from scorer.extender.protocol import (
     ExtenderArgs,
     ExtenderBindingArgs,
     ExtenderBindingResult,
@@ -19,6 +15,10 @@ from webhook.description.models.extender import (
     ExtenderPreemptionResult,
     HostPriority,
 )
+from scorer.member_gate.answer import MemberGateAnswer
+from scorer.node_budgets.answer import GateAnswer
+from scorer.node_budgets.documents import BudgetCalendar, BudgetList
+from scorer.placement.explanation import ExplainAnswer
 from webhook.description.models.plan import PlanAnswer
 from webhook.description.operations.fleet import FLEET_OPERATIONS
 from webhook.description.operations.operation import OpenApiOperation

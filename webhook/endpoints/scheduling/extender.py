@@ -20,6 +20,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from scorer.extender.filtering import NOT_SYNCED, filter_error
 from scorer.extender.preemption import BIND_REFUSED
+from scorer.extender.protocol import ExtenderFilterResult, ExtenderPreemptionResult, HostPriority
 from scorer.extender.question import ExtenderRequest, PreemptionArgs
 from scorer.extender.reading import MalformedArgsError
 from webhook.admission.review import InvalidReviewError, parse_object
@@ -191,14 +192,14 @@ class _Desk:
         value = how.decide(args)
         return _Answer(value, await off_loop(len(body), lambda: encode(value)))
 
-    def _filter(self, args: ExtenderRequest) -> JsonObject:
+    def _filter(self, args: ExtenderRequest) -> ExtenderFilterResult:
         return self._extender.filter(args) if self._extender.synced else filter_error(NOT_SYNCED)
 
-    def _prioritize(self, args: ExtenderRequest) -> list[JsonObject]:
+    def _prioritize(self, args: ExtenderRequest) -> list[HostPriority]:
         self._check_synced()
         return self._extender.prioritize(args)
 
-    def _preempt(self, args: PreemptionArgs) -> JsonObject:
+    def _preempt(self, args: PreemptionArgs) -> ExtenderPreemptionResult:
         self._check_synced()
         return self._extender.preempt(args)
 

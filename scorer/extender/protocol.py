@@ -1,0 +1,104 @@
+"""What kube-scheduler sends and receives: the protocol of ``k8s.io/kube-scheduler/extender/v1``.
+
+Requests are read leniently, by `scorer.extender.question`; their types are only described here.
+
+Source: serving.md 2.1.
+"""
+
+from typing import Annotated, NotRequired
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.answer import Count, ShapeOf
+
+
+@with_config(ConfigDict(extra="allow"))
+class EmbeddedObject(TypedDict):
+    """A Pod or Node as a scheduler sends it: without `apiVersion` and `kind`."""
+
+
+AnyPodOrNode = Annotated[JsonObject, ShapeOf(EmbeddedObject)]
+
+
+@with_config(ConfigDict(extra="allow"))
+class NodeList(TypedDict):
+    """Whole nodes, where the scheduler does not cache them for the extender."""
+
+    metadata: NotRequired[JsonObject]
+    items: list[AnyPodOrNode]
+
+
+class ExtenderArgs(TypedDict):
+    """A pod and the nodes it could go to; one of both lists is null."""
+
+    Pod: AnyPodOrNode
+    Nodes: NotRequired[NodeList | None]
+    NodeNames: NotRequired[list[str] | None]
+
+
+class ExtenderFilterResult(TypedDict):
+    """The nodes that are left, in the form of the question."""
+
+    Nodes: NodeList | None
+    NodeNames: list[str] | None
+    FailedNodes: dict[str, str]
+    FailedAndUnresolvableNodes: dict[str, str]
+    Error: str
+
+
+class HostPriority(TypedDict):
+    """Points of one node."""
+
+    Host: str
+    Score: Count
+
+
+class Victims(TypedDict):
+    """Pods that would have to go."""
+
+    Pods: list[AnyPodOrNode]
+    NumPDBViolations: int
+
+
+class MetaPod(TypedDict):
+    """A pod by its uid."""
+
+    UID: str
+
+
+class MetaVictims(TypedDict):
+    """Pods that would have to go, by uid."""
+
+    Pods: list[MetaPod]
+    NumPDBViolations: int
+
+
+class ExtenderPreemptionArgs(TypedDict):
+    """A pod, and for each node the pods that would have to make room for it."""
+
+    Pod: AnyPodOrNode
+    NodeNameToVictims: NotRequired[dict[str, Victims] | None]
+    NodeNameToMetaVictims: NotRequired[dict[str, MetaVictims] | None]
+
+
+class ExtenderPreemptionResult(TypedDict):
+    """The nodes where preemption may go on."""
+
+    NodeNameToMetaVictims: dict[str, MetaVictims]
+
+
+class ExtenderBindingArgs(TypedDict):
+    """A pod and its node."""
+
+    PodName: str
+    PodNamespace: str
+    PodUID: str
+    Node: str
+
+
+class ExtenderBindingResult(TypedDict):
+    """harbormaster does not bind: always an error."""
+
+    Error: str
