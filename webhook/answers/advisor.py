@@ -23,12 +23,13 @@ from scorer.placement.policy_hash import policy_hash, policy_in_force
 from scorer.placement.request import Request, read_request
 from scorer.placement.schedule import ScheduleResult, schedule
 from scorer.placement.trace import DecisionContext, explanation
-from scorer.rollout.views.timeline import rolling_timeline
+from scorer.rollout.views.timeline import UpdateTimeline, rolling_timeline
 from scorer.selectors import InvalidPolicyError, match_labels
+from webhook.answers.clusters import Cluster, clusters_view
 from webhook.answers.history import RunHistory
+from webhook.answers.placements import Placement, PlacementDetail, placement_view
 from webhook.answers.questions import InvalidQuestionError, PlacementQuestion, PlacementVerdict
 from webhook.answers.ranking import RankedClusters, RejectedClusters
-from webhook.answers.views import clusters_view, placement_view
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children
 
@@ -113,7 +114,7 @@ class HubAdvisor:
         """See `Advisor.cluster_names`."""
         return self._cache.fleet.names
 
-    def clusters(self, names: Iterable[str]) -> list[JsonObject]:
+    def clusters(self, names: Iterable[str]) -> list[Cluster]:
         """See `Advisor.clusters`."""
         return clusters_view(self._cache, names, self._now())
 
@@ -122,13 +123,13 @@ class HubAdvisor:
         found = (family.ref(each) for family in FAMILY_OF.values() for each in self._cache.list(family.placement))
         return sorted(found, key=str)
 
-    def placements(self, refs: Iterable[PlacementRef]) -> list[JsonObject]:
+    def placements(self, refs: Iterable[PlacementRef]) -> list[Placement]:
         """See `Advisor.placements`."""
         families = ((FAMILY_OF[ref.kind], ref) for ref in refs)
         found = ((family, self._cache.get(family.placement, ref.name, ref.namespace)) for family, ref in families)
         return [placement_view(self._cache, family, document) for family, document in found if document is not None]
 
-    def placement(self, ref: PlacementRef) -> JsonObject | None:
+    def placement(self, ref: PlacementRef) -> PlacementDetail | None:
         """Return one placement with what it selects and how it is rolled out."""
         family = FAMILY_OF.get(ref.kind)
         document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
@@ -151,7 +152,7 @@ class HubAdvisor:
         head = {"apiVersion": family.placement.api_version, "kind": family.placement.kind}
         return {**head, **document, "metadata": remaining}
 
-    def _timeline(self, family: Family, placement: JsonObject) -> JsonObject | None:
+    def _timeline(self, family: Family, placement: JsonObject) -> UpdateTimeline | None:
         """Return the last rolling update of a placement; None: update runs decide about it, and show theirs."""
         if dict_at(placement, "spec", "strategy").get("type") == StrategyType.EXTERNAL:
             return None

@@ -8,11 +8,14 @@ import math
 from array import array
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
+
+from typing_extensions import TypedDict
 
 from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.unstructured.documents import dict_at, name_of, text_at
+from scorer.api.values.answer import Described, Instant
 from scorer.api.values.quantity import read_quantity
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.informer import Cache
@@ -25,6 +28,31 @@ MOST_SERIES: Final = 20_000
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 _NONE: Final = float("nan")
 _RESOURCES: Final = ("cpu", "memory")
+
+
+class PropertySeries(TypedDict):
+    """One property over the last day."""
+
+    name: str
+    """Of the property; `available cpu` and `available memory` are resources."""
+    values: list[float | None]
+    """The last value of every step; null where none was reported."""
+
+
+_ClusterHistory = TypedDict(
+    "_ClusterHistory",
+    {
+        "cluster": str,
+        "from": Annotated[Instant, Described("When the first step begins.")],
+    },
+)
+
+
+class ClusterHistory(_ClusterHistory, TypedDict):
+    """What a cluster has reported over the last day, as far as this server saw it."""
+
+    stepSeconds: int
+    series: list[PropertySeries]
 
 
 class PropertyHistory:
@@ -41,11 +69,12 @@ class PropertyHistory:
         self._count = 0
         cache.subscribe(MEMBER_CLUSTER, self._note)
 
-    def document(self, cluster: str) -> JsonObject:
-        """Return ``{"from", "stepSeconds", "series"}``: the values of every step, null where none was reported."""
+    def document(self, cluster: str) -> ClusterHistory:
+        """Return the values of every step, null where none was reported."""
         last = _step(self._now())
         cached = self._members.get(cluster, {})
         return {
+            "cluster": cluster,
             "from": format_time(_EPOCH + (last - STEPS + 1) * STEP),
             "stepSeconds": int(STEP.total_seconds()),
             "series": [{"name": name, "values": list(cached[name].values(last))} for name in sorted(cached)],

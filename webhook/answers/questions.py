@@ -11,6 +11,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementPolicy
 from scorer.api.values.label_selector import LabelSelector
 from scorer.placement.explanation import ExplainAnswer
+from webhook.answers.clusters import Cluster
+from webhook.answers.placements import Placement, PlacementDetail
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ class Advisor(Protocol):
         """Return the names of all member clusters, sorted."""
         ...
 
-    def clusters(self, names: Iterable[str]) -> list[JsonObject]:
+    def clusters(self, names: Iterable[str]) -> list[Cluster]:
         """Return member clusters as the engine sees them, in the order of *names*, without those that there are not."""
         ...
 
@@ -134,11 +136,11 @@ class Advisor(Protocol):
         """Return the references of all placements, sorted as texts."""
         ...
 
-    def placements(self, refs: Iterable[PlacementRef]) -> list[JsonObject]:
+    def placements(self, refs: Iterable[PlacementRef]) -> list[Placement]:
         """Return placements with their picks, in the order of *refs*, without those that there are not."""
         ...
 
-    def placement(self, ref: PlacementRef) -> JsonObject | None:
+    def placement(self, ref: PlacementRef) -> PlacementDetail | None:
         """Return one placement with ``selectedResources`` and ``strategy``, or None."""
         ...
 

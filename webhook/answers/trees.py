@@ -3,15 +3,36 @@
 Works are read from the hub when somebody asks: with their content, they are too large to be kept.
 """
 
+from typing import Annotated
+
+from typing_extensions import TypedDict
+
 from scorer.api.family import FAMILY_OF, PlacementRef
 from scorer.api.kinds import WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, PARENT_PLACEMENT_NAMESPACE, member_namespace
 from scorer.api.unstructured.documents import is_labelled_latest, labels_of, text_at
+from scorer.api.values.answer import Shape
 from scorer.rollout.views.tree import Sources, essentials, placement_tree
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children
 from webhook.kube.ports import ForbiddenError, Store
+
+TreeCluster = Annotated[
+    JsonObject,
+    Shape(
+        {"type": "object", "description": "An entry of `clusters` of `harbormaster tree -o json`, as its help has it."}
+    ),
+]
+
+
+class PlacementTree(TypedDict):
+    """What is below a placement on one cluster."""
+
+    clusters: list[TreeCluster]
+    """Empty where the placement has no binding there."""
+    objectsKnown: bool
+    """Whether the server may read Works; where it may not, `works` is empty."""
 
 
 class Trees:
@@ -26,10 +47,8 @@ class Trees:
         self._cache = cache
         self._store = store
 
-    async def tree(self, ref: PlacementRef, cluster: str) -> JsonObject | None:
-        """Return ``clusters`` of the tree of a placement, only the one that is named, and ``objectsKnown``.
-
-        Objects are not known where we may not read Works. None: there is no such placement.
+    async def tree(self, ref: PlacementRef, cluster: str) -> PlacementTree | None:
+        """Return what is below a placement on one cluster; None: there is no such placement.
 
         Raises:
             webhook.kube.ports.StoreError: The hub does not answer.

@@ -19,6 +19,7 @@ from scorer.rollout.views.timeline import BarState, Timeline, written
 from scorer.staged_update.orders import approval_command, index_used, rejected
 from scorer.staged_update.phase import OVER, RunPhase, RunSituation, RunWait, RunWaitKind, situation_of
 from scorer.staged_update.views.timeline import run_timeline
+from webhook.answers.run_answers import UpdateRun, UpdateRunDetail, UpdateRunList, UpdateRunWait
 from webhook.answers.upgrade_views import UpgradeViews
 from webhook.answers.upkeep import Upkeep
 from webhook.kube.cache.informer import Cache
@@ -32,7 +33,6 @@ _TROUBLED: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.STUCK,
 """In these phases the message of a run says what is wrong, or what is missing."""
 
 _OVER: Final = frozenset(str(phase).lower() for phase in OVER)
-_UNKNOWN: Final[tuple[JsonObject, JsonObject]] = ({}, {})
 
 
 def run_ref(name: str, namespace: str = "") -> str:
@@ -57,7 +57,7 @@ class HubRuns:
     def __init__(self, cache: Cache, now: Callable[[], datetime]) -> None:
         self._cache = cache
         self._now = now
-        self._over: dict[Kind, dict[Key, tuple[JsonObject, JsonObject]]] = {}
+        self._over: dict[Kind, dict[Key, tuple[JsonObject, UpdateRun]]] = {}
         """The runs that are over, by kind, with what the list says of each: they only grow in number, and are listed
         whenever anything on the hub changes."""
         for family in FAMILIES:
@@ -70,24 +70,27 @@ class HubRuns:
             family.approval_request for family in FAMILIES
         )  # without that right, an analysis is not told of
 
-    def runs(self, kinds: Container[Kind]) -> JsonObject:
+    def runs(self, kinds: Container[Kind]) -> UpdateRunList:
         """Return the runs of these kinds, the latest first."""
         now = self._now()
-        found = [view for family in FAMILIES if family.run in kinds for view in self._views(family.run, now)]
+        found: list[UpdateRun] = [
+            view for family in FAMILIES if family.run in kinds for view in self._views(family.run, now)
+        ]
         found += self._upgrades.views() if UPGRADE_RUN in kinds else ()
         found.sort(key=lambda view: (view["createdAt"] or "", view["name"]), reverse=True)
         return {"items": found}
 
-    def _views(self, kind: Kind, now: datetime) -> Iterator[JsonObject]:
+    def _views(self, kind: Kind, now: datetime) -> Iterator[UpdateRun]:
         """Yield what the list says of the runs of a kind."""
-        known, over = self._over.get(kind, {}), dict[Key, tuple[JsonObject, JsonObject]]()
+        known, over = self._over.get(kind, {}), dict[Key, tuple[JsonObject, UpdateRun]]()
         requests = self._requests(kind)
         for run in self._cache.list(kind):
-            seen, view = known.get(key_of(run), _UNKNOWN)
-            if seen is not run:
-                view = run_view(run, now, requests.get(key_of(run), ()))
+            key = key_of(run)
+            seen, view = known.get(key, (None, None))
+            if view is None or seen is not run:
+                view = run_view(run, now, requests.get(key, ()))
             if view["state"] in _OVER:
-                over[key_of(run)] = run, view
+                over[key] = run, view
             yield view
         self._over[kind] = over
 
@@ -96,11 +99,11 @@ class HubRuns:
         if UPGRADE_RUN in kinds:
             await self._upgrades.catch_up()
 
-    async def upgrade(self, name: str) -> JsonObject | None:
+    async def upgrade(self, name: str) -> UpdateRunDetail | None:
         """Return one upgrade run with its timeline, None when there is none of that name."""
         return await self._upgrades.detail(name)
 
-    def run(self, name: str, namespace: str = "") -> JsonObject | None:
+    def run(self, name: str, namespace: str = "") -> UpdateRunDetail | None:
         """Return one run with its timeline, None when there is none of that name."""
         kind = family_in(namespace).run
         document = self._cache.get(kind, name, namespace)
@@ -118,12 +121,12 @@ class HubRuns:
         return found
 
 
-def run_view(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = ()) -> JsonObject:
+def run_view(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = ()) -> UpdateRun:
     """Return one run: of which placement, how far, and what it waits for, by what its approval requests say as well."""
     return _view(run, run_timeline(run), now, requests)
 
 
-def run_detail(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = ()) -> JsonObject:
+def run_detail(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = ()) -> UpdateRunDetail:
     """Return one run with its timeline."""
     timeline = run_timeline(run)
     return {
@@ -133,7 +136,7 @@ def run_detail(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = 
     }
 
 
-def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable[JsonObject]) -> JsonObject:
+def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable[JsonObject]) -> UpdateRun:
     name, namespace, found = name_of(run), namespace_of(run), situation_of(run, requests, now)
     return {
         "ref": run_ref(name, namespace),
@@ -164,7 +167,7 @@ def _told(waits: Sequence[RunWait]) -> list[RunWait]:
     return sorted((*told, *held), key=lambda wait: not wait.needs_person)
 
 
-def _wait(run: JsonObject, found: RunSituation, wait: RunWait) -> JsonObject:
+def _wait(run: JsonObject, found: RunSituation, wait: RunWait) -> UpdateRunWait:
     words = approval_command(run, found, wait)
     return {
         "kind": str(wait.kind),

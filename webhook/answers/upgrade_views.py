@@ -24,6 +24,7 @@ from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWait, Upgrad
 from scorer.upgrade.views.timeline import MOST_WINDOWS, upgrade_timeline
 from scorer.windows.maintenance import openings
 from scorer.windows.member_windows import WindowDefinition
+from webhook.answers.run_answers import UpdateRun, UpdateRunDetail, UpdateRunWait
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.upgrades import readable_runs
@@ -76,14 +77,14 @@ class UpgradeViews:
         self._cache = cache
         self._now = now
         self._windows = windows
-        self._known: dict[str, tuple[JsonObject, JsonObject | None]] = {}
+        self._known: dict[str, tuple[JsonObject, UpdateRun | None]] = {}
         """By name: the run, and what the list says of it; None: it cannot be read."""
         self._shown: tuple[JsonObject, ClusterUpgradeRun | None] = {}, None
         """The run that was shown last, as it was read: who looks at one asks again and again."""
         self._open = _Open(now(), now(), {})
         self._searching = asyncio.Lock()
 
-    def views(self) -> list[JsonObject]:
+    def views(self) -> list[UpdateRun]:
         """Return what the list says of every run; see `catch_up`."""
         documents = self._cache.list(UPGRADE_RUN)
         self._known = {name_of(document): (document, self._view(document)) for document in documents}
@@ -100,13 +101,13 @@ class UpgradeViews:
         cached = self._known.get(name_of(document))
         return cached is not None and cached[0] is document
 
-    def _view(self, document: JsonObject) -> JsonObject | None:
+    def _view(self, document: JsonObject) -> UpdateRun | None:
         if self._has_seen(document):
             return self._known[name_of(document)][1]
         run = next(readable_runs((document,)), None)
         return None if run is None else _view(run, upgrade_timeline(run, {}))
 
-    async def detail(self, name: str) -> JsonObject | None:
+    async def detail(self, name: str) -> UpdateRunDetail | None:
         """Return one run with its timeline, None when there is none of that name that can be read."""
         document = self._cache.get(UPGRADE_RUN, name)
         if document is None:
@@ -175,7 +176,7 @@ def _members(run: ClusterUpgradeRun) -> list[str]:
     return [entry.name for stage in run.status.stages for group in stage.groups for entry in group.members]
 
 
-def _view(run: ClusterUpgradeRun, timeline: Timeline) -> JsonObject:
+def _view(run: ClusterUpgradeRun, timeline: Timeline) -> UpdateRun:
     found, status = situation_of(run), run.status
     plan = status.plan if status.state not in OVER else None
     return {
@@ -209,7 +210,7 @@ def _upgrade(run: ClusterUpgradeRun) -> str:
     return f"{_WORDS[upgrade.type]} {version}".rstrip()
 
 
-def _wait(run: ClusterUpgradeRun, found: UpgradeSituation, wait: UpgradeWait) -> JsonObject:
+def _wait(run: ClusterUpgradeRun, found: UpgradeSituation, wait: UpgradeWait) -> UpdateRunWait:
     words: list[str] = []
     if wait.kind is UpgradeWaitKind.GATE and wait.needs_person:
         words = ["approve", wait.gate]

@@ -31,7 +31,7 @@ from scorer.upgrade.views.situation import UpgradeSituation, approved_gates, is_
 from scorer.upgrade.views.situation import situation_of as upgrade_situation
 from webhook.admission.cached import CachedContext
 from webhook.admission.rights import UndisputedRights
-from webhook.answers.views import placement_view
+from webhook.answers.placements import Placement, placement_view
 from webhook.controllers.assembly import make_loop
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.embedded.api_server.handlers import add_routes
@@ -181,14 +181,14 @@ class Up:
             if not ended.cancelled():  # as they are when the server stops
                 ended.result()
 
-    def placements(self) -> list[JsonObject]:
+    def placements(self) -> list[Placement]:
         """Return all placements as ``GET /v1/placements`` shows them."""
         views = (
             placement_view(self.cache, family, document)
             for family in FAMILIES
             for document in self.cache.list(family.placement)
         )
-        return sorted(views, key=lambda item: str(item["ref"]))
+        return sorted(views, key=lambda item: item["ref"])
 
     def runs(self) -> list[tuple[JsonObject, RunSituation]]:
         """Return the staged update runs that are not over, and where each stands."""
@@ -213,7 +213,7 @@ class Up:
         return [*upgrades, *(name_of(run) for run, situation in self.runs() if _is_moving(situation, soon))]
 
     @property
-    def unsettled(self) -> list[JsonObject]:
+    def unsettled(self) -> list[Placement]:
         """The placements that have not come to rest."""
         return [item for item in self.placements() if item["state"] not in SETTLED_STATES]
 

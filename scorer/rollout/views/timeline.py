@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, Final
+from typing import Annotated, Any, Final, NotRequired
+
+from typing_extensions import TypedDict
 
 from scorer.api.conditions import FALSE, TRUE
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import dicts_at, find_current, generation_of, is_deleting, status_of, text_at
+from scorer.api.values.answer import Instant, one_of
 from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
 from scorer.rollout.status.failures import failure_of
 from scorer.rollout.status.progress import failed_object
@@ -45,6 +48,77 @@ class MarkKind(StrEnum):
     SCHEDULED_AFTER = "scheduled after"
 
 
+_TimelineSpan = TypedDict("_TimelineSpan", {"from": Instant})
+
+
+class TimelineSpan(_TimelineSpan, TypedDict):
+    """From one instant to another."""
+
+    to: Instant
+
+
+class TimelineBar(TypedDict):
+    """One cluster."""
+
+    cluster: str
+    state: Annotated[str, one_of(*BarState)]
+    """Left: the run was over before its outcome was known."""
+    startedAt: Instant | None
+    endedAt: Instant | None
+    """Null until the outcome is known."""
+    detail: str
+    """What it waits for, or what is wrong."""
+    forecast: NotRequired[TimelineSpan]
+    """When an upgrade of it is expected."""
+    windows: NotRequired[list[TimelineSpan]]
+    """When its maintenance windows are open from now on."""
+
+
+class TimelineMark(TypedDict):
+    """A wait before or after the clusters of a stage."""
+
+    kind: Annotated[str, one_of(*MarkKind)]
+    since: Instant | None
+    """Null until it has begun."""
+    until: Instant | None
+    """When it ended, or will; null where nobody knows."""
+    over: bool
+    request: str
+    """Name of the approval request, or of the gate; empty for a timed wait."""
+
+
+BandState = Annotated[
+    str, one_of("not reached", "waiting", "updating", "stopping", "stopped", "done", "skipped", "failed")
+]
+
+
+class TimelineBand(TypedDict):
+    """A stage, or a rolling update as a whole."""
+
+    name: str
+    state: BandState
+    detail: str
+    """What is wrong with it."""
+    deletes: bool
+    """Whether the placement is removed from these clusters."""
+    startedAt: Instant | None
+    endedAt: Instant | None
+    atOnce: int | None
+    """How many clusters it changes at the same time; null where that is not limited by a number of clusters."""
+    bars: list[TimelineBar]
+    """In the order of their turns."""
+    marks: list[TimelineMark]
+
+
+class UpdateTimeline(TypedDict):
+    """An update from its first cluster to its last."""
+
+    startedAt: Instant | None
+    endedAt: Instant | None
+    """Null while it is not over."""
+    bands: list[TimelineBand]
+
+
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
     """From one instant to another."""
@@ -52,9 +126,9 @@ class TimeSpan:
     begin: datetime
     end: datetime
 
-    def document(self) -> JsonObject:
+    def document(self) -> TimelineSpan:
         """Return it as JSON."""
-        return {"from": written(self.begin), "to": written(self.end)}
+        return {"from": format_time(self.begin), "to": format_time(self.end)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +153,9 @@ class Bar:
     forecast: TimeSpan | None = None
     windows: tuple[TimeSpan, ...] = ()
 
-    def document(self) -> JsonObject:
+    def document(self) -> TimelineBar:
         """Return it as JSON; what is expected, and windows, only where there are some."""
-        document: JsonObject = {
+        document: TimelineBar = {
             "cluster": self.cluster,
             "state": self.state.value,
             "startedAt": written(self.started),
@@ -113,7 +187,7 @@ class Mark:
     over: bool = False
     request: str = ""
 
-    def document(self) -> JsonObject:
+    def document(self) -> TimelineMark:
         """Return it as JSON."""
         return {
             "kind": self.kind.value,
@@ -150,7 +224,7 @@ class Band:
     detail: str = ""
     deletes: bool = False
 
-    def document(self) -> JsonObject:
+    def document(self) -> TimelineBand:
         """Return it as JSON."""
         return {
             "name": self.name,
@@ -179,7 +253,7 @@ class Timeline:
     started: datetime | None = None
     ended: datetime | None = None
 
-    def document(self) -> JsonObject:
+    def document(self) -> UpdateTimeline:
         """Return it as JSON; it is the same at all times, so that answers that hold it can be cached."""
         return {
             "startedAt": written(self.started),

@@ -98,6 +98,7 @@ def test_a_member_that_leaves_is_forgotten_and_makes_room(watched, monkeypatch):
 
 def test_nobody_knows_an_unknown_member(watched):
     assert watched.history.document("nobody") == {
+        "cluster": "nobody",
         "from": format_time(NOON - (STEPS - 1) * STEP),
         "stepSeconds": 900,
         "series": [],

@@ -16,7 +16,7 @@ from scorer.membership.missed_heartbeats import LIMIT, REPORTING
 from scorer.rollout.snapshots.resources import SnapshotSettings
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.edits import edit
-from webhook.answers.views import placement_view
+from webhook.answers.placements import placement_view
 from webhook.controllers.assembly import make_loop
 from webhook.controllers.machinery.loop import Loop
 from webhook.controllers.machinery.queue import WorkQueue

@@ -14,7 +14,7 @@ from scorer.api.placement.placement import PlacementType, StrategyType
 from tests.webhook.description.contract import Contract
 from tests.webhook.description.questions import EXAMPLES
 from tests.webhook.services import LISTENERS
-from webhook.answers.views import _STATES
+from webhook.answers.clusters import _STATES
 from webhook.description import document as description
 from webhook.description.document import text
 from webhook.description.operations.table import OPERATIONS

@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -322,7 +322,7 @@ def _placement_of(run: JsonObject) -> PlacementRef:
     return placement_ref(text_at(run, "spec", "placementName"), namespace_of(run))
 
 
-def _row(item: dict[str, Any], run: str) -> list[str]:
+def _row(item: Mapping[str, Any], run: str) -> list[str]:
     """Return the row of a placement; *run* is taking it through its stages, if it is not empty."""
     wanted = "all" if item["wanted"] is None else str(item["wanted"])
     return [

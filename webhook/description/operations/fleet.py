@@ -2,11 +2,15 @@
 
 from typing import Final
 
-from webhook.description.models.clusters import Cluster, ClusterHistory, ClusterList
-from webhook.description.models.placements import Change, PlacementDetail, PlacementList, PlacementTree
-from webhook.description.models.update_runs import UpdateRunDetail, UpdateRunList
+from webhook.answers.clusters import Cluster
+from webhook.answers.placements import PlacementDetail
+from webhook.answers.property_history import ClusterHistory
+from webhook.answers.run_answers import UpdateRunDetail, UpdateRunList
+from webhook.answers.trees import PlacementTree
 from webhook.description.operations.operation import OpenApiOperation
-from webhook.endpoints.fleet.placements import RunList
+from webhook.endpoints.fleet.clusters import ClusterList
+from webhook.endpoints.fleet.event_stream import Change
+from webhook.endpoints.fleet.placements import PlacementList, RunList
 from webhook.endpoints.http.problems import Problem
 
 FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (

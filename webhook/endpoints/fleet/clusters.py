@@ -3,16 +3,26 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from aiohttp import web
+from typing_extensions import TypedDict
 
 from scorer.api.family import ref_prefixes
 from scorer.api.kinds import UPGRADE_RUN
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import format_time
+from scorer.api.values.answer import ContinueToken
 from scorer.member_gate.holds import Hold
+from webhook.answers.clusters import Cluster, MemberHold
+from webhook.answers.upkeep import ClusterUpkeep
 from webhook.endpoints.http.access_control import DISRUPTING_KINDS
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.query_parameters import page_of
 from webhook.endpoints.http.responses import tagged
+
+_ClusterList = TypedDict("_ClusterList", {"items": list[Cluster], "continue": ContinueToken})
+
+
+class ClusterList(_ClusterList, TypedDict):
+    """Member clusters, by name."""
 
 
 def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -> None:
@@ -29,7 +39,8 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
         prefixes = ref_prefixes(await api.readable_kinds(request))
         readable = await _kept(request)
         items = [_shown(item, prefixes, readable) for item in advisor.clusters(page.names)]
-        return tagged(request, page.document(items))
+        answer: ClusterList = {"items": items, "continue": page.next}
+        return tagged(request, answer)
 
     async def one(request: web.Request) -> web.Response:
         prefixes = ref_prefixes(await api.readable_kinds(request))
@@ -48,32 +59,43 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
         name = request.match_info["name"]
         if not advisor.clusters((name,)):
             raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
-        return tagged(request, {"cluster": name, **api.answers.properties.document(name)})
+        return tagged(request, api.answers.properties.document(name))
 
-    async def _kept(request: web.Request) -> Mapping[str, JsonObject]:
+    async def _kept(request: web.Request) -> Mapping[str, ClusterUpkeep]:
         """Return the upkeep of the members, without what runs say that the caller may not list."""
         return await _readable(request, upkeep.every())
 
-    async def _readable(request: web.Request, found: Mapping[str, JsonObject]) -> Mapping[str, JsonObject]:
+    async def _readable(request: web.Request, found: Mapping[str, ClusterUpkeep]) -> Mapping[str, ClusterUpkeep]:
         if await api.readable_kinds(request, (UPGRADE_RUN,)):
             return found
-        return {name: {key: each[key] for key in each if key != "upgrade"} for name, each in found.items()}
+        return {name: _without_upgrade(upkeep) for name, upkeep in found.items()}
 
     api.get("/v1/clusters", "/v1/clusters", every)
     api.get("/v1/clusters/{name}", "/v1/clusters/*", one)
     api.get("/v1/clusters/{name}/history", "/v1/clusters/*/history", history)
 
 
-def _unnamed(hold: JsonObject) -> JsonObject:
+def _without_upgrade(upkeep: ClusterUpkeep) -> ClusterUpkeep:
+    remaining = upkeep.copy()
+    remaining.pop("upgrade", None)
+    return remaining
+
+
+def _unnamed(hold: MemberHold) -> MemberHold:
     """Return a hold without the names of what the caller may not list."""
-    return hold | {"by": "", "message": ""}
+    return {**hold, "by": "", "message": ""}
 
 
-def _hold(hold: Hold) -> JsonObject:
-    said: JsonObject = {"kind": "" if hold.kind is None else hold.kind.value, "by": hold.by, "message": hold.message}
-    return said | ({"until": format_time(hold.until)} if hold.until is not None else {})
+def _hold(hold: Hold) -> MemberHold:
+    kind = "" if hold.kind is None else hold.kind.value
+    document: MemberHold = {"kind": kind, "by": hold.by, "message": hold.message}
+    if hold.until is not None:
+        document["until"] = format_time(hold.until)
+    return document
 
 
-def _shown(cluster: JsonObject, prefixes: tuple[str, ...], kept: Mapping[str, JsonObject]) -> JsonObject:
-    placements = cluster | {"placements": [ref for ref in cluster["placements"] if ref.startswith(prefixes)]}
-    return placements | {"upkeep": upkeep} if (upkeep := kept.get(cluster["name"])) else placements
+def _shown(cluster: Cluster, prefixes: tuple[str, ...], kept: Mapping[str, ClusterUpkeep]) -> Cluster:
+    shown: Cluster = {**cluster, "placements": [ref for ref in cluster["placements"] if ref.startswith(prefixes)]}
+    if upkeep := kept.get(cluster["name"]):
+        shown["upkeep"] = upkeep
+    return shown

@@ -10,13 +10,13 @@ stream after a few minutes, and the viewer connects again with its credentials.
 
 import asyncio
 from dataclasses import replace
-from typing import Final
+from typing import Final, NotRequired
 
 import orjson
 from aiohttp import web
+from typing_extensions import TypedDict
 
 from scorer.api.family import ref_prefixes
-from scorer.api.meta import JsonObject
 from webhook.answers.questions import ViewChange
 from webhook.endpoints.http.access_control import ANONYMOUS, caller_of, shown
 from webhook.endpoints.http.api import Api
@@ -33,6 +33,21 @@ MOST_NAMED: Final = 200
 """How many changed clusters an event names; of more, the viewer reads all again."""
 WRITE_SECONDS: Final = 30.0
 """How long a viewer may take to accept an event before the server drops it."""
+
+
+class Change(TypedDict):
+    """Data of a `change` event: what to ask for again."""
+
+    revision: int
+    """Grows with every change."""
+    clusters: bool
+    """Whether some cluster is different."""
+    clusterNames: NotRequired[list[str]]
+    """Names of the clusters that are different; absent where `clusters` is true: any of them may be."""
+    placements: list[str]
+    """References of the placements that are different."""
+    runs: bool
+    """Whether some update run is different."""
 
 
 def add_routes(api: Api, health: Health) -> None:
@@ -123,7 +138,7 @@ class _Viewer:
 def event(change: ViewChange) -> bytes:
     """Write *change* as one server-sent event."""
     names = change.clusters
-    data: JsonObject = {
+    data: Change = {
         "revision": change.revision,
         "clusters": names is None or bool(names),
         "placements": sorted(change.placements),

@@ -7,7 +7,9 @@ from aiohttp import web
 from typing_extensions import TypedDict
 
 from scorer.api.family import PlacementRef, UnknownObjectError, placement_ref, ref_prefixes, unknown_placement
+from scorer.api.values.answer import ContinueToken
 from scorer.placement.past_run import PastRun
+from webhook.answers.placements import Placement
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
 from webhook.endpoints.http.query_parameters import page_of
@@ -15,6 +17,13 @@ from webhook.endpoints.http.responses import tagged
 from webhook.kube.ports import StoreError
 
 YAML: Final = "application/yaml"
+
+
+_PlacementList = TypedDict("_PlacementList", {"items": list[Placement], "continue": ContinueToken})
+
+
+class PlacementList(_PlacementList, TypedDict):
+    """Placements, by reference."""
 
 
 class RunList(TypedDict):
@@ -38,7 +47,9 @@ def add_routes(api: Api) -> None:
         prefixes = ref_prefixes(await api.readable_kinds(request))
         refs = {text: ref for ref in advisor.placement_refs() if (text := str(ref)).startswith(prefixes)}
         page = page_of(request, list(refs), "ref")
-        return tagged(request, page.document(advisor.placements(refs[text] for text in page.names)))
+        items = advisor.placements(refs[text] for text in page.names)
+        answer: PlacementList = {"items": items, "continue": page.next}
+        return tagged(request, answer)
 
     async def one(request: web.Request) -> web.Response:
         ref = ref_in_path(request)

@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 
 from aiohttp import web
 
-from scorer.api.meta import JsonObject, parse_time
+from scorer.api.meta import parse_time
 from scorer.api.values.quoting import quote
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 
@@ -86,10 +86,6 @@ class Page:
 
     names: Sequence[str]
     next: str
-
-    def document(self, items: Sequence[JsonObject]) -> JsonObject:
-        """Return the answer."""
-        return {"items": items, _CONTINUE: self.next}
 
 
 def page_of(request: web.Request, names: Sequence[str], by: str | None = None) -> Page:

@@ -1,19 +1,17 @@
-"""Member clusters and placements for display: one JSON object each, every state with its reason.
-
-Shapes are those of ``GET /v1/clusters`` and ``GET /v1/placements``; the page shows nothing else.
-"""
+"""Placements as ``GET /v1/placements`` shows them: what each wants and has, and what is wrong with it."""
 
 from collections.abc import Container, Iterable, Mapping
-from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.cluster.scores import read_score, score_names
-from scorer.api.conditions import FALSE, TRUE, UNKNOWN
-from scorer.api.family import FAMILIES, Family
-from scorer.api.meta import JsonObject, format_time
-from scorer.api.names import MEMBER_AGENT, PARENT_PLACEMENT
+from typing_extensions import TypedDict
+
+from scorer.api.conditions import FALSE, TRUE, UNKNOWN, Condition
+from scorer.api.family import Family
+from scorer.api.meta import JsonObject
+from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import PlacementType, RolloutStrategy
+from scorer.api.placement.status import ResourceIdentifier
 from scorer.api.unstructured.documents import (
     current_condition,
     dict_at,
@@ -23,12 +21,7 @@ from scorer.api.unstructured.documents import (
     list_at,
     status_of,
 )
-from scorer.api.values.duration import format_duration
-from scorer.api.values.quantity import read_quantity
-from scorer.fleet import Fleet
-from scorer.framework.status import Category, FilterRejection
-from scorer.plugins.cluster_eligibility import ineligibility
-from scorer.properties import NODE_COUNT, observation_time, read_property
+from scorer.api.values.answer import Instant, ShapeOf, one_of
 from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
 from scorer.rollout.removal.finalization import removal_detail
 from scorer.rollout.status.failures import failure_of
@@ -41,104 +34,76 @@ from scorer.rollout.status.placement_conditions import (
     too_large_message,
 )
 from scorer.rollout.status.progress import STALLED, failed_object
+from scorer.rollout.views.timeline import UpdateTimeline
 from webhook.kube.cache.informer import Cache
 
 _NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
 """States in which a placement does not count as satisfied, even if it has enough clusters."""
 
-_STATES = {
-    Category.CLUSTER_LEAVING: "leaving",
-    Category.AGENT_NOT_REPORTING: "not reporting",
-    Category.HEARTBEAT_STALE: "silent",
-    Category.AGENT_NOT_JOINED: "not joined",
-    Category.HEALTH_UNKNOWN: "health unknown",
-    Category.CLUSTER_UNHEALTHY: "unhealthy",
-}
+
+ClusterProgress = Literal["available", "applying", "waiting", "failed", "removing"]
+PlacementState = Literal[
+    "available", "rolling out", "stalled", "external", "pending", "removing", "short", "failed", "invalid"
+]
+Release = Literal["new", "old", ""]
 
 
-def clusters_view(cache: Cache, names: Iterable[str], now: datetime) -> list[JsonObject]:
-    """Return member clusters in the order of *names*, without those that there are not."""
-    placed = _placements_by_cluster(cache)
-    fleet = cache.fleet
-    rows = ((name, fleet.row(name)) for name in names)
-    return [_cluster(fleet, row, placed.get(name, []), now) for name, row in rows if row is not None]
+class PlacedCluster(TypedDict):
+    """How far a placement is on one cluster."""
+
+    cluster: str
+    state: ClusterProgress
+    detail: str
+    """Why it is not available."""
+    serves: Release
+    """Which release is available there: the latest, or an earlier one that waits to be replaced; empty: it is not known
+    that any is."""
 
 
-def _placements_by_cluster(cache: Cache) -> dict[str, list[str]]:
-    found: dict[str, set[str]] = {}
-    for family in FAMILIES:
-        for binding in cache.list(family.binding):
-            if not is_deleting(binding) and binding["spec"].get("state") != "Unscheduled":
-                found.setdefault(binding["spec"]["targetCluster"], set()).add(str(family.parent(binding)))
-    return {cluster: sorted(refs) for cluster, refs in found.items()}
+class Placement(TypedDict):
+    """What a placement wants and has, and why not everything is fine."""
+
+    ref: str
+    """`crp/<name>` or `rp/<namespace>/<name>`."""
+    kind: Annotated[str, one_of("ClusterResourcePlacement", "ResourcePlacement")]
+    namespace: str
+    """Empty for a ClusterResourcePlacement."""
+    name: str
+    type: Annotated[str, one_of(*PlacementType)]
+    wanted: int | None
+    """How many clusters it wants; null for all."""
+    picked: int
+    available: int
+    """On how many of them everything of the latest release is available."""
+    availableOld: int
+    """On how many others an earlier release is, until their turn comes."""
+    satisfied: bool
+    """Whether it has all the clusters it wants, and it is neither failed, nor stalled, nor going."""
+    judgedAgain: bool
+    """Whether it has been changed and there is no decision on that yet: clusters and states are the last known."""
+    stalledSince: Instant | None
+    """When something moved last, where the rollout has stood still for too long; else null."""
+    state: PlacementState
+    why: str
+    """Why it is not available, empty where it is."""
+    generation: int
+    labels: dict[str, str]
+    clusters: list[PlacedCluster]
+    conditions: list[Annotated[JsonObject, ShapeOf(Condition)]]
+    decidedAt: Instant | None
+    """When the decision last changed; null before the first one, and while it is being judged again."""
 
 
-def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> JsonObject:
-    member = fleet.members[row]
-    rejection = ineligibility(fleet, row, now)
-    agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
-    heartbeat = agent.last_received_heartbeat if agent else None
-    nodes = read_property(member, NODE_COUNT)
-    return {
-        "name": member.metadata.name,
-        "state": _STATES[rejection.category] if rejection else "eligible",
-        "stateDetail": _detail(fleet, rejection) if rejection else "",
-        "eligible": rejection is None,
-        "reason": str(rejection.category) if rejection else "",
-        "labels": member.metadata.labels,
-        "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in member.spec.taints],
-        "lastHeartbeat": format_time(heartbeat) if heartbeat else None,
-        "properties": _properties(member, now),
-        "nodes": int(nodes.quantity.number) if nodes and nodes.quantity else None,
-        "cpu": _capacity(member, "cpu"),
-        "memory": _capacity(member, "memory"),
-        "placements": placements,
-    }
+class PlacementDetail(Placement, TypedDict):
+    """A placement with what it selects and how it is rolled out."""
+
+    selectedResources: list[Annotated[JsonObject, ShapeOf(ResourceIdentifier)]]
+    strategy: Annotated[JsonObject, ShapeOf(RolloutStrategy)]
+    timeline: UpdateTimeline | None
+    """The last rolling update; null where update runs decide."""
 
 
-def _detail(fleet: Fleet, rejection: FilterRejection) -> str:
-    """Return why a cluster is not eligible, without an age: the instant of the last heartbeat stands beside it."""
-    if rejection.category is Category.HEARTBEAT_STALE:
-        return f"no heartbeat within {format_duration(fleet.limits.heartbeat)}"
-    return rejection.message
-
-
-def _properties(member: MemberCluster, now: datetime) -> JsonObject:
-    properties = {}
-    for name, value in member.status.properties.items():
-        observed = observation_time(member, name)
-        properties[name] = {
-            "value": value.value,
-            "observedAt": format_time(observed) if observed else None,
-        }
-    for name in score_names(member.metadata.annotations):
-        properties[name] = _external_score(member, name, now)
-    return dict(sorted(properties.items()))
-
-
-def _external_score(member: MemberCluster, name: str, now: datetime) -> JsonObject:
-    """Return an external score, until when it is valid, and whether it has expired."""
-    reading, score = read_property(member, name), read_score(member.metadata.annotations, name)
-    entry: JsonObject = {"value": reading.text if reading else "", "observedAt": None}
-    if score is None:
-        return entry | {"unreadable": True}
-    if score.valid_until is None:
-        return entry
-    entry["validUntil"] = format_time(score.valid_until)
-    return entry | {"expired": True} if score.valid_until < now else entry
-
-
-def _capacity(member: MemberCluster, resource: str) -> JsonObject | None:
-    usage = member.status.resource_usage
-    available, allocatable = usage.available.get(resource), usage.allocatable.get(resource)
-    if available is None or allocatable is None:
-        return None
-    free, whole = read_quantity(str(available)), read_quantity(str(allocatable))
-    ratio = free.nano / whole.nano if free and whole and whole.nano else None
-    return {"available": str(available), "allocatable": str(allocatable), "ratio": ratio}
-
-
-def placement_view(cache: Cache, family: Family, document: JsonObject) -> JsonObject:
+def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placement:
     """Return one placement: what it wants and has, where, and what is wrong with it."""
     ref = family.ref(document)
     spec, status = document["spec"], status_of(document)
@@ -204,14 +169,15 @@ def _last_known(binding: JsonObject, placement: JsonObject) -> JsonObject:
     }
 
 
-def _with_binding(entry: JsonObject, binding: JsonObject | None) -> JsonObject:
+def _with_binding(entry: PlacedCluster, binding: JsonObject | None) -> PlacedCluster:
     """Complete the entry of a cluster from its binding; what serves there counts even if the rollout has failed."""
-    serves = _serves(entry, binding)
-    failure = failure_of(binding) if binding is not None else ""
-    return {**entry, "serves": serves} | ({"state": "failed", "detail": failure} if failure else {})
+    complete: PlacedCluster = {**entry, "serves": _serves(entry, binding)}
+    if binding is not None and (failure := failure_of(binding)):
+        complete["state"], complete["detail"] = "failed", failure
+    return complete
 
 
-def _serves(entry: JsonObject, binding: JsonObject | None) -> str:
+def _serves(entry: PlacedCluster, binding: JsonObject | None) -> Release:
     """Return which release is available on a cluster: ``new``, ``old``, or empty if neither is known to be."""
     if entry["state"] == "available":
         return "new"
@@ -229,7 +195,7 @@ def _wanted(kind: str, policy: Mapping[str, Any]) -> int | None:
             return None
 
 
-def _placed(entry: Mapping[str, Any], generation: int) -> JsonObject:
+def _placed(entry: Mapping[str, Any], generation: int) -> PlacedCluster:
     """Return the progress of one picked cluster: the first condition that is not True decides."""
     for condition in entry.get("conditions") or ():
         if condition["type"] == "Scheduled" or (
@@ -240,14 +206,16 @@ def _placed(entry: Mapping[str, Any], generation: int) -> JsonObject:
             "cluster": entry["clusterName"],
             "state": _progress(condition),
             "detail": failed_object(entry) or condition.get("message") or condition.get("reason", ""),
+            "serves": "",
         }
     kinds = {condition["type"] for condition in entry.get("conditions") or ()}
     done = bool(kinds & {"Available", "DiffReported"})
     detail = "" if done else "nothing has happened yet"
-    return {"cluster": entry["clusterName"], "state": "available" if done else "waiting", "detail": detail}
+    state: ClusterProgress = "available" if done else "waiting"
+    return {"cluster": entry["clusterName"], "state": state, "detail": detail, "serves": ""}
 
 
-def _progress(condition: Mapping[str, Any]) -> str:
+def _progress(condition: Mapping[str, Any]) -> ClusterProgress:
     match condition["type"], condition["status"]:
         case "RolloutStarted", _:
             return "waiting"
@@ -259,8 +227,8 @@ def _progress(condition: Mapping[str, Any]) -> str:
             return "applying"
 
 
-def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[JsonObject]:
-    removals = {}
+def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[PlacedCluster]:
+    removals: dict[str, PlacedCluster] = {}
     for binding in bindings:
         cluster = binding["spec"]["targetCluster"]
         if (is_deleting(binding) or binding["spec"].get("state") == BindingState.UNSCHEDULED) and cluster not in names:
@@ -277,7 +245,9 @@ def _leaving(binding: JsonObject) -> str:
     return str(said["message"]) if waits_for_window(said) else "waits for the limits of the rollout"
 
 
-def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged_again: bool) -> tuple[str, str]:
+def _placement_state(
+    document: JsonObject, clusters: list[PlacedCluster], *, judged_again: bool
+) -> tuple[PlacementState, str]:
     failure = failure_of(document)
     if is_deleting(document):
         return "removing", removal_detail(document, failure)
@@ -296,9 +266,9 @@ def _placement_state(document: JsonObject, clusters: list[JsonObject], *, judged
     return state, reason or too_large_message(document)
 
 
-def _progress_of_all(document: JsonObject, clusters: Iterable[JsonObject]) -> tuple[str, str]:
+def _progress_of_all(document: JsonObject, clusters: Iterable[PlacedCluster]) -> tuple[PlacementState, str]:
     """Return the progress of a placement on its picked clusters, and what holds it up."""
-    by_state: dict[str, list[JsonObject]] = {}
+    by_state: dict[str, list[PlacedCluster]] = {}
     for entry in clusters:
         by_state.setdefault(entry["state"], []).append(entry)
     if failed := by_state.get("failed"):

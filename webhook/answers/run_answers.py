@@ -1,16 +1,19 @@
-"""Answers of ``/v1/runs``."""
+"""Runs through clusters as ``GET /v1/runs`` shows them: staged updates of placements, and upgrades."""
 
-from typing import Literal
+from typing import Annotated, NotRequired
+
+from typing_extensions import TypedDict
 
 from scorer.api.conditions import Condition
-from webhook.description.models.base import AnswerModel, Instant
-from webhook.description.models.timeline import UpdateTimeline
+from scorer.api.meta import JsonObject
+from scorer.api.values.answer import Instant, ShapeOf, one_of
+from scorer.rollout.views.timeline import UpdateTimeline
 
 
-class UpdateRunWait(AnswerModel):
+class UpdateRunWait(TypedDict):
     """One thing that a run waits for."""
 
-    kind: Literal["State", "Approval", "TimedWait", "Held"]
+    kind: Annotated[str, one_of("State", "Approval", "TimedWait", "Held")]
     """Approval: also a gate that opens at a time. Held: a cluster that may not be touched now."""
     message: str
     """It goes on after "the run waits for"."""
@@ -27,42 +30,45 @@ class UpdateRunWait(AnswerModel):
     """What answers it; empty: nobody has to do anything."""
 
 
-class UpdateRun(AnswerModel):
+class UpdateRun(TypedDict):
     """A run through clusters: a staged update of a placement, or an upgrade of the clusters themselves."""
 
     ref: str
     """`csur/<name>`, `sur/<namespace>/<name>` or `cuprun/<name>`."""
-    kind: Literal["ClusterStagedUpdateRun", "StagedUpdateRun", "ClusterUpgradeRun"]
+    kind: Annotated[str, one_of("ClusterStagedUpdateRun", "StagedUpdateRun", "ClusterUpgradeRun")]
     namespace: str
     """Of a StagedUpdateRun; the others have none."""
     name: str
     placement: str
     """Reference of the placement; empty for an upgrade."""
-    upgrade: str = ""
+    upgrade: NotRequired[str]
     """What an upgrade brings, such as `Kubernetes 1.31.2`."""
-    expected_end: Instant | None = None
+    expectedEnd: NotRequired[Instant | None]
     """When an upgrade is expected to be over, by its plan; null: it is over, or no end is in sight."""
     strategy: str
     """Empty: an upgrade without one."""
-    resource_snapshot_index: str
+    resourceSnapshotIndex: str
     """The version that it rolls out; empty while that is not decided."""
-    rollback_of: str
+    rollbackOf: str
     """The run that it takes back; empty: none."""
     rejected: str
     """Which approval was refused, and why, while it is stopped for that; else empty."""
-    state: Literal[
-        "initializing",
-        "initialized",
-        "running",
-        "waiting",
-        "stuck",
-        "stopping",
-        "stopped",
-        "failed",
-        "aborted",
-        "succeeded",
-        "not started",
-        "skipped",
+    state: Annotated[
+        str,
+        one_of(
+            "initializing",
+            "initialized",
+            "running",
+            "waiting",
+            "stuck",
+            "stopping",
+            "stopped",
+            "failed",
+            "aborted",
+            "succeeded",
+            "not started",
+            "skipped",
+        ),
     ]
     """Failed: a staged update that could not be initialised, or an upgrade with too many failures."""
     stage: str
@@ -74,20 +80,20 @@ class UpdateRun(AnswerModel):
     those. Of clusters that may not be touched now, ten are named."""
     clusters: int
     updated: int
-    created_at: Instant | None
-    started_at: Instant | None
-    ended_at: Instant | None
+    createdAt: Instant | None
+    startedAt: Instant | None
+    endedAt: Instant | None
     """Null while it is not over."""
 
 
-class UpdateRunDetail(UpdateRun):
+class UpdateRunDetail(UpdateRun, TypedDict):
     """A run with its timeline."""
 
-    conditions: list[Condition]
+    conditions: list[Annotated[JsonObject, ShapeOf(Condition)]]
     timeline: UpdateTimeline
 
 
-class UpdateRunList(AnswerModel):
+class UpdateRunList(TypedDict):
     """Runs, the latest first."""
 
     items: list[UpdateRun]

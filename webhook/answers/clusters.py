@@ -1,0 +1,191 @@
+"""Member clusters as ``GET /v1/clusters`` shows them: every state with its reason."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from scorer.api.cluster.member_cluster import MemberCluster
+from scorer.api.cluster.scores import read_score, score_names
+from scorer.api.family import FAMILIES
+from scorer.api.meta import format_time
+from scorer.api.names import MEMBER_AGENT
+from scorer.api.unstructured.documents import (
+    is_deleting,
+)
+from scorer.api.values.answer import Instant, one_of
+from scorer.api.values.duration import format_duration
+from scorer.api.values.quantity import read_quantity
+from scorer.fleet import Fleet
+from scorer.framework.status import Category, FilterRejection
+from scorer.member_gate.holds import MemberDisruption
+from scorer.plugins.cluster_eligibility import ineligibility
+from scorer.properties import NODE_COUNT, observation_time, read_property
+from webhook.answers.upkeep import ClusterUpkeep
+from webhook.kube.cache.informer import Cache
+
+_STATES = {
+    Category.CLUSTER_LEAVING: "leaving",
+    Category.AGENT_NOT_REPORTING: "not reporting",
+    Category.HEARTBEAT_STALE: "silent",
+    Category.AGENT_NOT_JOINED: "not joined",
+    Category.HEALTH_UNKNOWN: "health unknown",
+    Category.CLUSTER_UNHEALTHY: "unhealthy",
+}
+
+
+class ClusterTaint(TypedDict):
+    """Keeps away new placements without a matching toleration."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class ReportedProperty(TypedDict):
+    """A property as the cluster's agent reports it, or an external score, from an annotation."""
+
+    value: str
+    """As reported; of a score that cannot be read, its raw text."""
+    observedAt: Instant | None
+    """Null where that is not known."""
+    unreadable: NotRequired[Literal[True]]
+    """It is a score, and cannot be read."""
+    validUntil: NotRequired[Instant]
+    """It is an external score: when it expires or has expired."""
+    expired: NotRequired[Literal[True]]
+    """It has expired, and no longer counts."""
+
+
+class Capacity(TypedDict):
+    """One resource, summed over the nodes."""
+
+    available: str
+    allocatable: str
+    ratio: float | None
+    """Available as a share of allocatable."""
+
+
+class MemberHold(TypedDict):
+    """What is disrupting a cluster now; other disruptions wait for it."""
+
+    kind: Annotated[str, one_of(*MemberDisruption, "")]
+    """Empty: a reservation for an unknown purpose."""
+    by: str
+    """Such as `upgrade/kubernetes-1-31`; empty: not known, or nothing that the caller may list."""
+    message: str
+    until: NotRequired[Instant]
+    """When it ends by itself; absent: when it is done."""
+
+
+class Cluster(TypedDict):
+    """One member cluster as the engine sees it."""
+
+    name: str
+    state: Annotated[str, one_of("eligible", *_STATES.values())]
+    """In a word or two."""
+    stateDetail: str
+    """The reason in words, empty for eligible clusters."""
+    eligible: bool
+    reason: Annotated[str, one_of("", *_STATES)]
+    """The reason as a category, empty for eligible clusters."""
+    labels: dict[str, str]
+    taints: list[ClusterTaint]
+    lastHeartbeat: Instant | None
+    properties: dict[str, ReportedProperty]
+    """By name."""
+    nodes: int | None
+    cpu: Capacity | None
+    memory: Capacity | None
+    placements: list[str]
+    """References of the placements on it, such as `crp/payments`."""
+    upkeep: NotRequired[ClusterUpkeep]
+    """Absent: nothing is known."""
+    holds: NotRequired[list[MemberHold]]
+    """Only of a single cluster; absent: nothing disrupts it."""
+
+
+def clusters_view(cache: Cache, names: Iterable[str], now: datetime) -> list[Cluster]:
+    """Return member clusters in the order of *names*, without those that there are not."""
+    placed = _placements_by_cluster(cache)
+    fleet = cache.fleet
+    rows = ((name, fleet.row(name)) for name in names)
+    return [_cluster(fleet, row, placed.get(name, []), now) for name, row in rows if row is not None]
+
+
+def _placements_by_cluster(cache: Cache) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {}
+    for family in FAMILIES:
+        for binding in cache.list(family.binding):
+            if not is_deleting(binding) and binding["spec"].get("state") != "Unscheduled":
+                found.setdefault(binding["spec"]["targetCluster"], set()).add(str(family.parent(binding)))
+    return {cluster: sorted(refs) for cluster, refs in found.items()}
+
+
+def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Cluster:
+    member = fleet.members[row]
+    rejection = ineligibility(fleet, row, now)
+    agent = next((agent for agent in member.status.agent_status if agent.type == MEMBER_AGENT), None)
+    heartbeat = agent.last_received_heartbeat if agent else None
+    nodes = read_property(member, NODE_COUNT)
+    return {
+        "name": member.metadata.name,
+        "state": _STATES[rejection.category] if rejection else "eligible",
+        "stateDetail": _detail(fleet, rejection) if rejection else "",
+        "eligible": rejection is None,
+        "reason": str(rejection.category) if rejection else "",
+        "labels": member.metadata.labels,
+        "taints": [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in member.spec.taints],
+        "lastHeartbeat": format_time(heartbeat) if heartbeat else None,
+        "properties": _properties(member, now),
+        "nodes": int(nodes.quantity.number) if nodes and nodes.quantity else None,
+        "cpu": _capacity(member, "cpu"),
+        "memory": _capacity(member, "memory"),
+        "placements": placements,
+    }
+
+
+def _detail(fleet: Fleet, rejection: FilterRejection) -> str:
+    """Return why a cluster is not eligible, without an age: the instant of the last heartbeat stands beside it."""
+    if rejection.category is Category.HEARTBEAT_STALE:
+        return f"no heartbeat within {format_duration(fleet.limits.heartbeat)}"
+    return rejection.message
+
+
+def _properties(member: MemberCluster, now: datetime) -> dict[str, ReportedProperty]:
+    properties: dict[str, ReportedProperty] = {}
+    for name, value in member.status.properties.items():
+        observed = observation_time(member, name)
+        properties[name] = {
+            "value": value.value,
+            "observedAt": format_time(observed) if observed else None,
+        }
+    for name in score_names(member.metadata.annotations):
+        properties[name] = _external_score(member, name, now)
+    return dict(sorted(properties.items()))
+
+
+def _external_score(member: MemberCluster, name: str, now: datetime) -> ReportedProperty:
+    """Return an external score, until when it is valid, and whether it has expired."""
+    reading, score = read_property(member, name), read_score(member.metadata.annotations, name)
+    entry: ReportedProperty = {"value": reading.text if reading else "", "observedAt": None}
+    if score is None:
+        entry["unreadable"] = True
+        return entry
+    if score.valid_until is None:
+        return entry
+    entry["validUntil"] = format_time(score.valid_until)
+    if score.valid_until < now:
+        entry["expired"] = True
+    return entry
+
+
+def _capacity(member: MemberCluster, resource: str) -> Capacity | None:
+    usage = member.status.resource_usage
+    available, allocatable = usage.available.get(resource), usage.allocatable.get(resource)
+    if available is None or allocatable is None:
+        return None
+    free, whole = read_quantity(str(available)), read_quantity(str(allocatable))
+    ratio = free.nano / whole.nano if free and whole and whole.nano else None
+    return {"available": str(available), "allocatable": str(allocatable), "ratio": ratio}
