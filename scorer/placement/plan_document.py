@@ -6,14 +6,18 @@ Source: design of the command line: ``harbormaster plan -o json``; scheduling.md
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
 
 from scorer.api.conditions import TRUE
-from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.placement.placement import PlacementType
 from scorer.api.unstructured.documents import dict_at, is_labelled_latest, label, namespace_of, spec_of
+from scorer.api.values.answer import one_of
 from scorer.fleet import Fleet
 from scorer.placement.binding_plan import read_binding
+from scorer.placement.explanation import PairOfScores
 from scorer.placement.holdings import Binding
 from scorer.placement.policy_hash import policy_hash
 from scorer.placement.record import scheduled_condition
@@ -23,6 +27,57 @@ from scorer.selectors import InvalidPolicyError
 
 WOULD_BE_NEXT = "?"
 """Stands for the policy snapshot of a policy that has none yet: every binding counts as obsolete."""
+
+
+class PlannedPick(TypedDict):
+    """A cluster that the placement would have."""
+
+    cluster: str
+    rank: int
+    new: bool
+    """Whether the placement does not have it yet."""
+    score: PairOfScores
+
+
+class Loser(TypedDict):
+    """A cluster that passes every filter and is not among the best."""
+
+    cluster: str
+    score: PairOfScores
+
+
+class Filtered(TypedDict):
+    """A cluster that a filter turns away."""
+
+    cluster: str
+    plugin: str
+    reason: str
+
+
+class DroppedBinding(TypedDict):
+    """A binding that would go."""
+
+    cluster: str
+    binding: str
+
+
+class PlacementDecision(TypedDict):
+    """What the scheduler decides about one placement."""
+
+    name: str
+    namespace: str
+    type: Annotated[str, one_of(*PlacementType)]
+    wanted: int | None
+    """How many clusters it would want; null for all."""
+    picked: list[PlannedPick]
+    """New and kept clusters, by rank. Kept ones rank by the scores recorded when they were picked, new ones by those of
+    now; `/v1/score` ranks all of them by those of now."""
+    notPicked: list[Loser]
+    filtered: list[Filtered]
+    dropped: list[DroppedBinding]
+    satisfied: bool
+    message: str
+    """The message of the Scheduled condition."""
 
 
 def decide(
@@ -82,7 +137,7 @@ def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, A
     ]
 
 
-def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> JsonObject:
+def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> PlacementDecision:
     """Return what *run* decided for one placement.
 
     ``picked`` holds new and kept clusters in rank order; ``filtered`` and ``notPicked`` are complete, unlike a record.
@@ -91,17 +146,17 @@ def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> JsonObject:
     metadata = placement["metadata"]
     request = run.request
     had = {binding.cluster for binding in run.holdings.obsolete}
-    picked = [
+    picked: list[PlannedPick] = [
         {"cluster": pick.cluster, "rank": rank, "new": pick.cluster not in had, "score": _score(pick)}
         for rank, pick in enumerate(run.picked, start=1)
     ]
     for rank, binding in enumerate(
         sorted(run.kept, key=attrgetter("recorded_keys"), reverse=True), start=len(picked) + 1
     ):
-        score = {"topologySpread": binding.topology or 0, "affinity": binding.affinity or 0}
+        score: PairOfScores = {"topologySpread": binding.topology or 0, "affinity": binding.affinity or 0}
         picked.append({"cluster": binding.cluster, "rank": rank, "new": False, "score": score})
     selected = {entry["cluster"] for entry in picked}
-    filtered = [
+    filtered: list[Filtered] = [
         {"cluster": name, "plugin": rejection.plugin, "reason": str(rejection)} for name, rejection in run.missed
     ]
     losers: list[Scored] = []
@@ -131,5 +186,5 @@ def _type_as_written(placement: Mapping[str, Any]) -> str:
     return str(dict_at(placement, "spec", "policy").get("placementType") or "PickAll")
 
 
-def _score(pick: Scored) -> JsonObject:
+def _score(pick: Scored) -> PairOfScores:
     return {"topologySpread": pick.topology, "affinity": pick.affinity}

@@ -4,7 +4,7 @@ Source: rollout.md 19 and 21.2; KubeFleet tools/fleet, draincluster.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from scorer.api.cluster.member_cluster import MemberCluster, Taint
@@ -15,6 +15,7 @@ from scorer.api.unstructured.documents import generation_of, is_deleting, metada
 from scorer.fleet import Fleet
 from scorer.rollout.bindings import AVAILABLE, BindingView, views
 from scorer.rollout.removal.eviction import Eviction, EvictionReason, judge_eviction
+from scorer.what_if.planned import PlannedFleet
 from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
 
 CORDON: Final = Taint(key="cordon-key", value="cordon-value", effect="NoSchedule")
@@ -30,21 +31,25 @@ class Evicted(NamedTuple):
     eviction: Eviction
 
 
+def _same_fleet() -> PlannedFleet:
+    return {"gained": [], "changed": [], "lost": [], "drained": []}
+
+
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A hub after changes.
+    """A hub after changes; by default, after none.
 
     Args:
         state: The hub.
         evictions: By namespace and name of the placement, in the order of the attempts.
-        fleet: Names of the member clusters that are ``gained``, ``lost``, ``drained``, ``changed``; sorted.
+        fleet: How the fleet is different.
         content: The given and deleted objects that placements may select; None: deleted.
     """
 
     state: HubState
-    evictions: Mapping[tuple[str, str], Sequence[Evicted]]
-    fleet: Mapping[str, Sequence[str]]
-    content: Mapping[ObjectKey, JsonObject | None]
+    evictions: Mapping[tuple[str, str], Sequence[Evicted]] = field(default_factory=dict)
+    fleet: PlannedFleet = field(default_factory=_same_fleet)
+    content: Mapping[ObjectKey, JsonObject | None] = field(default_factory=dict)
 
 
 def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
@@ -77,12 +82,14 @@ def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
     return Changed(after, evictions, report, content)
 
 
-def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, Mapping[str, Sequence[str]]]:
+def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, PlannedFleet]:
     before = state.fleet
     members = {member.metadata.name: member for member in changes.members}
-    report = {
+    report: PlannedFleet = {
         "gained": sorted(name for name in members if before.row(name) is None),
         "changed": sorted(name for name, member in members.items() if before.member(name) not in (None, member)),
+        "lost": [],
+        "drained": sorted(changes.drained),
     }
     leaving = [
         identity.name
@@ -98,7 +105,7 @@ def _fleet_after(state: HubState, changes: HypotheticalChanges) -> tuple[Fleet, 
     for name in changes.drained:
         if (drained := members.get(name) or before.member(name)) is not None:
             members[name] = _cordoned(drained)
-    report |= {"lost": sorted({*changes.lost, *leaving}), "drained": sorted(changes.drained)}
+    report["lost"] = sorted({*changes.lost, *leaving})
     if not members and not changes.lost:
         return before, report
     return before.updated(members.values(), changes.lost), report

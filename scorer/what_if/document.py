@@ -9,10 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from typing_extensions import TypedDict
+
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, spec_of, text_at
 from scorer.placement.binding_plan import BrokenBindingError
-from scorer.placement.plan_document import plan_entry
+from scorer.placement.explanation import PairOfScores
+from scorer.placement.plan_document import DroppedBinding, PlacementDecision, plan_entry
 from scorer.placement.record import scheduled_condition
 from scorer.placement.schedule import ScheduleResult
 from scorer.rollout.planner import RollingUpdateBudget
@@ -20,16 +23,35 @@ from scorer.rollout.views.preview import EXTERNAL, PreviewStep, RolloutBlocker, 
 from scorer.staged_update.facts import ClusterWait
 from scorer.what_if.changes import Changed, Evicted, apply_changes, binding_states
 from scorer.what_if.content import snapshot_to_roll_out
+from scorer.what_if.planned import (
+    BlockedRollout,
+    Moves,
+    PlannedEviction,
+    PlannedFleet,
+    PlannedPlacement,
+    PlannedRollout,
+    RolloutBudget,
+    RolloutStep,
+    RolloutWait,
+)
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import HubState, HypotheticalChanges, ObjectKey, identity_of
 
 NO_CHANGES: Final = HypotheticalChanges()
 
 
+class WhatIf(TypedDict):
+    """What would happen to placements and to the fleet."""
+
+    placements: list[PlannedPlacement]
+    fleet: PlannedFleet
+    evaluatedAt: str
+
+
 def what_if(
     state: HubState, changes: HypotheticalChanges = NO_CHANGES, only: Collection[ObjectKey] | None = None
-) -> JsonObject:
-    """Return ``{"placements", "fleet", "evaluatedAt"}``.
+) -> WhatIf:
+    """Return what would happen to placements and to the fleet.
 
     Args:
         state: The hub as it is.
@@ -54,7 +76,7 @@ def changes_anything(plan: Mapping[str, Any]) -> bool:
 
 def _entry(
     state: HubState, changed: Changed, before: JsonObject | None, after: JsonObject | None, *, anyway: bool
-) -> JsonObject:
+) -> PlannedPlacement:
     """Return what would happen to one placement; at least one of the two documents is given."""
     subject = after or before
     assert subject is not None
@@ -152,10 +174,10 @@ def _differs(state: HubState, before: JsonObject, after: _Course) -> bool:
 
     A different message is no difference: it may be about clusters that the placement never had.
     """
-    return _course(Changed(state, {}, {}, {}), before, before).outcome != after.outcome
+    return _course(Changed(state), before, before).outcome != after.outcome
 
 
-def _head(placement: JsonObject, course: _Course, state: HubState) -> JsonObject:
+def _head(placement: JsonObject, course: _Course, state: HubState) -> PlacementDecision:
     """Return the scheduler's part of the entry of a placement."""
     if course.run is not None:
         return plan_entry(placement, course.run)
@@ -172,7 +194,7 @@ def _as_rolled_out(bindings: Sequence[JsonObject], snapshot: str) -> list[JsonOb
     ]
 
 
-def _moves(held: Mapping[str, Any], then: Collection[str]) -> JsonObject:
+def _moves(held: Mapping[str, Any], then: Collection[str]) -> Moves:
     then = frozenset(then)
     return {
         "gained": sorted(then - held.keys()),
@@ -181,17 +203,17 @@ def _moves(held: Mapping[str, Any], then: Collection[str]) -> JsonObject:
     }
 
 
-def _recorded(binding: Mapping[str, Any]) -> JsonObject | None:
+def _recorded(binding: Mapping[str, Any]) -> PairOfScores | None:
     score = (spec_of(binding).get("clusterDecision") or {}).get("clusterScore")
     if score is None:
         return None
     return {"topologySpread": score.get("priorityScore") or 0, "affinity": score.get("affinityScore") or 0}
 
 
-def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> JsonObject:
+def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> PlacementDecision:
     """Return the entry of a placement that is deleted: all its objects are removed at once."""
     policy = spec_of(placement).get("policy") or {}
-    dropped = [
+    dropped: list[DroppedBinding] = [
         {"cluster": spec_of(binding).get("targetCluster") or "", "binding": name_of(binding)} for binding in bindings
     ]
     return {
@@ -208,12 +230,12 @@ def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> JsonObject
     }
 
 
-def _broken(placement: JsonObject, message: str) -> JsonObject:
+def _broken(placement: JsonObject, message: str) -> PlacementDecision:
     """Return the entry of a placement that the scheduler cannot process until a user repairs its bindings."""
     return {**_ending(placement, ()), "wanted": None, "satisfied": False, "message": message}
 
 
-def _rollout(course: _Course, evicted: Sequence[Evicted]) -> JsonObject:
+def _rollout(course: _Course, evicted: Sequence[Evicted]) -> PlannedRollout:
     preview = course.preview
     limits = preview.limits
     return {
@@ -230,12 +252,12 @@ def _rollout(course: _Course, evicted: Sequence[Evicted]) -> JsonObject:
     }
 
 
-def _wait(cluster: str, wait: ClusterWait) -> JsonObject:
+def _wait(cluster: str, wait: ClusterWait) -> RolloutWait:
     until = None if wait.until is None else format_time(wait.until)
     return {"cluster": cluster, "until": until, "message": wait.message}
 
 
-def _eviction(each: Evicted) -> JsonObject:
+def _eviction(each: Evicted) -> PlannedEviction:
     eviction = each.eviction
     return {
         "cluster": each.cluster,
@@ -246,7 +268,7 @@ def _eviction(each: Evicted) -> JsonObject:
     }
 
 
-def _step(number: int, step: PreviewStep) -> JsonObject:
+def _step(number: int, step: PreviewStep) -> RolloutStep:
     return {
         "step": number,
         "update": list(step.update),
@@ -257,7 +279,7 @@ def _step(number: int, step: PreviewStep) -> JsonObject:
     }
 
 
-def _blocked(blocked: RolloutBlocker) -> JsonObject:
+def _blocked(blocked: RolloutBlocker) -> BlockedRollout:
     return {
         "clusters": list(blocked.clusters),
         "reason": blocked.reason,
@@ -266,7 +288,7 @@ def _blocked(blocked: RolloutBlocker) -> JsonObject:
     }
 
 
-def _budget(budget: RollingUpdateBudget) -> JsonObject:
+def _budget(budget: RollingUpdateBudget) -> RolloutBudget:
     return {
         "target": budget.target,
         "ready": budget.ready,

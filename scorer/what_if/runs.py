@@ -2,8 +2,6 @@
 
 A run that has not begun is initialised in thought, on what the scheduler makes of its placement; one that is under way
 is shown as what is still to come by its record. What the engine would refuse is what is found about a run.
-
-Source: issue 16, item 5.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +35,18 @@ from scorer.staged_update.views.forecast import (
     forecast,
 )
 from scorer.what_if.changes import Changed, apply_changes
+from scorer.what_if.planned import (
+    ForeseenRun,
+    PlannedRun,
+    RunCluster,
+    RunContent,
+    RunDifference,
+    RunFailurePolicy,
+    RunObjectChange,
+    RunOutlook,
+    RunStage,
+    RunTask,
+)
 from scorer.what_if.scheduling import scheduled
 from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKey, identity_of
 
@@ -52,7 +62,7 @@ def planned_runs(
     changes: HypotheticalChanges = NO_CHANGES,
     only: Collection[ObjectKey] | None = None,
     shown: Collection[str] | None = None,
-) -> list[JsonObject]:
+) -> list[PlannedRun]:
     """Return what every run would do, by namespace and name.
 
     Args:
@@ -64,9 +74,9 @@ def planned_runs(
     given = {identity_of(document) for document in changes.objects}
     if not state.runs and all(FIELDS.get((each.group, each.kind)) != "runs" for each in given):
         return []
-    after, before = apply_changes(state, changes), Changed(state, {}, {}, {})
+    after, before = apply_changes(state, changes), Changed(state)
     known = {identity_of(run): run for run in state.runs}
-    entries = []
+    entries: list[PlannedRun] = []
     for run in sorted(after.state.runs, key=lambda each: (namespace_of(each), name_of(each))):
         identity = identity_of(run)
         if is_over(run) if only is None else identity not in only:
@@ -80,13 +90,13 @@ def planned_runs(
     return entries
 
 
-def _acts(entry: JsonObject) -> bool:
+def _acts(entry: ForeseenRun) -> bool:
     """Say whether a run would change anything on a cluster."""
     clusters = (cluster for stage in entry["stages"] for cluster in stage["clusters"])
     return bool(entry["removed"]) or any(cluster["differs"] for cluster in clusters)
 
 
-def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> JsonObject:
+def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> ForeseenRun:
     if is_over(run) or is_deleting(run):
         return _bare(run, "Over", *_outcome(run))
     begun = status(status_of(run), INITIALIZED) == TRUE
@@ -110,7 +120,7 @@ def _outcome(run: JsonObject) -> tuple[str, str]:
     return text_at(found, "reason"), text_at(found, "message")
 
 
-def _bare(run: JsonObject, phase: str, cause: str, message: str) -> JsonObject:
+def _bare(run: JsonObject, phase: RunOutlook, cause: str, message: str) -> ForeseenRun:
     """Return the entry of a run that nothing can be foreseen of."""
     spec = spec_of(run)
     return {
@@ -132,8 +142,8 @@ def _bare(run: JsonObject, phase: str, cause: str, message: str) -> JsonObject:
 
 
 def _foreseen(
-    run: JsonObject, found: StagedUpdateForecast, phase: str, notes: Sequence[str], *, visible: bool
-) -> JsonObject:
+    run: JsonObject, found: StagedUpdateForecast, phase: RunOutlook, notes: Sequence[str], *, visible: bool
+) -> ForeseenRun:
     bare = _bare(run, phase, "", "")
     return {
         **bare,
@@ -147,14 +157,14 @@ def _foreseen(
     }
 
 
-def _failure_policy(policy: FailurePolicy | None) -> JsonObject | None:
+def _failure_policy(policy: FailurePolicy | None) -> RunFailurePolicy | None:
     if policy is None:
         return None
     deadline = format_duration(policy.deadline)
     return {"onFailure": str(policy.on_failure), "maxFailures": policy.max_failures, "clusterDeadline": deadline}
 
 
-def _stage(stage: ForecastStage) -> JsonObject:
+def _stage(stage: ForecastStage) -> RunStage:
     return {
         "name": stage.planned.name,
         "progress": str(stage.progress),
@@ -168,7 +178,7 @@ def _stage(stage: ForecastStage) -> JsonObject:
     }
 
 
-def _cluster(cluster: ForecastCluster) -> JsonObject:
+def _cluster(cluster: ForecastCluster) -> RunCluster:
     wait = cluster.wait
     return {
         "cluster": cluster.name,
@@ -184,7 +194,7 @@ def _snapshot_of(cluster: ForecastCluster) -> str:
     return text_at(cluster.binding, "spec", "resourceSnapshotName")
 
 
-def _differences(cluster: ForecastCluster) -> Iterator[str]:
+def _differences(cluster: ForecastCluster) -> Iterator[RunDifference]:
     """Yield what of its binding the run changes."""
     spec, wanted = spec_of(cluster.binding or {}), cluster.wanted
     if _snapshot_of(cluster) != wanted.snapshot:
@@ -195,7 +205,7 @@ def _differences(cluster: ForecastCluster) -> Iterator[str]:
         yield "applyStrategy"
 
 
-def _task(task: ForecastTask) -> JsonObject:
+def _task(task: ForecastTask) -> RunTask:
     return {
         "place": "Before" if task.place == "beforeStage" else "After",
         "type": str(task.type),
@@ -206,7 +216,7 @@ def _task(task: ForecastTask) -> JsonObject:
     }
 
 
-def _contents(found: StagedUpdateForecast, *, visible: bool) -> Iterator[JsonObject]:
+def _contents(found: StagedUpdateForecast, *, visible: bool) -> Iterator[RunContent]:
     """Yield what changes on the clusters that are still to come: once for each content that they have now."""
     groups = {group.name: group for group in found.facts.groups}
     by_snapshot: dict[str, list[str]] = {}
@@ -232,7 +242,7 @@ def _objects(groups: Mapping[str, SnapshotGroup], name: str) -> Iterable[JsonObj
     return groups[name].objects() if name in groups else ()
 
 
-def _change(change: ObjectChange) -> JsonObject:
+def _change(change: ObjectChange) -> RunObjectChange:
     place = change.place
     return {
         "change": str(change.change),

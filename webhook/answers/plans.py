@@ -23,6 +23,7 @@ from webhook.admission.cached import ADMISSION_KINDS
 from webhook.admission.documents import DocumentSet
 from webhook.admission.rights import Rights
 from webhook.answers.one_at_a_time import OneAtATime
+from webhook.answers.plan_answer import PlanAnswer
 from webhook.answers.proposal import (
     PLANNED_IF_THERE,
     PLANNED_KINDS,
@@ -63,8 +64,8 @@ class HubPlanner:
         cache.require(PLANNED_KINDS)
         cache.watch_if_allowed(PLANNED_IF_THERE)
 
-    async def plan(self, proposal: Proposal, user: UserInfo, audience: Audience) -> JsonObject:
-        """Return the plan of a proposal: the document of `webhook.answers.proposal.plan`, with ``fleetRevision``.
+    async def plan(self, proposal: Proposal, user: UserInfo, audience: Audience) -> PlanAnswer:
+        """Return the plan of a proposal, with the revision of the fleet that it was made for.
 
         Args:
             proposal: What would be done.

@@ -23,7 +23,7 @@ from scorer.api.kinds import KINDS, OUR_KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import MEMBER_AGENT
 from scorer.api.unstructured.documents import dict_at, metadata_of
-from scorer.api.values.quoting import printable, quote
+from scorer.api.values.quoting import quote
 from scorer.fleet import Fleet
 from scorer.what_if.document import what_if
 from scorer.what_if.runs import planned_runs
@@ -33,9 +33,10 @@ from webhook.admission import registry
 from webhook.admission.documents import DocumentSet
 from webhook.admission.judge import judge
 from webhook.admission.rehearsal import RehearsalVerdict, WriteOperation, default, rehearse
+from webhook.answers.plan_answer import AdmissionVerdict, Plan, verdict_document
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import Context, HubKinds
-from webhook.validation.framework.field import Cause, FieldError, shape_errors
+from webhook.validation.framework.field import shape_errors
 
 _OF_THE_SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
@@ -153,7 +154,7 @@ _NO_REVIEWS: Final[Mapping[ObjectKey, Reviewed]] = {}
 class _Judged:
     """The verdicts of admission on a proposal, and what it lets through."""
 
-    admission: list[JsonObject] = field(default_factory=list)
+    admission: list[AdmissionVerdict] = field(default_factory=list)
     objects: list[JsonObject] = field(default_factory=list)
     members: list[MemberCluster] = field(default_factory=list)
     adopted: list[JsonObject] = field(default_factory=list)
@@ -166,8 +167,8 @@ def plan(
     context: Context,
     audience: Audience = EVERYBODY,
     reviews: Mapping[ObjectKey, Reviewed] = _NO_REVIEWS,
-) -> JsonObject:
-    """Return ``{"placements", "runs", "admission", "fleet", "evaluatedAt"}``.
+) -> Plan:
+    """Return what admission says about a proposal, and what would happen.
 
     Args:
         hub: The hub as it is.
@@ -193,7 +194,7 @@ def plan(
     judged = _Judged()
     for each in proposal.adopted:
         verdict = _verdict(each.document, None, "CREATE", context, UNDISPUTED)
-        judged.admission.append(_told(each.identity, "CREATE", verdict))
+        judged.admission.append(verdict_document(each.identity, "CREATE", verdict))
         if verdict.allowed:
             judged.adopted.append(verdict.document)
     for each, (document, notes) in zip(proposal.objects, written, strict=True):
@@ -205,15 +206,9 @@ def plan(
     changes = HypotheticalChanges(
         judged.members, judged.objects, frozenset(judged.deleted), proposal.lost, proposal.drained
     )
-    document = what_if(state, changes, audience.only)
+    outcome = what_if(state, changes, audience.only)
     runs = planned_runs(state, changes, audience.runs, {kind.kind for kind in audience.contents})
-    return {
-        "placements": document["placements"],
-        "runs": runs,
-        "admission": judged.admission,
-        "fleet": document["fleet"],
-        "evaluatedAt": document["evaluatedAt"],
-    }
+    return {**outcome, "runs": runs, "admission": judged.admission}
 
 
 def _is_readable(document: JsonObject) -> bool:
@@ -315,7 +310,7 @@ def _judge(
             verdict = replace(verdict, errors=tuple(shape_errors(error)))
     elif verdict.allowed and audience.knows(each.kind.group_kind):
         judged.objects.append(verdict.document)
-    judged.admission.append(_told(each.identity, operation, verdict))
+    judged.admission.append(verdict_document(each.identity, operation, verdict))
 
 
 def _judge_deletion(judged: _Judged, identity: ObjectKey, hub: DocumentSet, context: Context) -> None:
@@ -328,30 +323,9 @@ def _judge_deletion(judged: _Judged, identity: ObjectKey, hub: DocumentSet, cont
         judgement = judge("DELETE", None, old, context)
         refusal = "" if judgement.allowed else judgement.message
         verdict = RehearsalVerdict(old, judgement.errors, refusal, judgement.reason, judgement.warnings)
-    judged.admission.append(_told(identity, "DELETE", verdict))
+    judged.admission.append(verdict_document(identity, "DELETE", verdict))
     if verdict.allowed:
         judged.deleted.append(identity)
-
-
-def _told(identity: ObjectKey, operation: str, verdict: RehearsalVerdict) -> JsonObject:
-    """Return a verdict as JSON; a refusal that blames no field has an empty path."""
-    errors = [_error(error) for error in verdict.errors]
-    if verdict.refusal:
-        errors.insert(0, {"field": "", "reason": verdict.reason, "message": printable(verdict.refusal), "rule": ""})
-    return {
-        "kind": identity.kind,
-        "namespace": identity.namespace,
-        "name": identity.name,
-        "operation": operation,
-        "allowed": verdict.allowed,
-        "errors": errors,
-        "warnings": list(verdict.warnings),
-    }
-
-
-def _error(error: FieldError) -> JsonObject:
-    cause: Cause = error.cause
-    return {"field": printable(str(error.field)), "reason": cause.value, "message": error.text(), "rule": error.rule}
 
 
 def _state(hub: DocumentSet, adopted: Sequence[JsonObject], context: Context, audience: Audience) -> HubState:

@@ -1,4 +1,4 @@
-"""The models as JSON Schema, named and cleaned for readers who do not know our code.
+"""Models and typed dictionaries as JSON Schema, named and cleaned for readers who do not know our code.
 
 * The schemas of requests are closed, because unknown members are refused. Those of answers are open.
 * A member of a model that has a default is shown with its type alone: null counts as absent there. A member of a typed

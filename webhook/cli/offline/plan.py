@@ -99,7 +99,7 @@ def _plan(
     )
     audience = EVERYBODY if places.named is None else Audience(only=(), runs=(places.named,))
     try:
-        return plan(stored.hub, proposal, context, audience)
+        return dict(plan(stored.hub, proposal, context, audience))
     except ProposalError as error:
         raise UserError(
             places.command_line_mistake(pointer, detail) for pointer, _, detail in error.mistakes

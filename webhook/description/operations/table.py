@@ -19,7 +19,7 @@ from scorer.member_gate.answer import MemberGateAnswer
 from scorer.node_budgets.answer import GateAnswer
 from scorer.node_budgets.documents import BudgetCalendar, BudgetList
 from scorer.placement.explanation import ExplainAnswer
-from webhook.description.models.plan import PlanAnswer
+from webhook.answers.plan_answer import PlanAnswer
 from webhook.description.operations.fleet import FLEET_OPERATIONS
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.upgrades import UPGRADE_OPERATIONS

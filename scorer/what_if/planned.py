@@ -1,28 +1,24 @@
-"""Answer of ``/v1/plan``: what would happen to every placement if the hub were changed.
+"""Types of the answer of ``/v1/plan``: what would happen to placements and runs if the hub were changed.
 
 Source: scheduling.md 22, property 10.
 """
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from typing_extensions import TypedDict
 
+from scorer.api.values.answer import Described, DurationText, Instant, one_of
 from scorer.placement.explanation import PairOfScores
-from webhook.admission.rehearsal import FieldMistake
-from webhook.description.models.base import AnswerModel, DurationText, Instant
+from scorer.placement.plan_document import PlacementDecision
+from scorer.staged_update.policy import OnFailure
+from scorer.staged_update.views.content_diff import ChangeKind
+from scorer.staged_update.views.forecast import ForecastProgress
+
+RunOutlook = Literal["New", "UnderWay", "Pending", "Refused", "Aborted", "Over"]
+RunDifference = Literal["content", "overrides", "applyStrategy"]
 
 
-class PlannedPick(AnswerModel):
-    """A cluster that the placement would have."""
-
-    cluster: str
-    rank: int
-    new: bool
-    """Whether the placement does not have it yet."""
-    score: PairOfScores
-
-
-class HeldBefore(AnswerModel):
+class HeldBefore(TypedDict):
     """A cluster that the placement has now."""
 
     cluster: str
@@ -30,29 +26,7 @@ class HeldBefore(AnswerModel):
     """As it was when the cluster was picked; null where nothing was recorded."""
 
 
-class Loser(AnswerModel):
-    """A cluster that passes every filter and is not among the best."""
-
-    cluster: str
-    score: PairOfScores
-
-
-class Filtered(AnswerModel):
-    """A cluster that a filter turns away."""
-
-    cluster: str
-    plugin: str
-    reason: str
-
-
-class DroppedBinding(AnswerModel):
-    """A binding that would go."""
-
-    cluster: str
-    binding: str
-
-
-class Moves(AnswerModel):
+class Moves(TypedDict):
     """Which clusters the placement gains and loses."""
 
     gained: list[str]
@@ -60,18 +34,18 @@ class Moves(AnswerModel):
     stays: list[str]
 
 
-class RolloutBudget(AnswerModel):
+class RolloutBudget(TypedDict):
     """The numbers that limit a step of a rollout."""
 
     target: int
     ready: int
-    can_be_ready: int
-    may_vanish: int
-    max_to_remove: int
-    max_to_add: int
+    canBeReady: int
+    mayVanish: int
+    maxToRemove: int
+    maxToAdd: int
 
 
-class RolloutStep(AnswerModel):
+class RolloutStep(TypedDict):
     """What happens at once; the next step comes when this one is available."""
 
     step: int
@@ -86,7 +60,7 @@ class RolloutStep(AnswerModel):
     budget: RolloutBudget
 
 
-class BlockedRollout(AnswerModel):
+class BlockedRollout(TypedDict):
     """Where a rollout stops."""
 
     clusters: list[str]
@@ -95,7 +69,7 @@ class BlockedRollout(AnswerModel):
     budget: RolloutBudget | None
 
 
-class RolloutWait(AnswerModel):
+class RolloutWait(TypedDict):
     """A cluster that is not touched before one of its maintenance windows opens."""
 
     cluster: str
@@ -104,7 +78,7 @@ class RolloutWait(AnswerModel):
     message: str
 
 
-class PlannedEviction(AnswerModel):
+class PlannedEviction(TypedDict):
     """An eviction that draining a cluster brings about."""
 
     cluster: str
@@ -115,19 +89,19 @@ class PlannedEviction(AnswerModel):
     """Name of the disruption budget that decided, empty when none did."""
 
 
-class PlannedRollout(AnswerModel):
+class PlannedRollout(TypedDict):
     """How the placement would get there."""
 
-    type: Literal["RollingUpdate", "External", "Deletion"]
+    type: Annotated[str, one_of("RollingUpdate", "External", "Deletion")]
     """By the limits of the strategy, by a staged update run, or not at all, as the placement is deleted."""
     snapshot: str
     """Name of the resource snapshot that is rolled out."""
-    max_unavailable: int | str | None
+    maxUnavailable: int | str | None
     """A number, or a share such as `25%`; null where nothing is rolled out by limits."""
-    max_surge: int | str | None
+    maxSurge: int | str | None
     """As `maxUnavailable`."""
     evictions: list[PlannedEviction]
-    apply_strategy: list[str]
+    applyStrategy: list[str]
     """Clusters that only get another apply strategy, which goes out at once."""
     waits: list[RolloutWait]
     """Clusters whose maintenance windows are closed: the others go first."""
@@ -137,23 +111,9 @@ class PlannedRollout(AnswerModel):
     blocked: BlockedRollout | None
 
 
-class PlannedPlacement(AnswerModel):
+class PlannedPlacement(PlacementDecision, TypedDict):
     """One placement before and after."""
 
-    name: str
-    namespace: str
-    type: Literal["PickAll", "PickN", "PickFixed"]
-    wanted: int | None
-    """How many clusters it would want; null for all."""
-    picked: list[PlannedPick]
-    """New and kept clusters, by rank. Kept ones rank by the scores recorded when they were picked, new ones by those of
-    now; `/v1/score` ranks all of them by those of now."""
-    not_picked: list[Loser]
-    filtered: list[Filtered]
-    dropped: list[DroppedBinding]
-    satisfied: bool
-    message: str
-    """The message of the Scheduled condition."""
     before: list[HeldBefore]
     moves: Moves
     rollout: PlannedRollout
@@ -161,7 +121,7 @@ class PlannedPlacement(AnswerModel):
     """Whether, because of the changes, it would move, be rolled out, be blocked, or be short of clusters."""
 
 
-class RunFinding(AnswerModel):
+class RunFinding(TypedDict):
     """What keeps a run from being carried out, or how it has ended."""
 
     cause: str
@@ -170,37 +130,43 @@ class RunFinding(AnswerModel):
     message: str
 
 
-class RunFailurePolicy(AnswerModel):
+class RunFailurePolicy(TypedDict):
     """What the run does when clusters fail."""
 
-    on_failure: Literal["Stop", "Rollback"]
-    max_failures: int
+    onFailure: Annotated[str, one_of(*OnFailure)]
+    maxFailures: int
     """How many clusters of one stage may fail."""
-    cluster_deadline: DurationText
+    clusterDeadline: DurationText
     """How long a cluster may take before it counts as failed."""
 
 
-class RunCluster(AnswerModel):
+_RunCluster = TypedDict(
+    "_RunCluster",
+    {
+        "cluster": str,
+        "progress": Annotated[str, one_of(*ForecastProgress)],
+        "from": Annotated[str, Described("Name of the resource snapshot that it has now, empty for none.")],
+    },
+)
+
+
+class RunCluster(_RunCluster, TypedDict):
     """A cluster of a stage."""
 
-    cluster: str
-    progress: Literal["Done", "Failed", "UnderWay", "ToCome"]
-    from_: Annotated[str, Field(alias="from")]
-    """Name of the resource snapshot that it has now, empty for none."""
-    differs: list[Literal["content", "overrides", "applyStrategy"]]
+    differs: list[RunDifference]
     """What the run changes on it; nothing once it has been started."""
-    earliest_start: Instant | None
+    earliestStart: Instant | None
     """Null once it has been started."""
-    waits_for: str
+    waitsFor: str
     """Why it may not be touched when its stage can begin, such as a closed maintenance window; empty when it may."""
 
 
-class RunTask(AnswerModel):
+class RunTask(TypedDict):
     """Something that a stage waits for."""
 
     place: Literal["Before", "After"]
     """Before its clusters are started, or after all are done."""
-    type: Literal["Approval", "TimedWait"]
+    type: Annotated[str, one_of("Approval", "TimedWait")]
     done: bool
     request: str
     """Name of the approval request; whoever may write its status can answer. Empty for a timed wait."""
@@ -210,14 +176,14 @@ class RunTask(AnswerModel):
     """When a timed wait ends at the earliest; null for an approval."""
 
 
-class RunStage(AnswerModel):
+class RunStage(TypedDict):
     """A stage of a run."""
 
     name: str
-    progress: Literal["Done", "UnderWay", "ToCome"]
-    at_once: int
+    progress: Annotated[str, one_of("Done", "UnderWay", "ToCome")]
+    atOnce: int
     """How many of its clusters may be in flight at once."""
-    sorted_by: str
+    sortedBy: str
     """The label by which its clusters are sorted; empty: by name."""
     clusters: list[RunCluster]
     """In order. Without any, the stage is skipped, with its tasks."""
@@ -225,13 +191,13 @@ class RunStage(AnswerModel):
     """The clusters that are not done, as many at a time as may be in flight."""
     tasks: list[RunTask]
     """None for a stage that is done."""
-    earliest_start: Instant | None
+    earliestStart: Instant | None
     """Null once it has begun."""
-    earliest_end: Instant | None
+    earliestEnd: Instant | None
     """Null once it is done."""
 
 
-class RunFieldChange(AnswerModel):
+class RunFieldChange(TypedDict):
     """A field of an object that differs."""
 
     path: str
@@ -240,10 +206,10 @@ class RunFieldChange(AnswerModel):
     after: str
 
 
-class RunObjectChange(AnswerModel):
+class RunObjectChange(TypedDict):
     """An object that differs."""
 
-    change: Literal["Added", "Removed", "Changed"]
+    change: Annotated[str, one_of(*ChangeKind)]
     group: str
     kind: str
     namespace: str
@@ -256,11 +222,17 @@ class RunObjectChange(AnswerModel):
     """How many other fields differ."""
 
 
-class RunContent(AnswerModel):
+_RunContent = TypedDict(
+    "_RunContent",
+    {
+        "from": Annotated[str, Described("Name of the resource snapshot that they have, empty for none.")],
+    },
+)
+
+
+class RunContent(_RunContent, TypedDict):
     """What changes on clusters that have the same content now, apart from overrides."""
 
-    from_: Annotated[str, Field(alias="from")]
-    """Name of the resource snapshot that they have, empty for none."""
     to: str
     clusters: list[str]
     known: bool
@@ -272,8 +244,8 @@ class RunContent(AnswerModel):
     """How many other objects differ."""
 
 
-class PlannedRun(AnswerModel):
-    """One staged update run, and what is still to come of it."""
+class ForeseenRun(TypedDict):
+    """A staged update run as it would go."""
 
     name: str
     namespace: str
@@ -281,59 +253,35 @@ class PlannedRun(AnswerModel):
     strategy: str
     state: str
     """As it is wanted: `Initialize`, `Run` or `Stop`."""
-    phase: Literal["New", "UnderWay", "Pending", "Refused", "Aborted", "Over"]
+    phase: RunOutlook
     """It would be initialised, it goes on, it waits before it can be initialised, its initialisation would fail, its
     next step would end it, or nothing will happen to it any more."""
     finding: RunFinding | None
     """For the last four phases; all that follows is empty then."""
     snapshot: str
     """Name of the resource snapshot that every cluster gets; it need not exist yet."""
-    failure_policy: RunFailurePolicy | None
+    failurePolicy: RunFailurePolicy | None
     stages: list[RunStage]
     removed: list[str]
     """The clusters that lose the placement at the end."""
     contents: list[RunContent]
-    earliest_finish: Instant | None
+    earliestFinish: Instant | None
     assumptions: list[str]
     """What the earliest finish rests on, and what was not known."""
+
+
+class PlannedRun(ForeseenRun, TypedDict):
+    """One staged update run, and what is still to come of it."""
+
     changed: bool
     """Whether it would change anything on a cluster; for a run that is on the hub and not among the changes, whether
     they make a difference to it."""
 
 
-class AdmissionVerdict(AnswerModel):
-    """What admission would say about one of the changes; what it refuses is left out of the plan."""
-
-    kind: str
-    namespace: str
-    name: str
-    operation: Literal["CREATE", "UPDATE", "DELETE"]
-    allowed: bool
-    errors: list[FieldMistake]
-    warnings: list[str]
-
-
-class PlannedFleet(AnswerModel):
+class PlannedFleet(TypedDict):
     """How the fleet would be different: names of member clusters."""
 
     gained: list[str]
     changed: list[str]
     lost: list[str]
     drained: list[str]
-
-
-class PlanAnswer(AnswerModel):
-    """What would happen, placement by placement."""
-
-    fleet_revision: Annotated[str, Field(pattern="^[0-9]+$")]
-    """Names the fleet before the changes: `<fleet>` alone, without the step that other answers add, as a plan is judged
-    at its own instant."""
-    placements: list[PlannedPlacement]
-    """By namespace and name."""
-    runs: list[PlannedRun]
-    """Staged update runs of such placements, by namespace and name: those that are not over, or those asked about."""
-    admission: list[AdmissionVerdict]
-    """One verdict per object that would be written or deleted."""
-    fleet: PlannedFleet
-    evaluated_at: Instant
-    """The instant that everything was judged at."""

@@ -1,0 +1,76 @@
+"""The answer of ``/v1/plan``: what admission says about a proposal, and what would happen.
+
+Source: scheduling.md 22, property 10; placement-api.md 2.8.
+"""
+
+from typing import Annotated, Literal
+
+from typing_extensions import TypedDict
+
+from scorer.api.values.answer import Instant, Shape
+from scorer.api.values.quoting import printable
+from scorer.what_if.planned import PlannedFleet, PlannedPlacement, PlannedRun
+from scorer.what_if.state import ObjectKey
+from webhook.admission.rehearsal import FieldMistake, RehearsalVerdict, WriteOperation
+from webhook.validation.framework.field import Cause, FieldError
+
+
+class AdmissionVerdict(TypedDict):
+    """What admission would say about one of the changes; what it refuses is left out of the plan."""
+
+    kind: str
+    namespace: str
+    name: str
+    operation: Literal["CREATE", "UPDATE", "DELETE"]
+    allowed: bool
+    errors: list[FieldMistake]
+    warnings: list[str]
+
+
+class Plan(TypedDict):
+    """A plan for a hub, without the revision of its fleet."""
+
+    placements: list[PlannedPlacement]
+    """By namespace and name."""
+    runs: list[PlannedRun]
+    """Staged update runs of such placements, by namespace and name: those that are not over, or those asked about."""
+    admission: list[AdmissionVerdict]
+    """One verdict per object that would be written or deleted."""
+    fleet: PlannedFleet
+    evaluatedAt: Instant
+    """The instant that everything was judged at."""
+
+
+class FleetOfPlan(TypedDict):
+    """The fleet that a plan is for."""
+
+    fleetRevision: Annotated[str, Shape({"type": "string", "pattern": "^[0-9]+$"})]
+    """Names the fleet before the changes: `<fleet>` alone, without the step that other answers add, as a plan is judged
+    at its own instant."""
+
+
+class PlanAnswer(FleetOfPlan, Plan, TypedDict):
+    """What would happen, placement by placement."""
+
+
+def verdict_document(
+    identity: ObjectKey, operation: WriteOperation | Literal["DELETE"], verdict: RehearsalVerdict
+) -> AdmissionVerdict:
+    """Return a verdict as JSON; a refusal that blames no field has an empty path."""
+    errors = [_error(error) for error in verdict.errors]
+    if verdict.refusal:
+        errors.insert(0, {"field": "", "reason": verdict.reason, "message": printable(verdict.refusal), "rule": ""})
+    return {
+        "kind": identity.kind,
+        "namespace": identity.namespace,
+        "name": identity.name,
+        "operation": operation,
+        "allowed": verdict.allowed,
+        "errors": errors,
+        "warnings": list(verdict.warnings),
+    }
+
+
+def _error(error: FieldError) -> FieldMistake:
+    cause: Cause = error.cause
+    return {"field": printable(str(error.field)), "reason": cause.value, "message": error.text(), "rule": error.rule}
