@@ -40,6 +40,7 @@ from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.processes.up import Up
 from webhook.settings.admission import OWN_CONTROLLER
 from webhook.settings.programs import UpSettings
+from webhook.settings.secret_files import read_secrets, secret_path
 
 CONNECTIONS, ROUNDS, SECONDS, WARM_UP_SECONDS = 16, 2 if SHORT else 5, 2.0, 0.5
 DISTINCT = 512
@@ -134,8 +135,8 @@ def stored(number: int) -> JsonObject:
     return {**document, "metadata": metadata}
 
 
-def call(row: str, number: int) -> bytes:
-    """Return a whole request of an API server."""
+def call(row: str, number: int, root: str = "") -> bytes:
+    """Return a whole request of an API server, which calls the hooks below *root*."""
     hook = ROWS[row]
     user = OWN_CONTROLLER if row in OWN_ROWS else f"system:serviceaccount:platform-{number % 30:02}:deployer"
     kind = {"group": PLACEMENT.group, "version": PLACEMENT.versions[0], "kind": PLACEMENT.kind}
@@ -167,7 +168,7 @@ def call(row: str, number: int) -> bytes:
     }
     body = orjson.dumps(review)
     head = (
-        f"POST /{hook}/{PLACEMENT.group}/{PLACEMENT.plural}?timeout=5s HTTP/1.1\r\n"
+        f"POST {root}/{hook}/{PLACEMENT.group}/{PLACEMENT.plural}?timeout=5s HTTP/1.1\r\n"
         "Host: harbormaster.harbormaster-system.svc\r\n"
         "User-Agent: kube-apiserver-admission\r\n"
         f"Content-Length: {len(body)}\r\n"
@@ -256,6 +257,7 @@ class Target:
     process_id: int
     port: int
     trust: ssl.SSLContext
+    root: str
 
     async def round(self, calls: Iterator[bytes], seconds: float, tally: Tally) -> int:
         """Keep all connections busy for so long; return the size of an answer."""
@@ -290,7 +292,8 @@ def server(role: str, *arguments: str) -> Iterator[Target]:
         assert process.stdout is not None
         try:
             told = orjson.loads(process.stdout.readline())
-            yield Target(process.pid, told["port"], ssl.create_default_context(cadata=told["authority"]))
+            trust = ssl.create_default_context(cadata=told["authority"])
+            yield Target(process.pid, told["port"], trust, told["root"])
         finally:
             process.stdin.close()
 
@@ -307,7 +310,9 @@ async def run_ours() -> None:
                 await asyncio.sleep(0.05)
             https = up.server.addresses.https
             assert https is not None
-            await _announce(https[1], up.ca_file.read_text(encoding="ascii"))
+            # Callers of the plain paths are strangers, whose reviews are slowed down on purpose.
+            root = secret_path(read_secrets(up.hook_secret_file))
+            await _announce(https[1], up.ca_file.read_text(encoding="ascii"), root)
 
 
 async def run_floor(sizes: Sequence[int]) -> None:
@@ -336,24 +341,28 @@ def _constant(answer: bytes) -> Callable[[web.Request], Awaitable[web.Response]]
     return handle
 
 
-async def _announce(port: int, authority: str) -> None:
-    print(orjson.dumps({"port": port, "authority": authority}).decode(), flush=True)
+async def _announce(port: int, authority: str, root: str = "") -> None:
+    print(orjson.dumps({"port": port, "authority": authority, "root": root}).decode(), flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
 async def measure() -> None:
     """Let both servers take turns, and tell the figures."""
-    calls = {row: cycle([call(row, number) for number in range(DISTINCT)]) for row in ROWS}
     with server("ours") as ours:
+        calls, plain = ({row: _calls(row, root) for row in ROWS} for root in (ours.root, ""))
         sizes = [await ours.round(calls[row], WARM_UP_SECONDS, Tally()) for row in ROWS]
         with server("floor", *map(str, sizes)) as floor:
             for row in ROWS:
-                await floor.round(calls[row], WARM_UP_SECONDS, Tally())
+                await floor.round(plain[row], WARM_UP_SECONDS, Tally())
                 mine, least = Tally(), Tally()
                 for _ in range(ROUNDS):
-                    await floor.round(calls[row], SECONDS, least)
+                    await floor.round(plain[row], SECONDS, least)
                     await ours.round(calls[row], SECONDS, mine)
                 _tell(row, len(next(calls[row]).partition(b"\r\n\r\n")[2]), mine, least)
+
+
+def _calls(row: str, root: str) -> Iterator[bytes]:
+    return cycle([call(row, number, root) for number in range(DISTINCT)])
 
 
 def _tell(row: str, size: int, mine: Tally, least: Tally) -> None:
