@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from scorer.api.names import member_namespace
+from scorer.prices import read_price_list
 from scorer.rollout.selection.exclusions import MemberLimits, parse_kind_rules
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
@@ -28,7 +29,6 @@ from webhook.member.membership.hub_token import HubToken, read_access
 from webhook.member.membership.registration import Registration, agent_namespace
 from webhook.member.metrics import AgentMetrics
 from webhook.member.properties.collector import Collector, MemberCache
-from webhook.member.properties.prices import PriceFile
 from webhook.member.properties.provider import ProviderCommand
 from webhook.member.store.api_server import RemoteMember, ailment
 from webhook.member.store.reflector import follow
@@ -37,6 +37,7 @@ from webhook.processes.garbage import freeze_heap
 from webhook.processes.member_nodes import MemberNodes
 from webhook.runtime.clock import utc_now
 from webhook.runtime.distribution import installed_version
+from webhook.runtime.price_files import PriceFile
 from webhook.server.probe_server import ProbeServer
 from webhook.settings.agent import AgentSettings
 from webhook.telemetry.health import Health
@@ -88,7 +89,7 @@ class Agent:
     Raises (on entering):
         webhook.kube.login.connection.ConfigurationError: A kubeconfig or the Secret cannot be used, or the instance
             types.
-        webhook.member.properties.prices.PriceError: The price list cannot be used.
+        webhook.runtime.price_files.PriceFileError: The price list cannot be used.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Agent:
 
     async def __aenter__(self) -> Self:
         options = self.options
-        prices = None if options.prices is None else PriceFile(options.prices)
+        prices = None if options.prices is None else PriceFile(options.prices, read_price_list)
         if prices is not None:
             await prices.open()
         if (table := self.settings.node_disruption_prices) is not None:

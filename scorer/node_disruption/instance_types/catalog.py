@@ -16,12 +16,12 @@ from typing import Final
 from scorer.api.node_pool import CAPACITY_TYPE
 from scorer.node_disruption.cluster.requirements import ZONE, Allowed, is_of_provider, merged
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot, NodePoolState
+from scorer.prices import ON_DEMAND as ON_DEMAND
 
 _MOST_NAMED = 5
 
 ARCH: Final = "kubernetes.io/arch"
 OS: Final = "kubernetes.io/os"
-ON_DEMAND: Final = "on-demand"
 SPOT: Final = "spot"
 RESERVED: Final = "reserved"
 CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)

@@ -7,11 +7,7 @@ one type, and must agree about what it has. A row with a mistake makes the table
 Source: nodepool-disruption.md 5.1, 6.2 and 6.3.
 """
 
-import csv
-import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject
@@ -20,39 +16,13 @@ from scorer.api.values.quantity import parse_quantity
 from scorer.node_disruption.cluster.requirements import ALIASES, INSTANCE_TYPE, quote
 from scorer.node_disruption.cluster.resources import CPU, MEMORY, PODS, amounts
 from scorer.node_disruption.instance_types.catalog import ARCH, CAPACITY_TYPES, ON_DEMAND, OS, InstanceType, Offering
+from scorer.prices import TABLE, InvalidPricesError, PriceMistake, price_of
 
-_TABLE: Final = "instanceTypes"
 _OFFERING: Final = ("zone", "capacityType", "price", "available")
 _TYPE: Final = ("name", "cpu", "memory", "pods", "arch", "os", "labels", "allocatable")
 _TEXTS: Final = {"arch": "amd64", "os": "linux", "capacityType": ON_DEMAND}
-_NUMBER: Final = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?", re.ASCII)
 _BOOLEANS: Final = {"true": True, "false": False}
-
-
 DEFAULT_PODS: Final = 110
-MOST_MISTAKES: Final = 20
-"""How many mistakes of a table are told."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableMistake:
-    """A mistake in a table."""
-
-    field: FieldPath
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}" if self.field else self.message
-
-
-class InvalidInstanceTypesError(ValueError):
-    """A table of instance types has mistakes."""
-
-    def __init__(self, mistakes: Sequence[TableMistake]) -> None:
-        self.mistakes = tuple(mistakes)
-        more = len(mistakes) - MOST_MISTAKES
-        messages = [*map(str, mistakes[:MOST_MISTAKES]), *([f"and {more} more mistakes"] if more > 0 else ())]
-        super().__init__("; ".join(messages))
 
 
 def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[InstanceType, ...]:  # noqa: B008
@@ -66,78 +36,25 @@ def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[Ins
         By name.
 
     Raises:
-        InvalidInstanceTypesError: It has mistakes.
+        InvalidPricesError: It has mistakes.
     """
     if isinstance(document, dict):
-        document, at = document.get(_TABLE), at / _TABLE
+        document, at = document.get(TABLE), at / TABLE
     if not isinstance(document, list):
-        raise InvalidInstanceTypesError([TableMistake(at, f"{quote(document)} is not a list of instance types")])
+        raise InvalidPricesError([PriceMistake(at, f"{quote(document)} is not a list of instance types")])
     reading = _Reading()
     for index, row in enumerate(document):
         reading.add(row, at / index)
     if reading.mistakes:
-        raise InvalidInstanceTypesError(reading.mistakes)
+        raise InvalidPricesError(reading.mistakes)
     return reading.types()
-
-
-def read_price_list(text: str) -> list[JsonObject]:
-    """Read a price list in CSV, whose first line names the columns; an empty cell counts as absent.
-
-    A column whose name has a slash is a label of nodes.
-
-    Raises:
-        InvalidInstanceTypesError: It is no such list; whether its rows are right is not looked at.
-    """
-    try:
-        rows = list(_cells(text))
-    except csv.Error as error:
-        raise InvalidInstanceTypesError([TableMistake(FieldPath(), f"not CSV: {error}")]) from error
-    if not rows:
-        return []
-    (first, columns), *rows = rows
-    mistakes = [TableMistake(FieldPath(), f"line {first}: {mistake}") for mistake in _column_mistakes(columns)]
-    mistakes = mistakes or [
-        TableMistake(FieldPath(), f"line {line}: {len(row)} cells, but there are {len(columns)} columns")
-        for line, row in rows
-        if len(row) > len(columns)
-    ]
-    if mistakes:
-        raise InvalidInstanceTypesError(mistakes)
-    return [_row({key: cell for key, cell in zip(columns, row, strict=False) if cell}) for _, row in rows]
-
-
-def price_list_lines(text: str) -> list[int]:
-    """Return on which line of a price list each of its rows ends."""
-    return [line for line, _ in _cells(text)][1:]
-
-
-def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a list that are not empty, with the line on which each ends; the first names the columns."""
-    reader = csv.reader(text.splitlines(keepends=True), skipinitialspace=True)
-    for row in reader:
-        cells = [cell.strip() for cell in row]
-        if any(cells):
-            yield reader.line_num, cells
-
-
-def _column_mistakes(columns: Sequence[str]) -> Iterator[str]:
-    if "name" not in columns:
-        others = " and not by semicolons or tabs" if re.search("[;\t]", columns[0]) else ""
-        yield f"there is no column name; columns are separated by commas{others}"
-    yield from (f"column {quote(each)} is there twice" for each in dict.fromkeys(columns) if columns.count(each) > 1)
-
-
-def _row(cells: Mapping[str, str]) -> JsonObject:
-    labels = {key: cell for key, cell in cells.items() if "/" in key}
-    row: JsonObject = {key: cell for key, cell in cells.items() if key not in labels}
-    return {**row, "labels": labels} if labels else row
 
 
 class _Reading:
     """Rows that have been read, and their mistakes."""
 
     def __init__(self) -> None:
-        self.mistakes: list[TableMistake] = []
+        self.mistakes: list[PriceMistake] = []
         self._types: dict[str, InstanceType] = {}
         self._offerings: dict[str, dict[tuple[str, str], Offering]] = {}
         self._whole: set[str] = set()
@@ -235,15 +152,10 @@ class _Reading:
             self._wrong(at / "price", "is missing")
             return 0.0
         try:
-            is_number = not isinstance(value, bool) and _NUMBER.fullmatch(str(value).strip())
-            price = float(value) if is_number else math.nan
-        except (TypeError, ValueError, OverflowError):
-            price = math.nan
-        if not math.isfinite(price) or price < 0:
-            text = value if isinstance(value, str) else str(value)
-            self._wrong(at / "price", f"{quote(text)} is not a price per hour: a finite number that is not negative")
+            return price_of(value)
+        except ValueError as error:
+            self._wrong(at / "price", str(error))
             return 0.0
-        return price
 
     def _available(self, row: JsonObject, at: FieldPath) -> bool:
         value = row.get("available", True)
@@ -268,4 +180,4 @@ class _Reading:
             self._wrong(at / key, "is not a field of instance types")
 
     def _wrong(self, at: FieldPath, message: str) -> None:
-        self.mistakes.append(TableMistake(at, message))
+        self.mistakes.append(PriceMistake(at, message))

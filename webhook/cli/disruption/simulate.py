@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 import click
@@ -19,8 +19,8 @@ from webhook.cli.files.search import Files
 from webhook.cli.options.base import file_option, grouped, output_option
 from webhook.cli.options.times import Instant, read_zone, zone_option
 from webhook.cli.text.output import print_document
-from webhook.cli.text.yaml import parse_yaml
-from webhook.gate.instance_type_table import InstanceTypeTableError, read_table
+from webhook.gate.instance_types import read_catalog
+from webhook.runtime.price_files import PriceFileError, load_prices
 
 if TYPE_CHECKING:
     from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
@@ -237,8 +237,8 @@ def read_prices(path: Path) -> InstanceTypeCatalog:
         UserError: It cannot be read, or has mistakes: one line each, with the field and the value.
     """
     try:
-        table = read_table(path, _only_document)
-    except InstanceTypeTableError as error:
+        table = load_prices(path, read_catalog)
+    except PriceFileError as error:
         raise UserError(error.lines) from error
     if not table.types:
         raise UserError(f"{path}: there is no instance type in it")
@@ -256,12 +256,3 @@ def check_prices(path: Path, catalog: InstanceTypeCatalog, cluster: ClusterSnaps
         for (kind, zone, capacity_type), number in missing(catalog, cluster).items()
     ]:
         raise UserError(lines)
-
-
-def _only_document(text: str) -> Any:
-    documents = [each.value for each in parse_yaml(text) if each.value is not None]
-    if len(documents) == 1 and isinstance(documents[0], str):
-        raise ValueError("is neither YAML nor JSON with rows; a price list in CSV has a name that ends in .csv")
-    if len(documents) != 1:
-        raise ValueError(f"{len(documents)} documents, expected one")
-    return documents[0]

@@ -46,6 +46,8 @@ A price list (--prices) is YAML or JSON, in USD per hour:
   updatedAt: 2026-03-01T00:00:00Z          optional; older than a day, the cost is marked as degraded
   prices: {Standard_D4s_v5: 0.192}
   regions: {westeurope: {Standard_D4s_v5: 0.23}}
+A table of instance types, as `harbormaster simulate disruption` takes it, serves as well: of a type, the
+lowest on-demand price counts.
 
 \b
 The agent runs a provider (--provider-command) once per heartbeat, for at most 10 seconds. It prints JSON:
@@ -220,8 +222,8 @@ def _run(options: "AgentOptions", settings: "AgentSettings") -> int:
     import uvloop
 
     from webhook.kube.login.connection import ConfigurationError
-    from webhook.member.properties.prices import PriceError
     from webhook.processes.agent import Agent
+    from webhook.runtime.price_files import PriceFileError
     from webhook.server.listening import Addresses, ListenError, serve
 
     def started(addresses: Addresses) -> None:
@@ -235,6 +237,6 @@ def _run(options: "AgentOptions", settings: "AgentSettings") -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(run())
-    except (ConfigurationError, PriceError, ListenError) as error:
+    except (ConfigurationError, PriceFileError, ListenError) as error:
         raise UserError(str(error)) from error
     return 0

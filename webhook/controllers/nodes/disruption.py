@@ -252,7 +252,7 @@ class NodeDisruptionController:
     def _stand(self, site: "_Site", found: PlanningPass, acting: bool) -> None:
         """Say on every pool how things are; of one that cannot be read, that."""
         going = disrupted_nodes(site.world)
-        trouble = found.problem or site.planning.types.problem
+        trouble = found.problem or site.planning.trouble
         circumstance = Circumstance(acting, self._why_not, trouble, going if acting else None)
         left = tuple(name for name in found.decision.expired if not _is_of_others(site.world, name))
         conditions = pool_conditions(replace(found.decision, expired=left), found.cluster, circumstance)

@@ -28,8 +28,9 @@ from scorer.node_disruption.methods.planner import DisruptionDecision, PlannerOp
 from scorer.node_disruption.methods.validation import ValidationFailure
 from scorer.reservations import DISRUPTION, Reservation, UnreadableReservationsError
 from webhook.controllers.nodes.cache import NodeWorld
-from webhook.gate.instance_types import InstanceTypesFile
+from webhook.gate.instance_types import read_catalog
 from webhook.gate.reservations import LeaseReservations
+from webhook.runtime.price_files import PriceFile
 from webhook.settings.gate import NodeDisruptionOptions
 
 PASS: Final = timedelta(seconds=10)
@@ -85,7 +86,7 @@ class NodePlanning:
         self._world = world
         self._reservations = reservations
         self._now = now
-        self.types = InstanceTypesFile(options.prices)
+        self._types = None if options.prices is None else PriceFile(options.prices, read_catalog)
         self._settings = PlannerOptions(
             spot_to_spot=options.spot_to_spot,
             graceful_expiration=options.graceful_expiration,
@@ -121,6 +122,11 @@ class NodePlanning:
         due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
         return max(now, due, self._earliest or due)
 
+    @property
+    def trouble(self) -> str:
+        """Why the instance types in the file are not used; empty when they are, or there is no file."""
+        return "" if self._types is None else self._types.problem
+
     async def evaluate(self, shunned: Mapping[str, str]) -> PlanningPass:
         """Read the cluster, and decide; validate the command that waits if its time has come.
 
@@ -128,7 +134,7 @@ class NodePlanning:
             shunned: Nodes that are left out, each with why.
         """
         now, started, changes = self._now(), time.monotonic(), self._world.changes
-        catalog = await self.types.current()
+        catalog = None if self._types is None else await self._types.current()
         if catalog is not self._catalog:
             self._catalog, self._unseen = catalog, frozenset()
         waits = self.waiting[0] if self.waiting is not None and self.waiting[1] <= now else None

@@ -1,1 +1,1 @@
-"""Properties that a heartbeat reports: resource usage, node counts, prices, and the external property provider."""
+"""Properties that a heartbeat reports: resource usage, node counts, cost, and the external property provider."""

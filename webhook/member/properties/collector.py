@@ -16,13 +16,14 @@ from scorer.api.kinds import NAMESPACE, NODE, POD, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import AGENT_VERSION, FLEET
 from scorer.cost import CPU_COST, MEMORY_COST, NO_PRICE, Cost, cluster_cost
+from scorer.prices import PriceList
 from webhook.kube.ports import EventType, StoreError, WatchEvent, key_of
 from webhook.member.membership.heartbeat import HeartbeatFigures, Statement
 from webhook.member.objects.owner_references import is_applied_work, owners
-from webhook.member.properties.prices import PriceFile, PriceList
 from webhook.member.properties.provider import CollectionError, Provided, ProviderCommand
 from webhook.member.properties.usage import UNDEFINED_SKU, Usage
 from webhook.member.store.reflector import ResourceEventHandler
+from webhook.runtime.price_files import PriceFile
 
 NODE_COUNT: Final = FLEET + "node-count"
 VERSION: Final = "k8s.io/k8s-version"
@@ -151,7 +152,7 @@ class Collector:
         *,
         version: Callable[[], Awaitable[str]],
         release: str,
-        prices: PriceFile | None = None,
+        prices: PriceFile[PriceList] | None = None,
         region: str = "",
         provider: ProviderCommand | None = None,
     ) -> None:
@@ -187,7 +188,7 @@ class Collector:
         statements: list[Statement] = []
         if self._prices is not None and observed.synced:
             properties |= {VM_SIZES.format(sku): str(count) for sku, count in usage.skus.items()}
-            cost, message = self._find_cost(await self._prices.current(), self._prices.problem)
+            cost, message = self._find_cost(await self._prices.current() or PriceList(), self._prices.problem)
             if cost.cpu is not None and cost.memory is not None:
                 properties |= {CPU_COST: cost.cpu, MEMORY_COST: cost.memory}
             statements.append(Statement(COSTS_COLLECTED, cost.status, cost.reason, message))

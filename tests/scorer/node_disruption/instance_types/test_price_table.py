@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 from scorer.api.values.field_path import FieldPath
 from scorer.node_disruption.cluster.requirements import one_of
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog, Offering
-from scorer.node_disruption.instance_types.price_table import (
-    InvalidInstanceTypesError,
-    price_list_lines,
-    read_instance_types,
-    read_price_list,
-)
+from scorer.node_disruption.instance_types.price_table import read_instance_types
+from scorer.prices import InvalidPricesError, csv_lines, csv_rows
 
 CAPACITY, ZONE = "karpenter.sh/capacity-type", "topology.kubernetes.io/zone"
 ROW = {"name": "d4", "cpu": "4", "memory": "16Gi", "zone": "z1", "price": 0.2}
@@ -30,13 +26,13 @@ def row(**changed):
 
 
 def mistakes(*rows):
-    with pytest.raises(InvalidInstanceTypesError) as found:
+    with pytest.raises(InvalidPricesError) as found:
         read_instance_types({"instanceTypes": list(rows)}, FieldPath.of("prices"))
     return [str(each) for each in found.value.mistakes]
 
 
 def test_a_price_list():
-    (found,) = read_instance_types(read_price_list(LIST))
+    (found,) = read_instance_types(csv_rows(LIST))
     assert found.allocatable == {"cpu": 3800, "memory": 14 * 2**30, "pods": 30}
     assert found.offerings == (Offering("z1", "on-demand", 0.192), Offering("z1", "spot", 0.05))
     assert found.labels["node.kubernetes.io/instance-type"] == "d4"
@@ -120,7 +116,7 @@ def test_every_mistake_is_told():
 
 @pytest.mark.parametrize("document", [None, 3, {}, {"instanceTypes": {}}, "name,cpu"])
 def test_what_is_no_table(document):
-    with pytest.raises(InvalidInstanceTypesError, match="is not a list of instance types"):
+    with pytest.raises(InvalidPricesError, match="is not a list of instance types"):
         read_instance_types(document)
 
 
@@ -160,36 +156,16 @@ def test_the_price_of_a_node_does_not_ask_whether_there_are_more_of_it():
     )
 )
 def test_any_document_is_read_or_refused(document):
-    with suppress(InvalidInstanceTypesError):
+    with suppress(InvalidPricesError):
         read_instance_types(document)
 
 
 def test_a_price_list_with_labels():
     """A column whose name has a slash is one."""
     text = "name, cpu ,memory,zone,price,example.com/family\n\nd4,4,16Gi,z1, 0.2 ,d\n"
-    (found,) = read_instance_types(read_price_list(text))
+    (found,) = read_instance_types(csv_rows(text))
     assert (found.labels["example.com/family"], found.offerings) == ("d", (Offering("z1", "on-demand", 0.2),))
-    assert price_list_lines(text) == [3]
-
-
-@pytest.mark.parametrize(
-    ("text", "mistake"),
-    [
-        pytest.param(
-            "name;price\nd4;0,2",
-            "line 1: there is no column name; columns are separated by commas and not by semicolons or tabs",
-            id="semicolons",
-        ),
-        pytest.param("# prices\nname", "line 1: there is no column name; columns are", id="comment"),
-        pytest.param("name,price,price\n", 'line 1: column "price" is there twice', id="column-twice"),
-        pytest.param("name,price\n\nd4,1,2\n", "line 3: 3 cells, but there are 2 columns", id="too-many-cells"),
-        pytest.param(f"name\n{'x' * 200_000}\n", "not CSV: field larger than", id="huge-cell"),
-    ],
-)
-def test_what_is_no_price_list(text, mistake):
-    with pytest.raises(InvalidInstanceTypesError) as found:
-        read_price_list(text)
-    assert str(found.value).startswith(mistake)
+    assert csv_lines(text) == [3]
 
 
 @pytest.mark.parametrize("price", ["1_0", "0x1", "\u0661", "1e", ""])

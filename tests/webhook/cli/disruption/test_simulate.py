@@ -235,10 +235,12 @@ def test_prices_that_are_none_are_errors(simulate, tmp_path, dump, text, mistake
 @pytest.mark.parametrize(
     ("text", "mistake"),
     [
-        pytest.param("- {name: large, cpu: 4, memory: 16Gi, zone: z1, price: .nan}", "line 1: .nan", id="nan"),
-        pytest.param("- {name: large, cpu: 4, memory: 16Gi, zone: z1}", "[0].price: is missing", id="missing"),
-        pytest.param("a: 1\n---\nb: 2", "2 documents, expected one", id="documents"),
-        pytest.param("[", "line 1", id="no-yaml"),
+        pytest.param(
+            "- {name: large, cpu: 4, memory: 16Gi, zone: z1, price: .nan}", 'line 1: [0].price: "nan" is not', id="nan"
+        ),
+        pytest.param("- {name: large, cpu: 4, memory: 16Gi, zone: z1}", "line 1: [0].price: is missing", id="missing"),
+        pytest.param("a: 1\n---\nb: 2", "is neither YAML nor JSON: line 2: but found another document", id="documents"),
+        pytest.param("[", "is neither YAML nor JSON: line 2: did not find", id="no-yaml"),
     ],
 )
 def test_prices_in_yaml(simulate, tmp_path, dump, text, mistake):

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, NODE, POD
+from scorer.prices import PriceList
 from webhook.kube.ports import EventType, StoreError, WatchEvent
 from webhook.member.membership.heartbeat import Statement, heartbeat_status
 from webhook.member.properties.collector import COSTS_COLLECTED, Collector, MemberCache
-from webhook.member.properties.prices import PriceList
 from webhook.member.properties.provider import CollectionError, Provided
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -1,0 +1,205 @@
+"""Price lists in files: CSV by the name of the file, else YAML or JSON; read again when they change.
+
+Source: scheduling.md 18; nodepool-disruption.md 5.1; serving.md 8.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import yaml
+
+from scorer.api.meta import JsonObject
+from scorer.api.values.field_path import FieldPath
+from scorer.prices import InvalidPricesError, PriceMistake, csv_lines, csv_rows, first_mistakes
+from webhook.runtime.files import read_bounded
+
+LARGEST_BYTES: Final = 32 * 1024 * 1024
+"""A provider has some thousand offerings of a thousand types."""
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class PriceFileError(ValueError):
+    """A price list cannot be used.
+
+    Args:
+        path: The file.
+        mistakes: One each, with line, field and value.
+    """
+
+    def __init__(self, path: Path, mistakes: Sequence[str]) -> None:
+        super().__init__(f"{path}: {'; '.join(first_mistakes(mistakes))}")
+        self.lines = tuple(f"{path}: {mistake}" for mistake in mistakes)
+        """A line for each mistake, with the file."""
+
+
+def load_prices(path: Path, read: Callable[[Any], T]) -> T:
+    """Read a price list.
+
+    Args:
+        path: The file.
+        read: Reads the decoded file; raises `InvalidPricesError`.
+
+    Raises:
+        PriceFileError: It cannot be used.
+    """
+    try:
+        text = read_bounded(path, LARGEST_BYTES).decode("utf-8-sig")
+        source = _Csv(text) if path.suffix.lower() == ".csv" else _Yaml(text)
+    except OSError as error:
+        raise PriceFileError(path, [(error.strerror or str(error)).lower()]) from error
+    except UnicodeDecodeError as error:
+        raise PriceFileError(path, [f"is not UTF-8 text: byte {error.start}"]) from error
+    except InvalidPricesError as error:
+        raise PriceFileError(path, [str(mistake) for mistake in error.mistakes]) from error
+    try:
+        return read(source.document)
+    except InvalidPricesError as error:
+        raise PriceFileError(path, [source.located(mistake) for mistake in error.mistakes]) from error
+
+
+class _Csv:
+    """Rows, and the lines on which they end."""
+
+    def __init__(self, text: str) -> None:
+        self.document: Any = csv_rows(text)
+        self._text = text
+
+    def located(self, mistake: PriceMistake) -> str:
+        """Return a mistake with its line and column."""
+        if not mistake.field:
+            return mistake.message
+        row, *column = mistake.field.parts
+        lines = csv_lines(self._text)
+        assert isinstance(row, int)
+        return f"line {lines[row]}: {PriceMistake(FieldPath.of(*column), mistake.message)}"
+
+
+class _Yaml:
+    """A document, and the nodes that know its lines. JSON is read without those: a large file takes seconds less."""
+
+    def __init__(self, text: str) -> None:
+        self._root: yaml.Node | None = None
+        try:
+            self.document: Any = json.loads(text, object_pairs_hook=_unique)
+        except (ValueError, RecursionError):
+            self.document = self._parsed(text)
+        if isinstance(self.document, str):
+            raise _invalid("is neither YAML nor JSON with rows; a price list in CSV has a name that ends in .csv")
+
+    def _parsed(self, text: str) -> Any:
+        loader = _Loader(text)
+        try:
+            self._root = loader.get_single_node()
+            twice = [] if self._root is None else list(_repeated(self._root, FieldPath()))
+            if twice:
+                raise InvalidPricesError([PriceMistake(FieldPath(), self.located(mistake)) for mistake in twice])
+            return None if self._root is None else loader.construct_document(self._root)
+        except yaml.MarkedYAMLError as error:
+            line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+            raise _invalid(f"is neither YAML nor JSON: {line}{error.problem or error.context}") from error
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            if isinstance(error, InvalidPricesError):
+                raise
+            raise _invalid(f"is neither YAML nor JSON: {' '.join(str(error).split())[:200]}") from error
+        finally:
+            loader.dispose()
+
+    def located(self, mistake: PriceMistake) -> str:
+        """Return a mistake with its line."""
+        return str(mistake) if self._root is None else f"line {_line(self._root, mistake.field)}: {mistake}"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a name is there twice")  # read as YAML, it is found with its line
+    return members
+
+
+def _invalid(message: str) -> InvalidPricesError:
+    return InvalidPricesError([PriceMistake(FieldPath(), message)])
+
+
+def _repeated(node: yaml.Node, at: FieldPath) -> Iterator[PriceMistake]:
+    """Yield the keys that an object has twice."""
+    if isinstance(node, yaml.MappingNode):
+        visited = set()
+        for key, value in node.value:
+            name = str(key.value)
+            if name in visited:
+                yield PriceMistake(at / name, "is there twice")
+            visited.add(name)
+            yield from _repeated(value, at / name)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _repeated(item, at / index)
+
+
+def _line(node: yaml.Node, path: FieldPath) -> int:
+    """Return the line of the field at *path*, or of the closest one that is there."""
+    for part in path.parts:
+        below = None
+        if isinstance(node, yaml.MappingNode):
+            below = next((value for key, value in reversed(node.value) if key.value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            below = node.value[part]
+        if below is None:
+            break
+        node = below
+    return int(node.start_mark.line) + 1
+
+
+class PriceFile(Generic[T]):
+    """The price list in a file as it is now, or the last valid one while the file is invalid.
+
+    Args:
+        path: The file.
+        read: See `load_prices`.
+    """
+
+    def __init__(self, path: Path, read: Callable[[Any], T]) -> None:
+        self._path = path
+        self._load = read
+        self._mark: tuple[int, ...] = ()
+        self._prices: T | None = None
+        self.problem = ""
+        """Why the present content of the file is not used; empty when it is."""
+
+    async def open(self) -> None:
+        """Read the file for the first time. Raises `PriceFileError`."""
+        await asyncio.to_thread(self._read)
+
+    async def current(self) -> T | None:
+        """Return the prices, the same object as before while the file has not changed; None: none were valid yet."""
+        try:
+            await asyncio.to_thread(self._read)
+        except PriceFileError as error:
+            if str(error) != self.problem:
+                _log.warning("price list not usable, the last one is kept", extra={"error": str(error)})
+            self.problem = str(error)
+        return self._prices
+
+    def _read(self) -> None:
+        try:
+            stat = self._path.stat()
+        except OSError as error:
+            raise PriceFileError(self._path, [(error.strerror or str(error)).lower()]) from error
+        mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        if mark == self._mark:
+            return
+        self._mark = mark  # taken before the file is read: one that is replaced meanwhile is read again next time
+        try:
+            self._prices = load_prices(self._path, self._load)
+        except PriceFileError as error:
+            if isinstance(error.__cause__, OSError):  # it may become readable without a change
+                self._mark = ()
+            raise
+        self.problem = ""
