@@ -196,10 +196,12 @@ class WorkQueue(Generic[K]):
     def _due(self, key: K) -> None:
         self._states[key].timer = None
         self._add(key, self._lines[1])
-        self._forget_if_idle(key)  # the key may belong to another shard by now
+        self._forget_if_idle(key)
 
     def _forget_if_idle(self, key: K) -> None:
-        if self._states[key] == KeyState():
+        """Remove an idle key without timer and counters from the table, or one that belongs to another shard by now."""
+        state = self._states[key]
+        if state == KeyState() or (state.phase is _Phase.IDLE and state.timer is None and not self.owns(key)):
             del self._states[key]
 
     async def run(self, workers: int = 4) -> None:
@@ -213,7 +215,9 @@ class WorkQueue(Generic[K]):
                 state.cancel_timer()
 
     async def _work(self) -> None:
-        while True:
+        task = asyncio.current_task()
+        assert task is not None
+        while not task.cancelling():  # a reconcile may have turned its cancellation into another error
             # Checked again after the wait: one event wakes all workers, and another one may have taken the key.
             while not len(self):
                 self._wake.clear()
@@ -281,7 +285,7 @@ class WorkQueue(Generic[K]):
         else:
             state.failures = state.reported_failures = 0
             if self._teller is not None:
-                self._teller.passed(key)
+                self._report(key, self._teller.passed)
             outcome = ReconcileOutcome.SUCCESS if result.requeue_after is None else ReconcileOutcome.REQUEUE
             if result.requeue_after is not None and result.requeue_after <= timedelta():
                 self._set_timer(key, max(_backoff_seconds(state.requeues), SHORTEST_REQUEUE_SECONDS))
@@ -297,7 +301,13 @@ class WorkQueue(Generic[K]):
         state = self._states[key]
         state.reported_failures += times
         if self._teller is not None and state.reported_failures >= REPORTED_AFTER_FAILURES:
-            self._teller.failing(key, error)
+            self._report(key, self._teller.failing, error)
+
+    def _report(self, key: K, report: Callable[..., None], *error: BaseException) -> None:
+        try:
+            report(key, *error)
+        except Exception:  # as of a reconcile: no bug of ours ends the workers
+            log.exception("failure report failed", extra={"controller": self.name, "key": str(key)})
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:
         """Retry after *after*, which does not count as a failure. None: unset, the backoff of failures applies."""

@@ -478,3 +478,48 @@ def test_a_key_of_another_shard_leaves_the_table():
 
     bench = Bench().run(script)
     assert (bench.keys, tabled(bench)) == (["never"], set())
+
+
+def test_the_counters_of_a_key_that_moves_to_another_shard_are_forgotten():
+    foreign: set[str] = set()
+
+    async def act(bench, key):
+        raise StoreError("full")
+
+    async def script(bench):
+        bench.queue._owns = lambda key: key not in foreign
+        bench.queue.add("on-its-timer")
+        await asyncio.sleep(0.001)
+        foreign.add("on-its-timer")
+        await asyncio.sleep(100)
+
+    assert tabled(Bench(act).run(script)) == set()
+
+
+def test_a_worker_ends_although_a_reconcile_has_swallowed_its_cancellation():
+    async def act(bench, key):
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            raise UnavailableError("the connection was closed") from None
+
+    bench = Bench(act).run(adding("a", "b", wait=1))
+    assert (bench.keys, bench.queue.idle) == (["a", "b"], True)
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failing"])
+def test_a_report_that_fails_does_not_end_the_workers(outcome, caplog):
+    async def act(bench, key):
+        if outcome == "failing" and key == "a":
+            raise TerminalError("wrong")
+
+    def broken(*given):
+        raise KeyError("type")
+
+    bench = Bench(act)
+    setattr(bench, outcome, broken)
+    bench.run(adding("a", "b", "c"))
+    assert bench.keys == ["a", "b", "c"]
+    assert [record.msg for record in caplog.records if record.exc_info] == ["failure report failed"] * (
+        3 if outcome == "passed" else 1
+    )
