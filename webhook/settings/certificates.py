@@ -1,6 +1,7 @@
 """The certificate that the HTTPS listener shows."""
 
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +9,7 @@ from pydantic import Field, field_validator
 
 from certs.authority import AUTHORITY_LIFE, LEAF_LIFE
 from scorer.api.values.name_grammar import dns_subdomain_error
-from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.environment import MOST_SHOWN, Contradiction, Settings
 from webhook.settings.values import Name, Seconds, SecondsWithin, Words
 
 SHORTEST_LIFE_SECONDS: Final = 5
@@ -75,6 +76,24 @@ class CertificateSettings(Settings):
         gt=0,
         description="How often to check whether files of certificates and authorities have changed.",
     )
+
+    @field_validator("dns_names")
+    @classmethod
+    def _check_dns_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            if dns_subdomain_error(name.removeprefix("*.").lower()):
+                raise ValueError(f"{name[:MOST_SHOWN]!r} must be a DNS name")
+        return names
+
+    @field_validator("ip_addresses")
+    @classmethod
+    def _check_ip_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        for address in addresses:
+            try:
+                ip_address(address)
+            except ValueError as error:
+                raise ValueError(f"{address[:MOST_SHOWN]!r} must be an IP address") from error
+        return addresses
 
     @field_validator("certificate_secret")
     @classmethod

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 PREFIX: Final = "HARBORMASTER_"
-_SHOWN: Final = 64
+MOST_SHOWN: Final = 64
 """Characters of a wrong value that a message repeats."""
 Reads: TypeAlias = tuple["type[Settings] | str", ...]
 """Areas, and names of single settings of other areas."""
@@ -127,13 +127,17 @@ class Settings(BaseModel):
     @classmethod
     def _mistakes(cls, error: ValidationError, values: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
         """Yield one line per wrong value, then one per contradiction among the right ones."""
-        details = [detail for detail in error.errors(include_url=False) if detail["loc"]]
+        details = [
+            detail
+            for detail in error.errors(include_url=False)
+            if detail["loc"] and detail["type"] != "default_factory_not_called"  # for the mistakes that are named
+        ]
         wrong = {str(detail["loc"][0]) for detail in details}
         for detail in details:
             name = str(detail["loc"][0])
             shown = name if name in options else cls.variable(name)
             message = detail["msg"].removeprefix("Value error, ")
-            yield f"{shown}: {str(detail['input'])[:_SHOWN]!r}: {message[:1].lower()}{message[1:]}"
+            yield f"{shown}: {str(detail['input'])[:MOST_SHOWN]!r}: {message[:1].lower()}{message[1:]}"
         right = {name: value for name, value in values.items() if name not in wrong}
         for contradiction in cls._contradictions_of(right):
             if wrong.isdisjoint(contradiction.settings):

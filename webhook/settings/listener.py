@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import Field
 
-from webhook.settings.environment import Contradiction, Settings
+from webhook.settings.environment import MOST_SHOWN, Contradiction, Settings
 from webhook.settings.values import MEBIBYTE, Bytes, Port, Seconds
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "::1", "localhost")
@@ -75,7 +75,7 @@ class ListenerSettings(Settings):
         if self.page_on_http and self.http_host not in LOOPBACK_HOSTS:
             yield Contradiction(
                 frozenset({"page_on_http", "http_host"}),
-                f"http_host: {self.http_host!r} is not a loopback address, which page_on_http requires; "
+                f"http_host: {self.http_host[:MOST_SHOWN]!r} is not a loopback address, which page_on_http requires; "
                 f"use one of {', '.join(LOOPBACK_HOSTS)}",
             )
         if self.drain_limit_seconds < self.drain_seconds:

@@ -110,3 +110,35 @@ def test_what_a_wrong_setting_would_contradict_is_not_known():
     with pytest.raises(SettingsError) as caught:
         ServeSettings.read(environment)
     assert [mistake.split(":")[0] for mistake in caught.value.mistakes] == ["HARBORMASTER_DRAIN_SECONDS"]
+
+
+def test_a_default_that_was_not_computed_is_no_mistake():
+    """The data folder of `up` is computed from another setting, which is not done while any is wrong."""
+    with pytest.raises(SettingsError) as caught:
+        UpSettings.read({"HARBORMASTER_LOG_LEVEL": "loud"})
+    assert [mistake.split(":")[0] for mistake in caught.value.mistakes] == ["HARBORMASTER_LOG_LEVEL"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        pytest.param("HARBORMASTER_IP_ADDRESSES", "::1,a", "'::1,a': 'a' must be an IP address", id="ip-address"),
+        pytest.param("HARBORMASTER_DNS_NAMES", "a b", "'a b': 'a b' must be a DNS name", id="blank"),
+        pytest.param("HARBORMASTER_DNS_NAMES", "x" * 300, f"'{'x' * 64}': '{'x' * 64}' must be a DNS name", id="long"),
+        pytest.param("HARBORMASTER_DNS_NAMES", "ü", "'ü': 'ü' must be a DNS name", id="no-ascii"),
+    ],
+)
+def test_names_that_no_certificate_can_have_are_refused_by_the_setting(variable, value, message):
+    with pytest.raises(SettingsError) as caught:
+        ServeSettings.read({variable: value})
+    assert caught.value.mistakes == (f"{variable}: {message}",)
+
+
+def test_a_wildcard_is_a_dns_name():
+    assert ServeSettings.read({"HARBORMASTER_DNS_NAMES": "*.Example.com"}).dns_names == ("*.Example.com",)
+
+
+def test_a_contradiction_repeats_no_more_of_a_value_than_a_wrong_value_does():
+    with pytest.raises(SettingsError) as caught:
+        UpSettings.read({"HARBORMASTER_HTTP_HOST": "9" * 5000})
+    assert len(caught.value.mistakes[0]) < 300
