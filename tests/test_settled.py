@@ -5,13 +5,12 @@ from collections import Counter
 
 import orjson
 
-from scorer.api.kinds import BINDING, PLACEMENT, WORK
+from scorer.api.kinds import BINDING, PLACEMENT, SECRET, WORK
 from scorer.api.names import PARENT_PLACEMENT, PROVENANCE
 from scorer.api.unstructured.documents import label, name_of, namespace_of, spec_of, with_metadata
 from scorer.placement.binding_plan import lost_binding
 from scorer.rollout.works.provenance import Provenance
 from tests.bench.settled import keys_of, placed, settled
-from webhook.kube.work_signing_keys import SECRET
 
 _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")

@@ -34,10 +34,9 @@ from e2e.fleet.processes import LEASE, SYSTEM
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
-from scorer.api.kinds import APPLIED_WORK, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT, WORK
+from scorer.api.kinds import APPLIED_WORK, EVENT, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT, WORK
 from scorer.api.names import PARENT_PLACEMENT
 from webhook.kube.client.paths import path_of
-from webhook.kube.events import EVENT
 
 BAD = Faults(share=0.3, faults=("409", "429", "500", "503", "hang"), hang_seconds=6)
 """30 % of all requests; half of the faults strike after the write took place; a hang outlasts what a client of a Lease

@@ -28,6 +28,7 @@ from scorer.api.kinds import (
     BINDING,
     CUSTOM_RESOURCE_DEFINITION,
     DISRUPTION_BUDGET,
+    EVENT,
     EVICTION,
     INTERNAL_MEMBER_CLUSTER,
     KINDS,
@@ -43,7 +44,6 @@ from scorer.api.names import REMOVE
 from scorer.membership.identity import DISCOVERED_WORKS
 from webhook.doctor.members import judge_applied_works
 from webhook.kube.client.paths import path_of
-from webhook.kube.events import EVENT
 
 ALL = ("bravelion", "jumpingcat", "smartfish")
 BETA = "placement.kubernetes-fleet.io/v1beta1"

@@ -18,7 +18,7 @@ from e2e.fleet.objects import APPLY, CONFIG_MAP, MERGE, Objects, make_placement,
 from e2e.fleet.scene import Scene
 from e2e.fleet.settled import assert_settled
 from e2e.fleet.waiting import wait_until
-from scorer.api.kinds import BINDING, INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
+from scorer.api.kinds import BINDING, EVENT, INTERNAL_MEMBER_CLUSTER, KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.names import (
     PARENT_BINDING,
     PARENT_PLACEMENT,
@@ -28,7 +28,6 @@ from scorer.api.names import (
     member_namespace,
 )
 from webhook.kube.client.paths import path_of
-from webhook.kube.events import EVENT
 
 GOOD, ROGUE = "bravelion", "jumpingcat"
 HOME, HARMLESS = "e2e-vault", "e2e-harmless"

@@ -6,14 +6,13 @@ Source: rollout.md 21.1.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scorer.api.kinds import INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK, Kind
+from scorer.api.kinds import EVENT, INTERNAL_MEMBER_CLUSTER, KINDS, NAMESPACE, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import IS_FLEET_RESOURCE, member_namespace
 
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 ROLE: Final = KINDS[RBAC_GROUP, "Role"]
 ROLE_BINDING: Final = KINDS[RBAC_GROUP, "RoleBinding"]
-EVENT: Final = KINDS["events.k8s.io", "Event"]
 SUBJECT_KINDS: Final = ("User", "Group", "ServiceAccount")
 
 

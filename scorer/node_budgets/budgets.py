@@ -16,8 +16,8 @@ from typing import Final, Self
 
 from scorer.api.node_pool import LONGEST_NODES, Budget, DisruptionReason
 from scorer.api.values.duration import parse_budget_duration
-from scorer.windows.cron import CronMinute, CronSchedule, parse_schedule
-from scorer.windows.windows import LAST_YEARS, MINUTE, BudgetWindow
+from scorer.windows.cron import MINUTE, CronMinute, CronSchedule, parse_schedule
+from scorer.windows.windows import LAST_YEARS, BudgetWindow
 
 UNLIMITED: Final = 2**31 - 1
 """Stands for "no limit"; also the largest number of nodes a budget may name."""

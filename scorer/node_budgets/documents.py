@@ -22,7 +22,7 @@ from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
 from scorer.node_budgets.calendar import CalendarSpan, calendar
 from scorer.node_budgets.lints import lint_budgets
 from scorer.node_budgets.outlook import Outlook, Prospect, outlook
-from scorer.windows.windows import MINUTE
+from scorer.windows.cron import MINUTE
 
 LONGEST_DAYS: Final = 400
 """The longest calendar, in days; the search for an opening goes no further either (nodepool-disruption.md 14.3)."""

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from scorer.api.conditions import TRUE
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import NODE_POOL_LABEL
 from scorer.api.unstructured.documents import (
@@ -33,7 +34,6 @@ DISRUPTED_TAINT: Final = "karpenter.sh/disrupted"
 """Key of the taint that an accepted command puts on its nodes, with the effect NoSchedule."""
 
 _TRUE: Final = "true"
-_CONDITION_TRUE: Final = "True"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,7 @@ def count_nodes(nodes: Iterable[PoolNode], held: Collection[str] = ()) -> NodeCo
 
 def _has_condition(document: JsonObject, kind: str) -> bool:
     return any(
-        condition.get("type") == kind and condition.get("status") == _CONDITION_TRUE
-        for condition in conditions_of(document)
+        condition.get("type") == kind and condition.get("status") == TRUE for condition in conditions_of(document)
     )
 
 

@@ -19,8 +19,8 @@ from typing import Final
 
 from scorer.api.node_pool import Budget
 from scorer.node_budgets.budgets import FOREVER, UNLIMITED, ActiveBudgets, NodeCounts, ParsedBudget, understood
-from scorer.windows.cron import DAY_MINUTES, CronMinute
-from scorer.windows.windows import LAST_YEARS, MINUTE, WEEK_MINUTES, WHOLE_WEEK, BudgetWindow, epoch_seconds, from_epoch
+from scorer.windows.cron import DAY_MINUTES, MINUTE, CronMinute
+from scorer.windows.windows import LAST_YEARS, WEEK_MINUTES, WHOLE_WEEK, BudgetWindow, epoch_seconds, from_epoch
 
 HORIZON: Final = timedelta(days=400)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)

@@ -14,8 +14,9 @@ from typing import Final
 from scorer.api.node_pool import Budget, DisruptionReason
 from scorer.node_budgets.budgets import FOREVER, ActiveBudgets, Allowance, BudgetSet, NodeCounts, understood
 from scorer.node_budgets.opening import Opening, opening_of
+from scorer.windows.cron import MINUTE
 from scorer.windows.fires import next_fire
-from scorer.windows.windows import MINUTE, epoch_seconds
+from scorer.windows.windows import epoch_seconds
 
 LONGEST_MINUTES: Final = 240
 """How long an outlook is kept at most: the instant up to which the search went, which it shows, moves on with time."""

@@ -37,7 +37,7 @@ MACROS: Final[Mapping[str, str]] = {
 }
 DAY_MINUTES: Final = 24 * 60
 
-_MINUTE_LENGTH: Final = timedelta(minutes=1)
+MINUTE: Final = timedelta(minutes=1)
 _FEBRUARY: Final = 2
 _LEAP_DAY: Final = 29
 _SHORT_MONTHS: Final = 1 << _FEBRUARY | 1 << 4 | 1 << 6 | 1 << 9 | 1 << 11
@@ -193,7 +193,7 @@ class CronSchedule:
         if most <= DAY_MINUTES * (moment.day - 1):
             return None
         fire = self.last_at(moment.start)
-        return None if fire is None else (moment.start - fire) // _MINUTE_LENGTH
+        return None if fire is None else (moment.start - fire) // MINUTE
 
     def firing_minutes(self) -> int:
         """Return the minutes of a day at which it fires, as bits; only for schedules with fields."""

@@ -15,14 +15,13 @@ from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from scorer.windows.cron import CronSchedule, whole_second
+from scorer.windows.cron import MINUTE, CronSchedule, whole_second
 
 HORIZON_YEARS: Final = 5
 """The search ends with the fifth calendar year after the year of its first second."""
 
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
-_MINUTE: Final = timedelta(minutes=1)
 _DAY: Final = timedelta(days=1)
 _CYCLE_YEARS: Final = 400
 _CYCLE: Final = timedelta(days=146_097)
@@ -59,7 +58,7 @@ def next_fire(schedule: CronSchedule, instant: datetime) -> datetime | None:
     if day is None or day.year > last_year:
         return None
     times = left if day == today else times
-    fire = day + ((times & -times).bit_length() - 1) * _MINUTE
+    fire = day + ((times & -times).bit_length() - 1) * MINUTE
     return fire + cycles * _CYCLE if cycles else fire
 
 
@@ -70,7 +69,7 @@ def _first_day(days: int, months: int, weekdays: int, either: bool, midnight: da
     # Only here: most processes never ask, and to load it runs a program that looks how wide the words of Python are.
     from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]  # it has no py.typed
 
-    search = croniter(midnights, midnight - _MINUTE, ret_type=datetime, max_years_between_matches=_MOST_YEARS)
+    search = croniter(midnights, midnight - MINUTE, ret_type=datetime, max_years_between_matches=_MOST_YEARS)
     try:
         found: datetime = search.get_next()
     except CroniterBadDateError:

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from operator import itemgetter
 from typing import Final
 
@@ -24,11 +24,10 @@ from scorer.api.upgrade.maintenance_window import (
     Schedule,
     WeekIndex,
 )
-from scorer.windows.cron import DAY_MINUTES
+from scorer.windows.cron import DAY_MINUTES, MINUTE
 
 HORIZON_DAYS: Final = 800
 """How far ahead an opening is searched."""
-_MINUTE: Final = timedelta(minutes=1)
 _FIRST_INSTANT: Final = datetime.min.replace(tzinfo=UTC)
 _ANCHOR: Final = date(1970, 1, 1)
 _WEEKS_ANCHOR: Final = date(1970, 1, 5)
@@ -167,7 +166,7 @@ def window_state(windows: Sequence[MaintenanceWindow], now: datetime, known: Nex
         now: The instant, with a time zone.
         known: What was found before; None: nothing.
     """
-    minute, known = (now - _FIRST_INSTANT) // _MINUTE, known or NextOpenings()
+    minute, known = (now - _FIRST_INSTANT) // MINUTE, known or NextOpenings()
     end = _closing(windows, minute, known)
     if end > minute:
         return WindowState(is_open=True, until=None if _is_far(minute, end) else _instant(end))
@@ -217,7 +216,7 @@ def _is_far(minute: int, end: int) -> bool:
 def _instant(minute: int) -> datetime | None:
     """Return the instant of a minute; None: it is after the end of the calendar."""
     try:
-        return _FIRST_INSTANT + minute * _MINUTE
+        return _FIRST_INSTANT + minute * MINUTE
     except OverflowError:
         return None
 

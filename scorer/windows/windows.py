@@ -18,10 +18,9 @@ from typing import Final
 import numpy as np
 
 from scorer.columns import BoolColumn, IntColumn
-from scorer.windows.cron import DAY_MINUTES, CronSchedule
+from scorer.windows.cron import DAY_MINUTES, MINUTE, CronSchedule
 from scorer.windows.fires import HORIZON_YEARS, next_fire
 
-MINUTE: Final = timedelta(minutes=1)
 WEEK_MINUTES: Final = 7 * DAY_MINUTES
 WHOLE_WEEK: Final = (1 << WEEK_MINUTES) - 1
 """Every minute of a week."""

@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_SNAPSHOT, WORK, Kind
+from scorer.api.kinds import BINDING, EVENT, PLACEMENT, RESOURCE_SNAPSHOT, SECRET, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, RESOURCE_HASH, WORK_OBJECTS
 from scorer.api.unstructured.documents import annotation, label, name_of, spec_of
@@ -23,8 +23,7 @@ from scorer.rollout.snapshots.resources import resource_hash, selected_resources
 from scorer.rollout.works.provenance import Provenance
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import World, make_config_map, make_member, pick_n, running
-from webhook.kube.events import EVENT
-from webhook.kube.work_signing_keys import SECRET, keys_in
+from webhook.kube.work_signing_keys import keys_in
 
 CONTENTS: Final = 2
 """ConfigMaps that each placement selects, besides their namespace."""

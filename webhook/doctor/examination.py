@@ -15,6 +15,7 @@ from typing import Final
 import aiohttp
 
 from scorer.api.kinds import (
+    CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
     INTERNAL_MEMBER_CLUSTER,
     KINDS,
@@ -22,6 +23,7 @@ from scorer.api.kinds import (
     MEMBER_CLUSTER,
     NAMESPACE,
     PLACEMENT,
+    POD,
     Kind,
 )
 from scorer.api.meta import JsonObject, format_time
@@ -109,8 +111,6 @@ CHECKS: Final = (
 
 LARGEST_OFFSET: Final = timedelta(seconds=10)
 ANSWER_SECONDS: Final = 10.0
-_CONFIG_MAP: Final = KINDS["", "ConfigMap"]
-_POD: Final = KINDS["", "Pod"]
 _DEPLOYMENT: Final = KINDS["apps", "Deployment"]
 _POLICY: Final = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicy"]
 _POLICY_BINDING: Final = KINDS["admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"]
@@ -329,7 +329,7 @@ class Examination:
         if deployment is not None:
             name = name_of(deployment)
             try:
-                config = await self._store.get(_CONFIG_MAP, Key(name, home))
+                config = await self._store.get(CONFIG_MAP, Key(name, home))
             except NotFoundError:
                 config = None
             text = None if config is None else text_at(config, "data", "config.yaml")
@@ -348,7 +348,7 @@ class Examination:
         labels = {PART_OF: OURS, COMPONENT: component}
         if installation.release:
             labels[RELEASE] = installation.release
-        return (await self._store.list(_POD, installation.namespace, labels)).items
+        return (await self._store.list(POD, installation.namespace, labels)).items
 
     async def _metrics(self, pod: JsonObject) -> str:
         """Return the metrics of a Pod, which the API server gets for us. Raises `StoreError`."""

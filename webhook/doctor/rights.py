@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from scorer.api.kinds import SECRET
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dict_at, dicts_at, name_of, namespace_of, text_at, texts_at
 from webhook.doctor.finding import counted
-from webhook.processes.rbac import READ, SECRET
+from webhook.processes.rbac import READ
 from webhook.processes.rbac_objects import Role, service_account, user, username_of
 
 ANY: Final = "*"

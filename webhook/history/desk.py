@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.event import Event
+from scorer.api.kinds import CONFIG_MAP
 from scorer.api.meta import JsonObject
 from webhook.history.entry import EntryType, InvolvedObject, RecordEntry
 from webhook.history.query import HistoryPage, Query, find
-from webhook.history.record import CONFIG_MAP, LABELS, RecordSource, Retention
+from webhook.history.record import LABELS, RecordSource, Retention
 from webhook.history.writer import HistoryWriter
 from webhook.kube.ports import Store
 from webhook.settings.observability import HistorySettings

@@ -16,13 +16,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from scorer.api.kinds import KINDS
+from scorer.api.kinds import CONFIG_MAP
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import OURS
 from scorer.api.unstructured.documents import label, name_of, text_at
 from webhook.history.entry import RecordEntry, read_entry
 
-CONFIG_MAP: Final = KINDS["", "ConfigMap"]
 PREFIX: Final = "harbormaster-history-"
 LABEL: Final = OURS + "history"
 LABELS: Final = {LABEL: "true"}

@@ -15,12 +15,12 @@ from typing import Final
 from uuid import uuid4
 
 from scorer.api.event import Event
+from scorer.api.kinds import CONFIG_MAP
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of
 from webhook.history.entry import EntryType, InvolvedObject, RecordEntry, entry, of_event
 from webhook.history.record import (
     CHUNK_BYTES,
-    CONFIG_MAP,
     LABELS,
     SHARES,
     STRETCHES,

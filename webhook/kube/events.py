@@ -15,11 +15,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.event import Event
-from scorer.api.kinds import KINDS
+from scorer.api.kinds import EVENT
 from scorer.api.meta import JsonObject, format_time
 from webhook.kube.ports import AlreadyExistsError, Key, Store, StoreError
 
-EVENT: Final = KINDS["events.k8s.io", "Event"]
 NOTE_BYTES: Final = 1024
 """How long a note may be in UTF-8: the API server counts bytes."""
 INSTANCE_CHARACTERS: Final = 128

@@ -13,13 +13,12 @@ import secrets
 from base64 import b64decode, b64encode
 from typing import Final
 
-from scorer.api.kinds import KINDS
+from scorer.api.kinds import SECRET
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import dict_at, text_at
 from scorer.rollout.works.provenance import SHORTEST_KEY_BYTES, Provenance
 from webhook.kube.ports import AlreadyExistsError, ForbiddenError, Key, NotFoundError, Store, StoreError
 
-SECRET: Final = KINDS["", "Secret"]
 TYPE: Final = "Opaque"
 NAME: Final = "harbormaster-work-keys"
 CURRENT: Final = "key"

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scorer.api.kinds import KINDS, LEASE, NAMESPACE, NODE, NODE_CLAIM, WORK, Kind
+from scorer.api.kinds import CONFIG_MAP, KINDS, LEASE, NAMESPACE, NODE, NODE_CLAIM, SECRET, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX, WORK_CLEANUP
 from scorer.membership.access import RBAC_GROUP
 from scorer.node_disruption.execution.command_annotation import COMMAND
 from scorer.reservations import LEASE_PREFIX
-from webhook.history.record import CONFIG_MAP, PREFIX
-from webhook.kube.certificates.authority_secret import SECRET, TYPE
+from webhook.history.record import PREFIX
+from webhook.kube.certificates.authority_secret import TYPE
 from webhook.kube.work_signing_keys import NAME
 from webhook.kube.work_signing_keys import TYPE as OPAQUE
 from webhook.member.membership.hub_token import SERVICE_ACCOUNT

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from scorer.api import kinds
-from scorer.api.kinds import KINDS, Kind
+from scorer.api.kinds import EVENT, KINDS, Kind
 from webhook.processes.rbac_objects import PolicyRule, RbacResource
 from webhook.settings.gate import DEFAULT_LEASE, NodeDisruptionMode
 
 NODE_LEASE: Final = "harbormaster-node-disruption"
 """By which one agent disrupts the nodes of its member."""
 _READ: Final = ("get", "list", "watch")
-_EVENT: Final = KINDS["events.k8s.io", "Event"]
 _NEEDED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 _HELPFUL: Final = (
     KINDS["apps", "DaemonSet"],
@@ -49,7 +48,7 @@ class NodeRights:
         yield from _reading("which nodes could go: pools, claims, nodes, pods and what guards them", _NEEDED)
         yield from _reading("where their pods could run: daemons, namespaces, volumes", _HELPFUL)
         yield _rule("what would be disrupted is said on its pool", ("update",), kinds.NODE_POOL, "status")
-        yield _rule("Events on pools, claims, nodes and pods", ("create", "get", "update"), _EVENT)
+        yield _rule("Events on pools, claims, nodes and pods", ("create", "get", "update"), EVENT)
         if self.mode is NodeDisruptionMode.ACT:
             yield from self._acting()
 

@@ -22,7 +22,7 @@ from typing import Final
 
 from scorer.api import kinds
 from scorer.api.family import FAMILIES, PLACEMENTS
-from scorer.api.kinds import BUILT_IN, KINDS, Kind, find_kind
+from scorer.api.kinds import BUILT_IN, CONFIG_MAP, EVENT, KINDS, SECRET, Kind, find_kind
 from scorer.member_gate.holds import MemberDisruption
 from scorer.membership.access import RBAC_GROUP, agent_rules
 from scorer.rollout.selection.exclusions import SelectionSettings
@@ -56,9 +56,6 @@ KEPT: Final = (*READ, "patch", "update")
 """Objects of users on which we keep finalizers and notes: by patches; the release before this one wrote them whole."""
 APPLY: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 
-SECRET: Final = KINDS["", "Secret"]
-_CONFIG_MAP: Final = KINDS["", "ConfigMap"]
-_EVENT: Final = KINDS["events.k8s.io", "Event"]
 _ROLE, CLUSTER_ROLE = KINDS[RBAC_GROUP, "Role"], KINDS[RBAC_GROUP, "ClusterRole"]
 _ROLE_BINDING, _CLUSTER_ROLE_BINDING = KINDS[RBAC_GROUP, "RoleBinding"], KINDS[RBAC_GROUP, "ClusterRoleBinding"]
 RBAC_KINDS: Final = (_ROLE, CLUSTER_ROLE, _ROLE_BINDING, _CLUSTER_ROLE_BINDING)
@@ -189,7 +186,7 @@ def _reserving() -> PolicyRule:
 def _remembering() -> PolicyRule:
     """Return what the history takes in our own namespace; its ConfigMaps are named by time, which no rule can name."""
     verbs = ("create", "delete", "get", "list", "update")
-    return PolicyRule("what has happened is kept in ConfigMaps", verbs, (RbacResource.of(_CONFIG_MAP),))
+    return PolicyRule("what has happened is kept in ConfigMaps", verbs, (RbacResource.of(CONFIG_MAP),))
 
 
 def reconcile_roles(
@@ -306,7 +303,7 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
     for rule in agent_rules():
         resources = tuple(RbacResource(rule["apiGroups"][0], plural) for plural in rule["resources"])
         yield PolicyRule("held to be passed on: what that Role gives an agent", tuple(sorted(rule["verbs"])), resources)
-    yield _rule("events on placements and members", ("create", "get", "update"), [_EVENT])
+    yield _rule("events on placements and members", ("create", "get", "update"), [EVENT])
     yield _rule("which kinds are defined, and when one is added", READ, [kinds.CUSTOM_RESOURCE_DEFINITION])
 
 
@@ -389,7 +386,7 @@ def serve_roles(
     )
     rules += orders if upgrade_orders else ()
     rules.append(
-        _rule("Events tell of orders that are refused, and of an authority", ("create", "get", "update"), [_EVENT])
+        _rule("Events tell of orders that are refused, and of an authority", ("create", "get", "update"), [EVENT])
     )
     if hand_off:
         subject = "what upgraders report over HTTPS, signed"
@@ -450,7 +447,7 @@ def agent_roles(
         _rule("properties of the member: nodes and what they have left", READ, [kinds.NODE, kinds.POD]),
         _rule("the namespaces of the member", READ, [kinds.NAMESPACE]),
         _rule("which kinds the member knows", READ, [kinds.CUSTOM_RESOURCE_DEFINITION]),
-        _rule("events on what is kept although its Work has gone", ("create",), [_EVENT]),
+        _rule("events on what is kept although its Work has gone", ("create",), [EVENT]),
         PolicyRule("whether the member is well, and its version", ("get",), paths=("/readyz", "/version")),
     ]
     rules += _touching("what placements place on this member", APPLY, applied)
@@ -462,8 +459,8 @@ def agent_roles(
     rules += nodes.rules()
     reason = "whose this member is: its hub, and its name there"
     record = (
-        PolicyRule(f"{reason}; create cannot be limited to a name", ("create",), (RbacResource.of(_CONFIG_MAP),)),
-        PolicyRule(reason, ("get", "update"), (RbacResource.of(_CONFIG_MAP),), (RECORD,)),
+        PolicyRule(f"{reason}; create cannot be limited to a name", ("create",), (RbacResource.of(CONFIG_MAP),)),
+        PolicyRule(reason, ("get", "update"), (RbacResource.of(CONFIG_MAP),), (RECORD,)),
         PolicyRule(
             "its token for the hub, which it renews", ("get", "update"), (RbacResource.of(SECRET),), (HUB_SECRET,)
         ),

@@ -15,12 +15,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from certs.client_authorities import AuthorityFile, ClientAuthorities
 from certs.context import CertificateError
 from certs.source import LeafFiles, LeafSource
-from scorer.api.kinds import KINDS
+from scorer.api.kinds import NODE
 from scorer.api.meta import JsonObject
 from webhook.admission.cached import CachedContext
 from webhook.admission.registration import WebhookEndpoint, webhook_configurations
@@ -58,8 +58,6 @@ from webhook.sign_in.people import SignIn
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.tracing import tracing_of
 from webhook.validation.member_cluster import INTERNAL_SERVICE_EXPORT
-
-NODE: Final = KINDS["", "Node"]
 
 _log = logging.getLogger(__name__)
 

@@ -17,15 +17,13 @@ from scorer.api.placement.status import ClusterResourcePlacementStatus
 from scorer.api.placement.work import AppliedWork, Work
 from scorer.api.values.field_path import FieldPath
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, invalid, not_supported, too_many
+from webhook.validation.framework.field import SPEC, Cause, FieldError, invalid, not_supported, too_many
 from webhook.validation.framework.metadata import METADATA_RULES, validate_metadata
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import CRD, OURS, UPDATE, Rule, deny, enforces, pick, schema, shape_rules
 from webhook.validation.framework.selector import OPERATORS, SORT_ORDERS
 from webhook.validation.placement.policy import validate_toleration
 from webhook.validation.placement.rules import RULES as PLACEMENT_RULES
-
-SPEC: Final = FieldPath.of("spec")
 
 Validate: TypeAlias = Callable[[JsonObject, JsonObject | None, Context], Iterator[Finding]]
 Object = TypeVar("Object", bound=ApiObject)

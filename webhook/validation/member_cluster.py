@@ -13,14 +13,13 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, ObjectMeta, format_time
 from scorer.api.names import MEMBER_NAME, SCORE_PREFIX, UPGRADE_WINDOWS, member_namespace
 from scorer.api.unstructured.documents import is_deleting, name_of, namespace_of, text_at
-from scorer.api.values.field_path import FieldPath
 from scorer.api.values.name_grammar import label_value_error, qualified_name_error
 from scorer.api.values.quoting import quote
 from scorer.upgrade.back_ends.inventories import OBSERVED, parse_observed
 from scorer.upgrade.members.member import DURATION, GROUP_LABEL, LARGEST_ORDER, ORDER, parse_expected, parse_order
 from scorer.windows.member_windows import MOST_NAMED, parse_windows
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
+from webhook.validation.framework.field import SPEC, Cause, FieldError, FieldWarning, duplicate, invalid, not_supported
 from webhook.validation.framework.metadata import (
     METADATA,
     USER_RULES,
@@ -32,7 +31,6 @@ from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import CEL, CRD, DELETE, OURS, deny, enforces, schema, shape_rules, warn
 from webhook.validation.upgrade.shape import is_name
 
-SPEC: Final = FieldPath.of("spec")
 _NO_META: Final = ObjectMeta()
 RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 _VALIDATOR: Final = "KubeFleet pkg/utils/validator/membercluster.go"

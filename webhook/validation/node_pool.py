@@ -36,6 +36,7 @@ from scorer.api.values.quantity import parse_quantity
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import (
+    SPEC,
     Cause,
     FieldError,
     FieldWarning,
@@ -48,8 +49,6 @@ from webhook.validation.framework.metadata import METADATA_RULES, validate_metad
 from webhook.validation.framework.reading import Finding, read_object, value_at
 from webhook.validation.framework.rule import OURS, UPDATE, Rule, Severity, deny, enforces, schema, shape_rules, warn
 from webhook.validation.node_pool_budgets import validate_budgets
-
-SPEC: Final = FieldPath.of("spec")
 
 _CRD: Final = "Karpenter CRD"
 _CEL: Final = "Karpenter CRD (CEL)"

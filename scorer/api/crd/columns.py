@@ -27,7 +27,7 @@ def _condition_generation(name: str, condition: str, *, wide: bool = False) -> C
     return Column(name, f'.status.conditions[?(@.type=="{condition}")].observedGeneration', "integer", wide)
 
 
-_AGE = Column("Age", ".metadata.creationTimestamp", "date")
+AGE = Column("Age", ".metadata.creationTimestamp", "date")
 _GENERATION = Column("Gen", ".metadata.generation", "integer")
 _USAGE = ".status.resourceUsage."
 
@@ -42,16 +42,16 @@ def _placement_columns(prefix: str) -> tuple[Column, ...]:
         _condition_generation("Work-Synchronized-Gen", prefix + "WorkSynchronized", wide=True),
         _condition("Available", prefix + "Available"),
         _condition_generation("Available-Gen", prefix + "Available"),
-        _AGE,
+        AGE,
     )
 
 
-_SNAPSHOT_COLUMNS = (_GENERATION, _AGE)
+_SNAPSHOT_COLUMNS = (_GENERATION, AGE)
 _BINDING_COLUMNS = (
     _condition("WorkSynchronized", "WorkSynchronized"),
     _condition("ResourcesApplied", "Applied"),
     _condition("ResourceAvailable", "Available", wide=True),
-    _AGE,
+    AGE,
 )
 _RUN_COLUMNS = (
     Column("Placement", ".spec.placementName"),
@@ -60,7 +60,7 @@ _RUN_COLUMNS = (
     _condition("Initialized", "Initialized"),
     _condition("Progressing", "Progressing"),
     _condition("Succeeded", "Succeeded"),
-    _AGE,
+    AGE,
     Column("Strategy", ".spec.stagedRolloutStrategyName", wide=True),
 )
 _APPROVAL_COLUMNS = (
@@ -68,7 +68,7 @@ _APPROVAL_COLUMNS = (
     Column("Stage", ".spec.targetStage"),
     _condition("Approved", "Approved"),
     _condition("ApprovalAccepted", "ApprovalAccepted"),
-    _AGE,
+    AGE,
 )
 
 PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
@@ -77,7 +77,7 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
     kinds.PLACEMENT_STATUS: (
         Column("Resource-Index", ".sourceStatus.observedResourceIndex"),
         Column("Last-Updated", ".lastUpdatedTime"),
-        _AGE,
+        AGE,
     ),
     kinds.POLICY_SNAPSHOT: _SNAPSHOT_COLUMNS,
     kinds.NAMESPACED_POLICY_SNAPSHOT: _SNAPSHOT_COLUMNS,
@@ -89,10 +89,10 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
     kinds.NAMESPACED_STAGED_RUN: _RUN_COLUMNS,
     kinds.APPROVAL_REQUEST: _APPROVAL_COLUMNS,
     kinds.NAMESPACED_APPROVAL_REQUEST: _APPROVAL_COLUMNS,
-    kinds.EVICTION: (_condition("Valid", "Valid"), _condition("Executed", "Executed"), _AGE),
+    kinds.EVICTION: (_condition("Valid", "Valid"), _condition("Executed", "Executed"), AGE),
     kinds.MEMBER_CLUSTER: (
         _condition("Joined", "Joined"),
-        _AGE,
+        AGE,
         Column("Member-Agent-Last-Seen", '.status.agentStatus[?(@.type=="MemberAgent")].lastReceivedHeartbeat', "date"),
         Column("Node-Count", r".status.properties.kubernetes-fleet\.io/node-count.value"),
         Column("Available-CPU", _USAGE + "available.cpu"),
@@ -100,17 +100,17 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Allocatable-CPU", _USAGE + "allocatable.cpu", wide=True),
         Column("Allocatable-Memory", _USAGE + "allocatable.memory", wide=True),
     ),
-    kinds.INTERNAL_MEMBER_CLUSTER: (_AGE,),
+    kinds.INTERNAL_MEMBER_CLUSTER: (AGE,),
     kinds.NODE_POOL: (
         Column("NodeClass", ".spec.template.spec.nodeClassRef.name"),
         Column("Nodes", ".status.nodes", "integer"),
         _condition("Ready", "Ready"),
-        _AGE,
+        AGE,
         Column("Weight", ".spec.weight", "integer", wide=True),
         Column("CPU", ".status.resources.cpu", wide=True),
         Column("Memory", ".status.resources.memory", wide=True),
     ),
-    kinds.UPGRADE_STRATEGY: (_condition("Valid", "Valid"), _AGE),
+    kinds.UPGRADE_STRATEGY: (_condition("Valid", "Valid"), AGE),
     kinds.UPGRADE_RUN: (
         Column("Type", ".spec.upgrade.type"),
         Column("Version", ".spec.upgrade.kubernetesVersion"),
@@ -118,7 +118,7 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Members", ".status.counts.total", "integer"),
         Column("Completed", ".status.counts.completed", "integer"),
         Column("Failed", ".status.failureCount", "integer"),
-        _AGE,
+        AGE,
         Column("Strategy", ".spec.strategyRef.name", wide=True),
         Column("Running", ".status.counts.running", "integer", wide=True),
         Column("Pending", ".status.counts.pending", "integer", wide=True),
@@ -132,7 +132,7 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Timing", ".spec.timing"),
         Column("Type", ".spec.type"),
         Column("State", ".status.state"),
-        _AGE,
+        AGE,
         Column("Starts", ".spec.absoluteStartTime", wide=True),
         _condition("Approved", "Approved", wide=True),
         Column("Display-Name", ".spec.displayName", wide=True),
@@ -143,7 +143,7 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Last-Trigger", ".status.lastTriggerStatus"),
         Column("Triggered", ".status.lastTriggeredAt", "date"),
         Column("Current-Run", ".status.currentRun"),
-        _AGE,
+        AGE,
         Column("Strategy", ".spec.strategyRef.name", wide=True),
         Column("Next-Candidate", ".status.nextCandidate", wide=True),
     ),
@@ -152,7 +152,7 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Start", ".spec.startTime"),
         Column("Hours", ".spec.durationHours", "integer"),
         Column("Offset", ".spec.utcOffset"),
-        _AGE,
+        AGE,
     ),
     kinds.UPGRADE_REQUEST: (
         Column("Member", ".spec.memberName"),
@@ -160,7 +160,7 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Version", ".spec.kubernetesVersion"),
         Column("Phase", ".status.phase"),
         Column("Progress", ".status.progressPercent", "integer"),
-        _AGE,
+        AGE,
         Column("Run", ".spec.runName", wide=True),
         Column("Heartbeat", ".status.heartbeatTime", "date", wide=True),
         Column("Deadline", ".spec.deadline", wide=True),

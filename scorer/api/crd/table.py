@@ -12,15 +12,14 @@ from typing import Any, Final
 import orjson
 
 from scorer.api.cluster.scores import read_score, score_names
-from scorer.api.crd.columns import PRINTER_COLUMNS, Column
+from scorer.api.crd.columns import AGE, PRINTER_COLUMNS, Column
 from scorer.api.family import PLACEMENTS
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, OUR_KINDS, Kind
+from scorer.api.kinds import EVENT, MEMBER_CLUSTER, NAMESPACE, OUR_KINDS, Kind
 from scorer.api.names import SCORE_PREFIX
 from scorer.api.unstructured.documents import dicts_at, text_at
 from scorer.api.unstructured.json_object import JsonObject, dump_json, parse_time
 from scorer.api.values.duration import format_duration
 
-AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
 """External scores of a member cluster with their remaining time; no column of a definition can compute that."""
 UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
@@ -28,7 +27,6 @@ UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
 JOINED: Final = Column("Joined", ".status", "joined")
 """Replaces the definition's column: until the loop has set the member's own condition, only its agent's is there."""
 _YEARS: Final = timedelta(days=2 * 365)
-EVENT: Final = KINDS["events.k8s.io", "Event"]
 _OF_EVENTS: Final = (
     Column("Last Seen", "", "seen"),
     Column("Type", ".type"),

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from scorer.api.conditions import Condition
 from scorer.api.meta import ApiModel, ApiObject
-from scorer.api.values.int_or_percent import LARGEST, IntOrString
+from scorer.api.values.int_or_percent import LARGEST, PERCENTS, IntOrString
 
 
 class EvictionSpec(ApiModel):
@@ -35,18 +35,15 @@ class ClusterResourcePlacementEviction(ApiObject):
     """What came of it; written by harbormaster."""
 
 
-_PERCENT = "^(100|[0-9]{1,2})%$"
-
-
 class DisruptionBudgetSpec(ApiModel):
     """``spec`` of a disruption budget: one of the two fields. Admission checks their grammar (B-02)."""
 
     max_unavailable: IntOrString | None = Field(
-        default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT}
+        default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS}
     )
     """How many of the wanted clusters may be without an available placement after an eviction, as a count or a
     percentage rounded up; not together with ``minAvailable``. Absent: no such limit."""
-    min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": _PERCENT})
+    min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS})
     """How many clusters must keep an available placement after an eviction, as a count or a percentage rounded up; not
     together with ``maxUnavailable``. Absent: no such limit."""
 

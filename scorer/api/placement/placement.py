@@ -11,11 +11,10 @@ from pydantic import Field
 from scorer.api.meta import ApiModel, ApiObject, Int32, Name
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.placement.status import PlacementStatus
-from scorer.api.values.int_or_percent import LARGEST, IntOrString
+from scorer.api.values.int_or_percent import LARGEST, PERCENTS, IntOrString
 from scorer.api.values.label_selector import LabelKey, LabelSelector, LabelValue
 from scorer.api.values.quantity import LONGEST_QUANTITY
 
-_PERCENT = "^(100|[0-9]{1,2})%$"
 LONGEST_PERIOD_SECONDS: Final = 2**31 - 1
 DEFAULT_MAX_UNAVAILABLE: Final = "25%"
 DEFAULT_MAX_SURGE: Final = "25%"
@@ -218,12 +217,13 @@ class RollingUpdate(ApiModel):
     """The limits of a rolling update."""
 
     max_unavailable: IntOrString = Field(
-        default=DEFAULT_MAX_UNAVAILABLE, json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
+        default=DEFAULT_MAX_UNAVAILABLE,
+        json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": PERCENTS},
     )
     """How many of the wanted clusters may be without an available placement during a rollout, as a count or a
     percentage of the wanted number, rounded up."""
     max_surge: IntOrString = Field(
-        default=DEFAULT_MAX_SURGE, json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": _PERCENT}
+        default=DEFAULT_MAX_SURGE, json_schema_extra={"minimum": 0, "maximum": LARGEST, "pattern": PERCENTS}
     )
     """How many clusters above the wanted number may hold the placement during a rollout, as a count or a percentage of
     the wanted number, rounded up."""

@@ -9,6 +9,8 @@ from pydantic_core import PydanticCustomError, core_schema
 LARGEST = 2**31 - 1
 """The largest integer: one larger value makes a typed (Go) client fail to decode a whole list."""
 
+PERCENTS = "^(100|[0-9]{1,2})%$"
+"""The pattern of percentages in a schema."""
 PERCENT = re.compile(r"([0-9]{1,2}|100)%", re.ASCII)
 
 

@@ -12,7 +12,7 @@ from scorer.api.upgrade.plan import PlannedAction, PlannedMember
 from scorer.api.upgrade.run import ClusterUpgradeRun, GateReport, GroupStatus, MemberStatus, StageStatus
 from scorer.api.upgrade.strategy import GateType
 from scorer.rollout.views.timeline import Band, Bar, BarState, Mark, MarkKind, Timeline, TimeSpan
-from scorer.upgrade.state.record import OVER
+from scorer.upgrade.state.record import FINISHED, OVER
 
 MOST_WINDOWS: Final = 20
 """How many openings of one member are shown."""
@@ -37,7 +37,6 @@ _BANDS: Final[Mapping[UpgradeState, str]] = {
     UpgradeState.COMPLETED: "done",
     UpgradeState.SKIPPED: "skipped",
 }
-_PASSED: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
 _TROUBLED: Final = frozenset({UpgradeState.FAILED, UpgradeState.PENDING, UpgradeState.SKIPPED, UpgradeState.STOPPED})
 """In these states the reason of a member says what it waits for, or what is wrong."""
 
@@ -88,7 +87,7 @@ def _bar(entry: MemberStatus, planned: PlannedMember | None, windows: tuple[Time
     said = entry.state in _TROUBLED or bool(entry.error)
     words = entry.message or entry.reason if said else ""
     started = entry.start_time if entry.attempt else None
-    to_come = entry.state not in _PASSED and entry.state is not UpgradeState.FAILED
+    to_come = entry.state not in FINISHED
     forecast = None
     if to_come and planned is not None and planned.start is not None and planned.end is not None:
         forecast = TimeSpan(planned.start, planned.end)
@@ -111,7 +110,7 @@ def _gate(gate: GateReport, *, before: bool) -> Mark:
         (True, True): MarkKind.SCHEDULED_BEFORE,
         (True, False): MarkKind.SCHEDULED_AFTER,
     }
-    over = gate.state in _PASSED
+    over = gate.state in OVER
     until = gate.completion_time if over else gate.absolute_start_time
     return Mark(kinds[scheduled, before], gate.start_time, until, over, gate.gate)
 
@@ -120,7 +119,7 @@ def _wait(stage: StageStatus) -> Iterator[Mark]:
     wait = stage.after_stage_wait
     if wait is None or not wait.seconds:
         return
-    over = wait.state in _PASSED
+    over = wait.state in OVER
     until = wait.completion_time
     if not over and wait.start_time is not None:
         until = wait.start_time + timedelta(seconds=wait.seconds)

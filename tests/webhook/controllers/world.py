@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from scorer.api.family import family_in
-from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
+from scorer.api.kinds import BINDING, EVENT, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import current_condition, is_deleting, with_spec
 from scorer.membership.missed_heartbeats import LIMIT, REPORTING
@@ -27,7 +27,6 @@ from webhook.embedded.storage.kinds import EmbeddedKinds
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.cache.hub import Hub
 from webhook.kube.cache.informer import Cache
-from webhook.kube.events import EVENT
 from webhook.kube.ports import Key
 from webhook.runtime.clock import utc_now
 from webhook.settings.loop import LoopSettings

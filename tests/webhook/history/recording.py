@@ -3,11 +3,11 @@
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
-from scorer.api.kinds import NAMESPACE
+from scorer.api.kinds import CONFIG_MAP, NAMESPACE
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.history.entry import EntryType, InvolvedObject
 from webhook.history.query import Query, find
-from webhook.history.record import CONFIG_MAP, RecordSource, Retention
+from webhook.history.record import RecordSource, Retention
 from webhook.history.writer import HistoryWriter
 
 WEEK = Retention(timedelta(days=7), 10**7)

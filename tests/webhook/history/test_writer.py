@@ -6,8 +6,9 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.event import Event
+from scorer.api.kinds import CONFIG_MAP
 from tests.webhook.history.recording import WEEK, hub, refuse
-from webhook.history.record import CHUNK_BYTES, CONFIG_MAP, STRETCHES, Retention, size_of
+from webhook.history.record import CHUNK_BYTES, STRETCHES, Retention, size_of
 from webhook.history.writer import MOST_OF_USER, MOST_WAITING
 from webhook.kube.ports import UnavailableError, key_of
 

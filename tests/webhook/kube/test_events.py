@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.event import Event
-from scorer.api.kinds import NAMESPACE
+from scorer.api.kinds import EVENT, NAMESPACE
 from tests.waiting import until
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.kube.events import EVENT, EventRecorder
+from webhook.kube.events import EventRecorder
 
 NOW = datetime(2026, 6, 12, 12, 1, tzinfo=UTC)
 POOL = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "a", "uid": "u-1"}}

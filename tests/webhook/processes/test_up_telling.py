@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 
-from scorer.api.kinds import UPGRADE_RUN
+from scorer.api.kinds import EVENT, UPGRADE_RUN
 from scorer.upgrade.patches import UpgradeOrderRefusedError
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.controllers.upgrade_world import make_upgrade_run
 from tests.webhook.services import LISTENERS
 from webhook.embedded.api_server.owner_token import OWNER
-from webhook.kube.events import EVENT
 from webhook.processes.up import Up
 from webhook.settings.programs import UpSettings
 

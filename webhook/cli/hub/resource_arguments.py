@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from scorer.api.crd.table import EVENT as EVENT
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import CATEGORIES, KINDS, PLACEMENT, RESOURCE_PLACEMENT, UPGRADE_RUN, Kind, find_kind
+from scorer.api.kinds import EVENT as EVENT
 from scorer.api.unstructured.documents import dicts_at, text_at
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError

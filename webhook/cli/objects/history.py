@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from scorer.api.kinds import Kind
+from scorer.api.kinds import CONFIG_MAP, Kind
 from scorer.api.meta import format_time
 from scorer.api.unstructured.documents import dicts_at
 from webhook.cli.errors import UserError, complain
@@ -20,7 +20,7 @@ from webhook.cli.options.times import Duration
 from webhook.cli.text.output import print_document, print_table
 from webhook.history.entry import EntryType, RecordEntry
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, HistoryPage, Query, find
-from webhook.history.record import CONFIG_MAP, LABEL, LABELS
+from webhook.history.record import LABEL, LABELS
 from webhook.runtime.clock import utc_now
 from webhook.settings.installation import NamespaceSettings
 

@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.crd.columns import Column
-from scorer.api.crd.table import EVENT, cells, columns_of, find_path
+from scorer.api.crd.table import cells, columns_of, find_path
+from scorer.api.kinds import EVENT
 from scorer.api.meta import JsonObject
 from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError

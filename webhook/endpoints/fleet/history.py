@@ -16,7 +16,7 @@ from typing import Annotated, Final
 from aiohttp import web
 from typing_extensions import TypedDict
 
-from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, Kind
+from scorer.api.kinds import CONFIG_MAP, MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, Kind
 from scorer.api.values.answer import ContinueToken, Described
 from scorer.api.values.quoting import quote
 from webhook.endpoints.http.access_control import DISRUPTING_KINDS
@@ -27,7 +27,6 @@ from webhook.endpoints.http.responses import tagged
 from webhook.history.desk import HistoryService
 from webhook.history.entry import EntryType, HistoryEntry
 from webhook.history.query import MOST_ITEMS, USUAL_ITEMS, Query, parse_place
-from webhook.history.record import CONFIG_MAP
 from webhook.kube.ports import StoreError
 
 OPEN: Final[frozenset[Kind]] = frozenset({MEMBER_CLUSTER, NODE_POOL})

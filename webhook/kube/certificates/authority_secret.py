@@ -23,14 +23,13 @@ from certs.rotation import (
     Lineage,
     certificates_in,
 )
-from scorer.api.kinds import KINDS
+from scorer.api.kinds import SECRET
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import annotations_of, dict_at, labels_of, text_at
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.paths import path_of
 from webhook.kube.ports import NotFoundError, StoreError
 
-SECRET: Final = KINDS["", "Secret"]
 TYPE: Final = "kubernetes.io/tls"
 MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "harbormaster"}
 WATCH_SECONDS: Final = 60

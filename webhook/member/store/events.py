@@ -8,9 +8,9 @@ import logging
 from datetime import datetime
 
 from scorer.api.event import Event
-from scorer.api.kinds import APPLIED_WORK
+from scorer.api.kinds import APPLIED_WORK, EVENT
 from scorer.api.meta import JsonObject
-from webhook.kube.events import EVENT, event_document, own_name
+from webhook.kube.events import event_document, own_name
 from webhook.kube.ports import AlreadyExistsError, Key, Store, StoreError
 from webhook.member.store.ports import MemberStore
 

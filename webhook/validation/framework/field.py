@@ -18,6 +18,7 @@ import pydantic
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import printable, quote
 
+SPEC: Final = FieldPath.of("spec")
 LONGEST_WARNING: Final = 119
 """Characters of a warning, its path included (placement-api.md 11)."""
 

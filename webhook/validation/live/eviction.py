@@ -14,11 +14,9 @@ from scorer.api.values.field_path import FieldPath
 from scorer.api.values.int_or_percent import percent, scaled_up
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.field import SPEC, FieldWarning
 from webhook.validation.framework.relations import children, cluster_of
 from webhook.validation.live.check import LiveCheck
-
-SPEC: Final = FieldPath.of("spec")
 
 
 def warn_about_target(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:

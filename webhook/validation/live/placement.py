@@ -41,7 +41,7 @@ from scorer.profile import Profile
 from scorer.properties import CAPACITY_KINDS, NODE_COUNT, NODE_COUNT_ALIASES, RESOURCE_PREFIX, read_property
 from scorer.selectors import InvalidPolicyError
 from webhook.validation.framework.context import Context, UnknownStateError
-from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.field import SPEC, FieldWarning
 from webhook.validation.framework.relations import (
     children,
     cluster_of,
@@ -52,7 +52,7 @@ from webhook.validation.framework.relations import (
 )
 from webhook.validation.framework.selector import NOT_NUMERIC
 from webhook.validation.live.check import LiveCheck, counted, timed
-from webhook.validation.placement.rules import POLICY, PREFERRED, REQUIRED_TERMS, SELECTORS, SPEC
+from webhook.validation.placement.rules import POLICY, PREFERRED, REQUIRED_TERMS, SELECTORS
 
 _AZURE: Final = "kubernetes.azure.com/"
 WELL_KNOWN: Final = frozenset(

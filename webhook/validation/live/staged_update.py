@@ -24,7 +24,7 @@ from scorer.fleet import Fleet
 from scorer.selectors import match_labels
 from scorer.staged_update.approval.analysis import read_analysis, stage_problems
 from webhook.validation.framework.context import Context, UnknownStateError
-from webhook.validation.framework.field import FieldWarning
+from webhook.validation.framework.field import SPEC, FieldWarning
 from webhook.validation.framework.relations import (
     children,
     cluster_of,
@@ -35,7 +35,6 @@ from webhook.validation.framework.relations import (
 )
 from webhook.validation.live.check import LiveCheck, counted, timed
 
-SPEC: Final = FieldPath.of("spec")
 STAGES: Final = SPEC / "stages"
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)

@@ -26,11 +26,10 @@ from scorer.upgrade.versions.catalog import Region, ReleaseCatalog
 from scorer.upgrade.versions.comparison import is_alias, is_version, parse_version
 from scorer.windows.member_windows import MemberWindows
 from webhook.validation.framework.context import Context, UnknownStateError
-from webhook.validation.framework.field import LONGEST_WARNING, FieldWarning
+from webhook.validation.framework.field import LONGEST_WARNING, SPEC, FieldWarning
 from webhook.validation.framework.relations import is_same_object
 from webhook.validation.live.check import LiveCheck, counted, timed, with_names
 
-SPEC: Final = FieldPath.of("spec")
 VERSION: Final = SPEC / "upgrade" / "kubernetesVersion"
 
 _AIM: Final = ("upgrade", "strategy", "strategyRef", "memberSelector")

@@ -9,17 +9,15 @@ from typing import Final
 from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.api.placement.eviction import ClusterResourcePlacementDisruptionBudget, DisruptionBudgetSpec
-from scorer.api.values.field_path import FieldPath
 from scorer.api.values.int_or_percent import LARGEST, count_or_percent
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, FieldWarning, invalid
 from webhook.validation.framework.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.relations import placement_type_of, placements_named
 from webhook.validation.framework.rule import CEL, CRD, allow, deny, enforces, schema, shape_rules, warn
 
-SPEC: Final = FieldPath.of("spec")
 _VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementdisruptionbudget.go"
 
 RULES: Final = (

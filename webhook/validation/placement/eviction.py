@@ -10,15 +10,13 @@ from scorer.api.kinds import PLACEMENT
 from scorer.api.meta import JsonObject
 from scorer.api.placement.eviction import ClusterResourcePlacementEviction, EvictionSpec
 from scorer.api.unstructured.documents import is_deleting
-from scorer.api.values.field_path import FieldPath
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import FieldError, invalid
+from webhook.validation.framework.field import SPEC, FieldError, invalid
 from webhook.validation.framework.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.relations import placement_type_of, placements_named
 from webhook.validation.framework.rule import CEL, CRD, CREATE, UPDATE, allow, deny, enforces, schema, shape_rules
 
-SPEC: Final = FieldPath.of("spec")
 _VALIDATOR: Final = "KubeFleet pkg/utils/validator/clusterresourceplacementeviction.go"
 
 RULES: Final = (

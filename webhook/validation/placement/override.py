@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from scorer.api.family import CLUSTER, FAMILIES, NAMESPACED, Family
+from scorer.api.family import CLUSTER, NAMESPACED, Family
 from scorer.api.meta import JsonObject
 from scorer.api.names import PLACEMENT_GROUP
 from scorer.api.placement.override import (
@@ -26,8 +26,9 @@ from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.name_grammar import qualified_name_error
 from scorer.api.values.quoting import quote
+from scorer.rollout.selection.exclusions import ENVELOPE_KINDS
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, FieldWarning, duplicate, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.framework.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import (
@@ -46,7 +47,6 @@ from webhook.validation.framework.rule import (
 )
 from webhook.validation.framework.selector import validate_label_selector
 
-SPEC: Final = FieldPath.of("spec")
 OVERRIDE_RULES: Final = SPEC / "policy" / "overrideRules"
 MOST_OVERRIDES: Final = 100
 
@@ -123,7 +123,6 @@ _PROTECTED: Final = frozenset({"kind", "apiVersion", "status"})
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_PATHS: Final = frozenset({"subjects", "roleRef", "rules", "aggregationRule"})
 _SELECTORS: Final = {CLUSTER: "clusterResourceSelectors", NAMESPACED: "resourceSelectors"}
-_ENVELOPES: Final = frozenset(family.envelope.kind for family in FAMILIES)
 
 
 @enforces(*CLUSTER_RULES)
@@ -219,7 +218,7 @@ def validate_selected(selectors: Sequence[Selector], at: FieldPath) -> Iterator[
     """Each object is named once, under any version (O-07, X-61), and is not an envelope (X-60)."""
     visited: set[tuple[str, str, str]] = set()
     for i, selector in enumerate(selectors):
-        if selector.group == PLACEMENT_GROUP and selector.kind in _ENVELOPES:
+        if selector.group == PLACEMENT_GROUP and selector.kind in ENVELOPE_KINDS:
             message = "envelopes are unpacked before overrides apply; select what is inside"
             yield FieldError(at / i / "kind", Cause.FORBIDDEN, message, "X-60")
         key = _object(selector)

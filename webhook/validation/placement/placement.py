@@ -25,6 +25,7 @@ from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import (
+    SPEC,
     Cause,
     FieldError,
     FieldWarning,
@@ -51,7 +52,6 @@ from webhook.validation.placement.rules import (
     NAMESPACED_RULES,
     POLICY,
     SHAPE_RULES,
-    SPEC,
 )
 from webhook.validation.placement.strategy import validate_external_stays, validate_strategy
 

@@ -8,11 +8,11 @@ from scorer.api.placement.placement import PlacementSpec, ResourceSelectorTerm, 
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, FieldWarning, duplicate, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.framework.reading import Finding
 from webhook.validation.framework.selector import validate_label_selector
 from webhook.validation.placement import never_placed
-from webhook.validation.placement.rules import MOST_ITEMS, SELECTORS, SPEC
+from webhook.validation.placement.rules import MOST_ITEMS, SELECTORS
 
 # Paths made once, because every review needs them, whether it finds a mistake or not.
 _SELECTOR: Final = tuple(SELECTORS / i for i in range(MOST_ITEMS))

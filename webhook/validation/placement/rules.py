@@ -11,6 +11,7 @@ from typing import Final
 from scorer.api.names import IGNORE_RESOURCE_OVERRIDES
 from scorer.api.values.field_path import FieldPath
 from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS
+from webhook.validation.framework.field import SPEC
 from webhook.validation.framework.metadata import USER_RULES
 from webhook.validation.framework.rule import (
     CEL,
@@ -28,7 +29,6 @@ from webhook.validation.framework.rule import (
 from webhook.validation.placement import never_placed
 
 NAMESPACE_FIELD: Final = FieldPath.of("metadata", "namespace")
-SPEC: Final = FieldPath.of("spec")
 POLICY: Final = SPEC / "policy"
 STRATEGY: Final = SPEC / "strategy"
 TYPE: Final = POLICY / "placementType"

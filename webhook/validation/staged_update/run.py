@@ -12,7 +12,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.staged_update import ClusterStagedUpdateRun, RunState, UpdateRunSpec
 from scorer.api.values.field_path import FieldPath
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, FieldWarning, invalid
 from webhook.validation.framework.metadata import (
     USER_RULES,
     validate_metadata,
@@ -39,8 +39,6 @@ from webhook.validation.staged_update.annotations import (
     validate_analysis,
     validate_failure_policy,
 )
-
-SPEC: Final = FieldPath.of("spec")
 
 RULES: Final = (
     *USER_RULES,

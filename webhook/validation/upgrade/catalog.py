@@ -10,16 +10,10 @@ from scorer.api.meta import JsonObject
 from scorer.api.upgrade.version_catalog import CatalogRegion, ClusterVersionCatalog
 from scorer.api.values.field_path import FieldPath
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import FieldError, duplicate
+from webhook.validation.framework.field import SPEC, FieldError, duplicate
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import OURS, deny, enforces, shape_rules
-from webhook.validation.upgrade.shape import (
-    SPEC,
-    VERSIONS,
-    WRITTEN_BY_USERS,
-    validate_about,
-    validate_version,
-)
+from webhook.validation.upgrade.shape import VERSIONS, WRITTEN_BY_USERS, validate_about, validate_version
 
 RULES: Final = (
     *WRITTEN_BY_USERS,

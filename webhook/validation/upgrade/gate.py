@@ -15,17 +15,11 @@ from scorer.api.upgrade.strategy import GateConfiguration
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, invalid
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import CREATE, DELETE, OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.guard_rails.writes import ReviewedWrite
-from webhook.validation.upgrade.shape import (
-    GENERATED,
-    SPEC,
-    TIMES,
-    WRITTEN_BY_RUNS,
-    validate_about,
-)
+from webhook.validation.upgrade.shape import GENERATED, TIMES, WRITTEN_BY_RUNS, validate_about
 from webhook.validation.upgrade.strategy import SCHEDULED, validate_gate
 
 RULES: Final = (

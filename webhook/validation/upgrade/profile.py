@@ -11,12 +11,11 @@ from scorer.api.meta import JsonObject
 from scorer.api.upgrade.fields import MINOR_PATTERN
 from scorer.api.upgrade.profile import Channel, ClusterUpgradeProfile, ProfileImageSelection, UpgradeProfileSpec
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, invalid
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import OURS, deny, enforces, schema, shape_rules
 from webhook.validation.upgrade.shape import (
     SELECTORS,
-    SPEC,
     WRITTEN_BY_USERS,
     validate_about,
     validate_reference,

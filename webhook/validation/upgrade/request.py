@@ -12,17 +12,10 @@ from scorer.api.upgrade.request import ClusterUpgradeRequest, RequestPhase, Upgr
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid, not_supported
+from webhook.validation.framework.field import SPEC, Cause, FieldError, duplicate, invalid, not_supported
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import OURS, UPDATE, deny, enforces, shape_rules
-from webhook.validation.upgrade.shape import (
-    GENERATED,
-    SPEC,
-    VERSIONS,
-    WRITTEN_BY_RUNS,
-    validate_about,
-    validate_version,
-)
+from webhook.validation.upgrade.shape import GENERATED, VERSIONS, WRITTEN_BY_RUNS, validate_about, validate_version
 
 RULES: Final = (
     *WRITTEN_BY_RUNS,

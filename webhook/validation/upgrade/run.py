@@ -19,12 +19,12 @@ from scorer.api.upgrade.run import (
     UpgradeRunState,
 )
 from scorer.api.values.quoting import quote
+from scorer.upgrade.state.record import OVER
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, duplicate, invalid
 from webhook.validation.framework.reading import Finding, PartialObject, read_object
 from webhook.validation.framework.rule import CREATE, OURS, UPDATE, deny, enforces, shape_rules
 from webhook.validation.upgrade.shape import (
-    SPEC,
     VERSIONS,
     WRITTEN_BY_USERS,
     validate_about,
@@ -65,7 +65,6 @@ SHAPE_RULES: Final = shape_rules(RULES)
 
 AT_WORK: Final = frozenset({UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING})
 """What a run is while a restart makes no sense."""
-FINISHED: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
 _FORBIDDEN_CHANGES: Final[Mapping[UpgradeRunState, frozenset[UpgradeRunState]]] = {
     UpgradeRunState.INITIALIZE: frozenset({UpgradeRunState.STOP}),
     UpgradeRunState.RUN: frozenset({UpgradeRunState.INITIALIZE}),
@@ -106,7 +105,7 @@ def _is_too_late(
     old: PartialObject[ClusterUpgradeRun],
 ) -> bool:
     """Say whether an update of a finished run changes more than how long it is kept (C-11)."""
-    if _state(stored) not in FINISHED or json_equal(spec_of(document), spec_of(stored)):
+    if _state(stored) not in OVER or json_equal(spec_of(document), spec_of(stored)):
         return False
     if new.errors or old.errors or new.view is None or old.view is None:
         return True

@@ -20,7 +20,7 @@ from scorer.api.upgrade.fields import (
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.label_selector import LabelSelector
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import FieldError, invalid
+from webhook.validation.framework.field import SPEC, FieldError, invalid
 from webhook.validation.framework.metadata import (
     METADATA,
     METADATA_RULES,
@@ -32,8 +32,6 @@ from webhook.validation.framework.metadata import (
 from webhook.validation.framework.reading import Finding
 from webhook.validation.framework.rule import OURS, Rule, deny, schema
 from webhook.validation.framework.selector import validate_label_selector
-
-SPEC: Final = FieldPath.of("spec")
 
 PLACES_OF_STAGES: Final = ("spec.stages.*", "spec.strategy.stages.*")
 """Where a stage can be: in a strategy, or in a run."""

@@ -24,14 +24,13 @@ from scorer.api.upgrade.strategy import (
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.int_or_percent import LARGEST
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, FieldWarning, duplicate, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import OURS, deny, enforces, schema, shape_rules, warn
 from webhook.validation.upgrade.shape import (
     NAME_GRAMMAR,
     PLACES_OF_GATES,
     SELECTORS,
-    SPEC,
     TIMES,
     WRITTEN_BY_USERS,
     is_name,

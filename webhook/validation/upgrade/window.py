@@ -16,12 +16,11 @@ from scorer.api.upgrade.maintenance_window import (
 )
 from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, window_state
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, FieldWarning, invalid
+from webhook.validation.framework.field import SPEC, Cause, FieldError, FieldWarning, invalid
 from webhook.validation.framework.reading import Finding, read_object
 from webhook.validation.framework.rule import OURS, deny, enforces, shape_rules, warn
 from webhook.validation.upgrade.shape import (
     SELECTORS,
-    SPEC,
     TIMES,
     WRITTEN_BY_USERS,
     validate_about,

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scorer.api.crd.table import EVENT
-from scorer.api.kinds import KINDS, NODE_POOL, PLACEMENT, Kind
+from scorer.api.kinds import EVENT, KINDS, NODE_POOL, PLACEMENT, Kind
 from tests.builders.placement import make_placement
 from webhook.embedded.api_server.request_info import RequestInfo
 from webhook.embedded.api_server.status import ApiError

@@ -4,12 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import KINDS, NAMESPACE
+from scorer.api.kinds import EVENT, KINDS, NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import with_metadata
 from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
-from webhook.kube.events import EVENT
 from webhook.kube.ports import ConflictError, Key
 from webhook.member.apply.contention import CONTESTED_AFTER, MOST, Memory
 from webhook.member.apply.field_managers import other_managers

@@ -4,14 +4,13 @@ from contextlib import suppress
 
 import pytest
 
-from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, Kind
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, EVENT, KINDS, NAMESPACE, WORK, Kind
 from scorer.api.names import ABANDON, HUB_UID, KEEP, RELEASED, WRITTEN
 from scorer.api.unstructured.documents import with_metadata
 from scorer.membership.identity import HubMember
 from scorer.rollout.removal.marks import marked_for_removal
 from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
-from webhook.kube.events import EVENT
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedError, StoreError, UnavailableError
 from webhook.member.works.reconciler import clean_up_without_work, reconcile_work
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
+from scorer.api.kinds import APPLIED_WORK, EVENT, KINDS, NAMESPACE, WORK
 from scorer.api.names import ABANDON, HUB_UID, RELEASED, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.removal.marks import marked_for_removal, objects_digest
@@ -14,7 +14,6 @@ from scorer.rollout.selection.exclusions import MemberLimits
 from tests.waiting import PATIENCE_SECONDS
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
-from webhook.kube.events import EVENT
 from webhook.kube.ports import ConflictError, EventType, ForbiddenError, Key, NotFoundError, UnavailableError
 from webhook.member.membership.hub_state import HubMemberState
 from webhook.member.works import controller

@@ -5,12 +5,11 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, WORK, group_kind
+from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, EVENT, KINDS, NAMESPACE, WORK, group_kind
 from scorer.api.names import ABANDON, LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS, WRITTEN
 from scorer.api.unstructured.documents import with_finalizer, with_metadata
 from tests.webhook.member.hub_and_member import SPACE, START, Cluster, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
-from webhook.kube.events import EVENT
 from webhook.kube.ports import (
     ConflictError,
     EventType,
