@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from scorer.api.cluster.member_cluster import MemberCluster
@@ -17,8 +17,10 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import label, name_of, namespace_of
 from scorer.fleet import Fleet
+from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.views.forecast import Waits
-from scorer.what_if.windows import window_waits
+from scorer.windows.maintenance import WindowState, window_state
+from scorer.windows.member_windows import OF_UPDATES, MemberWindows, WindowDefinition, closed_window, windows_of
 
 _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
 
@@ -156,3 +158,40 @@ class HypotheticalChanges:
 
     def __bool__(self) -> bool:
         return bool(self.members or self.objects or self.deleted or self.lost or self.drained)
+
+
+def window_waits(fleet: Fleet, windows: Iterable[JsonObject]) -> Waits:
+    """Return what tells why a cluster is closed at an instant.
+
+    Args:
+        fleet: The clusters: they name windows, or are selected by them.
+        windows: The ClusterMaintenanceWindows of the hub.
+    """
+    definitions = {name_of(document): WindowDefinition.of(document) for document in windows}
+    of = _windows_by_cluster(fleet, definitions)
+
+    @lru_cache(maxsize=4096)
+    def standing_of(names: tuple[str, ...], at: datetime) -> WindowState:
+        return window_state([window for name in names if (window := definitions[name].window) is not None], at)
+
+    def wait(cluster: str, at: datetime) -> ClusterWait | None:
+        found = of.get(cluster)
+        if found is None:
+            return None
+        closed = closed_window(found, definitions, standing_of(found.names, at))
+        return None if closed is None else ClusterWait(closed.message, closed.opens)
+
+    return wait
+
+
+def _windows_by_cluster(fleet: Fleet, definitions: Mapping[str, WindowDefinition]) -> Mapping[str, MemberWindows]:
+    """Return the windows of the clusters that have some."""
+    selecting = [definition for definition in definitions.values() if definition.selector is not None]
+    found = {}
+    for member in fleet.members:
+        about = {"name": member.metadata.name, "labels": member.metadata.labels}
+        document = {"metadata": {**about, "annotations": member.metadata.annotations}}
+        windows = windows_of(document, definitions, OF_UPDATES, selecting)
+        if windows.names or windows.missing:
+            found[member.metadata.name] = windows
+    return found

@@ -14,14 +14,14 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from webhook.kube.transport.signed_post import LATER, NotPostedError, Receiver, post_signed
-from webhook.notifications.counts import DeliveryResult, NotificationCounts
 from webhook.notifications.notification import Notification, NotificationSource, notification_of
 from webhook.settings.notifications import NotificationOptions, NotificationSettings
 
@@ -41,6 +41,45 @@ LAST_SECONDS: Final = 2.0
 """How long the end of a process may take to send what waits."""
 
 log = logging.getLogger(__name__)
+
+
+class DeliveryResult(StrEnum):
+    """What became of a notification, or of one attempt to send it.
+
+    ``FAILED`` is an attempt that is made again; all others are final.
+    """
+
+    SENT = "sent"
+    FAILED = "failed"
+    REFUSED = "refused"
+    EXPIRED = "expired"
+    DROPPED = "dropped"
+
+
+class NotificationCounts:
+    """Counts notifications.
+
+    Args:
+        registry: Where the metrics are registered.
+        waiting: Returns how many wait.
+    """
+
+    def __init__(self, registry: CollectorRegistry, waiting: Callable[[], int]) -> None:
+        self._counter = Counter(
+            "harbormaster_notifications",
+            "Notifications by what became of them; failed: an attempt that is made again.",
+            ("result",),
+            registry=registry,
+        )
+        for result in DeliveryResult:
+            self._counter.labels(result)
+        Gauge(
+            "harbormaster_notifications_waiting", "Notifications that are still to be sent.", registry=registry
+        ).set_function(waiting)
+
+    def count(self, result: DeliveryResult, times: int = 1) -> None:
+        """Count what became of notifications."""
+        self._counter.labels(result).inc(times)
 
 
 class Notifier:

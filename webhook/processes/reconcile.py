@@ -54,10 +54,9 @@ from webhook.server.probe_server import ProbeServer
 from webhook.settings.loop import HubLoopSettings
 from webhook.settings.programs import ReconcileSettings
 from webhook.telemetry.health import Health
-from webhook.telemetry.loop_metrics import LoopMetrics
+from webhook.telemetry.loop_metrics import LoopMetrics, ShardMetrics
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
-from webhook.telemetry.shard_metrics import ShardMetrics
 from webhook.telemetry.tracing import Tracing, tracing_of
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 

@@ -6,7 +6,7 @@ there are. Names stand in Events, notifications and the history.
 Source: serving.md 6.1 and 6.3.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ from scorer.api.family import FAMILIES
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, Kind
 from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.machinery.observer import NOTHING, Queue, ReconcileOutcome
+from webhook.kube.leader_election.shards import Move
 from webhook.telemetry.tracing import Tracing
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
@@ -168,3 +169,37 @@ class LoopMetrics:
     def retried(self, controller: str) -> None:
         """Count one key that was put back after a failure."""
         self._retries.labels(controller).inc()
+
+
+class ShardMetrics:
+    """Shows which shards this replica works on, and counts how they come and go.
+
+    Args:
+        registry: Where the metrics are registered.
+        count: How many shards there are.
+        held: Those that this process works on now.
+        clash: How many shards the replicas have that this one waits for; 0: it waits for none.
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry, count: int, held: Callable[[], Collection[int]], clash: Callable[[], int]
+    ) -> None:
+        gauge = Gauge(
+            "harbormaster_shard_held", "Whether this process works on a shard.", ("shard",), registry=registry
+        )
+        for shard in range(count):
+            gauge.labels(str(shard)).set_function(partial(lambda shard: float(shard in held()), shard))
+        self._moves = Counter(
+            "harbormaster_shard_moves", "Shards that this process has got or given up.", ("move",), registry=registry
+        )
+        for move in Move:
+            self._moves.labels(move)
+        Gauge(
+            "harbormaster_shards_waited_for",
+            "How many shards the replicas have that this one waits for, because it has another number; 0: none.",
+            registry=registry,
+        ).set_function(clash)
+
+    def moved(self, _shard: int, move: Move) -> None:
+        """Count a shard that comes or goes."""
+        self._moves.labels(move).inc()

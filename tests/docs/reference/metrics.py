@@ -12,14 +12,13 @@ from webhook.gate.metrics import LABELS, PoolMetrics
 from webhook.kube.access.reviews import ReviewCounts
 from webhook.kube.cache.informer import Freshness
 from webhook.member.metrics import AgentMetrics
-from webhook.notifications.counts import NotificationCounts
+from webhook.notifications.notifier import NotificationCounts
 from webhook.telemetry.crew import count_worker
-from webhook.telemetry.loop_metrics import LoopMetrics
+from webhook.telemetry.loop_metrics import LoopMetrics, ShardMetrics
 from webhook.telemetry.metrics import Metrics
 from webhook.telemetry.node_disruption_metrics import LABELS as LABELS_OF_NODES
 from webhook.telemetry.node_disruption_metrics import NodeDisruptionMetrics
 from webhook.telemetry.process_metrics import ProcessMetrics
-from webhook.telemetry.shard_metrics import ShardMetrics
 from webhook.telemetry.upgrade_metrics import LABELS as LABELS_OF_UPGRADES
 from webhook.telemetry.upgrade_metrics import UpgradeMetrics
 
