@@ -104,7 +104,7 @@ def read_preemption(document: JsonObject) -> PreemptionArgs:
     if meta is not None:
         given, where, read = read_object(meta, "NodeNameToMetaVictims"), "NodeNameToMetaVictims", _read_meta_victim
     else:
-        given, where, read = read_object(whole, "NodeNameToVictims"), "NodeNameToVictims", _read_victim
+        given, where, read = read_object(whole, "NodeNameToVictims"), "NodeNameToVictims", read_pod
     victims = {}
     for name, value in given.items():
         at = f"{where}[{name[:64]}]"
@@ -122,7 +122,3 @@ def _read_meta_victim(document: Any, where: str) -> ExtenderPod:
     if not isinstance(document, dict):
         raise wrong_type(document, where, "an object")
     return ExtenderPod(uid=read_text(member(document, "UID"), f"{where}.UID"))
-
-
-def _read_victim(document: Any, where: str) -> ExtenderPod:
-    return read_pod(document, where)

@@ -152,17 +152,13 @@ def _add_age(entry: PropertyObservation | Extreme, member: MemberCluster, name: 
     if observed_at is None:
         return
     entry["age"] = age(now, observed_at)
-    if now - observed_at > STALE_PERIODS * _period(member):
+    if now - observed_at > STALE_PERIODS * timedelta(seconds=member.spec.heartbeat_period_seconds):
         entry["stale"] = True
 
 
 def age(now: datetime, then: datetime) -> str:
     """Return the time from *then* to *now*; zero for an observation made after the instant of judgement."""
     return format_duration(max(now - then, timedelta()))
-
-
-def _period(member: MemberCluster) -> timedelta:
-    return timedelta(seconds=member.spec.heartbeat_period_seconds)
 
 
 def topology_points(request: Request, cycle: Cycle, row: int) -> TopologyPoints:

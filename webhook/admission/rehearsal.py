@@ -6,7 +6,7 @@ schema, calls the mutating hook and then the validating one; its own rules for `
 Source: serving.md 3.1; placement-api.md 2.8.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NotRequired, TypeAlias
 
@@ -111,7 +111,8 @@ def rehearse(
     fields = {str(error.field) for error in judgement.errors}
     errors = [*judgement.errors, *(error for error in demanded if str(error.field) not in fields)]
     warnings += judgement.warnings
-    return RehearsalVerdict(document, _sorted(errors), *_refusal(judgement), tuple(dict.fromkeys(warnings)))
+    sorted_errors = tuple(sorted(dict.fromkeys(errors), key=path_order))
+    return RehearsalVerdict(document, sorted_errors, *_refusal(judgement), tuple(dict.fromkeys(warnings)))
 
 
 def default(document: JsonObject, old: JsonObject | None, operation: WriteOperation) -> MutationResult:
@@ -164,7 +165,3 @@ def _refusal(judgement: Judgement) -> tuple[str, str]:
     if judgement.allowed or judgement.code == _INVALID:
         return "", ""
     return judgement.message, judgement.reason
-
-
-def _sorted(errors: Iterable[FieldError]) -> tuple[FieldError, ...]:
-    return tuple(sorted(dict.fromkeys(errors), key=path_order))

@@ -75,7 +75,8 @@ class HubAdvisor:
             selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
         eligible, rejected = RankedClusters(run, frozenset(selected), wanted), RejectedClusters(run, wanted)
         turned_away = run.last.turned_away() if run.last else {}
-        return PlacementVerdict(self._revision(moment), _digest(policy), now, eligible, rejected, turned_away)
+        digest = f"sha256:{policy_hash(policy)}"
+        return PlacementVerdict(self._revision(moment), digest, now, eligible, rejected, turned_away)
 
     def explain(self, question: PlacementQuestion) -> ExplainAnswer:
         """Explain the present decision, bindings included."""
@@ -224,7 +225,3 @@ def _first_run(request: Request, now: datetime, fleet: Fleet) -> ScheduleResult:
 def _is_wanted(mask: BoolColumn | None, fleet: Fleet, name: str) -> bool:
     row = fleet.row(name)
     return mask is None or (row is not None and bool(mask[row]))
-
-
-def _digest(policy: JsonObject) -> str:
-    return f"sha256:{policy_hash(policy)}"

@@ -124,14 +124,14 @@ class RunHistory:
             return
         ref = family.parent(new)
         listed = not self._cache.of_kind(family.policy_snapshot).synced.is_set()
-        if _is_latest(new) and not listed:
+        if is_labelled_latest(new) and not listed:
             for trigger in self._changes(family, ref, old, new):
                 self._note(family, ref, trigger)
         if scheduled(new) is None or (old is not None and old.get("status") == new.get("status")):
             return
         if listed and old is None:
             self._take_in(ref, new)
-        elif _is_latest(new):
+        elif is_labelled_latest(new):
             self._record(ref, new)
 
     def _changes(
@@ -139,7 +139,7 @@ class RunHistory:
     ) -> Iterable[DecisionTrigger]:
         """Yield the triggers that a change of a policy snapshot is for the scheduler."""
         name = new["metadata"]["name"]
-        if old is None or not _is_latest(old):
+        if old is None or not is_labelled_latest(old):
             past = self._pasts.get(ref)
             before = past.runs[-1].snapshot if past is not None and past.runs else ""
             message = f"policy snapshot {before} → {name}" if before else f"policy snapshot {name}"
@@ -148,7 +148,7 @@ class RunHistory:
                 message += f": {', '.join(parts)} changed"
             yield DecisionTrigger("SnapshotCreated", (name,), message)
             return
-        was, now = _annotations(old), _annotations(new)
+        was, now = annotations_of(old), annotations_of(new)
         if was.get(NUMBER_OF_CLUSTERS) != now.get(NUMBER_OF_CLUSTERS):
             numbers = f"{was.get(NUMBER_OF_CLUSTERS, 'none')} → {now.get(NUMBER_OF_CLUSTERS, 'none')}"
             yield DecisionTrigger("NumberChanged", (name,), f"numberOfClusters {numbers}")
@@ -387,14 +387,6 @@ def _times(texts: Iterable[object]) -> Iterator[datetime]:
 
 def _weight(run: RecordedDecision) -> int:
     return 1 + len(run.picked) + len(run.others)
-
-
-def _is_latest(snapshot: JsonObject) -> bool:
-    return is_labelled_latest(snapshot)
-
-
-def _annotations(snapshot: JsonObject) -> Mapping[str, str]:
-    return annotations_of(snapshot)
 
 
 def _index(snapshot: JsonObject) -> int:

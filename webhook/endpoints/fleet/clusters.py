@@ -51,8 +51,10 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
         readable = await _readable(request, {name: said} if (said := upkeep.one(name)) else {})
         shown = _shown(clusters[0], prefixes, readable)
         if holds is not None and (disrupting := [_hold(hold) for hold in holds(name)]):
-            may_list = await api.readable_kinds(request, DISRUPTING_KINDS)
-            shown["holds"] = disrupting if may_list >= DISRUPTING_KINDS else [_unnamed(each) for each in disrupting]
+            if not await api.readable_kinds(request, DISRUPTING_KINDS) >= DISRUPTING_KINDS:
+                for hold in disrupting:
+                    hold["by"] = hold["message"] = ""
+            shown["holds"] = disrupting
         return tagged(request, shown)
 
     async def history(request: web.Request) -> web.Response:
@@ -79,11 +81,6 @@ def _without_upgrade(upkeep: ClusterUpkeep) -> ClusterUpkeep:
     remaining = upkeep.copy()
     remaining.pop("upgrade", None)
     return remaining
-
-
-def _unnamed(hold: MemberHold) -> MemberHold:
-    """Return a hold without the names of what the caller may not list."""
-    return {**hold, "by": "", "message": ""}
 
 
 def _hold(hold: Hold) -> MemberHold:

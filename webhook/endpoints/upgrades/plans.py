@@ -5,7 +5,6 @@ Source: upgrade-runs.md 14.1, 14.4 and 14.7.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Annotated, Any, Final
 
 from aiohttp import web
@@ -165,7 +164,7 @@ async def _question(
         windows=_all(found, "windows", body.windows),
         catalogs=_all(found, "catalogs", body.catalogs),
         members=_all(found, "members", body.members),
-        approve_after=_approve_after(body),
+        approve_after=parse_wait_time(body.assume.approve_after),
         changes=body.changes if isinstance(body, UpgradeChangesModel) else (),
     )
     return question, lambda placement: family_in(placement.namespace).placement in readable
@@ -182,10 +181,6 @@ async def _check_strategy(api: Api, request: web.Request, found: dict[tuple[str 
     name = text_at(found.get(("run",), {}), "spec", "strategyRef", "name")
     if name and not await api.may_get(request, kinds.UPGRADE_STRATEGY, name, ""):
         raise ProblemError(Problem.NOT_FOUND, f"there is no {kinds.UPGRADE_STRATEGY.kind} {quote(name)}")
-
-
-def _approve_after(body: UpgradePlanModel) -> timedelta:
-    return parse_wait_time(body.assume.approve_after)
 
 
 def _all(
