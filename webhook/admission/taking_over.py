@@ -17,6 +17,7 @@ Source: rollout.md 11.1; KubeFleet pkg/controllers/workapplier.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -176,8 +177,23 @@ def _may_be_there(names: frozenset[str], context: Context) -> bool:
     views = timed(fleet.namespaces.values, context)
     return (
         bool(_silent(fleet).any())
-        or any(reported is not None and not names.isdisjoint(reported) for _, reported in views)
-        or any(_may_have_others(names, member, fleet) for member in timed(fleet.members, context))
+        or any(_may_hold(names, collects, reported) for collects, reported in views)
+        or _has_agents_without_report(fleet)
+    )
+
+
+def _may_hold(names: frozenset[str], collects: bool, reported: frozenset[str] | None) -> bool:
+    """Return whether members with this report have one of these namespaces, or may have."""
+    if reported is None:
+        return collects
+    return not names.isdisjoint(reported) or (len(reported) >= NAMESPACE_LIMIT and not names <= reported)
+
+
+@lru_cache(maxsize=1)
+def _has_agents_without_report(fleet: Fleet) -> bool:
+    """Return whether any agent of ours has not reported namespaces; searched once for each fleet, not each review."""
+    return any(
+        member.status.namespaces is None and AGENT_VERSION in member.status.properties for member in fleet.members
     )
 
 
