@@ -16,6 +16,7 @@ from tests.vector_families.admission import check_admission
 from tests.vector_families.disruption import check_budget, check_cron, check_drift, check_opening
 from tests.vector_families.extender import check_extender
 from tests.vector_families.line import Line
+from tests.vector_families.resource_hash import check_resource_hash
 from tests.vector_families.rollout import check_rollout
 from tests.vector_families.scheduling import check_schedule, check_schedule_aux, check_schedule_rules
 from tests.vector_families.staged import check_staged
@@ -40,6 +41,7 @@ FAMILIES: dict[str, Callable[[Line], None]] = {
     "extender": check_extender,
     "gate_next": check_opening,
     "nodepool_admission": check_admission,
+    "resource_hash": check_resource_hash,
     "rollout": check_rollout,
     "scheduling": check_schedule,
     "scheduling_aux": check_schedule_aux,

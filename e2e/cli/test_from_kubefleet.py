@@ -10,7 +10,7 @@ import re
 import subprocess
 import textwrap
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -87,6 +87,8 @@ POLICIES: Final[dict[str, JsonObject]] = {
 """By placement, without the number of clusters; today the second would be picked elsewhere."""
 PAGE: Final = Path(__file__).parents[2] / "docs" / "moving-from-kubefleet.md"
 OVERRIDES: Final = (OVERRIDE, NAMESPACED_OVERRIDE, OVERRIDE_SNAPSHOT, NAMESPACED_OVERRIDE_SNAPSHOT)
+DATA: Final = {"colour": "blue", "page": "<a href='?b=1&c'>\u2028\u2029</a>"}
+"""Of every placement, with the characters that Go escapes."""
 MEMBER: Final = "kind-cluster-1"
 BETTER: Final = "better"
 SPACE: Final = f"fleet-member-{MEMBER}"
@@ -144,9 +146,15 @@ def made(kind: Kind, name: str, namespace: str = "", /, **metadata: Any) -> Json
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, **where, **metadata}}
 
 
-def hashed(value: JsonObject) -> str:
-    """Return the hash that KubeFleet keeps beside a policy and beside content; fields are in the order of *value*."""
-    return sha256(json.dumps(value, separators=(",", ":")).encode()).hexdigest()
+def hashed(policy: JsonObject) -> str:
+    """Return the hash that KubeFleet keeps beside a policy; fields are in the order of *policy*."""
+    return sha256(json.dumps(policy, separators=(",", ":")).encode()).hexdigest()
+
+
+def hashed_content(program: Path, content: list[JsonObject]) -> str:
+    """Return the hash that KubeFleet keeps beside content, from a program that takes the steps of KubeFleet."""
+    given = json.dumps(content)
+    return subprocess.run([program], input=given, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def content_of(name: str) -> list[JsonObject]:
@@ -155,7 +163,7 @@ def content_of(name: str) -> list[JsonObject]:
     settings = {"name": "settings", "namespace": name}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": namespace, "spec": {"finalizers": ["kubernetes"]}},
-        {"apiVersion": "v1", "data": {"colour": "blue"}, "kind": "ConfigMap", "metadata": settings},
+        {"apiVersion": "v1", "data": DATA, "kind": "ConfigMap", "metadata": settings},
     ]
 
 
@@ -179,16 +187,17 @@ def report(objects: Objects, name: str) -> None:
     objects.patch_status(INTERNAL_MEMBER_CLUSTER, name, {"agentStatus": [agent]}, f"fleet-member-{name}")
 
 
-def put_placed(objects: Objects, name: str, policy: JsonObject) -> None:
+def put_placed(objects: Objects, name: str, policy: JsonObject, program: Path) -> None:
     """A placement of a namespace that KubeFleet has scheduled, rolled out and applied on `MEMBER`.
 
     Args:
         objects: Of the hub.
         name: Of the placement and of the namespace.
         policy: Without the number of clusters, with fields in the order of KubeFleet's type.
+        program: Hashes content.
     """
     objects.create(make_namespace(name))
-    objects.create(make_config_map("settings", name, colour="blue"))
+    objects.create(make_config_map("settings", name, **DATA))
     selector = {"group": "", "version": "v1", "kind": "Namespace", "name": name}
     placement = objects.create(
         {
@@ -230,7 +239,7 @@ def put_placed(objects: Objects, name: str, policy: JsonObject) -> None:
     )
     content = content_of(name)
     annotations = {
-        f"{FLEET}resource-hash": hashed({"selectedResources": content}),
+        f"{FLEET}resource-hash": hashed_content(program, content),
         f"{FLEET}number-of-enveloped-object": "0",
         f"{FLEET}number-of-resource-snapshots": "1",
     }
@@ -331,12 +340,12 @@ def untouched(objects: Objects) -> str:
 
 
 def test_a_hub_that_kubefleet_has_run_is_taken_over_without_moving_anything(
-    kubefleet: Cluster, folder: Path, tmp_path: Path
+    kubefleet: Cluster, programs: Mapping[str, Path], folder: Path, tmp_path: Path
 ) -> None:
     objects = Objects(kubefleet)
     put_members(objects)
     for name, policy in POLICIES.items():
-        put_placed(objects, name, policy)
+        put_placed(objects, name, policy, programs["snapshot-hash"])
     for example in documents(PLACEMENTS):
         objects.create(example)
     (override,) = documents(["examples/test-cro1.yaml"])
@@ -372,6 +381,8 @@ def test_a_hub_that_kubefleet_has_run_is_taken_over_without_moving_anything(
         assert of(name, after) == of(name, before)
         for key in ((POLICY_SNAPSHOT.kind, f"{name}-0"), (RESOURCE_SNAPSHOT.kind, f"{name}-0-snapshot")):
             assert essence(after[key]) == essence(before[key])
+        masters = (each[RESOURCE_SNAPSHOT.kind, f"{name}-0-snapshot"] for each in (after, before))
+        assert len({master["metadata"]["annotations"][f"{FLEET}resource-hash"] for master in masters}) == 1
         work, was = after[WORK.kind, f"{name}-work"], before[WORK.kind, f"{name}-work"]
         assert work["metadata"]["uid"] == was["metadata"]["uid"]
         assert work["spec"]["workload"] == was["spec"]["workload"]

@@ -14,10 +14,8 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-import orjson
-
 from scorer.api.family import family_in
-from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import (
     IS_LATEST_SNAPSHOT,
     LEFT_OUT,
@@ -43,6 +41,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     with_metadata,
 )
+from scorer.api.unstructured.go_json import go_json
 from scorer.rollout.object_size import (
     CONTENT_LIMIT,
     STATUS_BYTES,
@@ -50,7 +49,6 @@ from scorer.rollout.object_size import (
     StorableContent,
     TooLarge,
     by_identity,
-    etcd_bytes,
     fit_each,
     format_left_out,
     parse_left_out,
@@ -164,20 +162,12 @@ def _is_labelled(group: SnapshotGroup) -> bool:
 
 
 def resource_hash(objects: Iterable[JsonObject]) -> str:
-    """Return the hash that shows whether the content changed: lower-case hex SHA-256."""
-    return _hash([_canonical(content) for content in objects])
+    """Return the hash that shows whether the content changed: lower-case hex SHA-256, equal to KubeFleet's."""
+    return _hash(map(go_json, objects))
 
 
 def _hash(parts: Iterable[bytes], left_out: str = "") -> str:
     return sha256(b'{"selectedResources":[' + b",".join(parts) + b"]}" + left_out.encode()).hexdigest()
-
-
-def _canonical(content: JsonObject) -> bytes:
-    """Encode with sorted keys, so that the order in which a store keeps the keys does not matter."""
-    try:
-        return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:
-        return orjson.dumps(orjson.loads(dump_json(content)), option=orjson.OPT_SORT_KEYS)
 
 
 def shard_lengths(sizes: Iterable[int], limit: int = SHARD_LIMIT) -> list[int]:
@@ -260,7 +250,7 @@ def plan_resource_snapshots(
     retained_indices = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used}
     parts_only = [group for group in groups if group.master is None and group.index not in retained_indices]
     unfinished = [group for group in parts_only if latest is None or group.index > latest.index]
-    if latest is not None and latest.master is not None and annotation(latest.master, RESOURCE_HASH) == digest:
+    if latest is not None and _holds(latest, digest):
         group = group_of(latest.index)
         if latest.is_complete or _is_begun(latest, group):
             return plan([*_repair(latest, group), *_delete(unfinished)], latest.index)
@@ -292,6 +282,18 @@ def plan_resource_snapshots(
     )
 
 
+def _holds(group: SnapshotGroup, digest: str) -> bool:
+    """Return whether a group has the content of *digest*.
+
+    Earlier releases, and programs built by an older Go, write some numbers and characters otherwise. Their hash says
+    nothing then, and the content decides: it must not be rolled out again because a new release encodes it otherwise.
+    """
+    master = group.master or {}
+    if annotation(master, RESOURCE_HASH) == digest:
+        return True
+    return group.is_complete and _hash(map(go_json, group.objects()), annotation(master, LEFT_OUT)) == digest
+
+
 def _succeed(
     latest: SnapshotGroup | None,
     begun: Sequence[SnapshotGroup],
@@ -320,19 +322,19 @@ def _succeed(
 def fitting_content(
     groups: Sequence[SnapshotGroup], objects: Sequence[JsonObject]
 ) -> tuple[StorableContent, Sequence[bytes]]:
-    """Return the content to place, and each of its objects as canonical JSON.
+    """Return the content to place, and each of its objects as an API server stores it.
 
     Args:
         groups: All snapshot groups of a placement. An object that is too large keeps the content that it has there.
         objects: The objects that are selected now.
     """
-    parts = [_canonical(content) for content in objects]
-    sizes = [etcd_bytes(part) for part in parts]
+    parts = [go_json(content) for content in objects]
+    sizes = list(map(len, parts))
     if max(sizes, default=0) <= CONTENT_LIMIT:
         return StorableContent(tuple(objects)), parts
     placed = placed_group(groups)
     fitting = fit_each(objects, sizes, by_identity(placed.objects() if placed else ()))
-    return fitting, [_canonical(content) for content in fitting.objects]
+    return fitting, [go_json(content) for content in fitting.objects]
 
 
 def _is_begun(group: SnapshotGroup, wanted: Sequence[JsonObject]) -> bool:
@@ -413,12 +415,13 @@ def _due(master: JsonObject, detected: datetime, now: datetime, settings: Snapsh
 def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:
     """Complete a group that a crash left unfinished, and drop the detection time of a change that was undone.
 
-    The record of the objects that are left out is restored, too: without it, they would count as no longer selected.
+    The hash, and the record of the objects that are left out, are restored, too: without the record, these would count
+    as no longer selected.
     """
-    master, left_out = latest.master or {}, annotation(wanted[0], LEFT_OUT)
-    is_edited = annotation(master, LEFT_OUT) != left_out
+    master, records = latest.master or {}, {key: annotation(wanted[0], key) for key in (RESOURCE_HASH, LEFT_OUT)}
+    is_edited = any(annotation(master, key) != record for key, record in records.items())
     if not _is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME) or is_edited:
-        annotations = {NEXT_CANDIDATE_DETECTION_TIME: None, LEFT_OUT: left_out or None}
+        annotations = {NEXT_CANDIDATE_DETECTION_TIME: None, **{key: record or None for key, record in records.items()}}
         yield replace(with_metadata(master, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations))
     existing = {name_of(document) for document in latest.documents}
     if not latest.is_complete:
@@ -437,7 +440,7 @@ def _make_group(
     digest: str,
     left_out: str,
 ) -> list[JsonObject]:
-    lengths = shard_lengths(etcd_bytes(part) + STATUS_BYTES for part in parts)
+    lengths = shard_lengths(len(part) + STATUS_BYTES for part in parts)
     kind = family_in(namespace_of(placement)).resource_snapshot
     enveloped = sum(is_envelope(content) for content in objects)
     documents, start = [], 0

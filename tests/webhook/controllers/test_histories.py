@@ -46,6 +46,7 @@ from scorer.placement.policy_hash import policy_hash
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.snapshots.policies import plan_policy_snapshots
 from scorer.rollout.snapshots.resources import UNTHROTTLED, latest_group, plan_resource_snapshots, snapshot_groups
+from tests.builders.go_texts import GO_ESCAPED
 from tests.thoroughness import SOAK
 from tests.webhook.controllers.by_hand import Life, Served
 from tests.webhook.edits import edit
@@ -236,6 +237,11 @@ class History:
     async def _schedule(self) -> None:
         await self._step(lambda: self.scheduler.reconcile(REF))
 
+    def _data(self) -> JsonObject:
+        """Return what is placed: every release has other characters that Go escapes."""
+        number, health = self.release
+        return {"number": str(number), "health": health, "page": GO_ESCAPED[number % len(GO_ESCAPED) :]}
+
     async def _snapshot(self) -> None:
         """Keep the snapshots, as the placement controller does."""
 
@@ -247,10 +253,8 @@ class History:
             policy = plan_policy_snapshots(placement, policies, policy_hash(placement["spec"].get("policy")))
             assert not policy.error
             await hub.carry_out(POLICY_SNAPSHOT, policy.writes)
-            number, health = self.release
-            data = {"number": str(number), "health": health}
             metadata = {"name": "rates", "namespace": "shop"}
-            content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": self._data()}
             snapshots = children(self.life.cache, RESOURCE_SNAPSHOT, REF)
             plan = plan_resource_snapshots(placement, snapshots, [content], self.now, UNTHROTTLED)
             await hub.carry_out(RESOURCE_SNAPSHOT, plan.writes)
@@ -378,10 +382,9 @@ class History:
             assert effective_apply_strategy(binding["spec"].get("applyStrategy")) == strategy
         works = (await self.store.list(WORK)).items
         assert len(works) == len(bindings)
-        number, health = self.release
         for work in works:
             assert work["spec"]["applyStrategy"] == strategy
-            assert work["spec"]["workload"]["manifests"][0]["data"] == {"number": str(number), "health": health}
+            assert work["spec"]["workload"]["manifests"][0]["data"] == self._data()
         for _ in range(2):
             before, writes = self.store.resource_version, self.life.hub.writes
             await self.round()
