@@ -17,7 +17,7 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.placement.staged_update import RunState
 from scorer.api.unstructured.documents import dict_at, name_of, status_of, text_at
 from scorer.staged_update.execution.deletion import execute_deletion, record_deletions
-from scorer.staged_update.execution.stage import StagePass, check_cluster, execute_stage, is_in_flight
+from scorer.staged_update.execution.stage import StagePass, execute_stage, is_in_flight
 from scorer.staged_update.facts import StagedUpdateFacts
 from scorer.staged_update.outcome import RECHECK, NotYetError, RunFailedError, RunFailureCause, StagedUpdateStep
 from scorer.staged_update.plan.initialization import initialise
@@ -225,9 +225,10 @@ def stop_stage(work: StagePass) -> None:
         record_deletions(work)
     for entry in clusters_of(stage):
         if not deleting and is_in_flight(entry):
-            check_cluster(work, entry)
+            work.check(entry)
         elif status(entry, STARTED) == FALSE:
             work.record.drop(entry, STARTED)
+    work.raise_failures()
     busy = [cluster_name(entry) for entry in clusters_of(stage) if is_in_flight(entry)]
     if not busy:
         _is_stopped(work, begun=bool(status(stage, PROGRESSING)), stage=stage)

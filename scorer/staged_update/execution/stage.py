@@ -60,7 +60,8 @@ class StagePass:
         actions: What has to be done.
         waits: When to look again.
         stuck: The clusters that take too long.
-        again_at_once: The stage is over: look at the next one right away.
+        failures: What ends the run, of each cluster that it is known of.
+        requeue_immediately: The stage is over: evaluate the next one immediately.
     """
 
     run: JsonObject
@@ -71,6 +72,7 @@ class StagePass:
     actions: list[Action] = field(default_factory=list)
     waits: list[timedelta] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
+    failures: list[RunFailedError] = field(default_factory=list)
     requeue_immediately: bool = False
 
     @property
@@ -95,6 +97,26 @@ class StagePass:
     def set_stage_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
         """Return how the stage progresses."""
         self.record.set_condition(self.stage, PROGRESSING, progressing, why, message)
+
+    def check(self, entry: JsonObject) -> None:
+        """Check a cluster in flight. A failure is collected: the others are recorded before it ends the run."""
+        try:
+            check_cluster(self, entry)
+        except RunFailedError as failure:
+            self.failures.append(failure)
+
+    def raise_failures(self) -> None:
+        """Raise what `check` has collected, as one error.
+
+        Raises:
+            RunFailedError: Of the first cluster; the message names a few more.
+        """
+        if not self.failures:
+            return
+        first, *others = self.failures
+        more = f"; and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        message = "; ".join(map(str, [first, *others[:_MOST_NAMED]])) + more
+        raise RunFailedError(first.cause, message)
 
 
 def execute_stage(work: StagePass) -> None:
@@ -142,12 +164,13 @@ def _is_approved_to_start(work: StagePass) -> bool:
 
 
 def _update_clusters(work: StagePass) -> bool:
-    """Look at the clusters in flight and start the next ones; return whether all are done."""
+    """Check the clusters in flight and start the next ones; return whether all are done."""
     stage = clusters_of(work.stage)
     failed = _failed(stage)
     for entry in stage:
         if not _is_done(entry, work.policy) and _is_under_way(work, entry):
-            check_cluster(work, entry)
+            work.check(entry)
+    work.raise_failures()
     _check_failures(work)
     slots = work.planned.max_concurrency - sum(is_in_flight(entry) for entry in stage)
     if _failed(stage) != failed:  # recorded first: until then it may still turn out well, and needs its slot

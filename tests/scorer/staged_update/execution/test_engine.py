@@ -7,6 +7,7 @@ import pytest
 from scorer.api.unstructured.documents import status_of
 from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.record import cluster_name, clusters_of, status
+from tests.scorer.staged_update.execution.orders import taken_over
 from tests.scorer.staged_update.hub import (
     START,
     Hub,
@@ -249,6 +250,20 @@ class TestAborts:
         hub = replace(begun, bindings={**begun.bindings, "a": {**begun.bindings["a"], "spec": spec}})
         self.fails(hub, "preempted", "p-7-snapshot")
         assert hub.settled().stage_said("one", "Succeeded") == "False StageUpdatingFailed"
+
+    @pytest.mark.parametrize("state", ["Run", "Stop"])
+    def test_every_cluster_that_another_run_has_changed_is_recorded_as_failed(self, state):
+        hub = make_hub(make_stage("one", maxConcurrency=6), clusters=dict.fromkeys("abcdefg", "one")).settled()
+        for cluster in "abcde":
+            hub = taken_over(hub, cluster)
+        hub = hub if state == "Run" else hub.state("Stop")
+        self.fails(hub, "preempted", "cluster a", "cluster b", "p-7-snapshot", "1 more")
+        hub = hub.settled()
+        assert states(hub) == {**dict.fromkeys("abcde", "failed"), "f": "started"}
+        reasons = {
+            entry["conditions"][-1]["reason"] for entry in clusters_of(status_of(hub.run)["stagesStatus"][0])[:5]
+        }
+        assert reasons == {"ClusterUpdatingFailed"}
 
     def test_the_record_was_edited(self, begun):
         one = {**status_of(begun.run), "stagesStatus": status_of(begun.run)["stagesStatus"][:1]}
