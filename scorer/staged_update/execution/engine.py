@@ -214,7 +214,7 @@ def _event(before: JsonObject, after: JsonObject, kind: str, prefix: str) -> Ite
 
 
 def stop_stage(work: StagePass) -> None:
-    """Bring the clusters in flight to an end, of an update stage or of the deletion stage.
+    """Finish the clusters in flight, of an update stage or of the deletion stage, and start no others.
 
     Raises:
         RunFailedError: The run has to be aborted.
@@ -231,7 +231,7 @@ def stop_stage(work: StagePass) -> None:
     work.raise_failures()
     busy = [cluster_name(entry) for entry in clusters_of(stage) if is_in_flight(entry)]
     if not busy:
-        _is_stopped(work, begun=bool(status(stage, PROGRESSING)), stage=stage)
+        _record_stop(work, stage)
         return
     named = ", ".join(busy[:3]) + (f" and {len(busy) - 3} more" if len(busy) > 3 else "")
     work.waits.append(RECHECK)
@@ -243,11 +243,10 @@ def stop_stage(work: StagePass) -> None:
         work.set_run_progress(UNKNOWN, "UpdateRunStopping", f"waits for {named}")
 
 
-def _is_stopped(work: StagePass, *, begun: bool, stage: JsonObject) -> None:
-    """Say that the run is stopped; a stage that has not begun says nothing."""
-    if begun and reason(stage, PROGRESSING) != "StageUpdatingStopped":
+def _record_stop(work: StagePass, stage: JsonObject) -> None:
+    """Record that the run is stopped, and the stage that it is at, which need not have begun."""
+    if reason(stage, PROGRESSING) != "StageUpdatingStopped":
         # The wait after a stage counts from the stop: Unknown lies between, so the time of the condition is new.
         work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
         work.record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
-    message = "nothing is in flight; state Run resumes it"
-    work.set_run_progress(FALSE, "UpdateRunStopped", message)
+    work.set_run_progress(FALSE, "UpdateRunStopped", "nothing is in flight; state Run resumes it")

@@ -109,7 +109,7 @@ class StagePass:
         """Raise what `check` has collected, as one error.
 
         Raises:
-            RunFailedError: Of the first cluster; the message names a few more.
+            RunFailedError: With the cause of the first cluster. The message names a few more.
         """
         if not self.failures:
             return

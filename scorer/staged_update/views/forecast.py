@@ -41,6 +41,7 @@ from scorer.staged_update.record import (
     cluster_name,
     clusters_of,
     condition,
+    reason,
     since,
     status,
 )
@@ -245,7 +246,11 @@ def _stage(record: StagedUpdateRecord, validated: Validated, at: int, clusters: 
     entries = tuple(map(clusters.read, clusters_of(stage)))
     if at < validated.at:
         return ForecastStage(planned, ForecastProgress.DONE, entries)
-    began = status(stage, PROGRESSING) or any(each.progress is not ForecastProgress.TO_COME for each in entries)
+    has_begun = reason(stage, PROGRESSING) not in (
+        "",
+        "StageUpdatingStopped",
+    )  # the run was stopped first
+    began = has_begun or any(each.progress is not ForecastProgress.TO_COME for each in entries)
     return ForecastStage(planned, ForecastProgress.UNDER_WAY if began else ForecastProgress.TO_COME, entries)
 
 

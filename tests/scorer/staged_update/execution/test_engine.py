@@ -134,6 +134,22 @@ def test_a_stopped_run_brings_to_an_end_what_is_in_flight():
     assert sorted(hub.given()) == ["p", "q", "r", "s"]
 
 
+def test_a_run_that_is_created_stopped_shows_it_on_its_first_stage():
+    """X3, with nothing in flight."""
+    stages = [make_stage("none"), make_stage("one", beforeStageTasks=[APPROVAL])]
+    hub = make_hub(*stages, clusters={"a": "one"}, run=make_run(state="Stop")).settled()
+    assert hub.said("Progressing") == "False UpdateRunStopped"
+    assert hub.stage_said("none", "Progressing") == "False StageUpdatingStopped"
+    assert hub.stage_said("one", "Progressing") == ""
+    resumed = hub.state("Run").settled()
+    assert resumed.stage_said("none", "Succeeded") == "True StageUpdatingSkippedNoClusters"
+    assert resumed.stage_said("one", "Progressing") == "False StageUpdatingWaiting"
+    stopped = resumed.state("Stop").settled()
+    assert stopped.stage_said("one", "Progressing") == "False StageUpdatingStopped"
+    done = stopped.state("Run").settled().approved("r-before-one").settled().reported("a").settled()
+    assert done.said("Succeeded") == "True UpdateRunSucceeded"
+
+
 def test_the_wait_after_a_stage_counts_from_the_stop():
     """X6: stopped 20 minutes after the stage was done, resumed 5 minutes later: 55 minutes are left."""
     stage = make_stage("one", afterStageTasks=[{"type": "TimedWait", "waitTime": "1h"}])
@@ -299,7 +315,15 @@ class TestDeletion:
     def test_a_run_that_is_stopped_before_it_removes_anything_is_stopped_at_once(self, done):
         stopped = done.state("Stop").settled()
         assert stopped.said("Progressing") == "False UpdateRunStopped"
+        assert stopped.stage_said("kubernetes-fleet.io/deleteStage", "Progressing") == "False StageUpdatingStopped"
         assert sorted(replace(stopped, waits={}).settled().bindings) == ["a", "y", "z"]
+
+    def test_a_run_that_is_stopped_after_its_last_stage_shows_it_on_the_deletion_stage(self):
+        hub = make_hub(make_stage("one"), clusters={"a": "one"}).settled().reported("a").passed()
+        assert hub.stage_said("one", "Succeeded") == "True StageUpdatingSucceeded"
+        stopped = hub.state("Stop").settled()
+        assert stopped.stage_said("kubernetes-fleet.io/deleteStage", "Progressing") == "False StageUpdatingStopped"
+        assert stopped.state("Run").settled().said("Succeeded") == "True UpdateRunSucceeded"
 
     def test_a_run_that_only_removes_the_placement_succeeds_when_it_is_gone_everywhere(self):
         hub = make_hub(make_stage("one"), clusters={})

@@ -69,7 +69,7 @@ def hubs(draw: st.DrawFn) -> Hub:
             [{}, {"on_failure": "Stop"}, {"max_failures": "1", "cluster_deadline": "4m"}, {"on_failure": "Rollback"}]
         )
     )
-    run = make_run(state=draw(st.sampled_from(["Run", "Initialize"])))
+    run = make_run(state=draw(st.sampled_from(["Run", "Initialize", "Stop"])))
     hub = make_hub(clusters=clusters, run=run, snapshots=2, strategy=make_strategy(*draw(stages()), **policy))
     members = {name: {**labels, "order": str(draw(st.integers(0, 3)))} for name, labels in hub.members.items()}
     bindings = {name: make_binding(name, "Bound", snapshot="p-0-snapshot") for name in clusters}
