@@ -6,7 +6,7 @@ an integer if it fits 64 bits, and as a float otherwise.
 
 Most documents have no float. They are encoded as they are, which takes a fraction of the time of a copy.
 
-Source: docs/specifications/rollout.md 3.2; Go encoding/json, floatEncoder and appendString; sigs.k8s.io/json,
+Source: docs/specifications/rollout.md 3.2. Go encoding/json, floatEncoder and appendString, and sigs.k8s.io/json,
 convertNumber.
 """
 

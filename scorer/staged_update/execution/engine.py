@@ -244,9 +244,9 @@ def stop_stage(work: StagePass) -> None:
 
 
 def _record_stop(work: StagePass, stage: JsonObject) -> None:
-    """Record that the run is stopped, and the stage that it is at, which need not have begun."""
+    """Record the stop on the run and on its current stage, whether or not that has started."""
     if reason(stage, PROGRESSING) != "StageUpdatingStopped":
         # The wait after a stage counts from the stop: Unknown lies between, so the time of the condition is new.
         work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")
         work.record.set_condition(stage, PROGRESSING, FALSE, "StageUpdatingStopped", "")
-    work.set_run_progress(FALSE, "UpdateRunStopped", "nothing is in flight; state Run resumes it")
+    work.set_run_progress(FALSE, "UpdateRunStopped", "nothing is in flight: state Run resumes it")

@@ -34,6 +34,7 @@ from scorer.staged_update.record import (
     StagedUpdateRecord,
     cluster_name,
     clusters_of,
+    condition,
     reason,
     since,
     status,
@@ -59,9 +60,9 @@ class StagePass:
         policy: What happens when clusters fail; None: they are waited for.
         actions: What has to be done.
         waits: When to look again.
-        stuck: The clusters that take too long.
-        failures: What ends the run, of each cluster that it is known of.
-        requeue_immediately: The stage is over: evaluate the next one immediately.
+        stuck: Names of clusters that take too long.
+        failures: The failures that end the run, one per cluster.
+        requeue_immediately: Evaluate the run again without delay, for example after the end of a stage.
     """
 
     run: JsonObject
@@ -97,6 +98,12 @@ class StagePass:
     def set_stage_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
         """Return how the stage progresses."""
         self.record.set_condition(self.stage, PROGRESSING, progressing, why, message)
+
+    def wait_of(self, entry: JsonObject) -> ClusterWait | None:
+        """Return why a cluster that has not been started may not be touched now, or None."""
+        name = cluster_name(entry)
+        why = self.validated.targets.awaited.get(name)
+        return self.facts.waits.get(name) if why is None else ClusterWait(why)
 
     def check(self, entry: JsonObject) -> None:
         """Check a cluster in flight. A failure is collected: the others are recorded before it ends the run."""
@@ -164,7 +171,7 @@ def _is_approved_to_start(work: StagePass) -> bool:
 
 
 def _update_clusters(work: StagePass) -> bool:
-    """Check the clusters in flight and start the next ones; return whether all are done."""
+    """Check the clusters in flight, start the next ones, and return whether all are done."""
     stage = clusters_of(work.stage)
     failed = _failed(stage)
     for entry in stage:
@@ -188,14 +195,14 @@ def is_in_flight(entry: JsonObject) -> bool:
     return status(entry, STARTED) == TRUE and not status(entry, SUCCEEDED)
 
 
-def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[str]:
+def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[JsonObject]:
     """Start as many clusters as there are slots; return those that may not be touched now."""
     ordered = work.planned.stage.sorting_label_key is not None
-    waiting: list[str] = []
+    waiting: list[JsonObject] = []
     for entry in entries:
         if status(entry, STARTED) == TRUE:
             continue
-        wait = work.facts.waits.get(cluster_name(entry))
+        wait = work.wait_of(entry)
         if slots <= 0:
             if wait is None:  # it waits for a slot now, like those behind it
                 work.record.drop(entry, STARTED)
@@ -203,7 +210,7 @@ def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[
             slots -= 0 if _start(work, entry) else 1
         else:
             hold_back(work, entry, wait)
-            waiting.append(cluster_name(entry))
+            waiting.append(entry)
             slots -= ordered
     return waiting
 
@@ -270,20 +277,26 @@ def _start(work: StagePass, entry: JsonObject) -> bool:
 
 
 def check_cluster(work: StagePass, entry: JsonObject) -> bool:
-    """Look at a cluster in flight; return whether it is done.
+    """Check a cluster in flight and return whether it is done.
 
     A binding whose condition RolloutStarted is missing has not been taken over by another run as long as its spec is
     what this run wants: the condition is stored a little after the spec, and the process may have ended in between.
+
+    A binding that is being deleted is not judged. If a user deleted it, it is created again from its Works, and the
+    update continues. After an eviction, the new binding differs.
 
     Raises:
         RunFailedError: Its binding is gone, or another run has changed it.
     """
     name = cluster_name(entry)
+    if why := work.validated.targets.awaited.get(name, ""):
+        work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", why)
+        return _is_too_late(work, entry, why)
     binding = _binding(work, entry)
     desired = _wanted(work, entry)
     if not desired.is_met(binding):
         work.record.set_condition(
-            entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", "its binding was changed by somebody else"
+            entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", "its binding was changed by another client"
         )
         message = (
             f"the binding of cluster {name} was changed while it was being updated, by another run or by hand: it has "
@@ -298,8 +311,9 @@ def check_cluster(work: StagePass, entry: JsonObject) -> bool:
     if has_succeeded(binding):
         _succeed(work, entry)
         return True
-    work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", binding_problem(binding))
-    return _is_too_late(work, entry, binding)
+    problem = binding_problem(binding)
+    work.record.set_condition(entry, STARTED, TRUE, "ClusterUpdatingStarted", problem)
+    return _is_too_late(work, entry, problem)
 
 
 def _succeed(work: StagePass, entry: JsonObject) -> None:
@@ -307,14 +321,20 @@ def _succeed(work: StagePass, entry: JsonObject) -> None:
     work.record.set_condition(entry, SUCCEEDED, TRUE, "ClusterUpdatingSucceeded", "")
 
 
-def _is_too_late(work: StagePass, entry: JsonObject, binding: JsonObject) -> bool:
-    """Look how long a cluster has been in flight; return whether the failure policy gives it up."""
+def _is_too_late(work: StagePass, entry: JsonObject, problem: str) -> bool:
+    """Record a cluster that takes too long, and return whether the failure policy gives it up.
+
+    Args:
+        work: The pass.
+        entry: A cluster in flight.
+        problem: Of the cluster. Empty: unknown.
+    """
     started = since(entry, STARTED) or work.now
     age = work.now - started
     if work.policy is not None:
         left = work.policy.deadline - age
         if left <= timedelta():
-            why = binding_problem(binding) or "not available"
+            why = problem or "not available"
             message = f"missed its deadline of {int(work.policy.deadline.total_seconds())} s: {why}"
             work.record.set_condition(entry, SUCCEEDED, FALSE, "ClusterUpdatingFailed", message)
             return True
@@ -342,15 +362,15 @@ def _check_failures(work: StagePass) -> None:
         raise RunFailedError(RunFailureCause.CLUSTERS_FAILED, message)
 
 
-def _tell_progress(work: StagePass, held: list[str]) -> None:
+def _tell_progress(work: StagePass, held: list[JsonObject]) -> None:
     name = work.planned.name
     work.set_stage_progress(TRUE, "StageUpdatingStarted", "")
     if work.stuck:
         message = f"clusters of stage {name} are in flight for more than 5 minutes: {_named(work.stuck)}"
         work.set_run_progress(FALSE, "UpdateRunStuck", message)
     elif held and not any(is_in_flight(entry) for entry in clusters_of(work.stage)):
-        first = work.facts.waits[held[0]].message
-        work.set_run_progress(TRUE, "UpdateRunProgressing", f"cluster {held[0]} of stage {name} waits: {first}")
+        cluster, why = cluster_name(held[0]), text_at(condition(held[0], STARTED), "message")
+        work.set_run_progress(TRUE, "UpdateRunProgressing", f"cluster {cluster} of stage {name} waits: {why}")
     else:
         work.set_run_progress(TRUE, "UpdateRunProgressing", f"updates stage {name}")
 

@@ -74,7 +74,7 @@ def initialise(run: JsonObject, facts: StagedUpdateFacts) -> Prepared:
     placement = external_placement(facts, text_at(spec, "placementName"))
     targets = find_targets(facts, placement, fresh=True)
     strategy, annotations = _strategy(run, facts)
-    stages = compute_stages(strategy, facts.members, targets.selected)
+    stages = compute_stages(strategy, facts.members, targets.clusters)
     group, writes = _content(text_at(spec, "resourceSnapshotIndex"), facts, placement)
     if writes or group is None:
         return Prepared(writes, {}, {})
@@ -92,7 +92,7 @@ def initialise(run: JsonObject, facts: StagedUpdateFacts) -> Prepared:
             "clusters": [{"clusterName": name} for name in sorted(targets.removed)],
         },
     }
-    _check_size(status, len(targets.selected) + len(targets.removed))
+    _check_size(status, len(targets.clusters) + len(targets.removed))
     return Prepared(
         (), {key: text for key, text in annotations.items() if annotations_of(run).get(key) != text}, status
     )

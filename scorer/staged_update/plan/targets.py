@@ -3,6 +3,7 @@
 Source: staged-updates.md 4.1 to 4.3 and 5.
 """
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +24,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     text_at,
 )
+from scorer.placement.record import MOST_DECISIONS
 from scorer.rollout.snapshots.policies import latest_policy_snapshots
 from scorer.staged_update.facts import StagedUpdateFacts
 from scorer.staged_update.outcome import NotYetError, RunFailedError, RunFailureCause
@@ -39,17 +41,25 @@ class Targets:
         fixed_count: How many clusters the policy asks for; None: as many as match it.
         selected: Those to update, by cluster.
         removed: Those to delete, by cluster.
+        awaited: Clusters to update whose binding is not there yet, or only until an earlier one is deleted, with the
+            reason.
     """
 
     policy_index: str
     fixed_count: int | None
     selected: dict[str, JsonObject]
     removed: dict[str, JsonObject]
+    awaited: dict[str, str]
+
+    @property
+    def clusters(self) -> Set[str]:
+        """The clusters to update."""
+        return self.selected.keys() | self.awaited.keys()
 
     @property
     def count(self) -> int:
-        """How many clusters the run counts on."""
-        return len(self.selected) if self.fixed_count is None else self.fixed_count
+        """Number of clusters that the run counts on."""
+        return len(self.clusters) if self.fixed_count is None else self.fixed_count
 
 
 def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
@@ -73,11 +83,13 @@ def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
 def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool, expected: bool = True) -> Targets:
     """Return what the run of a placement updates and removes.
 
+    A binding may be in deletion for as long as its member is away. It holds up no other cluster than its own.
+
     Args:
         facts: The hub.
         placement: Of the run.
-        fresh: Wait until the scheduler has seen the placement as it is now. A new run does; one that is under way goes
-            on with what it has been given.
+        fresh: Wait until the scheduler has seen the placement as it is now. A new run does. One that is under way
+            continues with its plan.
         expected: There have to be bindings. A run that only removes the placement has none left in the end: section 5
             would abort it then, and section 6.5 says that it has succeeded.
 
@@ -87,36 +99,40 @@ def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool
     """
     snapshot = _policy_snapshot(facts, placement, fresh=fresh)
     latest = name_of(snapshot)
-    selected, removed = {}, {}
+    selected: dict[str, JsonObject] = {}
+    removed: dict[str, JsonObject] = {}
+    awaited: dict[str, str] = {}
+    picked = _picked(snapshot)
     for binding in sorted(facts.bindings, key=name_of):
         spec = spec_of(binding)
         cluster, state = str(spec.get("targetCluster") or ""), spec.get("state")
         if state == BindingState.UNSCHEDULED:
             removed[cluster] = binding
         elif is_deleting(binding):
-            raise NotYetError(f"binding {name_of(binding)} of cluster {cluster} is being deleted")
+            if not picked or cluster in picked:
+                awaited[cluster] = f"binding {name_of(binding)} of cluster {cluster} is being deleted"
         elif spec.get("schedulingPolicySnapshotName") != latest:
             raise NotYetError(f"binding {name_of(binding)} of cluster {cluster} has not been scheduled by {latest} yet")
         else:
             selected[cluster] = binding
-    if not selected and not removed:
-        _look_for_picked(snapshot)
-        if fresh or expected:
-            raise RunFailedError(
-                RunFailureCause.NO_BINDINGS, "the placement is on no cluster and has been picked for none"
-            )
-    count = _fixed_count(snapshot)
-    if count is not None and count != len(selected):
-        message = f"the policy asks for {count} clusters, and {len(selected)} have been picked"
+    for cluster in sorted(picked.difference(selected, removed, awaited)):
+        awaited[cluster] = f"the binding of cluster {cluster} is about to be created"
+        if fresh:
+            raise NotYetError(awaited[cluster])
+    targets = Targets(label(snapshot, POLICY_INDEX), _fixed_count(snapshot), selected, removed, awaited)
+    if not targets.clusters and not removed and (fresh or expected):
+        raise RunFailedError(RunFailureCause.NO_BINDINGS, "the placement is on no cluster and has been picked for none")
+    if targets.fixed_count not in (None, len(targets.clusters)):
+        message = f"the policy asks for {targets.fixed_count} clusters, and {len(targets.clusters)} have been picked"
         raise RunFailedError(RunFailureCause.BINDING_COUNT_MISMATCH, message)
-    return Targets(label(snapshot, POLICY_INDEX), count, selected, removed)
+    return targets
 
 
-def _look_for_picked(snapshot: JsonObject) -> None:
-    """Wait for bindings that are about to be created; there are none at all now."""
-    picked = sum(decision.get("selected") is True for decision in dicts_at(snapshot, "status", "targetClusters"))
-    if picked:
-        raise NotYetError(f"{picked} clusters are picked, and their bindings are about to be created")
+def _picked(snapshot: JsonObject) -> set[str]:
+    """Return the clusters that the scheduler has picked, or none if there are more than a policy snapshot records."""
+    decisions = dicts_at(snapshot, "status", "targetClusters")
+    picked = {text_at(decision, "clusterName") for decision in decisions if decision.get("selected") is True}
+    return picked if len(picked) < MOST_DECISIONS else set()
 
 
 def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool) -> JsonObject:

@@ -65,7 +65,7 @@ def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFac
             f"{record.status.get('policyObservedClusterCount')} when the run was initialised"
         )
         raise RunFailedError(RunFailureCause.BINDING_COUNT_MISMATCH, message)
-    stages = compute_stages(record.strategy(), facts.members, targets.selected)
+    stages = compute_stages(record.strategy(), facts.members, targets.clusters)
     _check_stages(record, stages)
     at = _check_progress(record, stages)
     _check_deletion(record, targets, at < len(stages))

@@ -255,12 +255,15 @@ def check(hub: Hub) -> None:
     assert not changes or state == "Run", f"a run in state {state} begins {changes[0].cluster}"
     held = [action.cluster for action in changes if action.cluster in hub.waits]
     assert not held, f"{held} may not be touched now"
+    going = [action.cluster for action in changes if is_deleting(action.binding)]
+    assert not going, f"bindings of {going} are being deleted"
     if not dicts_at(found, "stagesStatus"):
         assert not changes, "a run that is not initialised changes clusters"
         return
     for cluster, binding in hub.bindings.items():
         open_ = [stage_name(stage) for stage in dicts_at(found, "stagesStatus") if status(stage, SUCCEEDED) != TRUE]
-        assert not (open_ and is_deleting(binding)), f"{cluster} is removed while stage {open_[0]} is open"
+        going = is_deleting(binding) and spec_of(binding)["state"] == "Unscheduled"
+        assert not (open_ and going), f"{cluster} is removed while stage {open_[0]} is open"
     check_stages(hub)
 
 

@@ -446,17 +446,108 @@ def test_times_that_a_wrong_clock_wrote_ahead_count_from_now():
     assert right.later(minutes=61).settled().said("Succeeded") == "True UpdateRunSucceeded"
 
 
-def test_a_run_says_so_while_a_binding_is_being_deleted():
-    hub = make_hub(make_stage("one"), clusters={"a": "one", "b": "one"}).settled()
-    going = {
-        **hub.bindings["b"],
-        "metadata": {**hub.bindings["b"]["metadata"], "deletionTimestamp": "2026-03-01T00:00:00Z"},
+def picking(*clusters, policy=None):
+    """Make the latest policy snapshot, whose record says that these clusters are picked."""
+    decisions = [{"clusterName": name, "selected": True} for name in clusters]
+    made = make_policy_snapshot(policy)
+    return {
+        **made,
+        "status": {**made["status"], "targetClusters": [*decisions, {"clusterName": "y", "selected": False}]},
     }
-    waiting = replace(hub, bindings={**hub.bindings, "b": going}).settled()
-    assert waiting.said("Progressing") == "True UpdateRunProgressing"
-    assert "p-b" in waiting.message("Progressing")
-    assert waiting.step.again.total_seconds() == 15
-    assert hub.message("Progressing") == replace(waiting, bindings=hub.bindings).settled().message("Progressing")
+
+
+class TestBindingsBeingDeleted:
+    """They may stay as long as their member is away (staged-updates.md 5)."""
+
+    @staticmethod
+    def deleting(hub: Hub, cluster: str, *, picked_again: bool = False) -> Hub:
+        """Have the binding of a cluster deleted; it stays for its finalizer, beside a new one if it is picked again."""
+        meta = {**hub.bindings[cluster]["metadata"], "deletionTimestamp": "2026-03-01T00:00:00Z"}
+        old = {**hub.bindings[cluster], "metadata": meta}
+        if not picked_again:
+            return replace(hub, bindings={**hub.bindings, cluster: old})
+        new = make_binding(cluster)
+        new = {**new, "metadata": {**new["metadata"], "name": f"p-{cluster}-again"}}
+        return replace(hub, bindings={**hub.bindings, f"{cluster}-before": old, cluster: new})
+
+    @pytest.mark.parametrize("picked_again", [False, True])
+    def test_that_of_a_finished_cluster_holds_up_nothing(self, picked_again):
+        hub = make_hub(make_stage("one"), make_stage("two"), clusters={"a": "one", "b": "two"})
+        hub = self.deleting(hub.settled().reported("a").settled(), "a", picked_again=picked_again)
+        assert hub.settled().reported("b").settled().said("Succeeded") == "True UpdateRunSucceeded"
+
+    @pytest.mark.parametrize("picked_again", [False, True])
+    def test_that_of_a_cluster_to_come_holds_up_only_this_cluster(self, picked_again):
+        hub = make_hub(make_stage("one"), clusters={"a": "one", "b": "one", "c": "one"}).settled()
+        waiting = self.deleting(hub, "b", picked_again=picked_again).reported("a").settled().reported("c").settled()
+        assert states(waiting) == {"a": "done", "b": "held", "c": "done"}
+        assert waiting.said("Progressing") == "True UpdateRunProgressing"
+        assert "cluster b of stage one waits: binding p-b of cluster b is being deleted" in waiting.message(
+            "Progressing"
+        )
+        assert waiting.step.again.total_seconds() == 15
+        there = {name: binding for name, binding in waiting.bindings.items() if name != "b-before"}
+        again = replace(waiting, bindings={**there, "b": make_binding("b")}).settled().reported("b").settled()
+        assert again.said("Succeeded") == "True UpdateRunSucceeded"
+
+    def test_an_order_that_the_operator_has_given_is_kept(self):
+        hub = make_hub(make_stage("one", sortingLabelKey="wave"), clusters=dict.fromkeys("abc", "one"))
+        waves = {name: {**labels, "wave": str(place)} for place, (name, labels) in enumerate(hub.members.items())}
+        hub = self.deleting(replace(hub, members=waves).settled(), "b").reported("a").settled()
+        assert states(hub) == {"a": "done", "b": "held"}
+
+    def test_that_of_a_cluster_in_flight_is_awaited(self):
+        hub = make_hub(make_stage("one"), clusters={"a": "one"}).settled()
+        waiting = self.deleting(hub, "a").settled()
+        assert states(waiting) == {"a": "started"}
+        entry = clusters_of(status_of(waiting.run)["stagesStatus"][0])[0]
+        assert entry["conditions"][0]["message"] == "binding p-a of cluster a is being deleted"
+        assert waiting.later(minutes=6).settled().said("Progressing") == "False UpdateRunStuck"
+        again = {**hub.bindings["a"], "status": {}}
+        done = replace(waiting, bindings={"a": again}).settled().reported("a").settled()
+        assert done.said("Succeeded") == "True UpdateRunSucceeded"
+
+    def test_a_cluster_in_flight_that_is_evicted_and_picked_again_ends_the_run(self):
+        hub = make_hub(make_stage("one"), clusters={"a": "one"}).settled()
+        waiting = self.deleting(hub, "a", picked_again=True).settled()
+        assert states(waiting) == {"a": "started"}
+        ended = replace(waiting, bindings={"a": waiting.bindings["a"]}).settled()
+        assert "preempted" in ended.message("Succeeded")
+
+    def test_one_that_the_scheduler_is_about_to_create_is_awaited(self):
+        hub = make_hub(make_stage("one"), clusters={"a": "one", "b": "one"}, policies=(picking("a", "b"),)).settled()
+        without_b = replace(hub.reported("a"), bindings={"a": hub.reported("a").bindings["a"]}).settled()
+        assert states(without_b) == {"a": "done", "b": "held"}
+        done = replace(without_b, bindings=hub.reported("a").bindings).settled().reported("b").settled()
+        assert done.said("Succeeded") == "True UpdateRunSucceeded"
+
+    @pytest.mark.parametrize("picked_again", [False, True])
+    def test_a_new_run_is_planned_with_the_cluster(self, picked_again):
+        hub = make_hub(make_stage("one"), clusters={"a": "one", "b": "one"}, policies=(picking("a", "b"),))
+        hub = self.deleting(hub, "a", picked_again=picked_again).settled()
+        assert states(hub) == {"a": "held", "b": "started"}
+
+    @pytest.mark.parametrize("number", [None, 1])
+    def test_a_new_run_is_planned_without_a_cluster_that_is_not_picked_any_more(self, number):
+        policy = None if number is None else {"placementType": "PickN", "numberOfClusters": number}
+        hub = make_hub(make_stage("one"), clusters={"a": "one", "b": "one"}, policies=(picking("b", policy=policy),))
+        hub = self.deleting(hub, "a").settled()
+        assert states(hub) == {"b": "started"}
+        assert self.deleting(hub, "b").settled().said("Succeeded") == ""
+
+    def test_a_new_run_waits_for_a_binding_that_is_about_to_be_created(self):
+        hub = make_hub(make_stage("one"), clusters={"a": "one"}, policies=(picking("a", "b"),))
+        assert hub.step.waits_for == "the binding of cluster b is about to be created"
+        assert hub.step.again.total_seconds() == 15
+
+    def test_more_clusters_than_are_recorded_are_all_counted(self):
+        names = [f"c{number:04}" for number in range(1000)]
+        hub = make_hub(make_stage("one"), clusters={"a": "one"}, policies=(picking(*names),))
+        assert states(self.deleting(hub, "a").settled()) == {"a": "held"}
+
+    def test_a_stop_waits_for_the_cluster_in_flight(self):
+        hub = self.deleting(make_hub(make_stage("one"), clusters={"a": "one"}).settled(), "a").state("Stop").settled()
+        assert hub.said("Progressing") == "Unknown UpdateRunStopping"
 
 
 def test_a_record_that_one_object_cannot_hold_lets_no_run_begin():

@@ -128,9 +128,29 @@ def said_now(binding: dict, kind: str) -> bool:
     )
 
 
+def deleted(hub: Hub, number: int) -> Hub:
+    """Have another client delete the binding of a cluster that the placement stays on."""
+    names = [name for name, each in hub.bindings.items() if spec_of(each)["state"] != "Unscheduled"]
+    if not names or number % 3:
+        return hub
+    name = names[number % len(names)]
+    meta = {**hub.bindings[name]["metadata"], "deletionTimestamp": format_time(hub.now)}
+    return replace(hub, bindings={**hub.bindings, name: {**hub.bindings[name], "metadata": meta}})
+
+
 def gone(hub: Hub, number: int) -> Hub:
+    """Let a binding that is being deleted be gone; one that nothing has ordered to go is created again as it was."""
     names = [name for name, binding in hub.bindings.items() if is_deleting(binding)]
-    return replace(hub, bindings=without(hub.bindings, names[number % len(names)])) if names else hub
+    return without_binding(hub, names[number % len(names)]) if names else hub
+
+
+def without_binding(hub: Hub, name: str) -> Hub:
+    binding = hub.bindings[name]
+    if spec_of(binding)["state"] == "Unscheduled":
+        return replace(hub, bindings=without(hub.bindings, name))
+    meta = {"name": binding["metadata"]["name"], "uid": f"uid-{name}-again", "generation": 1}
+    again = {"metadata": meta, "spec": spec_of(binding), "status": {}}
+    return replace(hub, bindings={**hub.bindings, name: again})
 
 
 def approved(hub: Hub, number: int) -> Hub:
@@ -182,7 +202,8 @@ EVENTS: list[Event] = [
     *(4 * [reported]),
     *(2 * [approved]),
     failed,
-    gone,
+    deleted,
+    *(2 * [gone]),
     request_deleted,
     ordered,
     time_passed,
@@ -230,7 +251,7 @@ def well_meaning(hub: Hub) -> Hub:
     for name in hub.requests:
         hub = hub.approved(name)
     for name in [name for name, binding in hub.bindings.items() if is_deleting(binding)]:
-        hub = replace(hub, bindings=without(hub.bindings, name))
+        hub = without_binding(hub, name)
     hub = hub.settled()
     while names := in_flight(hub):
         hub = hub.reported(*names).settled()
