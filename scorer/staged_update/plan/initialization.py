@@ -156,7 +156,7 @@ def _pinned(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) 
     if not (index.isascii() and index.isdecimal() and len(index) <= _INDEX_DIGITS):
         message = f"spec.resourceSnapshotIndex {index[:64]!r} is no integer of at least 0"
         raise RunFailedError(RunFailureCause.RESOURCE_INDEX_INVALID, message)
-    found = next((group for group in groups if group.index == int(index)), None)
+    found = next((group for group in groups if str(group.index) == index), None)  # as in the label: no leading zeros
     if found is None or found.master is None:
         there = ", ".join(str(group.index) for group in groups if group.master is not None) or "none"
         subject = f"resource snapshot {index} of placement {name_of(placement)}"
