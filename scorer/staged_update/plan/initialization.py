@@ -85,7 +85,7 @@ def initialise(run: JsonObject, facts: StagedUpdateFacts) -> Prepared:
         "policyObservedClusterCount": targets.count,
         "resourceSnapshotIndexUsed": str(group.index),
         "appliedStrategy": effective_apply_strategy(dict_at(placement, "spec", "strategy", "applyStrategy")),
-        "stagedUpdateStrategySnapshot": dict(spec_of(facts.strategy or {})),
+        "stagedUpdateStrategySnapshot": _copied_strategy(facts.strategy or {}),
         "stagesStatus": [_stage_status(stage, name_of(run), overrides) for stage in stages],
         "deletionStageStatus": {
             "stageName": DELETE_STAGE,
@@ -110,6 +110,23 @@ def _strategy(run: JsonObject, facts: StagedUpdateFacts) -> tuple[UpdateStrategy
     annotations = inherited_annotations(run, document)
     policy_of(with_metadata(run, annotations=annotations))
     return strategy, annotations
+
+
+def _copied_strategy(strategy: JsonObject) -> JsonObject:
+    """Return the copy of a strategy that a run works by, without the ``waitTime`` of approvals after a stage."""
+    stages = [
+        {**stage, "afterStageTasks": list(map(_without_idle_wait, tasks))}
+        if (tasks := dicts_at(stage, "afterStageTasks"))
+        else stage
+        for stage in dicts_at(strategy, "spec", "stages")
+    ]
+    return {**spec_of(strategy), "stages": stages}
+
+
+def _without_idle_wait(task: JsonObject) -> JsonObject:
+    if task.get("type") != StageTaskType.APPROVAL:
+        return task
+    return {key: value for key, value in task.items() if key != "waitTime"}
 
 
 def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:

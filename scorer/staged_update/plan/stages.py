@@ -78,6 +78,8 @@ def compute_stages(
 def check_tasks(stage: StageConfig) -> None:
     """Check what admission checks as well: the strategy may have been stored before.
 
+    The ``waitTime`` of an Approval after a stage is ignored.
+
     Raises:
         RunFailedError: A task before or after the stage is invalid.
     """
@@ -111,7 +113,7 @@ def _after_problem(tasks: Sequence[StageTask]) -> str:
 
 def _after_task_problem(task: StageTask) -> str:
     if task.type is StageTaskType.APPROVAL:
-        return f"waitTime {task.wait_time!r} on an Approval" if task.wait_time is not None else ""
+        return ""
     if task.wait_time is None:
         return "a TimedWait without waitTime"
     try:
