@@ -11,7 +11,6 @@ Source: serving.md 7.
 
 import asyncio
 import logging
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime, timedelta
@@ -20,28 +19,17 @@ from pathlib import Path
 from typing import Final, Self
 
 import aiohttp
-import orjson
 from yarl import URL
 
 from scorer.api.unstructured.json_object import JsonObject, dump_json
 from webhook.kube.client.paths import ApiPath
 from webhook.kube.client.reachability import Contact, is_about_certificates
+from webhook.kube.client.responses import PASSING, REQUEST_SECONDS, decode, error_of, retry_after
 from webhook.kube.login.connection import ConfigurationError, Login
-from webhook.kube.ports import (
-    AlreadyExistsError,
-    ConflictError,
-    ExpiredError,
-    ForbiddenError,
-    InvalidObjectError,
-    NotFoundError,
-    NotServedError,
-    StoreError,
-    UnavailableError,
-)
+from webhook.kube.ports import ExpiredError, StoreError, UnavailableError
 from webhook.kube.transport.sessions import LoopConnector
 from webhook.kube.transport.write_guard import FencedBody, LeaseGuard
 
-REQUEST_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
 """A watch that sends nothing for this long, not even a bookmark, counts as dead."""
@@ -49,27 +37,12 @@ CONNECTIONS: Final = 200
 """How many requests are under way at once. Watches do not count: however many there are, they hold up no request."""
 LONGEST_EVENT_BYTES: Final = 4 * 1024 * 1024
 """No object is larger: etcd takes 1.5 MiB."""
-LONGEST_RETRY_SECONDS: Final = 300.0
-"""A longer Retry-After is ignored."""
 ASKING_SECONDS: Final = 5.0
 """Timeout of a request that only finds out whether the server answers."""
 REREAD_SECONDS: Final = 5.0
 """Shortest time between two readings of a login that is refused."""
 READING_SECONDS: Final = 30.0
 """Timeout of one: a credential plugin may hang, or the Secret be on a member that does not answer."""
-_PASSING: Final = frozenset({408, 425, 429})
-"""Refusals that blame the moment, not the request."""
-_TOO_LARGE: Final = ("request is too large", "larger than max")
-"""How etcd, and the API server's client of it, refuse an object for its size. The API server passes it on as a 500."""
-
-_ERRORS: Final[Mapping[int, type[StoreError]]] = {
-    400: InvalidObjectError,
-    404: NotFoundError,
-    409: ConflictError,
-    410: ExpiredError,
-    413: InvalidObjectError,
-    422: InvalidObjectError,
-}
 
 _log = logging.getLogger(__name__)
 
@@ -195,7 +168,7 @@ class ApiServer:
             patience = _patience(max(0.001, started + seconds - asyncio.get_running_loop().time()))
             async with self.send(method, path, data, query, content_type, patience, accept) as response:
                 content = await response.read()
-                document = _decode(content)
+                document = decode(content)
                 if response.status >= 300:
                     raise _refusal(response, document, content)
                 return document
@@ -222,7 +195,7 @@ class ApiServer:
         async with self.send("GET", path, None, None, "text/plain", _patience(seconds), "*/*") as response:
             content = await response.read()
             if response.status >= 300:
-                raise _refusal(response, _decode(content), content)
+                raise _refusal(response, decode(content), content)
             return content.decode(errors="replace")
 
     async def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
@@ -238,15 +211,15 @@ class ApiServer:
         async with self.send("GET", path, None, query, "application/json", silence) as response:
             if response.status >= 300:
                 content = await response.read()
-                raise _refusal(response, _decode(content), content)
+                raise _refusal(response, decode(content), content)
             received = 0
             try:
                 async for line in response.content:
                     received += len(line)
-                    event = _decode(line)
+                    event = decode(line)
                     if event.get("type") == "ERROR":
                         status = event.get("object") or {}
-                        raise _error_of(int(status.get("code") or 500), status, line, None)
+                        raise error_of(int(status.get("code") or 500), status, line, None)
                     if not isinstance(event.get("object"), dict):
                         raise UnavailableError(f"{self.address} sent no event on {path}: {line[:200]!r}")
                     yield event, response.content.total_bytes > received
@@ -347,7 +320,7 @@ class ApiServer:
     def _note(self, response: aiohttp.ClientResponse) -> None:
         if date := response.headers.get("Date"):
             self._dated = date, asyncio.get_running_loop().time()
-        if response.status == 401 or response.status in _PASSING or response.status >= 500:
+        if response.status == 401 or response.status in PASSING or response.status >= 500:
             self.contact.failed(f"HTTP {response.status}", refused=response.status == 401)
         else:
             self.contact.answered()
@@ -357,43 +330,5 @@ def _patience(seconds: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
 
 
-def _decode(content: bytes) -> JsonObject:
-    """Read a body as a document; anything else, such as the HTML page of a proxy, becomes an empty one."""
-    try:
-        document = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
 def _refusal(response: aiohttp.ClientResponse, status: JsonObject, content: bytes) -> StoreError:
-    return _error_of(response.status, status, content, _retry_after(response.headers.get("Retry-After"), status))
-
-
-def _error_of(code: int, status: JsonObject, content: bytes, retry_after: float | None) -> StoreError:
-    message = str(status.get("message") or content[:200].decode(errors="replace").strip() or f"HTTP {code}")
-    if code == 409 and status.get("reason") == "AlreadyExists":
-        return AlreadyExistsError(message)
-    if code == 404 and status.get("reason") != "NotFound":
-        return NotServedError(message)
-    if code == 401:
-        return ForbiddenError(f"the token or certificate is not accepted: {message}")
-    if code == 403:
-        return ForbiddenError(message)
-    if code == 400 and status.get("reason") == "Expired":
-        return ExpiredError(message)
-    if code >= 500 and any(words in message for words in _TOO_LARGE):
-        return InvalidObjectError(message)  # no later attempt succeeds
-    if code in _PASSING or code >= 500:
-        return UnavailableError(message, retry_after)
-    return _ERRORS.get(code, StoreError)(message)
-
-
-def _retry_after(header: str | None, status: JsonObject) -> float | None:
-    """Return the seconds that an answer asks us to wait; dates are not read, as no API server sends one."""
-    seconds_text = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
-    try:
-        seconds = float(seconds_text) if seconds_text is not None else math.nan
-    except (TypeError, ValueError):
-        return None
-    return seconds if 0 < seconds <= LONGEST_RETRY_SECONDS else None
+    return error_of(response.status, status, content, retry_after(response.headers.get("Retry-After"), status))

@@ -13,8 +13,8 @@ from typing import Final
 
 from scorer.api.kinds import OUR_KINDS, Kind
 from scorer.api.meta import JsonObject
-from webhook.kube.client.api_server import REQUEST_SECONDS, ApiServer
 from webhook.kube.client.paths import ApiPath, path_of, path_of_object
+from webhook.kube.client.responses import REQUEST_SECONDS, ObjectRequests
 from webhook.kube.ports import (
     EventType,
     InvalidObjectError,
@@ -60,7 +60,7 @@ class HubStore:
     """
 
     def __init__(
-        self, server: ApiServer, *, fence: Callable[[], None] | None = None, keep_managers: bool = False
+        self, server: ObjectRequests, *, fence: Callable[[], None] | None = None, keep_managers: bool = False
     ) -> None:
         self._server = server
         self._fence = fence

@@ -1,0 +1,104 @@
+"""Answers of an API server: documents, and the `StoreError` that fits a refusal.
+
+Every client reads them alike, whatever library carries its requests.
+
+Source: serving.md 7.
+"""
+
+import math
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Final, Protocol
+
+import orjson
+
+from scorer.api.unstructured.json_object import JsonObject
+from webhook.kube.client.paths import ApiPath
+from webhook.kube.ports import (
+    AlreadyExistsError,
+    ConflictError,
+    ExpiredError,
+    ForbiddenError,
+    InvalidObjectError,
+    NotFoundError,
+    NotServedError,
+    StoreError,
+    UnavailableError,
+)
+
+REQUEST_SECONDS: Final = 30.0
+"""How long a request may take."""
+LONGEST_RETRY_SECONDS: Final = 300.0
+"""A longer Retry-After is ignored."""
+PASSING: Final = frozenset({408, 425, 429})
+"""Refusals that blame the moment, not the request."""
+_TOO_LARGE: Final = ("request is too large", "larger than max")
+"""How etcd, and the API server's client of it, refuse an object for its size. The API server passes it on as a 500."""
+_ERRORS: Final[Mapping[int, type[StoreError]]] = {
+    400: InvalidObjectError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ExpiredError,
+    413: InvalidObjectError,
+    422: InvalidObjectError,
+}
+
+
+class ObjectRequests(Protocol):
+    """Sends the requests of a store: `webhook.kube.client.api_server.ApiServer`, or a command's few."""
+
+    async def request(
+        self,
+        method: str,
+        path: ApiPath,
+        body: JsonObject | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        seconds: float = REQUEST_SECONDS,
+        fence: Callable[[], None] | None = None,
+    ) -> JsonObject:
+        """Send one request and return the document that comes back. Raises `StoreError`."""
+        ...
+
+    def watch(self, path: ApiPath, query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
+        """Yield the events of one watch, and whether more has arrived already. Raises `StoreError`."""
+        ...
+
+
+def decode(content: bytes) -> JsonObject:
+    """Read a body as a document; anything else, such as the HTML page of a proxy, becomes an empty one."""
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def error_of(code: int, status: JsonObject, content: bytes, retry_after: float | None = None) -> StoreError:
+    """Return the error of a refusal; *status* is the document, *content* the body that it was read from."""
+    message = str(status.get("message") or content[:200].decode(errors="replace").strip() or f"HTTP {code}")
+    if code == 409 and status.get("reason") == "AlreadyExists":
+        return AlreadyExistsError(message)
+    if code == 404 and status.get("reason") != "NotFound":
+        return NotServedError(message)
+    if code == 401:
+        return ForbiddenError(f"the token or certificate is not accepted: {message}")
+    if code == 403:
+        return ForbiddenError(message)
+    if code == 400 and status.get("reason") == "Expired":
+        return ExpiredError(message)
+    if code >= 500 and any(words in message for words in _TOO_LARGE):
+        return InvalidObjectError(message)  # no later attempt succeeds
+    if code in PASSING or code >= 500:
+        return UnavailableError(message, retry_after)
+    return _ERRORS.get(code, StoreError)(message)
+
+
+def retry_after(header: str | None, status: JsonObject) -> float | None:
+    """Return the seconds that an answer asks us to wait; dates are not read, as no API server sends one."""
+    seconds_text = header if header is not None else (status.get("details") or {}).get("retryAfterSeconds")
+    try:
+        seconds = float(seconds_text) if seconds_text is not None else math.nan
+    except (TypeError, ValueError):
+        return None
+    return seconds if 0 < seconds <= LONGEST_RETRY_SECONDS else None
