@@ -26,8 +26,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-AUTHORITY_LIFE: Final = timedelta(days=365)
-LEAF_LIFE: Final = timedelta(days=7)
+from certs.lifetimes import AUTHORITY_LIFE, LEAF_LIFE
+
 CLOCK_SKEW: Final = timedelta(hours=1)
 """How far authorities are dated back, for clients whose clock is slow; a tenth of their life where that is less."""
 

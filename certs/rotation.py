@@ -20,7 +20,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.authority import AUTHORITY_LIFE, UNREADABLE, Authority, is_readable
+from certs.authority import UNREADABLE, Authority, is_readable
+from certs.lifetimes import AUTHORITY_LIFE
 
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic import Field, field_validator
 
-from certs.authority import AUTHORITY_LIFE, LEAF_LIFE
+from certs.lifetimes import AUTHORITY_LIFE, LEAF_LIFE
 from scorer.api.values.name_grammar import dns_subdomain_error
 from webhook.settings.environment import MOST_SHOWN, Contradiction, Settings
 from webhook.settings.values import Name, Seconds, SecondsWithin, Words

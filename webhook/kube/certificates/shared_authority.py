@@ -21,8 +21,9 @@ from typing import Final
 
 from cryptography import x509
 
-from certs.authority import AUTHORITY_LIFE, LEAF_LIFE, Authority, Leaf, name_of
+from certs.authority import Authority, Leaf, name_of
 from certs.context import CertificateError
+from certs.lifetimes import AUTHORITY_LIFE, LEAF_LIFE
 from certs.rotation import Lineage, fingerprint, pem_of
 from certs.source import check_pause, is_due
 from scorer.api.event import Event
