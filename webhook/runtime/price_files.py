@@ -6,9 +6,11 @@ Source: scheduling.md 18; nodepool-disruption.md 5.1; serving.md 8.
 import asyncio
 import json
 import logging
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import yaml
 
@@ -20,10 +22,30 @@ from webhook.runtime.files import read_bounded
 LARGEST_BYTES: Final = 32 * 1024 * 1024
 """A provider has some thousand offerings of a thousand types."""
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+VALUES_PER_CHARACTER: Final = 4
+"""A file without aliases has fewer values than characters; one with some may have this many times as many."""
+
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NUMBERS: Final = {
+    "tag:yaml.org,2002:int": r"[-+]?(0|[1-9][0-9]*)",
+    "tag:yaml.org,2002:float": r"[-+]?([0-9]+\.[0-9]*|\.?[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.inf|\.nan",
+}
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc] # the C extension has no types
+    """Reads numbers as YAML 1.2 does: ``1:30`` is no 90, ``010`` is no 8, and ``1e-1`` is a number."""
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in _NUMBERS]
+        for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+for _tag, _pattern in _NUMBERS.items():
+    _Loader.add_implicit_resolver(_tag, re.compile(f"(?:{_pattern})$"), list("-+.0123456789"))
 
 
 class PriceFileError(ValueError):
@@ -98,7 +120,7 @@ class _Yaml:
         loader = _Loader(text)
         try:
             self._root = loader.get_single_node()
-            twice = [] if self._root is None else list(_repeated(self._root, FieldPath()))
+            twice = [] if self._root is None else list(_repeated(self._root, VALUES_PER_CHARACTER * len(text)))
             if twice:
                 raise InvalidPricesError([PriceMistake(FieldPath(), self.located(mistake)) for mistake in twice])
             return None if self._root is None else loader.construct_document(self._root)
@@ -128,19 +150,25 @@ def _invalid(message: str) -> InvalidPricesError:
     return InvalidPricesError([PriceMistake(FieldPath(), message)])
 
 
-def _repeated(node: yaml.Node, at: FieldPath) -> Iterator[PriceMistake]:
-    """Yield the keys that an object has twice."""
-    if isinstance(node, yaml.MappingNode):
-        visited = set()
-        for key, value in node.value:
-            name = str(key.value)
-            if name in visited:
-                yield PriceMistake(at / name, "is there twice")
-            visited.add(name)
-            yield from _repeated(value, at / name)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            yield from _repeated(item, at / index)
+def _repeated(root: yaml.Node, most: int) -> Iterator[PriceMistake]:
+    """Yield the keys that an object has twice.
+
+    Raises:
+        InvalidPricesError: There are more than *most* values, those that aliases stand for counted each time.
+    """
+    ahead, count = [(root, FieldPath())], 0
+    while ahead:
+        node, at = ahead.pop()
+        count += 1
+        if count > most:
+            raise _invalid("its aliases repeat too much")
+        if isinstance(node, yaml.SequenceNode):
+            ahead += [(item, at / index) for index, item in enumerate(node.value)]
+        elif isinstance(node, yaml.MappingNode):
+            names = [str(key.value) for key, _ in node.value]
+            repeated = (name for name, number in Counter(names).items() if number > 1 and name != "<<")
+            yield from (PriceMistake(at / name, "is there twice") for name in repeated)
+            ahead += [(value, at / name) for name, (_, value) in zip(names, node.value, strict=True)]
 
 
 def _line(node: yaml.Node, path: FieldPath) -> int:

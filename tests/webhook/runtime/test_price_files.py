@@ -8,6 +8,8 @@ import pytest
 from scorer.prices import read_price_list
 from webhook.runtime.price_files import PriceFile, PriceFileError, load_prices
 
+BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 7))
+
 
 def write(folder, name, text):
     path = folder / name
@@ -21,11 +23,19 @@ def write(folder, name, text):
         pytest.param("p.yaml", "prices:\n  small: 1e-1\n", id="yaml"),
         pytest.param("p", '{"prices": {"small": 0.1}}', id="json"),
         pytest.param("p.yaml", "\ufeff[{name: small, price: 0.1}]", id="rows-with-a-byte-order-mark"),
+        pytest.param(
+            "p.yaml", "- &base {name: large, zone: z, price: 3}\n- {<<: *base, name: small, price: 0.1}", id="merge"
+        ),
         pytest.param("p.CSV", "name,price\nsmall,0.1\n", id="csv"),
     ],
 )
 def test_every_form_is_read(tmp_path, name, text):
-    assert load_prices(write(tmp_path, name, text), read_price_list).prices == {"small": 0.1}
+    assert load_prices(write(tmp_path, name, text), read_price_list).prices["small"] == 0.1
+
+
+def test_numbers_are_decimal(tmp_path):
+    text = "prices: {a: 010, b: 1e1, c: +10, d: 10., e: '10'}"
+    assert set(load_prices(write(tmp_path, "p.yaml", text), read_price_list).prices.values()) == {10.0}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +56,9 @@ def test_every_form_is_read(tmp_path, name, text):
             "is neither YAML nor JSON with rows; a price list in CSV",
             id="csv-by-another-name",
         ),
+        pytest.param("p.yaml", "prices: {a: 1:30}", 'line 1: prices.a: "1:30" is not a price', id="no-minutes"),
+        pytest.param("p.yaml", BOMB, "its aliases repeat too much", id="aliases-of-aliases"),
+        pytest.param("p.yaml", "&a [*a]", "its aliases repeat too much", id="alias-of-itself"),
         pytest.param("p.yaml", "", "null is neither rows nor prices by SKU", id="empty"),
     ],
 )
