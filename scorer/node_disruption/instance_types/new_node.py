@@ -127,6 +127,26 @@ def templates(
     return tuple(node for node in nodes if node is not None)
 
 
+def pool_template(pool: NodePoolState, types: Iterable[InstanceType]) -> NewNode:
+    """Return a new node that is what a pool asks for, whatever pods come to it, and whatever limits the pool has.
+
+    Args:
+        pool: The pool.
+        types: Available instance types; those that do not meet the pool's requirements are left out.
+    """
+    template = pool.model.spec.template
+    requirements = both(merged(template.spec.requirements), labelled(template.metadata.labels))
+    add(requirements, NODE_POOL_LABEL, one_of(pool.name))
+    return NewNode(
+        pool=pool.name,
+        types=tuple(instance_type for instance_type in types if can_be(instance_type, requirements)),
+        requirements=requirements,
+        labels=template.metadata.labels,
+        taints=tuple(ParsedTaint(taint.key, taint.effect, taint.value or "") for taint in template.spec.taints),
+        min_values=_min_values(pool),
+    )
+
+
 def beyond_limits(cluster: ClusterSnapshot) -> frozenset[str]:
     """Return the names of the pools whose nodes, those that go included, have more than a limit: they make none now."""
     nodes = cluster.nodes.values()
@@ -204,18 +224,8 @@ def _makes_nodes(pool: NodePoolState) -> bool:
 def _template(
     pool: NodePoolState, cluster: ClusterSnapshot, types: tuple[InstanceType, ...], without: Collection[str]
 ) -> NewNode | None:
-    template = pool.model.spec.template
-    requirements = both(merged(template.spec.requirements), labelled(template.metadata.labels))
-    add(requirements, NODE_POOL_LABEL, one_of(pool.name))
-    node = NewNode(
-        pool=pool.name,
-        types=tuple(instance_type for instance_type in types if can_be(instance_type, requirements)),
-        requirements=requirements,
-        labels=template.metadata.labels,
-        taints=tuple(ParsedTaint(taint.key, taint.effect, taint.value or "") for taint in template.spec.taints),
-        min_values=_min_values(pool),
-        room=_room(pool, cluster.nodes.values(), without),
-    )
+    node = replace(pool_template(pool, types), room=_room(pool, cluster.nodes.values(), without))
+    requirements = node.requirements
     daemons = total(pod.requests for pod in cluster.daemons if node.welcomes(pod) and _may_run(pod, requirements))
     kinds = tuple(instance_type for instance_type in node.types if fits_instance_type(instance_type, daemons))
     return within_limits(replace(node, types=kinds, daemons=daemons, taken=daemons), node.room)

@@ -16,25 +16,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.node_pool import CAPACITY_TYPE, NODE_POOL_LABEL, DisruptionReason, Requirement
+from scorer.api.node_pool import CAPACITY_TYPE, DisruptionReason, Requirement
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.candidate import Candidate
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
-from scorer.node_disruption.cluster.constraints import ParsedTaint
 from scorer.node_disruption.cluster.requirements import (
     INSTANCE_TYPE,
     ZONE,
-    add,
-    both,
-    labelled,
     merged,
-    one_of,
     present_labels,
     quote,
 )
 from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, Claim, NodePoolState
 from scorer.node_disruption.instance_types.catalog import ON_DEMAND, RESERVED, InstanceType, InstanceTypeCatalog
-from scorer.node_disruption.instance_types.new_node import NewNode
+from scorer.node_disruption.instance_types.new_node import pool_template
 from scorer.node_disruption.methods.command import Command, Method, MethodOutcome
 from scorer.node_disruption.methods.consolidation import command_of, unschedulable_refusal
 from scorer.node_disruption.methods.context import Survey, blocked_nodes
@@ -120,22 +115,6 @@ def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) ->
     return sorted(selected, key=lambda each: (not each.is_empty, drifted[each.name].since or survey.now, each.name))
 
 
-def template_node(pool: NodePoolState, catalog: InstanceTypeCatalog | None, name: str) -> NewNode:
-    """Return a new node that is what a pool asks for, whatever pods come to it."""
-    template = pool.model.spec.template
-    requirements = both(merged(template.spec.requirements), labelled(template.metadata.labels))
-    add(requirements, NODE_POOL_LABEL, one_of(pool.name))
-    node = NewNode(
-        pool=pool.name,
-        types=catalog.types if catalog else (),
-        requirements=requirements,
-        labels=template.metadata.labels,
-        taints=tuple(ParsedTaint(taint.key, taint.effect, taint.value or "") for taint in template.spec.taints),
-        name=name,
-    )
-    return node.narrowed(requirements) or replace(node, types=())
-
-
 def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:
     relocation = survey.relocations.relocate([candidate], consolidating=False)
     assert isinstance(relocation, Relocation)  # no price is too high
@@ -148,7 +127,7 @@ def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:
 
 def _on_one_like_it(relocation: Relocation, candidate: Candidate) -> Relocation:
     assert candidate.pool is not None
-    node = template_node(candidate.pool, None, f"{candidate.pool.name}/new-1")
+    node = replace(pool_template(candidate.pool, ()), name=f"{candidate.pool.name}/new-1")
     pods = tuple(pod for pod in candidate.reschedulable if pod.key in relocation.left)
     moves = {**relocation.moves, **{pod.key: node.name for pod in pods}}
     left = {key: reason for key, reason in relocation.left.items() if moves.get(key) != node.name}

@@ -6,6 +6,7 @@ Source: nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from scorer.api.node_pool import DisruptionReason
@@ -13,10 +14,11 @@ from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_disruption.candidates.candidate import Candidate
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
 from scorer.node_disruption.cluster.snapshot import ClusterNode, NodePoolState
+from scorer.node_disruption.instance_types.new_node import pool_template
 from scorer.node_disruption.methods.command import Command, Method, MethodOutcome
 from scorer.node_disruption.methods.consolidation import by_price, savings
 from scorer.node_disruption.methods.context import Survey, blocked_nodes
-from scorer.node_disruption.methods.drift import Drifted, in_order, template_node
+from scorer.node_disruption.methods.drift import Drifted, in_order
 
 _DRIFTED: Final = DisruptionReason.DRIFTED
 _NODES: Final = "nodes"
@@ -72,7 +74,8 @@ def _at_limit(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal:
 
 
 def _replaced(survey: Survey, candidate: Candidate, pool: NodePoolState) -> Command:
-    node = by_price(template_node(pool, survey.catalog, f"{pool.name}/for-{candidate.name}"))
+    template = pool_template(pool, survey.catalog.types if survey.catalog else ())
+    node = by_price(replace(template, name=f"{pool.name}/for-{candidate.name}"))
     return Command(
         method=Method.STATIC_DRIFT,
         reason=_DRIFTED,

@@ -18,9 +18,8 @@ from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot
 from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger
 from scorer.node_disruption.drain.step import drain_deadline
 from scorer.node_disruption.instance_types.catalog import InstanceType, InstanceTypeCatalog
-from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits, templates
+from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits, pool_template, templates
 from scorer.node_disruption.methods.consolidation import by_price
-from scorer.node_disruption.methods.drift import template_node
 from scorer.node_disruption.methods.expiration import expirations
 from scorer.node_disruption.scheduling.node_filter import SimulatedCapacity
 from scorer.node_disruption.scheduling.scheduler import place_all
@@ -246,7 +245,8 @@ class Clockwork:
             for index in range(lacking(pool, nodes)):
                 cause = new[index] if index < len(new) else ""
                 like = cause or min((node.name for node in nodes), default="")
-                planned = by_price(template_node(pool, self._catalog, f"{pool.name}/more-{index + 1}"))
+                template = pool_template(pool, self._catalog.types if self._catalog else ())
+                planned = by_price(replace(template, name=f"{pool.name}/more-{index + 1}"))
                 if self.launch(planned, like, now) is not None:
                     why = f"NodePool {pool.name} should have {should_have(pool)}"
                     self.made.append(NodeProvisioning(self.launches[-1], frozenset((cause,) if cause else ()), why))

@@ -4,9 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from scorer.node_disruption.execution.command_annotation import order_of
+from scorer.node_disruption.execution.replacement_claims import claims_of
 from scorer.node_disruption.methods.planner import decide
 from tests.builders.pod import make_pod
-from tests.builders.worker import NOW, drifted, make_catalog, make_cluster, make_pool_of, make_worker
+from tests.builders.worker import NOW, POOL, drifted, make_catalog, make_cluster, make_pool_of, make_worker
 
 CATALOG = make_catalog({"large": 1.0, "small": 0.3})
 
@@ -50,6 +52,19 @@ def test_each_has_a_replacement_of_its_own_by_the_template(catalog):
     assert [[node.pool for node in each.replacements] for each in found.commands] == [["general"], ["general"]]
     assert len({node.name for each in found.commands for node in each.replacements}) == 2
     assert all(each.method == "StaticDrift" and each.decided == "replace" for each in found.commands)
+
+
+def test_a_replacement_is_of_a_type_that_the_pool_asks_for():
+    """The cheapest type of all would drift as soon as it is launched, and be replaced for ever."""
+    big = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["big"]}
+    pool = make_pool_of(POOL, big, replicas=1)
+    catalog = make_catalog({"big": 0.4, "tiny": 0.01})
+    found = decide(make_cluster(pool, old("a", kind="big"), busy("a")), catalog, NOW)
+    (node,) = found.command.replacements
+    assert [each.name for each in node.types] == ["big"]
+    assert found.command.savings == 0
+    (claim,) = claims_of(order_of(found.command, ["u"], NOW), found.command.replacements, {POOL: pool})
+    assert claim["spec"]["requirements"] == [big]
 
 
 def test_blocked_nodes_stay():

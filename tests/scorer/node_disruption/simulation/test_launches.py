@@ -6,9 +6,9 @@ import pytest
 
 from scorer.node_disruption.cluster.requirements import one_of
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
-from scorer.node_disruption.instance_types.new_node import NewNode, templates
+from scorer.node_disruption.instance_types.new_node import NewNode, pool_template, templates
 from scorer.node_disruption.instance_types.price_table import read_instance_types
-from scorer.node_disruption.methods.drift import detect_drift, requirements_drift, template_node
+from scorer.node_disruption.methods.drift import detect_drift, requirements_drift
 from scorer.node_disruption.methods.planner import decide
 from scorer.node_disruption.simulation.launches import (
     chosen,
@@ -96,7 +96,7 @@ def test_it_has_the_labels_and_taints_that_its_pool_asks_for_now():
         taints=[{"key": "a", "effect": "NoSchedule"}],
     )
     cluster = make_cluster(pool, make_worker("old", labels={"old": "yes"}))
-    planned = template_node(cluster.pools[POOL], None, "planned")
+    planned = pool_template(cluster.pools[POOL], ())
     node = launched_like(cluster.nodes["old"], planned, "new", cluster.pools[POOL], NOW)
     assert (node.instance_type, node.labels[TYPE], node.zone, node.labels["team"]) == ("small", "small", "z1", "any")
     assert "old" not in node.labels
