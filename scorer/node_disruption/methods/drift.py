@@ -86,13 +86,16 @@ def drifts(survey: Survey) -> dict[str, Drifted]:
 
 
 def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
-    """Replace the node that has drifted for the longest time and whose pods find a place; empty ones come first."""
-    blocked, taking = list[Held](), survey.allowances.remaining_for(_DRIFTED)
+    """Replace the node that has drifted for the longest time and whose pods find a place; empty ones come first.
+
+    Budgets are read, not used up: only one node goes, so those that were tried in vain must not hold back the next.
+    """
+    blocked = list[Held]()
     for candidate in in_order(survey, drifted, static=False):
         if blockers := candidate.blockers_for(DisruptionClass.EVENTUAL):
             blocked += blocked_nodes(candidate, _DRIFTED, None, blockers)
             continue
-        refusal = taking.consume(candidate.node.pool)
+        refusal = survey.allowances.remaining_for(_DRIFTED).consume(candidate.node.pool)
         move = refusal or _move(survey, candidate)
         if isinstance(move, Command):
             return MethodOutcome((move,), tuple(blocked))
@@ -101,7 +104,7 @@ def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
 
 
 def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) -> list[Candidate]:
-    """Return the nodes that have drifted: empty ones before others, those of the oldest condition first.
+    """Return the nodes that have drifted: those without pods to move before others, the oldest condition first.
 
     Args:
         survey: Of the cluster.
@@ -112,7 +115,9 @@ def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) ->
     selected = [
         candidate for candidate in candidates if candidate.pool and (candidate.pool.replicas is not None) is static
     ]
-    return sorted(selected, key=lambda each: (not each.is_empty, drifted[each.name].since or survey.now, each.name))
+    return sorted(
+        selected, key=lambda each: (bool(each.reschedulable), drifted[each.name].since or survey.now, each.name)
+    )
 
 
 def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:

@@ -131,6 +131,19 @@ def test_empty_nodes_come_before_others():
     assert found.command.decided == "delete"
 
 
+def test_a_node_whose_pods_fit_nowhere_does_not_use_up_the_budget():
+    pool = quiet(budgets=[{"nodes": "1"}])
+    found = decided(pool, old("a", 3), old("b", 2), make_worker("c"), busy("a", "9"), busy("b"))
+    assert (found.command.nodes, found.command.moves) == (("b",), {"shop/on-b": "c"})
+    assert [(each.node, each.reason) for each in kept(found)] == [("a", "PodsWithoutPlace")]
+
+
+def test_a_pod_that_is_free_to_evict_makes_a_node_no_emptier():
+    free = {"karpenter.sh/disruption-cost": "-134217728"}
+    found = decided(quiet(), old("a", 1), old("b", 3), busy("a", annotations=free), busy("b"))
+    assert found.command.nodes == ("b",)
+
+
 def test_pods_go_to_nodes_that_are_there_before_new_ones_are_made():
     found = decided(quiet(), old("a"), make_worker("b"), busy("a"))
     assert (found.command.moves, found.command.decided) == ({"shop/on-a": "b"}, "delete")
