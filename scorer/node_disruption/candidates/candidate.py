@@ -19,7 +19,7 @@ from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass, 
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Refusal
-from scorer.node_disruption.cluster.pod import Pod
+from scorer.node_disruption.cluster.pod import Owner, Pod
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState
 from scorer.node_disruption.instance_types.catalog import InstanceType, InstanceTypeCatalog
 
@@ -269,6 +269,15 @@ def eviction_cost(pod: Pod) -> float:
 def reschedule_cost(pods: Iterable[Pod]) -> float:
     """Return what it costs to find new places for the reschedulable ones of *pods*; pods of negative cost are free."""
     return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in pods if pod.reschedulable)
+
+
+def occupancy_cost(pods: Iterable[Pod]) -> float:
+    """Return what a node that is no candidate counts in the totals of its pool: static and terminating pods included.
+
+    Source: nodepool-disruption.md 6.4.
+    """
+    counted = (pod for pod in pods if not pod.finished and pod.owner is not Owner.DAEMON_SET)
+    return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in counted)
 
 
 def is_empty(cost: float) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from scorer.api.node_pool import ConsolidationPolicy
-from scorer.node_disruption.candidates.candidate import Candidate
+from scorer.node_disruption.candidates.candidate import Candidate, occupancy_cost
 from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Refusal
 from scorer.node_disruption.methods.command import Command, DisruptionScore
 from scorer.node_disruption.methods.consolidation import price_of
@@ -21,8 +21,8 @@ class Totals:
     """All nodes of a pool together.
 
     Args:
-        cost: Their prices, per hour.
-        disruption: Their reschedule costs.
+        cost: Prices of all its NodeClaims, per hour.
+        disruption: Reschedule costs of its candidates, and the `occupancy_cost` of its other nodes.
     """
 
     cost: float = 0.0
@@ -30,11 +30,13 @@ class Totals:
 
 
 def pool_totals(nodes: Iterable[Candidate]) -> dict[str, Totals]:
-    """Return the totals of each pool over *nodes*, candidates or not."""
+    """Return the totals of each pool over *nodes*, candidates or not; a node without a NodeClaim costs nothing."""
     totals: dict[str, Totals] = {}
     for node in nodes:
         previous = totals.get(node.node.pool, Totals())
-        totals[node.node.pool] = Totals(previous.cost + (node.price or 0.0), previous.disruption + node.cost)
+        price = node.price or 0.0 if node.node.claim else 0.0
+        disruption = occupancy_cost(node.pods) if node.blockers else node.cost
+        totals[node.node.pool] = Totals(previous.cost + price, previous.disruption + disruption)
     return totals
 
 

@@ -54,6 +54,26 @@ def test_totals_are_over_all_nodes():
     assert (totals.cost, totals.disruption) == (5.0, 4.0 + 2.0 + 1.0)
 
 
+@pytest.mark.parametrize(
+    ("worker", "expected"),
+    [
+        pytest.param({}, 2.0, id="candidate"),
+        pytest.param({"deleting": NOW}, 4.0, id="deleting"),
+        pytest.param({"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, 4.0, id="blocked"),
+    ],
+)
+def test_static_and_terminating_pods_count_where_a_node_is_no_candidate(worker, expected):
+    pods = [
+        make_pod("web", "a"),
+        make_pod("ending", "a", deleting="2026-06-10T11:59:00Z"),
+        make_pod("static", "a", owner="Node"),
+        make_pod("daemon", "a", owner="DaemonSet"),
+        make_pod("done", "a", phase="Failed"),
+    ]
+    nodes = looked(make_pool_of(policy="Balanced"), make_worker("a", **worker), *pods)
+    assert pool_totals(nodes.values())["general"].disruption == expected
+
+
 def test_savings_are_shared_out_by_price_and_others_are_not_scored():
     nodes = looked(
         make_pool_of("p", policy="Balanced"),
