@@ -82,14 +82,18 @@ def make_pool_of(name: str = POOL, *requirements: JsonObject, digest: str = "", 
         name: Its own.
         requirements: On its nodes.
         digest: Its annotation with the digest of its template.
-        more: ``policy``, ``after`` and ``budgets`` of its disruption; the rest as for `make_pool`.
+        more: ``policy``, ``after`` and ``budgets`` of its disruption, ``ready`` the status of its condition Ready; the
+            rest as for `make_pool`.
     """
     disruption = {
         "consolidationPolicy": more.pop("policy", "WhenEmptyOrUnderutilized"),
         "consolidateAfter": more.pop("after", "0s"),
         "budgets": more.pop("budgets", FREE),
     }
+    ready = more.pop("ready", "")
     found = make_pool(name, *requirements, disruption=disruption, **more)
+    if ready:
+        found["status"] = {"conditions": [{"type": "Ready", "status": ready, "reason": "Built"}]}
     if digest:
         found["metadata"]["annotations"] = {HASH: digest, HASH_VERSION: "v3"}
     return found

@@ -246,8 +246,11 @@ def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) ->
 
 
 def is_inside(node: ClusterNode, pool: NodePoolState | None, now: datetime) -> bool:
-    """Say whether a node is still within its consolidateAfter, so that it does not take pods that are moved."""
-    if pool is None or not consolidate_after(pool):
+    """Return whether a node is still within its consolidateAfter, so that it does not take pods that are moved.
+
+    A node of a pool that makes no nodes for pods, such as a static one, never is.
+    """
+    if pool is None or not pool.is_dynamic or not consolidate_after(pool):
         return False
     until = quiet_until(node, pool)
     return until is not None and now < until

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from scorer.api.conditions import TRUE, find_condition
 from scorer.api.meta import JsonObject
 from scorer.api.node_pool import CAPACITY_TYPE, Budget, NodePool, parse_duration_or_never
 from scorer.api.unstructured.documents import (
@@ -133,6 +134,7 @@ class NodePoolState:
         do_not_disrupt: Its template says that its nodes must not be disrupted.
         limits: What its nodes may have altogether, by resource: cpu in thousandths, all else in whole units.
         in_use: What they have, likewise.
+        ready: Its condition ``Ready`` is True, or it has none, as in a file that no controller has seen.
         deleting: It is being deleted.
     """
 
@@ -146,7 +148,13 @@ class NodePoolState:
     do_not_disrupt: bool = False
     limits: Mapping[str, int] = field(default_factory=dict)
     in_use: Mapping[str, int] = field(default_factory=dict)
+    ready: bool = True
     deleting: bool = False
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a node can be made of it for pods that need a place."""
+        return self.replicas is None and self.ready and not self.deleting
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +233,7 @@ def read_pool(document: JsonObject) -> NodePoolState:
         pydantic.ValidationError: It is not a NodePool.
     """
     model = NodePool.read(document)
+    ready = find_condition(model.status.conditions, "Ready")
     return NodePoolState(
         name=model.metadata.name,
         model=model,
@@ -236,6 +245,7 @@ def read_pool(document: JsonObject) -> NodePoolState:
         do_not_disrupt=model.spec.template.metadata.annotations.get(DO_NOT_DISRUPT) == "true",
         limits=amounts(dict(model.spec.limits)),
         in_use=amounts(dict(model.status.resources)) | {"nodes": model.status.nodes},
+        ready=ready is None or ready.status == TRUE,
         deleting=is_deleting(document),
     )
 

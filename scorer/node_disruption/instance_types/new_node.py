@@ -123,7 +123,7 @@ def templates(
     """
     offered = tuple(types)
     pools = sorted(cluster.pools.values(), key=lambda pool: (pool.weight, pool.name), reverse=True)
-    nodes = (_template(pool, cluster, offered, without) for pool in pools if _makes_nodes(pool))
+    nodes = (_template(pool, cluster, offered, without) for pool in pools if pool.is_dynamic)
     return tuple(node for node in nodes if node is not None)
 
 
@@ -212,13 +212,6 @@ def remaining_limits(node: NewNode, room: Mapping[str, int]) -> dict[str, int]:
     """Return what limits leave when *node* is made, whichever of its types it becomes."""
     most = {key: max(instance_type.allocatable.get(key, 0) for instance_type in node.types) for key in room}
     return {key: left - (1 if key == _NODES else most[key]) for key, left in room.items()}
-
-
-def _makes_nodes(pool: NodePoolState) -> bool:
-    not_ready = any(
-        condition.type == "Ready" and condition.status == "False" for condition in pool.model.status.conditions
-    )
-    return pool.replicas is None and not pool.deleting and not not_ready
 
 
 def _template(

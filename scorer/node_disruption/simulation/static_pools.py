@@ -24,10 +24,7 @@ def lacking(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
         pool: The pool.
         nodes: Its own.
     """
-    not_ready = any(
-        condition.type == "Ready" and condition.status == "False" for condition in pool.model.status.conditions
-    )
-    if pool.replicas is None or pool.deleting or not_ready:
+    if pool.replicas is None or pool.deleting or not pool.ready:
         return 0
     claimed = [node for node in nodes if node.claim]
     missing = pool.replicas - len(_staying(claimed))

@@ -175,6 +175,21 @@ def test_consolidate_after(after, quiet, expected):
     assert is_inside(cluster.nodes["a"], cluster.pools["general"], NOW) is (expected == "ConsolidateAfter")
 
 
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        pytest.param({}, True, id="dynamic"),
+        pytest.param({"replicas": 1}, False, id="static"),
+        pytest.param({"ready": "False"}, False, id="not-ready"),
+        pytest.param({"ready": "Unknown"}, False, id="not-known-to-be-ready"),
+        pytest.param({"ready": "True"}, True, id="ready"),
+    ],
+)
+def test_only_nodes_of_pools_that_make_nodes_keep_moved_pods_away(pool, expected):
+    cluster = make_cluster(make_pool_of(after="5m", **pool), make_worker("a", last_pod_event=NOW))
+    assert is_inside(cluster.nodes["a"], cluster.pools["general"], NOW) is expected
+
+
 def test_the_clock_starts_when_the_node_is_initialized_if_no_pod_came():
     cluster = make_cluster(make_pool_of(after="8000h"), make_worker("a"))
     found = not_consolidatable(cluster.nodes["a"], cluster.pools["general"], NOW)
