@@ -23,6 +23,7 @@ class DisruptionBlockReason(StrEnum):
     NOMINATED = "Nominated"
     POOL_UNKNOWN = "NodePoolUnknown"
     NO_INSTANCE_TYPES = "NoInstanceTypes"
+    NO_READY_POOL = "NoReadyNodePool"
     BUDGET = "Budget"
     PODS_WITHOUT_PLACE = "PodsWithoutPlace"
     POOL_AT_ITS_LIMIT = "NodePoolAtItsLimit"

@@ -80,6 +80,13 @@ class Survey:
         """The instant, with a time zone."""
         return self.given.now
 
+    @property
+    def no_ready_pool(self) -> Refusal | None:
+        """Why no pods are moved, whether or not they need a new node; None: some pool can make one."""
+        if any(pool.is_dynamic for pool in self.cluster.pools.values()):
+            return None
+        return Refusal(DisruptionBlockReason.NO_READY_POOL, "no NodePool is Ready to make nodes for pods")
+
     def eligible(self, class_: DisruptionClass) -> list[Candidate]:
         """Return the nodes that a disruption of this class may take, by name."""
         return [node for node in self.nodes.values() if node.pool and not node.blockers_for(class_)]

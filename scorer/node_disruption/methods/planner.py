@@ -20,7 +20,7 @@ from scorer.api.node_pool import DisruptionReason
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_disruption.candidates.candidate import Candidate, quiet_until
-from scorer.node_disruption.candidates.refusals import Held
+from scorer.node_disruption.candidates.refusals import Held, Refusal
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.methods.balanced import pool_totals
@@ -202,12 +202,24 @@ def _first(looked: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
 def _outcomes(looked: Survey, drifted: Mapping[str, Drifted]) -> Iterator[MethodOutcome]:
     yield _keeping(looked, plan_emptiness(looked))
     yield _keeping(looked, plan_static_drift(looked, drifted))
+    if refusal := looked.no_ready_pool:
+        yield MethodOutcome((), tuple(_all_held(looked, drifted, refusal)), looked.unseen)
+        return
     yield _keeping(looked, plan_drift(looked, drifted))
     if looked.catalog is None:
         return
     totals = pool_totals(looked.nodes.values())
     yield _keeping(looked, plan_multi_node(looked, totals))
     yield plan_single_node(looked, totals)
+
+
+def _all_held(looked: Survey, drifted: Collection[str], refusal: Refusal) -> Iterator[Held]:
+    """Yield the nodes with pods that drift and consolidation would try, all held by the same refusal."""
+    for candidate in looked.eligible(DisruptionClass.EVENTUAL):
+        if candidate.name in drifted and candidate.pool and candidate.pool.replicas is None:
+            yield Held.of(candidate.name, DisruptionReason.DRIFTED, refusal)
+    for candidate in looked.underutilized():
+        yield Held.of(candidate.name, DisruptionReason.UNDERUTILIZED, refusal)
 
 
 def _keeping(looked: Survey, outcome: MethodOutcome) -> MethodOutcome:

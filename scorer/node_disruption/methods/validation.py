@@ -68,6 +68,8 @@ def _still_cheaper(command: Command, survey: Survey) -> Command | ValidationFail
     if gone:
         return ValidationFailure(ValidationFailureReason.CHURN, f"{_named(gone)} cannot go any more")
     candidates = [by_name[name] for name in command.nodes]
+    if refusal := survey.no_ready_pool:
+        return ValidationFailure(ValidationFailureReason.SCHEDULING, refusal.message)
     return (
         _over_budget(command, candidates, survey)
         or _otherwise(command, relocation := _relocation(candidates, survey))

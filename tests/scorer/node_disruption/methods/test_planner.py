@@ -49,6 +49,29 @@ def test_the_first_method_that_finds_something_acts(documents, method):
     assert (found.command and found.command.method) == method
 
 
+@pytest.mark.parametrize("ready", ["False", "Unknown"])
+@pytest.mark.parametrize(
+    ("documents", "wanted"),
+    [
+        pytest.param(DRIFTED, "Drifted", id="drift"),
+        pytest.param(MULTI, "Underutilized", id="multi-node"),
+        pytest.param([SINGLE, make_worker("room"), busy("room", "1")], "Underutilized", id="single-node"),
+    ],
+)
+def test_nodes_with_pods_stay_while_no_pool_is_ready(documents, wanted, ready):
+    static = make_pool_of("static", replicas=0)
+    assert decided(make_pool_of(), static, documents).commands
+    found = decided(make_pool_of(ready=ready), static, documents)
+    assert not found.commands
+    assert ("NoReadyNodePool", wanted) in {(each.reason, each.wanted) for each in found.held}
+    assert decided(make_pool_of(ready=ready), make_pool_of("other", ready="True"), documents).commands
+
+
+@pytest.mark.parametrize("documents", [pytest.param(EMPTY, id="emptiness"), pytest.param(STATIC, id="static-drift")])
+def test_nodes_without_pods_to_move_go_while_no_pool_is_ready(documents):
+    assert decided(make_pool_of(ready="False"), documents).commands
+
+
 def test_nothing_at_all():
     found = decided()
     assert (found.commands, found.held, found.next_at) == ((), (), None)

@@ -59,6 +59,7 @@ REPLACE = [make_pool_of(), make_worker("a"), busy("a")]
         pytest.param([*DELETE, make_worker("c"), busy("c", "4")], ["a"], id="something-else-came"),
         pytest.param([*DELETE, busy("b", "1.5", "more")], "scheduling", id="a-new-node-would-be-needed"),
         pytest.param([*DELETE, busy("a", "0.2", "more", nodeSelector={"a": "b"})], "scheduling", id="no-place"),
+        pytest.param([make_pool_of(ready="False"), *DELETE[1:]], "scheduling", id="no-pool-is-ready-any-more"),
         pytest.param([make_pool_of(budgets=SHUT), *DELETE[1:]], "budget", id="budget"),
         pytest.param(DELETE[:1] + DELETE[2:3], "churn", id="the-node-went"),
         pytest.param(
