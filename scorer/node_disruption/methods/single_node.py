@@ -46,6 +46,8 @@ def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutc
 def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) -> list[Candidate]:
     """Return the first node of each pool, then the second of each, and so on; within a pool by savings ratio.
 
+    In each round the pool whose first node has the highest ratio comes first. The reference takes pools at random.
+
     Args:
         candidates: Of any pools.
         first: Pools whose nodes come before those of others in each round.
@@ -53,7 +55,7 @@ def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) ->
     by_pool: dict[str, list[Candidate]] = {}
     for candidate in sorted_by_savings(candidates):
         by_pool.setdefault(candidate.node.pool, []).append(candidate)
-    pools = sorted(by_pool, key=lambda name: (name not in first, name))
+    pools = sorted(by_pool, key=lambda name: name not in first)
     rounds = zip_longest(*(by_pool[name] for name in pools))
     return [candidate for turn in rounds for candidate in turn if candidate is not None]
 

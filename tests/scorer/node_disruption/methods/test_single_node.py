@@ -34,8 +34,8 @@ def test_pools_take_turns():
     ]
     cluster, settings = make_cluster(*documents), PlannerOptions()
     nodes = survey(cluster, CATALOG, NOW, settings, pool_views(cluster, settings)).nodes.values()
-    assert [each.name for each in interleaved(nodes)] == ["p1", "q1", "r2", "p2", "r1", "p3"]
-    assert [each.name for each in interleaved(nodes, {"r"})] == ["r2", "p1", "q1", "r1", "p2", "p3"]
+    assert [each.name for each in interleaved(nodes)] == ["q1", "r2", "p1", "r1", "p2", "p3"]
+    assert [each.name for each in interleaved(nodes, {"p"})] == ["p1", "q1", "r2", "p2", "r1", "p3"]
 
 
 def test_the_first_that_can_go_goes():
