@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import Final
 
 from scorer.api.node_pool import DisruptionReason
-from scorer.node_disruption.candidates.refusals import Held
-from scorer.node_disruption.instance_types.new_node import NewNode
+from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Held, Refusal
+from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
+from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits
 
 VALIDATION_DELAY: Final = timedelta(seconds=15)
 """How long a command of emptiness or consolidation waits before it is validated."""
@@ -96,6 +97,18 @@ class Command:
     def decided(self) -> Decided:
         """What it does to its nodes."""
         return Decided.REPLACE if self.replacements else Decided.DELETE
+
+
+def over_limits(command: Command, cluster: ClusterSnapshot) -> Refusal | None:
+    """Return why the replacements of a command cannot be made now; None: they can.
+
+    Planning reckons with what will be left when nodes are gone. The provisioner makes no NodeClaim while the nodes that
+    are there have more than a limit of their pool.
+    """
+    beyond = beyond_limits(cluster).intersection(node.pool for node in command.replacements)
+    if not beyond:
+        return None
+    return Refusal(DisruptionBlockReason.POOL_AT_ITS_LIMIT, f"NodePool {min(beyond)} has more than its limits")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from scorer.node_disruption.cluster.pod import Owner, Pod
 from scorer.node_disruption.cluster.resources import total
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
-from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits, templates, within_limits
+from scorer.node_disruption.instance_types.new_node import NewNode, templates, within_limits
 from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.node_load import queued
 from scorer.node_disruption.scheduling.scheduler import Placed, place_all
@@ -190,11 +190,6 @@ class Relocations:
         return templates(self._cluster, types, self._cluster.nodes.keys()) if types else ()
 
     @cached_property
-    def _beyond(self) -> frozenset[str]:
-        """The pools that make no nodes now, since they have more than their limits."""
-        return beyond_limits(self._cluster)
-
-    @cached_property
     def _used(self) -> Mapping[str, Mapping[str, int]]:
         """What the nodes of each limited pool have, by pool and resource."""
         return {
@@ -210,8 +205,6 @@ class Relocations:
     def _within_limits(self, template: NewNode, gone: frozenset[str]) -> NewNode | None:
         if not template.room:
             return template
-        if template.pool in self._beyond:
-            return None
         nodes = (self._cluster.nodes[name] for name in gone - self._going)
         freed = total({**node.capacity, _NODES: 1} for node in nodes if node.pool == template.pool)
         used = self._used[template.pool]

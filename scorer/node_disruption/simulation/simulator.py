@@ -20,7 +20,7 @@ from scorer.node_budgets.nodes import PoolNode, count_nodes
 from scorer.node_disruption.candidates.refusals import EXPIRED, DisruptionBlockReason, DisruptionEventReason, Held
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
-from scorer.node_disruption.methods.command import Command, Decided, Method
+from scorer.node_disruption.methods.command import Command, Decided, Method, over_limits
 from scorer.node_disruption.methods.drift import detect_drift
 from scorer.node_disruption.methods.planner import DisruptionDecision, PlannerOptions, decide, validate
 from scorer.node_disruption.simulation.cluster import Clockwork, NodeProvisioning
@@ -216,7 +216,7 @@ class _Simulation:
             checked = validate(
                 command, self._world.cluster(), self._catalog, self._now, self._settings, before=self._decision
             )
-            if isinstance(checked, Command):
+            if isinstance(checked, Command) and self._is_within_limits(checked):
                 self._carry_out(checked)
             self._next_look = self._now
         elif not self._may_look():
@@ -228,18 +228,22 @@ class _Simulation:
             if decision.expired and self._settings.graceful_expiration:
                 self._expire(decision.expired)
                 self._settle()
-            for command in decision.commands:
+            commands = [command for command in decision.commands if self._is_within_limits(command)]
+            for command in commands:
                 self._held.release(set(command.nodes), self._now)
                 if command.validate_after:
                     self._awaiting = command, self._now + command.validate_after
                     return
                 self._carry_out(command)
-            if not decision.commands and not decision.expired:
+            if not commands and not decision.expired:
                 self._last_look, self._next_look = self._now, decision.next_at
                 ends = (blocked.until for blocked in decision.held if blocked.reason in _ENDING)
                 self._opening = min((each for each in ends if each is not None and each > self._now), default=None)
                 self._held.see(self._of_interest(decision.held), self._now)
                 return
+
+    def _is_within_limits(self, command: Command) -> bool:
+        return over_limits(command, self._world.cluster()) is None
 
     def _may_look(self) -> bool:
         """Say whether the planner may look again: it is time to, or a budget or an annotation has just ended."""

@@ -38,7 +38,7 @@ from scorer.node_disruption.execution.reporting import (
     notes,
     pool_conditions,
 )
-from scorer.node_disruption.methods.command import Command
+from scorer.node_disruption.methods.command import Command, over_limits
 from scorer.node_disruption.methods.validation import ValidationFailure
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.result import DONE, Result
@@ -341,9 +341,12 @@ class NodeDisruptionController:
         if not await self._may_act(surely=True):
             return
         order = order_of(command, uids.values(), self._now())
+        if limited := over_limits(command, found.cluster):
+            self._refuse(site, command, limited.message)
+            return
         async with self._turn(site, order, command) as refusal:
             if refusal:
-                self._refuse(site, command, refusal)
+                self._refuse(site, command, f"the gate says no: {refusal}")
                 return
             self._observer.decided(command.method, command.decided)
             site.advice.record_events(
@@ -380,9 +383,9 @@ class NodeDisruptionController:
     def _refuse(self, site: "_Site", command: Command, refusal: str) -> None:
         site.orders.pause(RIVAL_EVERY)
         self._observer.failed(command.method, "gate")
-        message = f"{command.reason}: the gate says no: {refusal}"
+        message = f"{command.reason}: {refusal}"
         for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
-            site.orders.back_off(name, f"the gate says no again and again: {refusal}")
+            site.orders.back_off(name, f"refused again and again: {refusal}")
         self._refused = frozenset(command.nodes)
         site.advice.record_events(Note("Node", node, NodePoolEventReason.BLOCKED, message) for node in command.nodes)
 

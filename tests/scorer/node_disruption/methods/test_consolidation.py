@@ -6,6 +6,7 @@ import pytest
 
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.instance_types.price_table import read_instance_types
+from scorer.node_disruption.methods.command import over_limits
 from scorer.node_disruption.methods.consolidation import MOST_TYPES
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
 from tests.builders.node import make_requirement
@@ -75,6 +76,16 @@ def test_a_node_is_replaced_by_a_cheaper_one():
 def test_no_move(catalog, documents, reason):
     types = make_catalog(catalog, cores={"small": 2})
     assert why(decided(types, make_pool_of(), make_worker("a"), *documents)) == reason
+
+
+def test_a_pool_beyond_its_limits_may_make_a_smaller_node_in_place_of_its_own():
+    """It is decided by what is left then; no claim is made before."""
+    cluster = make_cluster(make_pool_of(limits={"cpu": "3"}), make_worker("a"), busy("a"))
+    command = decide(cluster, CATALOG, NOW).command
+    assert names(command) == [["small"]]
+    assert over_limits(command, cluster).message == "NodePool general has more than its limits"
+    roomy = make_cluster(make_pool_of(limits={"cpu": "4"}), make_worker("a"), busy("a"))
+    assert over_limits(decide(roomy, CATALOG, NOW).command, roomy) is None
 
 
 def test_one_node_does_not_become_several():

@@ -293,6 +293,16 @@ async def test_what_the_gate_cannot_answer_is_a_refusal(nodes, what, monkeypatch
         assert any("the gate says no" in told[3] for told in nodes.told)
 
 
+async def test_no_replacement_is_made_while_its_pool_is_beyond_its_limits(nodes):
+    pool = make_pool_of(limits={"cpu": "7"})
+    await nodes.add(pool, make_worker("a", conditions=drifted()), make_worker("b"))
+    await nodes.add(*(make_pod(name, node, needs={"cpu": "3"}) for name, node in (("web", "a"), ("db", "b"))))
+    async with nodes.process() as process:
+        await process.play(passes=6)
+        assert await nodes.tainted() == []
+        assert any("has more than its limits" in told[3] for told in nodes.told)
+
+
 async def test_a_pool_that_cannot_be_read_says_so(nodes):
     await nodes.add(make_pool_of(), make_worker("a"))
     pool = await nodes.get(NODE_POOL, "general")
