@@ -1,17 +1,19 @@
 """Small clusters of all sorts, for properties of the planner of node disruption."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from hypothesis import strategies as st
 
 from scorer.api.meta import JsonObject
-from tests.builders.node import make_requirement
-from tests.builders.pod import make_pod
-from tests.builders.worker import NOW, drifted, make_pool_of, make_worker
+from tests.builders.node import HOST, ZONE, make_requirement
+from tests.builders.pod import make_pod, make_spread
+from tests.builders.worker import NOW, TYPE, drifted, make_pool_of, make_worker
 
-POOLS = ("p", "q")
+POOLS, APPS = ("p", "q"), ("web", "db")
 POLICY = "WhenEmptyOrUnderutilized"
+ZONES = ("z1", "z2")
 KINDS = {"small": 2, "medium": 4, "large": 8}
 PRICES = {"small": 1.0, "medium": 1.9, "large": 3.5}
 BUDGETS: list[list[JsonObject]] = [
@@ -29,14 +31,20 @@ ANNOTATIONS: list[dict[str, str]] = [
     {"karpenter.sh/do-not-disrupt": "2h"},
 ]
 MOSTLY_FIRST = (*(0,) * 14, 1, 2, 3)
+NOWHERE = {"disk": "none"}
+"""What an unplaceable pod asks of a node."""
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> list[JsonObject]:
-    """Draw the objects of a cluster with two pools and a few nodes, claims and pods."""
+    """Draw the objects of a cluster with two pools and a few nodes, claims and pods.
+
+    All pods of an app are spread in the same way, or not at all.
+    """
+    spreads = {app: draw(_spreads(app)) for app in APPS}
     documents = [_pool(draw, name) for name in POOLS]
     for number in range(draw(st.sampled_from((0, 1, 2, 3, 4, 5, 6, 7)))):
-        documents += _node(draw, f"n{number}")
+        documents += _node(draw, f"n{number}", spreads)
     if draw(st.booleans()):
         documents.append(_guard(draw(st.sampled_from((1, 1, 0)))))
     pending = draw(st.sampled_from((0, 0, 0, 1)))
@@ -44,11 +52,26 @@ def clusters(draw: st.DrawFn) -> list[JsonObject]:
     return documents
 
 
+def _spreads(app: str) -> st.SearchStrategy[list[JsonObject]]:
+    constraint = st.builds(
+        lambda key, skew, when: make_spread(key, {"app": app}, skew, whenUnsatisfiable=when),
+        st.sampled_from((HOST, ZONE)),
+        st.integers(1, 2),
+        st.sampled_from(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
+    )
+    return st.one_of(st.just([]), st.just([]), st.lists(constraint, min_size=1, max_size=1))
+
+
 def _pool(draw: st.DrawFn, name: str) -> JsonObject:
-    more: dict[str, Any] = {} if draw(st.sampled_from((1, 1, 1, 1, 0))) else {"replicas": draw(st.integers(0, 3))}
+    is_static = draw(st.sampled_from((False, False, False, False, True)))
+    more: dict[str, Any] = {"replicas": draw(st.integers(0, 3))} if is_static else {}
+    is_narrow = draw(st.sampled_from((False, True) if is_static else (False, False, False, True)))
+    narrow = [make_requirement(TYPE, "In", draw(st.sampled_from(sorted(KINDS))))] if is_narrow else []
     return make_pool_of(
         name,
         make_requirement("karpenter.sh/capacity-type", "In", "spot", "on-demand"),
+        *narrow,
+        ready=draw(st.sampled_from((*("",) * 4, "True", "True", "False", "Unknown"))),
         policy=draw(st.sampled_from((*(POLICY,) * 4, "Balanced", "WhenEmpty"))),
         after=draw(st.sampled_from(("0s", "0s", "0s", "10m", "Never"))),
         budgets=draw(st.sampled_from(BUDGETS)),
@@ -56,7 +79,7 @@ def _pool(draw: st.DrawFn, name: str) -> JsonObject:
     )
 
 
-def _node(draw: st.DrawFn, name: str) -> list[JsonObject]:
+def _node(draw: st.DrawFn, name: str, spreads: Mapping[str, list[JsonObject]]) -> list[JsonObject]:
     kind = draw(st.sampled_from(sorted(KINDS)))
     more: dict[str, Any] = {}
     match draw(st.sampled_from((*(0,) * 12, 1, 2, 3, 4, 5, 6))):
@@ -74,19 +97,23 @@ def _node(draw: st.DrawFn, name: str) -> list[JsonObject]:
             more = {"expireAfter": "24h", "created": NOW - timedelta(hours=draw(st.integers(1, 30)))}
     capacity = draw(st.sampled_from(("on-demand", "spot")))
     pool = draw(st.sampled_from(POOLS))
-    found = [*make_worker(name, kind, pool=pool, capacity=capacity, cores=KINDS[kind], **more)]
+    zone = draw(st.sampled_from((*ZONES[:1] * 2, *ZONES)))
+    found = [*make_worker(name, kind, pool=pool, zone=zone, capacity=capacity, cores=KINDS[kind], **more)]
     pods = range(draw(st.sampled_from((1, 1, 2, 3, 0))))
-    return found + [_pod(draw, f"{name}-{number}", name) for number in pods]
+    return found + [_pod(draw, f"{name}-{number}", name, spreads) for number in pods]
 
 
-def _pod(draw: st.DrawFn, name: str, node: str) -> JsonObject:
+def _pod(draw: st.DrawFn, name: str, node: str, spreads: Mapping[str, list[JsonObject]]) -> JsonObject:
+    app = draw(st.sampled_from(("web", "web", "db")))
     return make_pod(
         name,
         node,
-        labels={"app": draw(st.sampled_from(("web", "web", "db")))},
+        labels={"app": app},
         annotations=ANNOTATIONS[draw(st.sampled_from(MOSTLY_FIRST))],
         needs={"cpu": f"{draw(st.integers(1, 8)) * 250}m"},
-        owner=draw(st.sampled_from((*("ReplicaSet",) * 6, "DaemonSet", "StatefulSet"))),
+        owner=draw(st.sampled_from((*("ReplicaSet",) * 6, "DaemonSet", "StatefulSet", "Node"))),
+        topologySpreadConstraints=spreads[app],
+        nodeSelector=NOWHERE if draw(st.sampled_from((*(False,) * 14, True))) else {},
     )
 
 

@@ -7,6 +7,7 @@ Source: Kubernetes v1.36 ``component-helpers/scheduling/corev1/nodeaffinity``, `
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject
@@ -27,18 +28,106 @@ from scorer.node_disruption.cluster.constraints import (
 from scorer.node_disruption.cluster.requirements import parse_integer
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+_HARD: Final = "DoNotSchedule"
 
 
-def read_shape(
+def read_shapes(
     document: JsonObject, requests: Mapping[str, int], volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
-) -> PodShape:
-    """Read the shape of a pod.
+) -> tuple[PodShape, ...]:
+    """Read the shapes of a pod, the strictest first: with all its preferences, with fewer and fewer, with none.
 
     Args:
         document: The pod.
         requests: What a place for it must have.
         volume_terms: Where its volumes can be reached.
     """
+    required = _required_shape(document, requests, volume_terms)
+    preferences = _preferences(spec_of(document))
+    if preferences is None:
+        return (required,)
+    shapes = []
+    while preferences is not None:
+        shapes.append(_with_preferences(required, preferences, labels_of(document)))
+        preferences = preferences.relaxed()
+    return (*shapes, required)
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferences:
+    """Preferences of a pod, in the order of their relaxation: the heaviest term first.
+
+    Source: nodepool-disruption.md 6.5; Karpenter v1.15.0
+    ``pkg/controllers/provisioning/scheduling/preferences.go``.
+    """
+
+    affinity: tuple[JsonObject, ...]
+    anti_affinity: tuple[JsonObject, ...]
+    nodes: tuple[JsonObject, ...]
+    spreads: tuple[JsonObject, ...]
+    """All constraints, ``DoNotSchedule`` included."""
+
+    def relaxed(self) -> "_Preferences | None":
+        """Return the preferences without the next one, if any remain."""
+        if self.affinity:
+            rest = replace(self, affinity=self.affinity[1:])
+        elif self.anti_affinity:
+            rest = replace(self, anti_affinity=self.anti_affinity[1:])
+        elif self.nodes:
+            rest = replace(self, nodes=self.nodes[1:])
+        else:
+            *spreads, last = self.spreads
+            soft = next(index for index, each in enumerate(self.spreads) if not _is_hard(each))
+            spreads[soft : soft + 1] = [last] if soft < len(spreads) else []
+            rest = replace(self, spreads=tuple(spreads))
+        return rest if rest.any else None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a preference."""
+        return bool(self.affinity or self.anti_affinity or self.nodes) or not all(map(_is_hard, self.spreads))
+
+
+def _preferences(spec: JsonObject) -> _Preferences | None:
+    """Return the preferences of a pod, if it has any."""
+    affinity = dict_at(spec, "affinity")
+    preferences = _Preferences(
+        affinity=_heaviest_first(dict_at(affinity, "podAffinity"), "podAffinityTerm"),
+        anti_affinity=_heaviest_first(dict_at(affinity, "podAntiAffinity"), "podAffinityTerm"),
+        nodes=_heaviest_first(dict_at(affinity, "nodeAffinity"), "preference"),
+        spreads=tuple(dicts_at(spec, "topologySpreadConstraints")),
+    )
+    return preferences if preferences.any else None
+
+
+def _heaviest_first(group: JsonObject, key: str) -> tuple[JsonObject, ...]:
+    terms = sorted(dicts_at(group, _PREFERRED), key=lambda each: -_number(each.get("weight")))
+    return tuple(dict_at(term, key) for term in terms)
+
+
+def _with_preferences(required: PodShape, preferences: _Preferences, labels: Mapping[str, str]) -> PodShape:
+    """Return a shape that requires the preferences too, and the first of those about nodes."""
+    namespace = required.namespace
+    nodes = _node_term(preferences.nodes[0]) if preferences.nodes else None
+    return replace(
+        required,
+        preferred_nodes=nodes,
+        affinity=(*required.affinity, *(_pod_term(each, namespace, labels) for each in preferences.affinity)),
+        anti_affinity=(
+            *required.anti_affinity,
+            *(_pod_term(each, namespace, labels) for each in preferences.anti_affinity),
+        ),
+        spreads=tuple(_spread(each, labels) for each in preferences.spreads),
+    )
+
+
+def _is_hard(constraint: JsonObject) -> bool:
+    return constraint.get("whenUnsatisfiable") == _HARD
+
+
+def _required_shape(
+    document: JsonObject, requests: Mapping[str, int], volume_terms: tuple[tuple[NodeTerm, ...], ...]
+) -> PodShape:
     spec, labels, namespace = spec_of(document), labels_of(document), namespace_of(document)
     affinity = dict_at(spec, "affinity")
     return PodShape(
@@ -167,7 +256,7 @@ def _spreads(spec: JsonObject, labels: Mapping[str, str]) -> tuple[Spread, ...]:
     return tuple(
         _spread(constraint, labels)
         for constraint in dicts_at(spec, "topologySpreadConstraints")
-        if constraint.get("whenUnsatisfiable") == "DoNotSchedule"
+        if _is_hard(constraint)
     )
 
 

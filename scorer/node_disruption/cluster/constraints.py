@@ -1,7 +1,7 @@
 """Scheduling constraints of a pod: everything that decides where it may run.
 
 Many pods of a cluster are alike: those of one workload differ in name only. What they have in common is worked out
-once per `PodShape`, not once per pod. Only what filters nodes is here: preferred terms and ``ScheduleAnyway`` are not.
+once per `PodShape`, not once per pod. Preferences are in stricter shapes of a pod, which have them as requirements.
 
 Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``; ``component-helpers/scheduling/corev1/nodeaffinity``.
 """
@@ -110,7 +110,7 @@ class ParsedTaint:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """A required term of pod affinity or anti-affinity.
+    """A term of pod affinity or anti-affinity.
 
     Args:
         topology_key: Label of nodes; those with the same value are together.
@@ -170,6 +170,7 @@ class PodShape:
         requests: What it needs, by resource: cpu in thousandths, everything else in whole units; ``pods``: 1.
         node_selector: Labels that the node must have, by key.
         node_terms: A node must match at least one; None: every node will do. An empty tuple matches no node.
+        preferred_nodes: A preferred term that a node must match as well. Only stricter shapes of a pod have one.
         volume_terms: For every volume that is bound to some nodes, terms as *node_terms*.
         tolerations: Of the pod.
         affinity: Required terms of pod affinity.
@@ -183,6 +184,7 @@ class PodShape:
     requests: tuple[tuple[str, int], ...] = (("pods", 1),)
     node_selector: Pairs = ()
     node_terms: tuple[NodeTerm, ...] | None = None
+    preferred_nodes: NodeTerm | None = None
     volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
     tolerations: tuple[ParsedToleration, ...] = ()
     affinity: tuple[PodTerm, ...] = ()

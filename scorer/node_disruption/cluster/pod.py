@@ -4,7 +4,7 @@ Source: nodepool-disruption.md 5.5, 6.1 and 9.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -23,7 +23,7 @@ from scorer.api.unstructured.documents import (
     uid_of,
 )
 from scorer.node_budgets.blockers import NodePod, read_node_pod
-from scorer.node_disruption.cluster.constraint_reader import read_shape
+from scorer.node_disruption.cluster.constraint_reader import read_shapes
 from scorer.node_disruption.cluster.constraints import NodeTerm, PodShape
 from scorer.node_disruption.cluster.requirements import parse_integer
 from scorer.node_disruption.cluster.resources import pod_requests, pod_usage
@@ -73,6 +73,7 @@ class Pod:
         phase: ``Running`` and so on.
         critical: Its priority class is one of the two of the system.
         gated: It has scheduling gates: it gets no node before those are gone.
+        stricter: The pod with preferences as requirements, the strictest first. Empty without preferences.
     """
 
     namespace: str
@@ -94,6 +95,7 @@ class Pod:
     phase: str = ""
     critical: bool = False
     gated: bool = False
+    stricter: tuple["Pod", ...] = ()
 
     @property
     def key(self) -> str:
@@ -108,6 +110,11 @@ class Pod:
     def finished(self) -> bool:
         """Whether it has run to its end: it takes nothing any more."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether its containers have not started yet."""
+        return self.phase == "Pending"
 
     @property
     def active(self) -> bool:
@@ -137,10 +144,11 @@ def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...
     spec, metadata = spec_of(document), metadata_of(document)
     requests = pod_requests(document)
     owner, owner_uid = _owner(document)
-    return Pod(
+    *stricter, shape = read_shapes(document, requests, volume_terms)
+    pod = Pod(
         namespace=namespace_of(document),
         name=name_of(document),
-        shape=read_shape(document, requests, volume_terms),
+        shape=shape,
         held=read_node_pod(document),
         uid=uid_of(document),
         node=text_at(spec, "nodeName"),
@@ -158,6 +166,7 @@ def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...
         critical=spec.get("priorityClassName") in CRITICAL_CLASSES,
         gated=bool(dicts_at(spec, "schedulingGates")),
     )
+    return replace(pod, stricter=tuple(replace(pod, shape=each) for each in stricter)) if stricter else pod
 
 
 def read_instant(text: object) -> datetime | None:

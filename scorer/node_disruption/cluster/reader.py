@@ -249,7 +249,7 @@ def _anywhere(pod: Pod) -> Pod:
     if terms is not None:
         stripped = tuple(NodeTerm(term.labels) for term in terms)
         terms = stripped if all(term.labels for term in stripped) else None
-    return replace(pod, node="", shape=replace(pod.shape, node_terms=terms))
+    return replace(pod, node="", shape=replace(pod.shape, node_terms=terms), stricter=())
 
 
 def _from_template(document: JsonObject) -> Pod:
@@ -266,7 +266,7 @@ def _from_template(document: JsonObject) -> Pod:
 
 def _asked_for(pods: Iterable[Pod]) -> frozenset[str]:
     """Return the keys of the labels that terms of *pods* ask for."""
-    shapes = {id(pod.shape): pod.shape for pod in pods}
+    shapes = {id(each.shape): each.shape for pod in pods for each in (pod, *pod.stricter)}
     return frozenset[str]().union(*(shape.selected_keys() for shape in shapes.values()))
 
 
@@ -281,12 +281,14 @@ def _interned(
         daemons: Of every DaemonSet one.
         keys: Of the labels that are asked for.
     """
-    old = {id(pod.value.shape): pod.value.shape for key, pod in pods.items() if known.get(key) is pod}
+    same = [pod.value for key, pod in pods.items() if known.get(key) is pod]
+    old = {id(each.shape): each.shape for pod in same for each in (pod, *pod.stricter)}
     shapes = {shape: shape for shape in old.values()}
 
     def interned(pod: Pod) -> Pod:
         shape = pod.shape.narrowed(keys)
-        return replace(pod, shape=shapes.setdefault(shape, shape))
+        stricter = tuple(map(interned, pod.stricter))
+        return replace(pod, shape=shapes.setdefault(shape, shape), stricter=stricter)
 
     interned_pods = {
         key: pod if known.get(key) is pod else replace(pod, value=interned(pod.value)) for key, pod in pods.items()

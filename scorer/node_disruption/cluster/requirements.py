@@ -4,7 +4,7 @@ Source: nodepool-disruption.md 3.3 and 2.4; Karpenter ``pkg/scheduling/requireme
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -160,16 +160,18 @@ def labelled(labels: Mapping[str, str]) -> dict[str, Allowed]:
     return {key: one_of(value) for key, value in present_labels(labels).items()}
 
 
-def compatible(wanted: Mapping[str, Allowed], offered: Mapping[str, Allowed]) -> bool:
-    """Say whether some node of what is *offered* has the labels that are *wanted*.
+def compatible(
+    wanted: Mapping[str, Allowed], offered: Mapping[str, Allowed], undefined: Collection[str] = WELL_KNOWN
+) -> bool:
+    """Return whether some node of what is *offered* has the labels that are *wanted*.
 
     Of every key that both name, some value must be left, unless both are fine without the label. A key that only
-    *wanted* names must be one that a node has in any case, or it must be fine without.
+    *wanted* names must be among *undefined*, those that a node has in any case, or it must be fine without.
     """
     for key, want in wanted.items():
         offer = offered.get(key)
         if offer is None:
-            if not want.may_be_absent and key not in WELL_KNOWN:
+            if not want.may_be_absent and key not in undefined:
                 return False
         elif (want & offer).is_nothing and not (want.may_be_absent and offer.may_be_absent):
             return False

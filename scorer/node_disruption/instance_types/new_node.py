@@ -63,14 +63,6 @@ class NewNode:
     pods: tuple[Pod, ...] = ()
     name: str = ""
 
-    def imagined(self) -> ClusterNode:
-        """Return the node with the labels that are certain."""
-        certain = {
-            key: value for key, requirement in self.requirements.items() if (value := requirement.only) is not None
-        }
-        own = {NODE_POOL_LABEL: self.pool, HOSTNAME: self.name}
-        return ClusterNode(self.name, labels={**self.labels, **certain, **own}, taints=self.taints)
-
     def values(self, key: str) -> tuple[str, ...]:
         """Return the values that a label could still have; none when that is not known."""
         allowed_values = self.requirements.get(key)
@@ -82,11 +74,22 @@ class NewNode:
         )
 
     def welcomes(self, pod: Pod) -> bool:
-        """Say whether *pod* tolerates the taints, and finds its host ports free."""
+        """Return whether *pod* tolerates the taints, and finds its host ports free."""
         used_ports = [port for each in self.pods for port in each.shape.host_ports]
         if any(port.conflicts(other) for port in pod.shape.host_ports for other in used_ports):
             return False
-        return all(pod.shape.tolerates(taint) for taint in self.taints if taint.effect in HELD_EFFECTS)
+        return self.is_tolerated(pod.shape)
+
+    def is_tolerated(self, shape: PodShape) -> bool:
+        """Return whether pods of a shape tolerate the taints, as far as they keep pods away."""
+        return all(shape.tolerates(taint) for taint in self.taints if taint.effect in HELD_EFFECTS)
+
+    def domains(self, key: str) -> frozenset[str]:
+        """Return the values that a label is limited to. Empty if it is not limited to certain values."""
+        if key == HOSTNAME:
+            return frozenset((self.name,))
+        requirement = self.requirements.get(key)
+        return frozenset() if requirement is None or requirement.others else requirement.values
 
     def narrowed(self, requirements: Mapping[str, Allowed], pod: Pod | None = None) -> "NewNode | None":
         """Return the node with more requirements, and one more pod; None when it can be nothing then."""
@@ -99,13 +102,6 @@ class NewNode:
         if not types or not _are_enough(types, self.min_values):
             return None
         return replace(self, types=types, requirements=requirements, pods=pods, taken=reserved_ports)
-
-    def pinned(self, keys: Collection[str]) -> Iterator[Mapping[str, str]]:
-        """Yield every choice of values for those of *keys* that are open; a label that cannot have one stays open."""
-        open_keys = sorted(key for key in keys if (each := self.requirements.get(key)) is None or each.only is None)
-        choices = [[(key, value) for value in self.values(key)] for key in open_keys]
-        for choice in product(*(option for option in choices if option)):
-            yield dict(choice)
 
 
 def templates(
@@ -128,11 +124,11 @@ def templates(
 
 
 def pool_template(pool: NodePoolState, types: Iterable[InstanceType]) -> NewNode:
-    """Return a new node that is what a pool asks for, whatever pods come to it, and whatever limits the pool has.
+    """Return a new node of a pool, without pods. Limits of the pool are not applied.
 
     Args:
         pool: The pool.
-        types: Available instance types; those that do not meet the pool's requirements are left out.
+        types: Available instance types. Those that do not meet the pool's requirements are left out.
     """
     template = pool.model.spec.template
     requirements = both(merged(template.spec.requirements), labelled(template.metadata.labels))
@@ -155,9 +151,10 @@ def beyond_limits(cluster: ClusterSnapshot) -> frozenset[str]:
 
 
 def wishes(shape: PodShape) -> Iterator[dict[str, Allowed]]:
-    """Yield what a pod asks of the labels of a new node: one of these must be met."""
+    """Yield the label requirements of a pod for a new node. One of them must be met."""
     selector = [(key, one_of(value)) for key, value in shape.node_selector]
     groups = [*shape.volume_terms] if shape.node_terms is None else [shape.node_terms, *shape.volume_terms]
+    groups += [] if shape.preferred_nodes is None else [(shape.preferred_nodes,)]
     for combination in product(*groups):
         if all(map(_may_be_new, combination)):
             listed = (

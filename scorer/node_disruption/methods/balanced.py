@@ -30,7 +30,7 @@ class Totals:
 
 
 def pool_totals(nodes: Iterable[Candidate]) -> dict[str, Totals]:
-    """Return the totals of each pool over *nodes*, candidates or not; a node without a NodeClaim costs nothing."""
+    """Return the totals of each pool over *nodes*, candidates or not. A node without a NodeClaim costs nothing."""
     totals: dict[str, Totals] = {}
     for node in nodes:
         previous = totals.get(node.node.pool, Totals())

@@ -100,10 +100,10 @@ class Command:
 
 
 def over_limits(command: Command, cluster: ClusterSnapshot) -> Refusal | None:
-    """Return why the replacements of a command cannot be made now; None: they can.
+    """Return why the replacements of a command cannot be created now, if so.
 
-    Planning reckons with what will be left when nodes are gone. The provisioner makes no NodeClaim while the nodes that
-    are there have more than a limit of their pool.
+    A plan subtracts the nodes that it removes. A NodeClaim is only created while usage, with these nodes, is within the
+    limits of the pool.
     """
     beyond = beyond_limits(cluster).intersection(node.pool for node in command.replacements)
     if not beyond:

@@ -82,7 +82,7 @@ class Survey:
 
     @property
     def no_ready_pool(self) -> Refusal | None:
-        """Why no pods are moved, whether or not they need a new node; None: some pool can make one."""
+        """Why no pods are moved, if no pool is Ready to make nodes for them."""
         if any(pool.is_dynamic for pool in self.cluster.pools.values()):
             return None
         return Refusal(DisruptionBlockReason.NO_READY_POOL, "no NodePool is Ready to make nodes for pods")

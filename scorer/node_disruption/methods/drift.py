@@ -86,9 +86,9 @@ def drifts(survey: Survey) -> dict[str, Drifted]:
 
 
 def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
-    """Replace the node that has drifted for the longest time and whose pods find a place; empty ones come first.
+    """Replace the node that drifted first and whose pods find a place. Nodes without pods to move come first.
 
-    Budgets are read, not used up: only one node goes, so those that were tried in vain must not hold back the next.
+    Budgets are read, not consumed: one node is replaced per pass, and a failed attempt must not block the next node.
     """
     blocked = list[Held]()
     for candidate in in_order(survey, drifted, static=False):
@@ -123,7 +123,7 @@ def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) ->
 def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:
     relocation = survey.relocations.relocate([candidate], consolidating=False)
     assert isinstance(relocation, Relocation)  # no price is too high
-    if relocation.left and survey.catalog is None:
+    if relocation.unplaced and survey.catalog is None:
         relocation = _on_one_like_it(relocation, candidate)
     if relocation.left:
         return replace(unschedulable_refusal(relocation), cause=DisruptionBlockReason.PODS_WITHOUT_PLACE)
@@ -133,10 +133,10 @@ def _move(survey: Survey, candidate: Candidate) -> Command | Refusal:
 def _on_one_like_it(relocation: Relocation, candidate: Candidate) -> Relocation:
     assert candidate.pool is not None
     node = replace(pool_template(candidate.pool, ()), name=f"{candidate.pool.name}/new-1")
-    pods = tuple(pod for pod in candidate.reschedulable if pod.key in relocation.left)
-    moves = {**relocation.moves, **{pod.key: node.name for pod in pods}}
-    left = {key: reason for key, reason in relocation.left.items() if moves.get(key) != node.name}
-    return Relocation(moves, (replace(node, pods=pods),), left)
+    new = {pod.key: node.name for pod in relocation.unplaced}
+    own = {pod.key: node.name for pod in candidate.reschedulable if pod.key in new}
+    left = {key: reason for key, reason in relocation.left.items() if key not in new}
+    return Relocation({**relocation.moves, **own}, (replace(node, pods=relocation.unplaced),), left)
 
 
 def _static_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:

@@ -1,7 +1,8 @@
 """Node filter: which nodes can take a pod, by the rules of the scheduler's filter plugins.
 
-Preferences play no part, nor do the scheduler's scores. The name of the node in a pod's spec says where the pod runs,
-and is no wish: a pod that is moved would be tied to where it came from.
+Preferences play no part, nor do the scheduler's scores: the stricter shapes of a pod have its preferences. The name of
+the node in a pod's spec says where the pod runs, and is no wish: a pod that is moved would be tied to where it came
+from.
 
 Source: nodepool-disruption.md 6.3; Kubernetes v1.36 ``pkg/scheduler/framework/plugins``.
 
@@ -19,8 +20,11 @@ import numpy as np
 from scorer.columns import BoolColumn
 from scorer.node_disruption.cluster.constraints import PodShape
 from scorer.node_disruption.cluster.pod import Pod
+from scorer.node_disruption.cluster.requirements import Allowed
 from scorer.node_disruption.cluster.resources import PODS
 from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot
+from scorer.node_disruption.instance_types.new_domains import NewDomains
+from scorer.node_disruption.instance_types.new_node import NewNode
 from scorer.node_disruption.scheduling.node_load import NOTHING, Load, loads, shapes_with_affinity
 from scorer.node_disruption.scheduling.occupancy import Occupancy
 from scorer.node_disruption.scheduling.pod_counts import PodCounts
@@ -36,12 +40,27 @@ from scorer.node_disruption.scheduling.topology import (
     KEPT_AWAY,
     NO_AFFINITY,
     Domains,
+    PresentNodes,
     Terms,
 )
 
 CLOSED: Final = "node(s) take no more pods"
 NO_PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY: Final = "Too many pods"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """Rules that decide which nodes could take a pod.
+
+    Args:
+        new: Domains that new nodes could open. The provisioner counts them when it spreads pods. Unset for the
+            scheduler, which counts only those of nodes.
+        moved: The pod moves from a candidate. Nodes within their consolidateAfter do not take it.
+    """
+
+    new: NewDomains | None = None
+    moved: bool = False
 
 
 class ClusterCapacity:
@@ -65,85 +84,91 @@ class ClusterCapacity:
     ) -> None:
         self._rows = NodeRows([node for _, node in sorted(cluster.nodes.items())])
         self.names: tuple[str, ...] = tuple(node.name for node in self._rows.nodes)
-        self._present = self._but(without)
-        self._open = self._present & self._but(closed)
+        present = self._but(without)
+        self._nodes = PresentNodes(present, present)
+        self._open = self._for_moved = present & self._but(closed)
         self._loads: Mapping[str, Load] = loads(cluster, before._loads if before else {})
         others = shapes_with_affinity((*cluster.pending, *cluster.daemons))
         shapes = {id(shape): shape for shape in (*_asked(self._loads.values()), *others)}
         rows = [self._loads.get(name, NOTHING) for name in self.names]
         counts = PodCounts(rows, shapes.values(), cluster.namespaces)
+        for pod in cluster.pending:  # so that it does not depend on what was asked before which terms are known
+            counts.carried(pod.shape)
         self._occupancy = Occupancy(self._rows.nodes, rows, counts)
         terms = {id(shape): (shape, Terms.of(shape, counts)) for shape in shapes.values()}
-        self._domains = Domains(self._rows, self._present, self._occupancy, terms)
+        self._domains = Domains(self._rows, self._nodes, self._occupancy, terms)
         self._choices: FeasibilityIndex | None = None
 
-    def feasible(self, pod: Pod) -> BoolColumn:
+    def feasible(self, pod: Pod, view: "NodeView" = NodeView()) -> BoolColumn:
         """Return which nodes could take *pod*.
+
+        Args:
+            pod: To be placed.
+            view: Whose rules count.
 
         Returns:
             Shape (nodes,), in the order of `names`; False for nodes that are gone or closed.
         """
-        mask = self._roomy(pod)
-        for _, held in self._topology(pod):
+        mask = self._roomy(pod, self._taking(view))
+        for _, held in self._topology(pod, view):
             mask &= held
         return mask
 
-    def first(self, pod: Pod) -> str | None:
+    def first(self, pod: Pod, view: "NodeView" = NodeView()) -> str | None:
         """Return the node that *pod* comes to: of those that could take it an initialized one, then the first by name.
 
         Returns:
             Its name; None when no node could take it.
         """
-        if self._choices is not None:
+        if self._choices is not None and view.moved:
             choice, changed = self._choices.of(pod), self._domains.changed
             rows = (row for row in choice.rows if row not in changed or self._takes(pod, row))
-            row = self._first_allowed(pod, rows)
+            row = self._first_allowed(pod, rows, view)
             if row is not None or choice.are_all:
                 return row
-        mask = self.feasible(pod)[: len(self._rows.real)]
+        mask = self.feasible(pod, view)
         if not mask.any():
             return None
         best = mask & self.initialized
         return self.names[int((best if best.any() else mask).argmax())]
 
-    def topology(self, pod: Pod) -> BoolColumn:
+    def has_room(self, pod: Pod) -> bool:
+        """Return whether some node has room for *pod*, affinity and spread aside."""
+        if self._choices is None:
+            return bool(self._roomy(pod, self._for_moved).any())
+        choice = self._choices.of(pod)
+        return not choice.are_all or any(self._for_moved[row] for row in choice.rows)
+
+    def topology(self, pod: Pod, view: "NodeView" = NodeView()) -> BoolColumn:
         """Return where pod affinity and topology spread allow *pod*, whatever else a node is like; as `feasible`."""
-        mask: BoolColumn = self._present.copy()
-        for _, held in self._topology(pod):
+        mask: BoolColumn = self._nodes.present.copy()
+        for _, held in self._topology(pod, view):
             mask &= held
         return mask
 
-    def topology_keys(self, pod: Pod) -> frozenset[str]:
-        """Return the labels of nodes by which pod affinity and topology spread decide about *pod*."""
-        return self._domains.keys(pod)
+    def choices(
+        self, pod: Pod, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
+    ) -> Iterator[Mapping[str, Allowed]]:
+        """Yield what can be asked of a new node so that affinity and spread allow *pod*; see `Domains.choices`."""
+        return self._domains.choices(pod, node, requirements, new)
 
-    def spread_count(self, pod: Pod, key: str, value: str) -> int:
-        """Return how many of the pods that *pod* is spread with are on nodes whose label *key* has *value*."""
-        return self._domains.count(pod, key, value)
+    def follow(self, pods: Iterable[Pod]) -> None:
+        """Count pods on new nodes for the constraints of *pods*. Call it before the first `record`."""
+        self._domains.follow(pods)
 
-    def is_even(self, pod: Pod, row: int, expected: Mapping[str, Collection[str]]) -> bool:
-        """Say whether *pod* on the node of a row is spread evenly, also over domains that new nodes could open.
-
-        Args:
-            pod: To be placed.
-            row: As in `names`.
-            expected: Values of labels that new nodes can have.
-        """
-        return self._domains.is_even(pod, row, expected)
+    def record(self, pod: Pod, node: NewNode) -> None:
+        """Put *pod* on a new node, as far as other pods ask about it."""
+        self._domains.record(pod, node)
 
     @property
     def size(self) -> int:
         """How many nodes there are, closed ones included."""
-        return int(np.count_nonzero(self._present[: len(self._rows.real)]))
+        return int(np.count_nonzero(self._nodes.present))
 
     @property
     def initialized(self) -> BoolColumn:
-        """Which nodes are ready for pods in every respect; shape (nodes,), without imagined ones."""
-        return self._rows.real.initialized
-
-    def node(self, row: int) -> ClusterNode:
-        """Return the node of a row."""
-        return self._rows.nodes[row]
+        """The initialized nodes, as a column in the order of `names`."""
+        return self._rows.initialized
 
     def queue(self, node: str) -> Sequence[Pod]:
         """Return the pods of a node at the start that need a new place when it goes, as `load.queued`."""
@@ -172,48 +197,69 @@ class ClusterCapacity:
             names: Of the nodes that go.
             closed: Names of nodes that take no more pods.
         """
-        capacity = ClusterCapacity.__new__(ClusterCapacity)
-        capacity._rows, capacity.names, capacity._loads = self._rows, self.names, self._loads
-        capacity._present = self._present & self._but(names) if names else self._present
-        capacity._open = capacity._present & self._open & self._but(closed) if names or closed else self._open
-        capacity._occupancy = self._occupancy.copy()
-        changed = self._domains.changed.union(row for name in names if (row := self._rows.find(name)) is not None)
-        capacity._domains = self._domains_of(capacity, self._domains.base, changed)
-        capacity._choices = None if closed else self._choices
-        return capacity
+        left = self._but(names)
+        state = self._changed(PresentNodes(left, left), names) if names else self._changed()
+        state._close(closed)
+        return state
+
+    def drained(self, pods: Mapping[str, Iterable[Pod]]) -> "ClusterCapacity":
+        """Return a copy in which nodes drain.
+
+        A draining node takes no pods and is no domain by itself. Its remaining pods, such as static ones, still count
+        for affinity and spread.
+
+        Args:
+            pods: Pods that leave, by the name of the node.
+        """
+        state = self._changed(PresentNodes(self._but(pods), np.ones(len(self._rows), dtype=np.bool_)), pods)
+        for name, leaving in pods.items():
+            if (row := self._rows.find(name)) is not None:
+                for pod in leaving:
+                    state._domains.change(state._occupancy.discount(pod, row), row, -1)
+        return state
+
+    def resting(self, names: Collection[str]) -> "ClusterCapacity":
+        """Return a copy in which nodes take no pods that move from candidates."""
+        state = self._changed()
+        state._for_moved = state._for_moved & self._but(names)
+        state._choices = None
+        return state
 
     def settled(self) -> "ClusterCapacity":
         """Return the same state as one from which many others are made: in these, pods find places sooner."""
-        changed, unchanged = self.without(()), self.without(())
+        changed, unchanged = self._changed(), self._changed()
         unchanged._domains = self._domains_of(unchanged)
         changed._domains = self._domains_of(changed, unchanged._domains)
-        changed._choices = FeasibilityIndex(unchanged._roomy, unchanged.initialized)
+        changed._choices = FeasibilityIndex(
+            lambda pod: unchanged._roomy(pod, unchanged._for_moved), unchanged.initialized
+        )
         return changed
+
+    def _changed(self, nodes: PresentNodes | None = None, names: Iterable[str] = ()) -> "ClusterCapacity":
+        """Return a copy. The nodes of *names* differ as *nodes* says."""
+        state = ClusterCapacity.__new__(ClusterCapacity)
+        state._rows, state.names, state._loads = self._rows, self.names, self._loads
+        state._nodes, state._open, state._for_moved = self._nodes, self._open, self._for_moved
+        if nodes is not None:
+            state._nodes = self._nodes.without(nodes.present, nodes.counted)
+            state._open, state._for_moved = self._open & nodes.present, self._for_moved & nodes.present
+        state._occupancy = self._occupancy.copy()
+        changed = self._domains.changed.union(row for name in names if (row := self._rows.find(name)) is not None)
+        state._domains = self._domains_of(state, self._domains.base, changed)
+        state._choices = self._choices
+        return state
+
+    def _close(self, names: Collection[str]) -> None:
+        if names:
+            left = self._but(names)
+            self._open, self._for_moved, self._choices = self._open & left, self._for_moved & left, None
 
     def _domains_of(
         self, state: "ClusterCapacity", base: Domains | None = None, changed: Iterable[int] = ()
     ) -> Domains:
-        return Domains(state._rows, state._present, state._occupancy, self._domains.terms, base, changed)
+        return Domains(state._rows, state._nodes, state._occupancy, self._domains.terms, base, changed)
 
-    def with_imagined(self, nodes: Sequence[ClusterNode], added: int) -> "ClusterCapacity":
-        """Return the state with nodes that are not there, after all others; `feasible` says no for them.
-
-        Args:
-            nodes: All imagined nodes; those that were there before may have got more labels.
-            added: How many of them, at the end, are new.
-        """
-        capacity = ClusterCapacity.__new__(ClusterCapacity)
-        capacity._rows, capacity._loads = NodeRows(nodes, self._rows.real), self._loads
-        capacity.names = (*self.names, *(node.name for node in nodes[len(nodes) - added :]))
-        capacity._present = np.concatenate([self._present, np.ones(added, dtype=np.bool_)])
-        capacity._open = np.concatenate([self._open, np.zeros(added, dtype=np.bool_)])
-        capacity._occupancy = self._occupancy.copy()
-        capacity._occupancy.add_nodes(nodes[len(nodes) - added :])
-        capacity._domains = self._domains_of(capacity, None, self._domains.changed)
-        capacity._choices = self._choices
-        return capacity
-
-    def reasons(self, pod: Pod) -> Mapping[str, int]:
+    def reasons(self, pod: Pod, view: "NodeView" = NodeView()) -> Mapping[str, int]:
         """Return why nodes cannot take *pod*, in the words of the scheduler.
 
         Returns:
@@ -221,9 +267,8 @@ class ClusterCapacity:
             scheduler; for every resource of which it has too little. Sorted by reason.
         """
         counts: dict[str, int] = {}
-        left: BoolColumn = self._present.copy()
-        left[len(self._rows.real) :] = False
-        for group in self._checks(pod):
+        left: BoolColumn = self._nodes.present.copy()
+        for group in self._checks(pod, view):
             failing = [(reason, left & ~mask) for reason, mask in group]
             for reason, mask in failing:
                 if number := int(np.count_nonzero(mask)):
@@ -232,10 +277,10 @@ class ClusterCapacity:
                 left &= ~mask
         return dict(sorted(counts.items()))
 
-    def _checks(self, pod: Pod) -> Iterator[list[tuple[str, BoolColumn]]]:
+    def _checks(self, pod: Pod, view: "NodeView") -> Iterator[list[tuple[str, BoolColumn]]]:
         """Yield the checks in the order of the scheduler; those of one group are all reported."""
         rows, shape = self._rows, pod.shape
-        yield [(CLOSED, self._open)]
+        yield [(CLOSED, self._taking(view))]
         yield [(CORDONED, rows.uncordoned(shape))]
         yield [(TAINTED, rows.tolerated(shape))]
         yield [(NOT_SELECTED, rows.selected(shape))]
@@ -243,8 +288,12 @@ class ClusterCapacity:
             yield [port]
         yield list(self._resources(pod))
         yield [(VOLUME_ELSEWHERE, rows.reached(shape))]
-        for check in self._topology(pod):
+        for check in self._topology(pod, view):
             yield [check]
+
+    def _taking(self, view: "NodeView") -> BoolColumn:
+        """Return the nodes that take pods at all."""
+        return self._for_moved if view.moved else self._open
 
     def _resources(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
         for resource, amount in pod.requests.items():
@@ -256,9 +305,9 @@ class ClusterCapacity:
         for port in pod.shape.host_ports:
             yield NO_PORTS, self._occupancy.without_ports(port)
 
-    def _topology(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
+    def _topology(self, pod: Pod, view: "NodeView") -> Iterator[tuple[str, BoolColumn]]:
         domains = self._domains
-        yield from domains.spread(pod)
+        yield from domains.spread(pod, view.new)
         for reason, rule in (
             (NO_AFFINITY, domains.affine),
             (ANTI_AFFINITY, domains.apart),
@@ -274,26 +323,26 @@ class ClusterCapacity:
         if sign < 0:  # a kind of pod may fit on the node now that did not
             self._choices = None
 
-    def _roomy(self, pod: Pod) -> BoolColumn:
+    def _roomy(self, pod: Pod, taking: BoolColumn) -> BoolColumn:
         """Return which nodes could take *pod* as far as that does not depend on pods of other nodes; as `feasible`."""
-        mask: BoolColumn = self._open & self._rows.accepting(pod.shape)
+        mask: BoolColumn = taking & self._rows.accepting(pod.shape)
         for _, held in (*self._resources(pod), *self._ports(pod)):
             mask &= held
         return mask
 
-    def _first_allowed(self, pod: Pod, rows: Iterator[int]) -> str | None:
+    def _first_allowed(self, pod: Pod, rows: Iterator[int], view: "NodeView") -> str | None:
         """Return the first node of *rows* where affinity and spread allow *pod*."""
         row = next(rows, None)
         if row is None or not self._domains.matter(pod):
             return None if row is None else self.names[row]
-        allowed = self.topology(pod)
+        allowed = self.topology(pod, view)
         return next((self.names[each] for each in chain((row,), rows) if allowed[each]), None)
 
     def _takes(self, pod: Pod, row: int) -> bool:
         """Say whether a node that could take *pod* once still has room for it."""
         occupancy, ports = self._occupancy, pod.shape.host_ports
         return (
-            bool(self._open[row])
+            bool(self._for_moved[row])
             and all(occupancy.free(key)[row] >= amount for key, amount in pod.requests.items() if amount > 0)
             and all(occupancy.without_ports(port)[row] for port in ports)
         )
@@ -365,17 +414,19 @@ class SimulatedCapacity(ClusterCapacity):
         more = np.ones(len(nodes), dtype=np.bool_)
         self._rows = NodeRows((*self._rows.nodes, *nodes))
         self.names = (*self.names, *(node.name for node in nodes))
-        self._present = np.concatenate([self._present, more])
-        self._open = np.concatenate([self._open, more])
+        self._nodes = PresentNodes(
+            *(np.concatenate([mask, more]) for mask in (self._nodes.present, self._nodes.counted))
+        )
+        self._open = self._for_moved = np.concatenate([self._open, more])
         self._occupancy.add_nodes(nodes)
-        self._domains = Domains(self._rows, self._present, self._occupancy, self._domains.terms)
+        self._domains = self._domains_of(self)
 
     def lose(self, names: Collection[str]) -> None:
         """Forget nodes, with the pods that are on them."""
         remaining = self._but(names)
-        self._present = self._present & remaining
-        self._open = self._open & remaining
-        self._domains = Domains(self._rows, self._present, self._occupancy, self._domains.terms)
+        self._nodes = self._nodes.without(remaining, remaining)
+        self._open = self._for_moved = self._open & remaining
+        self._domains = self._domains_of(self)
 
     def place_pods(self, pods: Iterable[Pod], node: str) -> None:
         """Put pods on a node that is there; finished ones take nothing."""

@@ -70,8 +70,8 @@ def loads(cluster: ClusterSnapshot, known: Mapping[str, Load]) -> dict[str, Load
 
 
 def shapes_with_affinity(pods: tuple[Pod, ...]) -> Iterator[PodShape]:
-    """Yield the different shapes of *pods* that ask for other pods, or for their absence."""
-    for shape in {id(pod.shape): pod.shape for pod in pods}.values():
+    """Yield the different shapes of *pods* that ask for other pods, or for their absence, preferences included."""
+    for shape in {id(each.shape): each.shape for pod in pods for each in (pod, *pod.stricter)}.values():
         if shape.affinity or shape.anti_affinity or shape.spreads:
             yield shape
 

@@ -88,6 +88,17 @@ class Occupancy:
         self._places.append((pod, row, sign, self.counts.size))
         return changed
 
+    def discount(self, pod: Pod, row: int) -> tuple[int, ...]:
+        """Stop counting a pod that leaves a draining node. Return the numbers whose counts decrease.
+
+        Its resources are not freed: a draining node takes no pods.
+        """
+        changed = (*self.counts.carried(pod.shape), *self.counts.meaning(pod)[0])
+        for number in changed:
+            self._change(number, row, -1)
+        self._places.append((pod, row, -1, self.counts.size))
+        return changed
+
     def _take_ports(self, shape: PodShape, row: int, sign: int) -> None:
         for port in shape.host_ports:
             self._change(port, row, sign)

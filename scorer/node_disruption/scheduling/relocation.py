@@ -1,18 +1,19 @@
-"""Where the pods of nodes would go if the nodes went.
+"""Relocation of the pods of candidates.
 
-Pods that wait already, and those on nodes that are going, come first: they are given places once, before any candidate
-is looked at, and keep those; a node to which one of them will come is nominated, and no candidate. The reference
-reckons them in again with every simulation, where a new node that only they need counts as a replacement; here it does
-not. It also mixes pods for nodes that are there with pods for new ones, where here the former all come first.
+Pods on nodes that are already draining are planned together with those of the candidates, as in Karpenter: a new node
+that only they need is one more. Pending pods are placed first, once, and keep their places. New nodes for them do not
+count. Karpenter plans pending pods in every simulation, so one pod that waits for a new node blocks all consolidation.
 
-Source: nodepool-disruption.md 5.4, 5.6 and 6.3; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go``.
+A node that will take a pending pod, or one of a draining node, is nominated and is no candidate.
+
+Source: nodepool-disruption.md 5.4, 5.6, 6.3, 6.5 and 19; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go``.
 """
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Final
 
@@ -24,10 +25,11 @@ from scorer.node_disruption.cluster.pod import Owner, Pod
 from scorer.node_disruption.cluster.resources import total
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
+from scorer.node_disruption.instance_types.new_domains import NewDomains
 from scorer.node_disruption.instance_types.new_node import NewNode, templates, within_limits
 from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
 from scorer.node_disruption.scheduling.node_load import queued
-from scorer.node_disruption.scheduling.scheduler import Placed, place_all
+from scorer.node_disruption.scheduling.scheduler import NewNodes, Placed, plan_all
 
 _NODES: Final = "nodes"
 """The limit of a pool on how many nodes it has."""
@@ -41,11 +43,13 @@ class Relocation:
         moves: Name of the node, old or new, by the key of the pod.
         new_nodes: That would be made, with their pods.
         left: Why a pod finds no place, by its key.
+        unplaced: The pods of *left* that fit on no node.
     """
 
     moves: Mapping[str, str] = field(default_factory=dict)
     new_nodes: tuple[NewNode, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)
+    unplaced: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +64,16 @@ class Hopeless:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settled:
-    """What is free when the pods that need a place anyway have one.
+class _Departure:
+    """The pods of a node that drains.
 
     Args:
-        fitting: What is free.
-        onto: The pods that came to each node.
-        unplaced: Why a pod of a node that is going finds no place, by its key.
+        moved: Pods that need a new place, as `queued`.
+        vacated: Pods that no longer count: *moved* and terminating ones. Static pods and others remain.
     """
 
-    fitting: ClusterCapacity
-    onto: Mapping[str, tuple[Pod, ...]]
-    unplaced: Mapping[str, str]
+    moved: tuple[Pod, ...]
+    vacated: tuple[Pod, ...]
 
 
 class _Merged(Mapping[str, str]):
@@ -121,6 +123,7 @@ class Relocations:
         self._now = now
         self._going = frozenset(going)
         self._closed = frozenset(closed)
+        self._departures: dict[str, _Departure] = {}
         self._fitting: ClusterCapacity | None = before._fitting if before else None
         """What was made last of the cluster."""
 
@@ -137,45 +140,55 @@ class Relocations:
 
         It is pending, or on a node that is going.
         """
-        return {name: pods[0].key for name, pods in self._settled.onto.items()} if self._waits else {}
+        onto = dict(self._waiting.onto)
+        if self._leaving:
+            onto |= self._provisioned(self._free, self._leaving).onto
+        nominated: dict[str, str] = {}
+        for key, name in sorted(onto.items()):
+            nominated.setdefault(name, key)
+        return nominated
 
     def relocate(
         self, candidates: Sequence[Candidate], *, consolidating: bool, below: float = math.inf
     ) -> Relocation | Hopeless:
-        """Return where the pods of *candidates* go: to nodes that are there, and those that are left to new ones.
+        """Return where the pods of *candidates* go: to nodes that are there, or to new ones.
 
         Args:
             candidates: Nodes that go together.
             consolidating: Nodes that are within their consolidateAfter take no pods.
-            below: New nodes are not tried when none that has room for what is left costs less than this.
+            below: Price that one new node must be below. Nothing is planned if no such type has room for the pods.
         """
-        settled = self._settled
-        pods = self._queued(candidates)
-        names = frozenset(candidate.name for candidate in candidates)
-        free = self._quiet if consolidating else settled.fitting
-        placed = place_all(free.without(names), pods, is_queued=True)
-        moves, left, new_nodes = dict(placed.onto), placed.left, tuple[NewNode, ...]()
-        unsure = self._unsure(placed)
-        over = placed.unplaced
-        if over and not settled.unplaced and not unsure and self._catalog is not None:
-            if not self._is_had(below, total(pod.requests for pod in over)):
-                return Hopeless(len(over))
-            placed = place_all(placed.fitting, over, self.templates(names), is_queued=True)
-            moves |= placed.onto
-            moves |= {pod.key: node.name for node in placed.new_nodes for pod in node.pods}
-            left, new_nodes, unsure = placed.left, placed.new_nodes, self._unsure(placed)
-        return Relocation(moves, new_nodes, _Merged((unsure, left, settled.unplaced)))
+        names = [candidate.name for candidate in candidates]
+        moved = self._moved_from(names)
+        free = (self._quiet if consolidating else self._free).drained(self._vacated(names))
+        is_worth = None if below == math.inf else partial(self._is_had, below)
+        stuck = [pod for pod in moved if not free.has_room(pod)] if is_worth else []
+        if is_worth and stuck and not is_worth(total(pod.requests for pod in stuck)):
+            return Hopeless(len(stuck))
+        pods = queued((*moved, *self._leaving)) if self._leaving else moved
+        placed = plan_all(free, pods, self._new_nodes(names), rested=self._leaving_keys, is_worth=is_worth)
+        return Hopeless(len(pods)) if placed.is_worthless else self._relocation(placed, moved)
 
-    def templates(self, names: Collection[str] = ()) -> tuple[NewNode, ...]:
+    def _relocation(self, placed: Placed, moved: Iterable[Pod]) -> Relocation:
+        onto = {**placed.onto, **{pod.key: node.name for node in placed.new_nodes for pod in node.pods}}
+        moves = {pod.key: onto[pod.key] for pod in moved if pod.key in onto}
+        left = _Merged((self._unsure(placed), placed.left))
+        return Relocation(moves, placed.new_nodes, left, tuple(placed.unplaced))
+
+    def _new_nodes(self, names: Collection[str] = ()) -> NewNodes:
         """Return what pools could make when the nodes of these names go, which limits do not count then."""
         gone = self._going.union(names)
         templates_within_limits = (self._within_limits(template, gone) for template in self._unlimited)
-        return tuple(template for template in templates_within_limits if template is not None)
+        return NewNodes(
+            tuple(template for template in templates_within_limits if template is not None), self._new_domains
+        )
+
+    @cached_property
+    def _new_domains(self) -> NewDomains:
+        return NewDomains(self._cluster.pools.values(), self._catalog.types if self._catalog else ())
 
     def _is_had(self, below: float, needs: Mapping[str, int]) -> bool:
-        """Say whether some type that costs less than *below* has room for *needs*, whatever else is asked."""
-        if below == math.inf:
-            return True
+        """Return whether some type below a price has room for *needs*. Other requirements are not checked."""
         prices, has = self._offers
         possible = prices < below
         for key, need in needs.items():
@@ -236,43 +249,40 @@ class Relocations:
         return prices, has
 
     @cached_property
-    def _waits(self) -> Sequence[Pod]:
-        """The pods that need a place whatever is decided: pending ones, and those of nodes that are going."""
-        leaving = (self._evicted(self._cluster.pods.get(name, ())) for name in sorted(self._going))
-        pending = (pod for pod in self._cluster.pending if pod.owner not in (Owner.DAEMON_SET, Owner.NODE))
-        return [*pending, *chain.from_iterable(leaving)]
+    def _leaving(self) -> Sequence[Pod]:
+        """The pods of nodes that are already draining, as `queued`."""
+        return self._moved_from(sorted(self._going))
 
     @cached_property
-    def _settled(self) -> _Settled:
-        fitting = ClusterCapacity(self._cluster, without=self._going, closed=self._closed, before=self._fitting)
-        self._fitting = fitting
-        pods = self._waits
-        if not pods:
-            return _Settled(fitting, {}, {})
-        placed = place_all(fitting, pods, self.templates())
-        by_key = {pod.key: pod for pod in pods}
-        onto: dict[str, tuple[Pod, ...]] = {}
-        for key, name in sorted(placed.onto.items()):
-            onto[name] = (*onto.get(name, ()), by_key[key])
-        pending = {pod.key for pod in self._cluster.pending}
-        unplaced = {key: reason for key, reason in placed.left.items() if key not in pending}
-        return _Settled(self._without_new(placed, fitting, onto), onto, unplaced if self._catalog else {})
+    def _leaving_keys(self) -> frozenset[str]:
+        return frozenset(pod.key for pod in self._leaving)
 
-    @staticmethod
-    def _without_new(placed: Placed, fitting: ClusterCapacity, onto: Mapping[str, Sequence[Pod]]) -> ClusterCapacity:
-        """Return what is free on the nodes that are there."""
-        if not placed.new_nodes:
-            return placed.after
-        relocation = fitting.without(())
-        for name, pods in onto.items():
-            for pod in pods:
-                relocation.place(pod, name)
-        return relocation
+    @cached_property
+    def _staying(self) -> ClusterCapacity:
+        """The capacity of the nodes that are not draining."""
+        fitting = ClusterCapacity(self._cluster, closed=self._closed, before=self._fitting)
+        self._fitting = fitting
+        return fitting.drained(self._vacated(self._going))
+
+    @cached_property
+    def _waiting(self) -> Placed:
+        """The places of pending pods."""
+        pending = (pod for pod in self._cluster.pending if pod.owner not in (Owner.DAEMON_SET, Owner.NODE))
+        return self._provisioned(self._staying, queued(pending))
+
+    @cached_property
+    def _free(self) -> ClusterCapacity:
+        """The free capacity after pending pods have been placed on existing nodes."""
+        return self._waiting.after
 
     @cached_property
     def _quiet(self) -> ClusterCapacity:
-        """What is free on nodes that take pods that are moved."""
-        return self._settled.fitting.without((), closed=self._inside).settled()
+        """The same, with nodes within their consolidateAfter closed to moved pods."""
+        return self._free.resting(self._inside).settled()
+
+    def _provisioned(self, free: ClusterCapacity, pods: Sequence[Pod]) -> Placed:
+        """Return where the provisioner places pods that need a place in any case."""
+        return plan_all(free, pods, self._new_nodes(), rested={pod.key for pod in pods})
 
     @cached_property
     def _inside(self) -> frozenset[str]:
@@ -281,15 +291,23 @@ class Relocations:
             name for name, node in self._cluster.nodes.items() if is_inside(node, pools.get(node.pool), self._now)
         )
 
-    def _queued(self, candidates: Sequence[Candidate]) -> Sequence[Pod]:
-        """Return the pods that need a new place when *candidates* go, in the order in which they get one."""
-        fitting = self._settled.fitting
-        queues = [[pod for pod in fitting.queue(candidate.name) if not self._stays(pod)] for candidate in candidates]
+    def _moved_from(self, names: Sequence[str]) -> Sequence[Pod]:
+        """Return the pods that need a new place when nodes drain, as `queued`."""
+        queues = [self._departure(name).moved for name in names]
         return queues[0] if len(queues) == 1 else queued(chain.from_iterable(queues))
 
-    def _evicted(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods that need a new place: those that will never be evicted do not."""
-        return [pod for pod in pods if pod.reschedulable and not self._stays(pod)]
+    def _vacated(self, names: Iterable[str]) -> Mapping[str, Sequence[Pod]]:
+        return {name: self._departure(name).vacated for name in names}
+
+    def _departure(self, name: str) -> _Departure:
+        if (cached := self._departures.get(name)) is None:
+            pods = self._cluster.pods.get(name, ())
+            moved = tuple(pod for pod in queued(pods) if pod.reschedulable and not self._stays(pod))
+            keys = {pod.key for pod in moved}
+            ending = (pod for pod in pods if pod.terminating_since is not None and pod.key not in keys)
+            vacated = (*moved, *(pod for pod in ending if not pod.finished))
+            cached = self._departures[name] = _Departure(moved, vacated)
+        return cached
 
     def _stays(self, pod: Pod) -> bool:
         held, guards = pod.held, self._cluster.guards.get(pod.namespace, ())
@@ -303,10 +321,13 @@ class Relocations:
         return around[0].blocks_always and not (around[0].frees_unready and held.unready)
 
     def _unsure(self, placed: Placed) -> Mapping[str, str]:
-        """Return the pods that would come to a node that is not initialized, which may never be."""
+        """Return the pods that would move to a node that is not initialized, and may never be.
+
+        Pods of draining nodes may: the node may have been created for them.
+        """
         nodes = self._cluster.nodes
         return {
             key: f"would go to node {name}, which is not initialized yet"
             for key, name in placed.onto.items()
-            if not nodes[name].initialized
+            if not nodes[name].initialized and key not in self._leaving_keys
         }

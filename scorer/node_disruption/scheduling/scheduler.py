@@ -1,24 +1,37 @@
 """Placement of the pods of removed nodes: existing nodes first, then new ones.
 
-Source: nodepool-disruption.md 6.3, 7 and 15; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling``.
+Source: nodepool-disruption.md 6.5 and 15; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling``.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Final
 
-from scorer.api.node_pool import HOSTNAME
 from scorer.node_disruption.cluster.pod import Pod
-from scorer.node_disruption.cluster.requirements import both, compatible, one_of
-from scorer.node_disruption.instance_types.new_node import NewNode, remaining_limits, templates, wishes, within_limits
-from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
+from scorer.node_disruption.cluster.requirements import both, compatible
+from scorer.node_disruption.cluster.resources import total
+from scorer.node_disruption.instance_types.new_domains import NewDomains
+from scorer.node_disruption.instance_types.new_node import NewNode, remaining_limits, wishes, within_limits
+from scorer.node_disruption.scheduling.node_filter import ClusterCapacity, NodeView
 from scorer.node_disruption.scheduling.node_load import queued
-
-__all__ = ["NewNode", "Placed", "place_all", "templates"]
 
 _MOST_CHOICES: Final = 100
 """How many choices of zone and the like are tried for one pod on one new node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewNodes:
+    """Possible new nodes.
+
+    Args:
+        templates: One for each pool that could make a node, by weight and name.
+        domains: Topology domains that new nodes could open, those of pools at their limits included.
+    """
+
+    templates: Sequence[NewNode]
+    domains: NewDomains
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +40,11 @@ class Placed:
 
     Args:
         onto: Name of the node, by the key of the pod; those on new nodes are not here.
-        new_nodes: That would be made, in the order in which they were opened, with their pods.
+        new_nodes: New nodes with their pods, those with the fewest pods first.
         left: Why a pod finds no place, by its key; see `_Reasons`.
         unplaced: The pods of *left*, in the order in which they were tried.
         fitting: What is free then; not to be changed.
+        is_worthless: Placement stopped, since a new node is not worth it.
     """
 
     onto: Mapping[str, str]
@@ -38,6 +52,7 @@ class Placed:
     left: Mapping[str, str]
     unplaced: Sequence[Pod]
     fitting: ClusterCapacity
+    is_worthless: bool = False
 
     @property
     def after(self) -> ClusterCapacity:
@@ -45,143 +60,173 @@ class Placed:
         return self.fitting.without(())
 
 
-def place_all(
-    fitting: ClusterCapacity, pods: Sequence[Pod], new: Sequence[NewNode] = (), *, is_queued: bool = False
-) -> Placed:
-    """Find a place for each of *pods*; *fitting* stays as it is.
+def place_all(fitting: ClusterCapacity, pods: Sequence[Pod], new: NewNodes | None = None) -> Placed:
+    """Find a place for each of *pods* as a cluster does; *fitting* stays as it is.
 
     Large pods come first: by cpu, then memory, then age. Nodes that are there come before new ones, initialized ones
     first, then by name; a new node that is already opened comes before another one. What finds no place is tried again
     as long as that places some other pod, which it may want beside it.
 
-    A pod that is spread goes onto a node that is there by the rule of the scheduler, who knows no others. A new node it
-    shares with others only as far as the domains that more new nodes could open leave it even, as the provisioner does.
+    The scheduler places pods on existing nodes. It counts only their domains, and ignores preferences that it cannot
+    meet. The provisioner creates new nodes. It also counts domains that new nodes could open, and treats preferences as
+    requirements until nothing else helps.
 
     Args:
-        fitting: What is free.
-        pods: That need a place.
-        new: Templates of new nodes; the first that can take a pod is opened.
-        is_queued: *pods* are in the order of `queued` already.
+        fitting: Free capacity.
+        pods: Pods that need a place.
+        new: Possible new nodes, if any.
     """
-    placing = _Placing(fitting, new)
-    left = pods if is_queued else queued(pods)
-    while True:
-        still = [pod for pod in left if not placing.put(pod)]
-        if not still or len(still) == len(left):
-            return placing.placed(still)
-        left = still
+    return _Placing(fitting, new).placed(queued(pods))
+
+
+def plan_all(
+    fitting: ClusterCapacity,
+    pods: Sequence[Pod],
+    new: NewNodes,
+    *,
+    rested: Collection[str] = (),
+    is_worth: Callable[[Mapping[str, int]], bool] | None = None,
+) -> Placed:
+    """Find a place for each of *pods* as the provisioner plans it; *fitting* stays as it is.
+
+    The provisioner's rules also apply to existing nodes: domains that new nodes could open count there as well, and a
+    new node is created before a preference is given up.
+
+    Args:
+        fitting: Free capacity.
+        pods: Pods that need a place, as `queued`.
+        new: Possible new nodes.
+        rested: Keys of the pods that may use nodes within their consolidateAfter.
+        is_worth: Returns whether one new node with room for some resources is worth it. Unset: always.
+    """
+    return _Planning(fitting, new, rested, is_worth).placed(pods)
 
 
 class _Placing:
     """Pods on their way to nodes.
 
     Args:
-        fitting: What is free; it is not changed.
-        new: Templates of new nodes.
+        fitting: Free capacity. It is not changed.
+        new: Possible new nodes, if any.
     """
 
-    def __init__(self, fitting: ClusterCapacity, new: Sequence[NewNode]) -> None:
+    def __init__(self, fitting: ClusterCapacity, new: NewNodes | None) -> None:
         self._fitting = fitting.without(())
-        self._real = len(fitting.names)
-        self._templates = new
-        self._room = {template.pool: template.room for template in new}
+        self._new = new
+        self._templates = new.templates if new else ()
+        self._room = {template.pool: template.room for template in self._templates}
         self._opened: list[NewNode] = []
         self._onto: dict[str, str] = {}
         self._changes = 0
-        self._failed: dict[int, int] = {}
+        self._failed: dict[tuple[int, ...], int] = {}
+        self._pods: Sequence[Pod] = ()
+        self._is_worthless = False
 
-    def put(self, pod: Pod) -> bool:
-        """Put a pod somewhere; says whether there was a place."""
-        if self._failed.get(id(pod.shape)) == self._changes:  # one like it has just failed
+    def placed(self, pods: Sequence[Pod]) -> Placed:
+        """Place pods in this order, and those that find no place again as long as that places some."""
+        self._pods = pods
+        left = self._tried(pods)
+        while left and len(again := self._tried(left)) < len(left):
+            left = again
+        pools = tuple(template.pool for template in self._templates)
+        why_not = _Reasons(self._fitting, left, pools, self._view) if left else {}
+        return Placed(self._onto, tuple(self._opened), why_not, left, self._fitting, self._is_worthless)
+
+    def _tried(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """Place pods. Return those that find no place."""
+        return [pod for pod in pods if self._is_worthless or not self._put(pod)]
+
+    def _view(self, _pod: Pod) -> NodeView:
+        """Return the rules by which a pod is placed on existing nodes."""
+        return NodeView()
+
+    def _put(self, pod: Pod) -> bool:
+        """Place a pod. Return whether there was a place."""
+        kind = (self._view(pod).moved, *(id(each.shape) for each in (pod, *pod.stricter)))
+        if self._failed.get(kind) == self._changes:  # one like it has just failed
             return False
-        if self._put_on_real(pod) or self._put_on_opened(pod) or self._open_for(pod):
+        if self._settle(pod):
             self._changes += 1
             return True
-        self._failed[id(pod.shape)] = self._changes
+        self._failed[kind] = self._changes
         return False
 
-    def placed(self, left: Sequence[Pod]) -> Placed:
-        """Return what has come of it."""
-        pools = tuple(template.pool for template in self._templates)
-        why_not = _Reasons(self._fitting, left, pools) if left else {}
-        return Placed(self._onto, tuple(self._opened), why_not, left, self._fitting)
+    def _settle(self, pod: Pod) -> bool:
+        if self._put_on_real(pod, pod):
+            return True
+        return any(self._put_on_new(each, pod) for each in (*pod.stricter, pod))
 
-    def _put_on_real(self, pod: Pod) -> bool:
-        name = self._fitting.first(pod)
+    def _put_on_real(self, stricter: Pod, pod: Pod) -> bool:
+        name = self._fitting.first(stricter, self._view(pod))
         if name is None:
             return False
         self._fitting.place(pod, name)
         self._onto[pod.key] = name
         return True
 
-    def _put_on_opened(self, pod: Pod) -> bool:
-        by_pods = sorted(range(len(self._opened)), key=lambda index: len(self._opened[index].pods))
-        return any(self._join(self._opened[index], index, pod) for index in by_pods)
-
-    def _open_for(self, pod: Pod) -> bool:
+    def _put_on_new(self, stricter: Pod, pod: Pod) -> bool:
+        self._opened.sort(key=lambda node: len(node.pods))
+        if any(self._join(node, index, stricter, pod) for index, node in enumerate(self._opened)):
+            return True
         index = len(self._opened)
         for template in self._templates:
             node = within_limits(template, self._room[template.pool])
-            if node and self._join(replace(node, name=f"{node.pool}/new-{index + 1}"), index, pod):
+            if node and self._join(replace(node, name=f"{node.pool}/new-{index + 1}"), index, stricter, pod):
                 room = self._room[template.pool]
                 self._room[template.pool] = remaining_limits(self._opened[index], room) if room else room
                 return True
         return False
 
-    def _join(self, node: NewNode, index: int, pod: Pod) -> bool:
-        """Put a pod on a new node, which is opened with that when it is not yet."""
-        if not node.welcomes(pod):
+    def _join(self, node: NewNode, index: int, stricter: Pod, pod: Pod) -> bool:
+        """Place a pod on a new node, and open the node if it is not open yet."""
+        assert self._new is not None
+        if not node.welcomes(stricter):
             return False
-        for wish in wishes(pod.shape):
-            if compatible(wish, node.requirements):
-                narrowed = node.narrowed(both(node.requirements, wish), pod)
-                if narrowed is not None and self._settle(narrowed, index, pod):
+        for wish in wishes(stricter.shape):
+            if not compatible(wish, node.requirements):
+                continue
+            wanted = both(node.requirements, wish)
+            choices = self._fitting.choices(stricter, node, wanted, self._new.domains)
+            for choice in islice(choices, _MOST_CHOICES):
+                narrowed = node.narrowed(both(wanted, choice), pod) if compatible(choice, wanted) else None
+                if narrowed is not None:
+                    self._record(narrowed, index, pod)
                     return True
         return False
 
-    def _settle(self, node: NewNode, index: int, pod: Pod) -> bool:
-        """Choose what affinity and spread need to know of a new node, such as its zone, so that they allow a pod."""
-        keys = self._fitting.topology_keys(pod)
-        choices = sorted((self._crowd(pod, choice), sorted(choice.items())) for choice in node.pinned(keys))
-        expected = self._expected(pod)
-        for _, choice in choices[:_MOST_CHOICES]:
-            pinned = both(node.requirements, {key: one_of(value) for key, value in choice})
-            settled = node.narrowed(pinned) if choice else node
-            if settled is None:
-                continue
-            fitting = self._with(settled, index)
-            row = self._real + index
-            if fitting.topology(pod)[row] and fitting.is_even(pod, row, expected):
-                fitting.place(pod, settled.name)
-                self._fitting = fitting
-                self._opened[index:] = [settled, *self._opened[index + 1 :]]
-                return True
-        return False
+    def _record(self, node: NewNode, index: int, pod: Pod) -> None:
+        if not self._opened:
+            self._fitting.follow(self._pods)
+        self._fitting.record(pod, node)
+        self._opened[index:] = [node, *self._opened[index + 1 :]]
 
-    def _expected(self, pod: Pod) -> Mapping[str, Collection[str]]:
-        """Return the domains over which *pod* is spread that new nodes could open for it."""
-        keys = {spread.topology_key for spread in pod.shape.spreads} - {HOSTNAME}
-        expected = list(wishes(pod.shape)) if keys else []
-        return {
-            key: {
-                value
-                for template in self._templates
-                for value in template.values(key)
-                if any(key not in wish or wish[key].allows(value) for wish in expected)
-            }
-            for key in keys
-        }
 
-    def _crowd(self, pod: Pod, choice: Mapping[str, str]) -> int:
-        return sum(self._fitting.spread_count(pod, key, value) for key, value in choice.items())
+class _Planning(_Placing):
+    """Placement by the rules of the provisioner. See `plan_all`."""
 
-    def _with(self, node: NewNode, index: int) -> ClusterCapacity:
-        """Return what is free, with a new node or what is now known of it."""
-        imagined = node.imagined()
-        if index < len(self._opened) and imagined.labels == self._fitting.node(self._real + index).labels:
-            return self._fitting
-        nodes = [self._fitting.node(self._real + each) for each in range(len(self._opened))]
-        return self._fitting.with_imagined([*nodes[:index], imagined, *nodes[index + 1 :]], int(index == len(nodes)))
+    def __init__(
+        self,
+        fitting: ClusterCapacity,
+        new: NewNodes,
+        rested: Collection[str],
+        is_worth: Callable[[Mapping[str, int]], bool] | None,
+    ) -> None:
+        super().__init__(fitting, new)
+        self._moved = NodeView(new.domains, moved=True)
+        self._rested = NodeView(new.domains)
+        self._rested_keys = rested
+        self._is_worth = is_worth
+
+    def _view(self, pod: Pod) -> NodeView:
+        return self._rested if pod.key in self._rested_keys or pod.is_starting else self._moved
+
+    def _settle(self, pod: Pod) -> bool:
+        return any(self._put_on_real(each, pod) or self._put_on_new(each, pod) for each in (*pod.stricter, pod))
+
+    def _record(self, node: NewNode, index: int, pod: Pod) -> None:
+        super()._record(node, index, pod)
+        if self._is_worth is not None:
+            self._is_worthless = not self._is_worth(total(each.taken for each in self._opened))
 
 
 class _Reasons(Mapping[str, str]):
@@ -191,12 +236,16 @@ class _Reasons(Mapping[str, str]):
         fitting: What was free at the end.
         pods: That found no place.
         pools: That could have made a node.
+        view: Returns the rules by which a pod is placed on existing nodes.
     """
 
-    def __init__(self, fitting: ClusterCapacity, pods: Sequence[Pod], pools: Sequence[str]) -> None:
+    def __init__(
+        self, fitting: ClusterCapacity, pods: Sequence[Pod], pools: Sequence[str], view: Callable[[Pod], NodeView]
+    ) -> None:
         self._fitting = fitting
         self._left = pods
         self._pools = pools
+        self._view = view
         self._known: dict[int, str] = {}
 
     @cached_property
@@ -219,6 +268,7 @@ class _Reasons(Mapping[str, str]):
         return key in self._pods
 
     def _why_not(self, pod: Pod) -> str:
-        reason = ", ".join(f"{number} {reason}" for reason, number in self._fitting.reasons(pod).items())
+        reasons = self._fitting.reasons(pod, self._view(pod))
+        reason = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
         message = f"0/{self._fitting.size} nodes are available: {reason or 'there are none'}"
         return f"{message}; no new node of {', '.join(self._pools)} takes it" if self._pools else message

@@ -35,38 +35,27 @@ class NodeRows:
 
     Args:
         nodes: In the order of the rows.
-        base: The first rows, when only those after them are new.
     """
 
-    def __init__(self, nodes: Sequence[ClusterNode], base: "NodeRows | None" = None) -> None:
-        self.nodes: tuple[ClusterNode, ...] = tuple(nodes) if base is None else (*base.nodes, *nodes)
-        self._base = base
-        self._new = self if base is None else NodeRows(nodes)
+    def __init__(self, nodes: Sequence[ClusterNode]) -> None:
+        self.nodes: tuple[ClusterNode, ...] = tuple(nodes)
         self._labels: dict[str, DictionaryColumn[str]] = {}
         self._masks: dict[tuple[str, int], BoolColumn] = {}
         self._by_wish: dict[tuple[object, ...], BoolColumn] = {}
         self._with_keys: dict[tuple[str, ...], BoolColumn] = {}
         self._shapes: dict[int, PodShape] = {}
 
-    @property
-    def real(self) -> "NodeRows":
-        """The rows without those that were added to a base."""
-        return self if self._base is None else self._base
-
     def __len__(self) -> int:
         return len(self.nodes)
 
     def find(self, name: str) -> int | None:
         """Return the row of a node; None when there is no such node."""
-        if self._base is None:
-            return self._row_of.get(name)
-        new = self._new.find(name)
-        return self._base.find(name) if new is None else new + len(self._base)
+        return self._row_of.get(name)
 
     def label(self, key: str) -> DictionaryColumn[str]:
         """Return the values of a label."""
         if (cached := self._labels.get(key)) is None:
-            cached = self._labels[key] = self._read(key) if self._base is None else self._extended(key)
+            cached = self._labels[key] = self._read(key)
         return cached
 
     def tolerated(self, shape: PodShape) -> BoolColumn:
@@ -110,29 +99,17 @@ class NodeRows:
         key = name, id(shape)
         if (cached := self._masks.get(key)) is None:
             self._shapes[id(shape)] = shape  # as long as it lives, its id is its own
-            wish = name, shape.node_selector, shape.node_terms, shape.volume_terms, shape.tolerations
+            asked = shape.node_selector, shape.node_terms, shape.preferred_nodes, shape.volume_terms, shape.tolerations
+            wish = name, *asked
             if (cached := self._by_wish.get(wish)) is None:
-                cached = self._by_wish[wish] = self._made(name, shape, made)
+                cached = self._by_wish[wish] = made(self, shape)
             self._masks[key] = cached
         return cached
-
-    def _made(self, name: str, shape: PodShape, made: "Callable[[NodeRows, PodShape], BoolColumn]") -> BoolColumn:
-        parts = [] if self._base is None else [self._base, self._new]
-        return np.concatenate([part._mask(name, shape, made) for part in parts]) if parts else made(self, shape)
 
     def _read(self, key: str) -> DictionaryColumn[str]:
         if key == _NAME_FIELD:
             return DictionaryColumn.of(node.name for node in self.nodes)
         return DictionaryColumn.of(node.labels.get(key) for node in self.nodes)
-
-    def _extended(self, key: str) -> DictionaryColumn[str]:
-        assert self._base is not None
-        base_column, new = self._base.label(key), self._new.label(key)
-        more = [value for value in new.values if value not in base_column.index]
-        code_of = {value: code for code, value in enumerate(more, len(base_column.values))}
-        table = [base_column.index.get(value, code_of.get(value, ABSENT)) for value in new.values]
-        codes = np.array([*table, ABSENT], dtype=np.int32)[new.codes]  # the last entry is for ABSENT, which is -1
-        return DictionaryColumn(np.concatenate([base_column.codes, codes]), (*base_column.values, *more))
 
     @cached_property
     def initialized(self) -> BoolColumn:
@@ -173,7 +150,8 @@ class NodeRows:
         return mask
 
     def _accepting(self, shape: PodShape) -> BoolColumn:
-        return self._uncordoned(shape) & self._tolerated(shape) & self._selected(shape) & self._reached(shape)
+        mask = self._uncordoned(shape) & self._tolerated(shape) & self._selected(shape) & self._reached(shape)
+        return mask if shape.preferred_nodes is None else mask & self._matching((shape.preferred_nodes,))
 
     def _matching(self, terms: Iterable[NodeTerm]) -> BoolColumn:
         """Return the nodes that match one of *terms*."""

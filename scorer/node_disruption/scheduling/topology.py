@@ -3,19 +3,24 @@
 A domain is the nodes that have the same value of a label. Counts by domain are made when they are first asked for, and
 kept up as pods come and go.
 
-Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: interpodaffinity, podtopologyspread.
+Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: interpodaffinity, podtopologyspread. For plans:
+nodepool-disruption.md 6.5; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling/topologygroup.go``.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 import numpy as np
 
 from scorer.api.node_pool import HOSTNAME
-from scorer.columns import ABSENT, BoolColumn, CodeColumn, IntColumn
+from scorer.columns import ABSENT, BoolColumn, DictionaryColumn, IntColumn
 from scorer.node_disruption.cluster.constraints import PodShape, Spread
 from scorer.node_disruption.cluster.pod import Pod
+from scorer.node_disruption.cluster.requirements import Allowed, add, compatible, one_of
+from scorer.node_disruption.instance_types.new_domains import NewDomains
+from scorer.node_disruption.instance_types.new_node import NewNode, wishes
 from scorer.node_disruption.scheduling.occupancy import Occupancy
 from scorer.node_disruption.scheduling.pod_counts import PodCounts, SelectedPods
 from scorer.node_disruption.scheduling.static_filters import NodeRows
@@ -54,56 +59,122 @@ class Terms:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PresentNodes:
+    """Nodes that are present, as columns in the order of the rows.
+
+    Args:
+        present: Nodes whose domains exist.
+        counted: Nodes whose pods count. A draining node is counted, not present.
+    """
+
+    present: BoolColumn
+    counted: BoolColumn
+
+    def without(self, present: BoolColumn, counted: BoolColumn) -> "PresentNodes":
+        """Return those that are also among *present*, with the pods of those that are among *counted*."""
+        return PresentNodes(self.present & present, self.counted & counted)
+
+
 class DomainCounts:
     """How many pods there are in each domain of one label.
 
     Args:
         pods: On each node.
-        codes: Domain of each node.
-        values: How many domains there are.
-        included: Nodes that count.
+        labels: Domain of each node.
+        included: Nodes whose pods count.
+        present: Nodes whose domains exist. A draining node is not, though its pods may count.
     """
 
-    __slots__ = ("_codes", "_included", "_nodes", "_pods", "counts", "domains")
+    __slots__ = ("_included", "_labels", "_new", "_nodes", "_pods", "_possible", "_present", "counts", "domains")
 
-    def __init__(self, pods: IntColumn, codes: CodeColumn, values: int, included: BoolColumn) -> None:
-        self._codes, self._included, self._pods = codes, included, pods
+    def __init__(
+        self, pods: IntColumn, labels: DictionaryColumn[str], included: BoolColumn, present: BoolColumn
+    ) -> None:
+        self._labels, self._included, self._present, self._pods = labels, included, present, pods
         rows = np.flatnonzero(pods)
         rows = rows[included[rows]]
-        self.counts: IntColumn = np.bincount(codes[rows], pods[rows], values + 1).astype(np.int64)
+        size = len(labels.values) + 1
+        self.counts: IntColumn = np.bincount(labels.codes[rows], pods[rows], size).astype(np.int64)
         """By code of the domain; one more entry, which stays 0, is for nodes without the label."""
-        self._nodes = np.bincount(codes[included], minlength=values + 1)
+        self._nodes = np.bincount(labels.codes[included & present], minlength=size)
         self.domains: BoolColumn = self._nodes > 0
+        self._new: dict[str, int] = {}
+        self._possible: set[str] = set()
 
-    def following(self, pods: IntColumn, present: BoolColumn, rows: Iterable[int]) -> "DomainCounts":
+    def following(
+        self, pods: IntColumn, included: BoolColumn, present: BoolColumn, rows: Iterable[int]
+    ) -> "DomainCounts":
         """Return the tally of a state that differs in a few nodes; this one must not have been changed.
 
         Args:
             pods: On each node now.
+            included: Nodes whose pods still count.
             present: Nodes that are still there.
             rows: Of all nodes that differ.
         """
         counts = DomainCounts.__new__(DomainCounts)
-        counts._codes, counts._pods = self._codes, pods
-        counts._included = self._included & present
+        counts._labels, counts._pods, counts._present = self._labels, pods, present
+        counts._included = self._included & included
+        counts._new, counts._possible = {}, set()
         counts.counts, counts._nodes = self.counts.copy(), self._nodes.copy()
         for row in rows:
             if self._included[row]:
-                code, stays = self._codes[row], counts._included[row]
-                counts.counts[code] += (pods[row] if stays else 0) - self._pods[row]
-                counts._nodes[code] -= not stays
+                code = self._labels.codes[row]
+                counts.counts[code] += (pods[row] if included[row] else 0) - self._pods[row]
+                counts._nodes[code] -= self._present[row] and not present[row]
         counts.domains = counts._nodes > 0
         return counts
 
     def change(self, row: int, sign: int) -> None:
         """Count one more pod on a node, or one less."""
         if self._included[row]:
-            self.counts[self._codes[row]] += sign
+            self.counts[self._labels.codes[row]] += sign
+
+    def record(self, domains: Collection[str]) -> None:
+        """Count one more pod on a new node that will be in one of *domains*."""
+        if len(domains) != 1:
+            self._possible.update(domains)
+            return
+        (domain,) = domains
+        if (code := self._labels.index.get(domain)) is None:
+            self._new[domain] = self._new.get(domain, 0) + 1
+        else:
+            self.counts[code] += 1
 
     def at(self, by_domain: BoolColumn) -> BoolColumn:
         """Return what holds for the domain of each node."""
-        values: BoolColumn = by_domain[self._codes]
+        values: BoolColumn = by_domain[self._labels.codes]
         return values
+
+    @property
+    def free(self) -> BoolColumn:
+        """The domains that have no pods, and get none from new nodes, by code."""
+        free: BoolColumn = self.counts == 0
+        for domain in self._possible:
+            if (code := self._labels.index.get(domain)) is not None:
+                free[code] = False
+        return free
+
+    def count(self, domain: str) -> int:
+        """Return how many pods there are in a domain."""
+        code = self._labels.index.get(domain)
+        return self._new.get(domain, 0) if code is None else int(self.counts[code])
+
+    def is_free(self, domain: str) -> bool:
+        """Return whether a domain has no pods, and gets none from new nodes."""
+        return domain not in self._possible and not self.count(domain)
+
+    def known(self, expected: Iterable[str] = ()) -> dict[str, int]:
+        """Return how many pods there are in each domain that has nodes or pods, or is among *expected*."""
+        codes = np.flatnonzero(self.domains | (self.counts > 0)).tolist()
+        known = {self._labels.values[code]: int(self.counts[code]) for code in codes}
+        return {**{domain: self.count(domain) for domain in expected}, **self._new, **known}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no pods in any domain."""
+        return not self._new and not self.counts.any()
 
 
 class Domains:
@@ -111,7 +182,7 @@ class Domains:
 
     Args:
         rows: The nodes.
-        present: Those that are there.
+        nodes: Which of them are there, and whose pods count.
         occupancy: What runs on them.
         terms: Shapes with the numbers of their terms, by id of the shape; states of one cluster share them.
         base: Of a state of the same nodes that does not change; None: there is none.
@@ -121,14 +192,14 @@ class Domains:
     def __init__(
         self,
         rows: NodeRows,
-        present: BoolColumn,
+        nodes: PresentNodes,
         occupancy: Occupancy,
         terms: dict[int, tuple[PodShape, Terms]],
         base: "Domains | None" = None,
         changed: Iterable[int] = (),
     ) -> None:
         self._rows = rows
-        self._present = present
+        self._nodes = nodes
         self._occupancy = occupancy
         self._counts = occupancy.counts
         self._tallies: dict[tuple[int, str], DomainCounts] = {}
@@ -151,23 +222,20 @@ class Domains:
         return len(self.changed) <= _FEW
 
     def matter(self, pod: Pod) -> bool:
-        """Say whether it depends on more than a node itself whether it could take *pod*."""
+        """Return whether affinity or spread decide about *pod*."""
         shape = pod.shape
         return bool(shape.spreads or shape.affinity or shape.anti_affinity or self._keeping(pod))
 
-    def keys(self, pod: Pod) -> frozenset[str]:
-        """Return the labels of nodes that make a difference for *pod*, given what runs now."""
-        shape = pod.shape
-        own = (term.topology_key for term in (*shape.affinity, *shape.anti_affinity))
-        pairs = ((number, self._counts.topology_key(number)) for number in self._keeping(pod))
-        remaining = (key for number, key in pairs if self._tally(number, key).counts.any())
-        return frozenset((*own, *remaining, *(spread.topology_key for spread in shape.spreads)))
+    def spread(self, pod: Pod, new: NewDomains | None = None) -> Iterator[tuple[str, BoolColumn]]:
+        """Yield, constraint by constraint, which nodes have its label, and where *pod* does not make it too uneven.
 
-    def spread(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
-        """Yield, constraint by constraint, which nodes have its label, and where *pod* does not make it too uneven."""
+        Args:
+            pod: To be placed.
+            new: Domains that new nodes could open, for the provisioner. Unset for the scheduler.
+        """
         for index, spread in enumerate(pod.shape.spreads):
             yield NO_SPREAD_KEY, self._rows.with_keys((spread.topology_key,))
-            yield SPREAD, self._evened(pod, index)
+            yield SPREAD, self._evened(pod, index, new)
 
     def affine(self, pod: Pod) -> BoolColumn | None:
         """Return the nodes in whose domains are the pods that *pod* wants beside it; None: all.
@@ -179,7 +247,7 @@ class Domains:
             return None
         number = self._terms_of(shape).affinity
         tallies = [self._tally(number, term.topology_key) for term in shape.affinity]
-        if self._counts.matches(number, pod) and not any(tally.counts.any() for tally in tallies):
+        if self._is_first(pod, number, tallies):
             return self._rows.with_keys(term.topology_key for term in shape.affinity)
         mask = tallies[0].at(tallies[0].counts > 0)
         for tally in tallies[1:]:
@@ -188,43 +256,123 @@ class Domains:
 
     def apart(self, pod: Pod) -> BoolColumn | None:
         """Return the nodes in whose domains is no pod that *pod* does not want beside it; None: all."""
-        shape = pod.shape
-        if not shape.anti_affinity:
-            return None
-        numbers = self._terms_of(shape).anti_affinity
-        pairs = zip(numbers, (term.topology_key for term in shape.anti_affinity), strict=True)
-        return self._free_of(pairs)
+        return self._free_of(self._unwanted(pod.shape)) if pod.shape.anti_affinity else None
 
     def welcome(self, pod: Pod) -> BoolColumn | None:
         """Return the nodes in whose domains is no pod that does not want *pod* beside it; None: all."""
         keeping = self._keeping(pod)
         return self._free_of((number, self._counts.topology_key(number)) for number in keeping) if keeping else None
 
-    def count(self, pod: Pod, key: str, value: str) -> int:
-        """Return how many pods there are in a domain of those that *pod* is spread with; 0 where it is not."""
-        total = 0
-        for index, spread in enumerate(pod.shape.spreads):
-            if spread.topology_key == key and (code := self._rows.label(key).index.get(value)) is not None:
-                total += int(self._spread_tally(pod.shape, index).counts[code])
-        return total
+    def choices(
+        self, pod: Pod, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
+    ) -> Iterator[dict[str, Allowed]]:
+        """Yield requirements, beside *requirements*, with which affinity and spread allow *pod* on a new node.
 
-    def is_even(self, pod: Pod, row: int, expected: Mapping[str, Collection[str]]) -> bool:
-        """Say whether *pod* on a node leaves room for the domains that new nodes could open.
+        Each constraint chooses on its own, as in Karpenter. A spread constraint takes the domain with the fewest pods,
+        an anti-affinity every free domain. Only ties leave a choice.
 
         Args:
             pod: To be placed.
-            row: Of the node.
-            expected: Values of labels that new nodes can have; a new host can always be had.
+            node: The new node, with its name.
+            requirements: Of the node with the pod.
+            new: Domains that new nodes could open.
         """
-        for index, spread in enumerate(pod.shape.spreads):
-            tally, column = self._spread_tally(pod.shape, index), self._rows.label(spread.topology_key)
-            present = {column.values[code] for code in np.flatnonzero(tally.domains)}
-            domains = present.union(expected.get(spread.topology_key, ()))
-            may_open = len(domains) > len(present) or spread.topology_key == HOSTNAME
-            fewest = 0 if may_open or len(domains) < spread.min_domains else int(tally.counts[tally.domains].min())
-            if tally.counts[column.codes[row]] + _selects_own(spread, pod) > spread.max_skew + fewest:
-                return False
-        return True
+        rules = list(self._rules(pod, node, requirements, new))
+        for choice in product(*(options for _, options in rules)):
+            found: dict[str, Allowed] = {}
+            for (key, _), option in zip(rules, choice, strict=True):
+                if option is not None:
+                    add(found, key, option)
+            if not any(each.is_nothing for each in found.values()):
+                yield found
+
+    def follow(self, pods: Iterable[Pod]) -> None:
+        """Count pods on new nodes for the constraints of *pods* from now on."""
+        for pod in pods:
+            for number in self._counts.carried(pod.shape):
+                self._tally(number, self._counts.topology_key(number))
+            for each in (*pod.stricter, pod):
+                shape = each.shape
+                for index in range(len(shape.spreads)):
+                    self._spread_tally(shape, index)
+                for term in shape.affinity:
+                    self._tally(self._terms_of(shape).affinity, term.topology_key)
+                for number, key in self._unwanted(shape):
+                    self._tally(number, key)
+
+    def record(self, pod: Pod, node: NewNode) -> None:
+        """Count a pod on a new node, in the domains that are certain by now. Call `follow` first."""
+        for number in (*self._counts.carried(pod.shape), *self._counts.meaning(pod)[0]):
+            followed = [(key, tally) for (counted, key), tally in self._tallies.items() if counted == number]
+            followed += self._spread_with(number, node)
+            for key, tally in followed:
+                tally.record(node.domains(key))
+
+    def _spread_with(self, number: int, node: NewNode) -> Iterator[tuple[str, DomainCounts]]:
+        """Yield the tallies of spread constraints that count the pods of a new node, with their topology keys."""
+        for (shape_id, index), tally in self._spread_tallies.items():
+            shape, terms = self.terms[shape_id]
+            spread = shape.spreads[index]
+            if terms.spreads[index] == number and counts_on(shape, spread, node):
+                yield spread.topology_key, tally
+
+    def _rules(
+        self, pod: Pod, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
+    ) -> Iterator[tuple[str, Sequence[Allowed | None]]]:
+        """Yield the topology key of each rule with the requirements that meet it, None if nothing more is required."""
+        shape = pod.shape
+        for index, spread in enumerate(shape.spreads):
+            yield spread.topology_key, self._even_choices(pod, index, node, requirements, new)
+        if shape.affinity:
+            yield from self._affine_choices(pod, node, requirements, new)
+        kept_away = ((number, self._counts.topology_key(number)) for number in self._keeping(pod))
+        for number, key in (*self._unwanted(shape), *kept_away):
+            tally = self._tally(number, key)
+            if key == HOSTNAME:
+                yield key, [None] if tally.is_free(node.name) else []
+            elif domains := new.of(key):  # else no new node has the label, and is in no domain
+                free = filter(tally.is_free, _allowed(requirements, key, (*tally.known(), *domains)))
+                yield key, [one_of(*free)]
+
+    def _even_choices(
+        self, pod: Pod, index: int, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
+    ) -> Sequence[Allowed | None]:
+        spread, tally = pod.shape.spreads[index], self._spread_tally(pod.shape, index)
+        most = spread.max_skew - _selects_own(spread, pod)
+        if spread.topology_key == HOSTNAME:
+            return [None] if tally.count(node.name) <= most else []
+        known = tally.known(new.expected(pod.shape, spread))
+        domains = _allowed(requirements, spread.topology_key, known)
+        fewest = min((known[domain] for domain in domains), default=0)
+        if fewest > most + _fewest(spread, tally, new.expected(pod.shape, spread)):
+            return []
+        return [one_of(domain) for domain in domains if known[domain] == fewest]
+
+    def _affine_choices(
+        self, pod: Pod, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
+    ) -> Iterator[tuple[str, Sequence[Allowed | None]]]:
+        number, keys = self._terms_of(pod.shape).affinity, [term.topology_key for term in pod.shape.affinity]
+        tallies = [self._tally(number, key) for key in keys]
+        is_first = self._is_first(pod, number, tallies)
+        for key, tally in zip(keys, tallies, strict=True):
+            if key == HOSTNAME:
+                yield key, [None] if is_first or tally.count(node.name) else []
+                continue
+            domains = _allowed(requirements, key, (*tally.known(), *new.of(key)))
+            if is_first:
+                yield key, [one_of(domain) for domain in domains]
+            else:
+                yield key, [one_of(*filter(tally.count, domains))]
+
+    def _is_first(self, pod: Pod, number: int, tallies: Iterable[DomainCounts]) -> bool:
+        """Return whether *pod* is the first of a group that wants itself beside it."""
+        return self._counts.matches(number, pod) and all(tally.is_empty for tally in tallies)
+
+    def _unwanted(self, shape: PodShape) -> Iterable[tuple[int, str]]:
+        """Return the numbers of the anti-affinity terms of a shape, with the topology keys."""
+        return zip(
+            self._terms_of(shape).anti_affinity, (term.topology_key for term in shape.anti_affinity), strict=True
+        )
 
     def _keeping(self, pod: Pod) -> tuple[int, ...]:
         return self._counts.meaning(pod)[1] if self._counts.some_carry else ()
@@ -233,13 +381,16 @@ class Domains:
         mask = np.ones(len(self._rows), dtype=np.bool_)
         for number, key in pairs:
             tally = self._tally(number, key)
-            mask &= tally.at(tally.counts == 0)
+            mask &= tally.at(tally.free)
         return mask
 
-    def _evened(self, pod: Pod, index: int) -> BoolColumn:
+    def _evened(self, pod: Pod, index: int, new: NewDomains | None) -> BoolColumn:
         spread, tally = pod.shape.spreads[index], self._spread_tally(pod.shape, index)
-        counts = tally.counts[tally.domains]
-        fewest = 0 if counts.size < spread.min_domains else int(counts.min())
+        if new is None:
+            counts = tally.counts[tally.domains]
+            fewest = 0 if counts.size < spread.min_domains else int(counts.min())
+        else:
+            fewest = _fewest(spread, tally, new.expected(pod.shape, spread))
         return tally.at(tally.counts <= spread.max_skew + fewest - _selects_own(spread, pod))
 
     def _terms_of(self, shape: PodShape) -> Terms:
@@ -252,7 +403,7 @@ class Domains:
             if self.base is not None and self.is_near_base:
                 cached = self._following(self.base._tally(number, key), number)
             else:
-                cached = self._made(number, key, self._present & self._rows.with_keys((key,)))
+                cached = self._made(number, key, self._rows.with_keys((key,)))
             self._tallies[number, key] = cached
         return cached
 
@@ -262,18 +413,19 @@ class Domains:
             if self.base is not None and self.is_near_base:
                 cached = self._following(self.base._spread_tally(shape, index), number)
             else:
-                cached = self._made(number, spread.topology_key, self._present & self._rows.counted(shape, spread))
+                cached = self._made(number, spread.topology_key, self._rows.counted(shape, spread))
             self._spread_tallies[id(shape), index] = cached
         return cached
 
     def _made(self, number: int, key: str, included: BoolColumn) -> DomainCounts:
-        labels = self._rows.label(key)
+        nodes, pods = self._nodes, self._occupancy.number_of(number)
         return self._followed(
-            DomainCounts(self._occupancy.number_of(number), labels.codes, len(labels.values), included), number
+            DomainCounts(pods, self._rows.label(key), nodes.counted & included, nodes.present), number
         )
 
     def _following(self, tally: DomainCounts, number: int) -> DomainCounts:
-        return self._followed(tally.following(self._occupancy.number_of(number), self._present, self.changed), number)
+        nodes, pods = self._nodes, self._occupancy.number_of(number)
+        return self._followed(tally.following(pods, nodes.counted, nodes.present, self.changed), number)
 
     def _followed(self, tally: DomainCounts, number: int) -> DomainCounts:
         """Have a tally be kept up from now on."""
@@ -281,6 +433,28 @@ class Domains:
         return tally
 
 
+def counts_on(shape: PodShape, spread: Spread, node: NewNode) -> bool:
+    """Return whether pods of a new node count for a spread constraint of a shape, by what is certain of the node."""
+    if spread.honors_taints and not node.is_tolerated(shape):
+        return False
+    own = wishes(replace(shape, volume_terms=(), preferred_nodes=None))
+    return not spread.honors_affinity or any(compatible(wish, node.requirements, ()) for wish in own)
+
+
+def _fewest(spread: Spread, tally: DomainCounts, expected: Iterable[str]) -> int:
+    """Return the fewest pods of any domain. It is 0 for hosts: a new host is always possible."""
+    if spread.topology_key == HOSTNAME:
+        return 0
+    known = tally.known(expected)
+    return 0 if len(known) < spread.min_domains else min(known.values(), default=0)
+
+
+def _allowed(requirements: Mapping[str, Allowed], key: str, domains: Iterable[str]) -> list[str]:
+    """Return those of *domains* that *requirements* allow, by name."""
+    requirement = requirements.get(key)
+    return sorted({domain for domain in domains if requirement is None or requirement.allows(domain)})
+
+
 def _selects_own(spread: Spread, pod: Pod) -> bool:
-    """Say whether a pod adds to what it is spread with."""
+    """Return whether a spread constraint counts the pod itself."""
     return spread.selector is not None and spread.selector.matches(pod.labels)

@@ -18,11 +18,12 @@ from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot
 from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger
 from scorer.node_disruption.drain.step import drain_deadline
 from scorer.node_disruption.instance_types.catalog import InstanceType, InstanceTypeCatalog
+from scorer.node_disruption.instance_types.new_domains import NewDomains
 from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits, pool_template, templates
 from scorer.node_disruption.methods.consolidation import by_price
 from scorer.node_disruption.methods.expiration import expirations
 from scorer.node_disruption.scheduling.node_filter import SimulatedCapacity
-from scorer.node_disruption.scheduling.scheduler import place_all
+from scorer.node_disruption.scheduling.scheduler import NewNodes, place_all
 from scorer.node_disruption.simulation.drain import NodeDrain
 from scorer.node_disruption.simulation.launches import daemons_on, initialized, launched, launched_like
 from scorer.node_disruption.simulation.static_pools import lacking, should_have, surplus
@@ -111,6 +112,7 @@ class Clockwork:
         self._room: SimulatedCapacity | None = None  # made when it is first needed
         self._unknown: list[str] = []  # nodes that it does not have yet
         self._templates: tuple[NewNode, ...] | None = None
+        self._new_domains = NewDomains(cluster.pools.values(), self._types)
         self._ages = [(expiration.at, expiration.node) for expiration in expirations(cluster)]
         self._numbers: dict[str, int] = {}
         for name, node in cluster.nodes.items():
@@ -323,7 +325,8 @@ class Clockwork:
         going = [name for name, node in self.nodes.items() if node.node is not None and node.node.disrupting]
         fitting = self._known().without((), closed=going)
         pods = [each.pod for each in self._homeless.values()]
-        placed = place_all(fitting, pods, self._new_nodes(going))
+        placed = place_all(fitting, pods, NewNodes(self._new_nodes(going), self._new_domains))
+        self._look_for_places = bool(placed.left and placed.new_nodes)  # which zone a new node has is known then
         for key, why in placed.left.items():
             self._homeless[key].why = why
         for key, name in sorted(placed.onto.items()):

@@ -231,10 +231,12 @@ def test_a_node_that_is_not_initialized_is_no_place():
     assert "would go to node b, which is not initialized yet" in kept(found)[0].message
 
 
-def test_pods_of_nodes_that_are_going_already_come_first():
+@pytest.mark.parametrize("catalog", [CATALOG, None])
+def test_pods_of_nodes_that_are_going_already_are_planned_with_the_others(catalog):
     documents = [quiet(), old("a"), make_worker("b"), make_worker("c", deleting=NOW)]
-    found = decided(*documents, busy("a", "3"), busy("c", "3"), catalog=None)
-    assert found.command.moves["shop/on-a"] == "general/new-1", "the pod of c has taken the room on b"
+    found = decided(*documents, busy("a", "3"), busy("c", "3"), catalog=catalog).command
+    assert found.moves == {"shop/on-a": "b"}
+    assert [[pod.name for pod in node.pods] for node in found.replacements] == [["on-c"]]
 
 
 def test_young_nodes_of_a_strange_type_are_looked_at_later():

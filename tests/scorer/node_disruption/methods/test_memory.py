@@ -12,11 +12,11 @@ from scorer.node_disruption.methods.command import Command
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views, validate
 from scorer.node_disruption.scheduling.node_load import Load
 from tests.builders.pod import make_pod
-from tests.builders.random_cluster import KINDS, PRICES, clusters
+from tests.builders.random_cluster import KINDS, PRICES, ZONES, clusters
 from tests.builders.worker import NOW, kept, make_catalog, make_cluster, make_pool_of, make_worker
 from tests.thoroughness import examples
 
-CATALOG = make_catalog(PRICES, cores=KINDS, capacity=("on-demand", "spot"))
+CATALOG = make_catalog(PRICES, cores=KINDS, zones=ZONES, capacity=("on-demand", "spot"))
 SETTINGS = st.builds(
     PlannerOptions,
     spot_to_spot=st.booleans(),

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import allowance
 from scorer.node_disruption.methods.command import Method
+from scorer.node_disruption.methods.drift import requirements_drift
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views, validate
 from scorer.node_disruption.methods.validation import ValidationFailure
-from tests.builders.random_cluster import KINDS, PRICES, clusters
-from tests.builders.worker import NOW, make_catalog, make_cluster
+from tests.builders.node import HOST, ZONE
+from tests.builders.random_cluster import KINDS, PRICES, ZONES, clusters
+from tests.builders.worker import CAPACITY, NOW, TYPE, make_catalog, make_cluster
 
-CATALOG = make_catalog(PRICES, cores=KINDS, capacity=("on-demand", "spot"))
+CATALOG = make_catalog(PRICES, cores=KINDS, zones=ZONES, capacity=("on-demand", "spot"))
 CATALOGS = st.sampled_from([CATALOG, CATALOG, None])
 SETTINGS = st.builds(PlannerOptions, spot_to_spot=st.booleans(), graceful_expiration=st.booleans())
 CONSOLIDATIONS = (Method.MULTI_NODE, Method.SINGLE_NODE)
@@ -109,6 +111,71 @@ def test_a_command_is_valid_as_long_as_nothing_changes(documents, catalog):
         found = validate(command, cluster, catalog, NOW)
         assert not isinstance(found, ValidationFailure), found
         assert (found.nodes, found.replacements, found.moves) == (command.nodes, command.replacements, command.moves)
+
+
+@given(clusters())
+def test_moved_pods_are_spread_evenly_over_hosts_and_zones(documents):
+    """Counted with all pods that stay, also on nodes that go, and with zones that only new nodes would be in."""
+    cluster = make_cluster(documents)
+    found = decide(cluster, CATALOG, NOW)
+    command = found.command
+    if command is None or command.method not in (Method.DRIFT, *CONSOLIDATIONS):
+        return
+    new = [(node.name, node.values(ZONE), node.pods) for node in command.replacements]
+    old = [(name, (node.zone,), cluster.pods.get(name, ())) for name, node in cluster.nodes.items()]
+    leaving = {*command.nodes, *found.expired, *(name for name, node in cluster.nodes.items() if node.node.disrupting)}
+    pods = {
+        pod.key: (pod, host, zones)
+        for host, zones, several in (*old, *new)
+        for pod in several
+        if pod.active and not (pod.reschedulable and host in leaving)
+    }
+    places = {host: zones for host, zones, _ in (*old, *new)}
+    moved = [(pod, command.moves[pod.key]) for name in command.nodes for pod in found.nodes[name].reschedulable]
+    pods |= {pod.key: (pod, host, places[host]) for pod, host in moved}
+    for pod, host in moved:
+        for spread in pod.shape.spreads:
+            alike = [each for each in pods.values() if each[0].labels["app"] == pod.labels["app"]]
+            if spread.topology_key == HOST:
+                assert sum(each[1] == host for each in alike) <= spread.max_skew
+            elif len(places[host]) == 1:
+                counts = {zone: sum(each[2] == (zone,) for each in alike) for zone in ZONES}
+                assert counts[places[host][0]] <= spread.max_skew + min(counts.values())
+
+
+@given(clusters())
+def test_a_static_node_is_replaced_by_what_its_pool_requires(documents):
+    cluster = make_cluster(documents)
+    for command in decide(cluster, CATALOG, NOW).commands:
+        if command.method is Method.STATIC_DRIFT:
+            (node,) = command.replacements
+            requirements = cluster.pools[node.pool].model.spec.template.spec.requirements
+            for kind in node.types:
+                labels = {TYPE: kind.name, CAPACITY: min(kind.capacity_types)}
+                assert requirements_drift(requirements, labels) is None
+
+
+@given(clusters(), CATALOGS)
+def test_nodes_that_were_tried_use_up_no_budget_of_drift(documents, catalog):
+    cluster = make_cluster(documents)
+    found = decide(cluster, catalog, NOW)
+    views = pool_views(cluster, PlannerOptions())
+    for each in found.held:
+        pool = cluster.nodes[each.node].pool
+        if (each.wanted, each.reason) == ("Drifted", "Budget") and cluster.pools[pool].replicas is None:
+            counts = (
+                views[pool].with_held([name for name in found.expired if cluster.nodes[name].pool == pool]).counts()
+            )
+            assert not allowance(views[pool].budgets, counts, "Drifted", NOW).remaining
+
+
+@given(clusters(), CATALOGS)
+def test_no_pods_are_moved_while_no_pool_is_ready(documents, catalog):
+    cluster = make_cluster(documents)
+    found = decide(cluster, catalog, NOW)
+    if any(pool.replicas is None and pool.ready for pool in cluster.pools.values()):
+        return
+    assert all(each.method in (Method.EMPTINESS, Method.STATIC_DRIFT) for each in found.commands)
 
 
 @given(clusters())

@@ -51,13 +51,13 @@ def test_only_consolidation_leaves_nodes_alone_that_have_not_been_quiet(consolid
     assert list(found.left) == (["shop/web"] if consolidating else [])
 
 
-def test_a_pod_of_a_node_that_is_going_and_finds_no_place_is_told_with_all_others():
+def test_a_pod_of_a_node_that_is_going_and_finds_no_place_is_told():
     going = make_worker("x", cores=16, deleting=NOW), pod("huge", "x", "16")
     found = relocated(
         make_worker("a"), pod("web", "a", "1"), pod("wide", "a", "3"), make_worker("b", cores=1), going, catalog=CATALOG
     )
-    assert found.moves == {"shop/web": "b"}
-    assert list(found.left) == ["shop/huge", "shop/wide"]
+    assert found.moves == {"shop/wide": "general/new-1", "shop/web": "b"}
+    assert list(found.left) == ["shop/huge"]
     assert all("Insufficient cpu" in why for why in found.left.values())
     with pytest.raises(KeyError):
         found.left["shop/web"]

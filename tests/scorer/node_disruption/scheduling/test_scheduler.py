@@ -11,9 +11,10 @@ from scorer.node_disruption.cluster.pod import read_pod
 from scorer.node_disruption.cluster.reader import read_cluster
 from scorer.node_disruption.cluster.requirements import INSTANCE_TYPE, ZONE, one_of
 from scorer.node_disruption.instance_types.catalog import ARCH, InstanceType, Offering
+from scorer.node_disruption.instance_types.new_domains import NewDomains
 from scorer.node_disruption.instance_types.new_node import templates, wishes
 from scorer.node_disruption.scheduling.node_filter import ClusterCapacity
-from scorer.node_disruption.scheduling.scheduler import place_all
+from scorer.node_disruption.scheduling.scheduler import NewNodes, place_all
 from tests.builders.node import HOST, make_node, make_pool, make_requirement, make_taint
 from tests.builders.pod import apart, beside, make_pod, make_spread, on_nodes
 from tests.builders.random_pods import RandomPods
@@ -42,9 +43,13 @@ def pending(*pods):
     return cluster(*pods).pending
 
 
+def new_nodes(found, types=TYPES, gone=()):
+    return NewNodes(templates(found, types, gone), NewDomains(found.pools.values(), types))
+
+
 def placed(documents, pods, types=TYPES):
     found = cluster(*documents, *pods)
-    return place_all(ClusterCapacity(found), found.pending, templates(found, types))
+    return place_all(ClusterCapacity(found), found.pending, new_nodes(found, types))
 
 
 def names(types):
@@ -251,11 +256,22 @@ class TestTopologyOfNewNodes:
         assert [len(node.pods) for node in found.new_nodes] == [1, 1, 1]
         assert all(node.values(ZONE) == ("z1", "z2", "z3") for node in found.new_nodes)
 
-    def test_apart_by_zone_takes_a_zone_each_until_there_is_none(self):
+    def test_apart_by_zone_others_wait_until_it_is_known_which_zone_the_first_has(self):
         pods = [make_pod(f"p{n}", labels=WEB, affinity=apart(ZONE, WEB)) for n in range(4)]
         found = placed([make_pool()], pods)
-        assert sorted(node.requirements[ZONE].only for node in found.new_nodes) == ["z1", "z2", "z3"]
-        assert len(found.left) == 1
+        (node,) = found.new_nodes
+        assert (pods_of(node), node.values(ZONE)) == (["p0"], ("z1", "z2", "z3"))
+        assert len(found.left) == 3
+
+    def test_apart_by_zone_each_that_asks_for_its_own_zone_has_a_node(self):
+        zones = ("z1", "z2", "z3")
+        pods = [make_pod(z, labels=WEB, affinity=apart(ZONE, WEB), nodeSelector={ZONE: z}) for z in zones]
+        assert [node.values(ZONE) for node in placed([make_pool()], pods).new_nodes] == [("z1",), ("z2",), ("z3",)]
+
+    def test_apart_by_a_label_that_new_nodes_do_not_get(self):
+        pods = [make_pod(f"p{n}", labels=WEB, affinity=apart("rack", WEB)) for n in range(2)]
+        (node,) = placed([make_pool()], pods).new_nodes
+        assert pods_of(node) == ["p0", "p1"]
 
     def test_a_group_that_wants_to_be_together_goes_to_one_zone(self):
         pods = [make_pod(f"p{n}", labels=WEB, needs={"cpu": "6"}, affinity=beside(ZONE, WEB)) for n in range(3)]
@@ -271,7 +287,7 @@ class TestTopologyOfNewNodes:
     def test_kept_away_by_a_pod_that_is_there(self):
         there = [make_node("a", zone="z1", has={"pods": "1"}), make_pod("x", "a", affinity=apart(ZONE, WEB))]
         (node,) = placed([make_pool(), *there], [make_pod("p", labels=WEB)]).new_nodes
-        assert node.values(ZONE) == ("z2",)
+        assert node.values(ZONE) == ("z2", "z3")
 
     def test_a_label_that_new_nodes_do_not_get_cannot_be_spread_over(self):
         even = make_pod("p", labels=WEB, topologySpreadConstraints=[make_spread("rack", WEB)])
@@ -331,7 +347,7 @@ class TestTemplates:
         """The pool has one node of 4 cores; each of two pods needs a node of its own."""
         found = cluster(make_pool(limits=limits), make_node("a", pool="general", has={"pods": "1"}), make_pod("x", "a"))
         pods = pending(*(make_pod(name, needs={"cpu": "3"}) for name in "pq"))
-        made = place_all(ClusterCapacity(found, without=gone), pods, templates(found, (kind("m", 4),), gone)).new_nodes
+        made = place_all(ClusterCapacity(found, without=gone), pods, new_nodes(found, (kind("m", 4),), gone)).new_nodes
         assert [names(node.types) for node in made] == expected
 
     def test_volumes_hold_a_pod_to_a_zone(self):
@@ -365,7 +381,7 @@ def test_everybody_has_a_place_that_fits_or_a_reason(seed, nodes, number):
     documents = [{**made.node(f"node-{index:02}"), "kind": "Node"} for index in range(nodes)]
     found = cluster(*documents, make_pool(), *(made.pod() for _ in range(number)))
     state = ClusterCapacity(found)
-    result = place_all(state, found.pending, templates(found, TYPES))
+    result = place_all(state, found.pending, new_nodes(found))
     on_new = [pod.key for node in result.new_nodes for pod in node.pods]
     assert sorted([*result.onto, *on_new, *result.left]) == sorted(pod.key for pod in found.pending)
     assert all(result.left[key] for key in result.left)
@@ -373,7 +389,7 @@ def test_everybody_has_a_place_that_fits_or_a_reason(seed, nodes, number):
         for each in node.types:
             assert sum(pod.requests.get("cpu", 0) for pod in node.pods) <= each.allocatable["cpu"]
             assert next(each.offered(node.requirements), None) is not None
-    again = place_all(state, found.pending[::-1], templates(found, TYPES))
+    again = place_all(state, found.pending[::-1], new_nodes(found))
     assert (again.onto, again.new_nodes, dict(again.left)) == (result.onto, result.new_nodes, dict(result.left))
 
 

@@ -13,10 +13,10 @@ from scorer.node_disruption.simulation.document import document_of
 from scorer.node_disruption.simulation.simulator import simulate
 from scorer.node_disruption.simulation.timeline import SimulationAssumptions
 from tests.builders.pod import make_pod
-from tests.builders.random_cluster import KINDS, PRICES, clusters
+from tests.builders.random_cluster import KINDS, PRICES, ZONES, clusters
 from tests.builders.worker import NOW, make_catalog, make_cluster, make_pool_of, make_worker
 
-CATALOG = make_catalog(PRICES, cores=KINDS, capacity=("on-demand", "spot"))
+CATALOG = make_catalog(PRICES, cores=KINDS, zones=ZONES, capacity=("on-demand", "spot"))
 SMALL_ONLY = make_catalog({"small": 1.0}, cores=KINDS)
 CATALOGS = st.sampled_from([CATALOG, CATALOG, None])
 SETTINGS = st.builds(PlannerOptions, spot_to_spot=st.booleans(), graceful_expiration=st.booleans())

@@ -103,8 +103,17 @@ def test_drift_replaces_one_node_in_each_pass_as_far_as_budgets_let():
 
 def test_drift_without_limit_takes_all_at_once():
     workers = [make_worker(f"n{number}", conditions=drifted(number * HOUR)) for number in range(1, 4)]
-    found = played(make_pool_of(), workers, [busy(f"n{number}") for number in range(1, 4)])
+    pods = [busy(f"n{number}", str(3 + number / 4)) for number in range(1, 4)]
+    found = played(make_pool_of(), workers, pods)
     assert told(found) == [(0, "Drifted", (f"n{number}",)) for number in (3, 2, 1)]
+
+
+def test_a_drifted_node_waits_where_its_pods_would_take_the_new_node_of_another():
+    """Both pods are planned together, and the smaller one is planned after the one whose node could stay."""
+    workers = make_worker("n1", conditions=drifted(HOUR)), make_worker("n2", conditions=drifted(2 * HOUR))
+    first, second = told(played(make_pool_of(), workers, busy("n1", "3.5"), busy("n2", "3")))
+    assert (first, second[1:]) == ((0, "Drifted", ("n2",)), ("Drifted", ("n1",)))
+    assert second[0] > 0
 
 
 def test_a_new_node_has_not_drifted_and_lives_anew():
