@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.vector_families.admission import check_admission
-from tests.vector_families.disruption import check_budget, check_cron, check_drift, check_opening
+from tests.vector_families.disruption import check_budget, check_cron, check_decision, check_drift, check_opening
 from tests.vector_families.extender import check_extender
 from tests.vector_families.line import Line
 from tests.vector_families.resource_hash import check_resource_hash
@@ -37,6 +37,7 @@ FAMILIES: dict[str, Callable[[Line], None]] = {
     "admission-stateful": check_admission,
     "budgets": check_budget,
     "cron": check_cron,
+    "disruption_decisions": check_decision,
     "drift_requirements": check_drift,
     "extender": check_extender,
     "gate_next": check_opening,

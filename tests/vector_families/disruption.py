@@ -1,13 +1,20 @@
-"""Schedules of disruption budgets, what budgets allow now and later, and drift from a pool's requirements."""
+"""Schedules of disruption budgets, what budgets allow, drift from requirements, and what one pass decides."""
 
-from scorer.api.meta import dump_json, format_time, parse_time
+from collections.abc import Iterable
+
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.node_pool import Budget, NodePool, Requirement
 from scorer.node_budgets.budgets import NodeCounts, allowance
 from scorer.node_budgets.gate import answer
 from scorer.node_budgets.opening import next_open
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import NodeGateQuestion
+from scorer.node_disruption.cluster.reader import read_cluster
+from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
+from scorer.node_disruption.instance_types.price_table import read_instance_types
+from scorer.node_disruption.methods.command import Command, Method
 from scorer.node_disruption.methods.drift import requirements_drift
+from scorer.node_disruption.methods.planner import PlannerOptions, decide
 from scorer.windows.cron import matches_crd_pattern, parse_schedule
 from scorer.windows.fires import next_fire
 from tests.vector_families.line import Line, compare
@@ -87,3 +94,43 @@ def _budgets(line: Line) -> tuple[Budget, ...]:
 def _counts(line: Line) -> NodeCounts:
     nodes = line["nodes"]
     return NodeCounts(nodes["total"], nodes["deleting"], nodes["notReady"])
+
+
+def check_decision(line: Line) -> None:
+    """One pass decides one of the answers that Karpenter's own methods give.
+
+    The order of the nodes of a command, and of what it makes, is no matter, nor are the types of a static pool.
+    """
+    catalog = InstanceTypeCatalog(read_instance_types(line["instanceTypes"]))
+    now = parse_time(line["now"])
+    options = PlannerOptions(spot_to_spot=line["spotToSpot"])
+    commands = decide(read_cluster(line["documents"], now), catalog, now, options).commands
+    assert _sorted_answer(map(_answer, commands)) in [_sorted_answer(answer) for answer in line["want"]]
+
+
+def _answer(command: Command) -> JsonObject:
+    return {
+        "method": command.method.value,
+        "decision": command.decided.value,
+        "nodes": command.nodes,
+        "replacements": [
+            {"pool": node.pool, "types": [each.name for each in node.types]} for node in command.replacements
+        ],
+    }
+
+
+def _sorted_answer(commands: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return an answer in an order of its own, so that equal ones are equal."""
+    rows = [
+        {
+            "method": command["method"],
+            "decision": command["decision"],
+            "nodes": sorted(command["nodes"]),
+            "replacements": sorted(
+                (node["pool"], [] if command["method"] == Method.STATIC_DRIFT else sorted(node["types"]))
+                for node in command["replacements"]
+            ),
+        }
+        for command in commands
+    ]
+    return sorted(rows, key=lambda row: row["nodes"])
