@@ -20,6 +20,7 @@ from scorer.api.node_pool import NODE_POOL_LABEL
 from scorer.api.unstructured.documents import (
     dict_at,
     dicts_at,
+    is_deleting,
     labels_of,
     metadata_of,
     name_of,
@@ -33,7 +34,14 @@ from scorer.node_budgets.nodes import is_of_another_instance
 from scorer.node_disruption.cluster.constraint_reader import read_node_terms
 from scorer.node_disruption.cluster.constraints import NodeTerm
 from scorer.node_disruption.cluster.pod import Owner, Pod, read_pod
-from scorer.node_disruption.cluster.snapshot import ClusterNode, ClusterSnapshot, NodePoolState, read_node, read_pool
+from scorer.node_disruption.cluster.snapshot import (
+    ClusterNode,
+    ClusterSnapshot,
+    NodePoolState,
+    read_launching,
+    read_node,
+    read_pool,
+)
 
 T = TypeVar("T")
 
@@ -129,6 +137,7 @@ def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Clus
     cluster = ClusterSnapshot(
         pools={name: pool.value for name, pool in pools.items()},
         nodes={name: node.value for name, node in nodes.items()},
+        launching=_launching(found.get("NodeClaim", ()), [node.value for node in nodes.values()]),
         pods=_on_nodes(pods, before.cluster.pods if before else {}),
         pending=tuple(pod for pod in unplaced if not pod.finished and not pod.gated),
         guards=_guards(found.get("PodDisruptionBudget", ())),
@@ -136,7 +145,7 @@ def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Clus
         namespaces={name_of(namespace): labels_of(namespace) for namespace in found.get("Namespace", ())},
     )
     notes += _note([pod.key for pod in unplaced if pod.gated], "pods that wait for scheduling gates")
-    notes += _without_node(found.get("NodeClaim", ()), cluster.nodes.values())
+    notes += _without_node(found.get("NodeClaim", ()), cluster)
     notes += _unmatched(cluster)
     notes += _future(cluster, now)
     return ClusterReading(replace(cluster, notes=tuple(notes)), nodes, pools, pods, volumes, keys)
@@ -321,11 +330,21 @@ def _unmatched(cluster: ClusterSnapshot) -> Iterator[str]:
     yield from _note([pod.key for pod in cluster.pending], "pods that are pending")
 
 
-def _without_node(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) -> list[str]:
-    """Note the claims of nodes that have not come up yet, or are gone."""
+def _launching(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) -> dict[str, ClusterNode]:
     claimed = {node.claim.name for node in nodes if node.claim}
+    return {
+        name_of(claim): read_launching(claim)
+        for claim in claims
+        if name_of(claim) not in claimed and not is_deleting(claim) and not text_at(claim, "status", "nodeName")
+    }
+
+
+def _without_node(claims: Iterable[JsonObject], cluster: ClusterSnapshot) -> list[str]:
+    """Note the claims whose nodes have been deleted, and those whose nodes have not joined yet."""
+    claimed = {node.claim.name for node in cluster.nodes.values() if node.claim}.union(cluster.launching)
     names = [name for name in map(name_of, claims) if name not in claimed]
-    return _note(names, "NodeClaims whose nodes are not there, which play no part")
+    deleted = _note(names, "NodeClaims whose nodes are not there, which play no part")
+    return [*deleted, *_note(list(cluster.launching), "NodeClaims whose nodes have not joined yet")]
 
 
 def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from scorer.api.conditions import TRUE, find_condition
 from scorer.api.meta import JsonObject
-from scorer.api.node_pool import CAPACITY_TYPE, Budget, NodePool, parse_duration_or_never
+from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, Budget, NodePool, parse_duration_or_never
 from scorer.api.unstructured.documents import (
     annotation,
     annotations_of,
@@ -164,6 +164,7 @@ class ClusterSnapshot:
     Args:
         pools: By name.
         nodes: By name, in its order.
+        launching: Nodes that NodeClaims will become whose instances have not joined yet, by the name of the claim.
         pods: On each node that has some, by the name of the node; in the order of namespace and name.
         pending: Pods without a node.
         guards: PodDisruptionBudgets by namespace.
@@ -174,6 +175,7 @@ class ClusterSnapshot:
 
     pools: Mapping[str, NodePoolState] = field(default_factory=dict)
     nodes: Mapping[str, ClusterNode] = field(default_factory=dict)
+    launching: Mapping[str, ClusterNode] = field(default_factory=dict)
     pods: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
     pending: tuple[Pod, ...] = ()
     guards: Mapping[str, Sequence[PodGuard]] = field(default_factory=dict)
@@ -224,6 +226,18 @@ def read_node(document: JsonObject, claim: JsonObject | None = None) -> ClusterN
         capacity_type=present.get(CAPACITY_TYPE, ""),
         claim=None if claim is None else read_claim(claim),
     )
+
+
+def read_launching(claim: JsonObject) -> ClusterNode:
+    """Read the node that a NodeClaim will become. Before its instance is launched it has what the claim requests."""
+    has = dict_at(claim, "status", "allocatable") or dict_at(claim, "spec", "resources", "requests")
+    name = name_of(claim)
+    node = {
+        "metadata": {"name": name, "labels": {HOSTNAME: name, **labels_of(claim)}},
+        "spec": {"taints": spec_of(claim).get("taints", [])},
+        "status": {"allocatable": has, "capacity": dict_at(claim, "status", "capacity") or has},
+    }
+    return read_node(node, claim)
 
 
 def read_pool(document: JsonObject) -> NodePoolState:

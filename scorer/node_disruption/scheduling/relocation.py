@@ -1,8 +1,10 @@
 """Relocation of the pods of candidates.
 
 Pods on nodes that are already draining are planned together with those of the candidates, as in Karpenter: a new node
-that only they need is one more. Pending pods are placed first, once, and keep their places. New nodes for them do not
-count. Karpenter plans pending pods in every simulation, so one pod that waits for a new node blocks all consolidation.
+that only they need is one more. A node that is launching takes them, and is too uncertain for others.
+
+Pending pods are placed first, once, and keep their places. New nodes for them do not count. Karpenter plans pending
+pods in every simulation, so one pod that waits for a new node blocks all consolidation.
 
 A node that will take a pending pod, or one of a draining node, is nominated and is no candidate.
 
@@ -118,7 +120,7 @@ class Relocations:
         closed: Collection[str] = (),
         before: "Relocations | None" = None,
     ) -> None:
-        self._cluster = cluster
+        self._cluster = replace(cluster, nodes={**cluster.launching, **cluster.nodes})
         self._catalog = catalog
         self._now = now
         self._going = frozenset(going)

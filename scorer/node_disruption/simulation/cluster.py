@@ -129,6 +129,7 @@ class Clockwork:
         return replace(
             self._base,
             nodes=dict(sorted(self.nodes.items())),
+            launching={},  # when they join is not known
             pods=dict(self.pods),
             pending=tuple(each.pod for _, each in sorted(self._homeless.items())),
             guards=self._book.guards(),

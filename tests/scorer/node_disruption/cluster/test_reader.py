@@ -186,6 +186,24 @@ def test_volumes_hold_pods_where_they_can_be_reached():
 
 
 @pytest.mark.parametrize(
+    ("status", "cores"),
+    [
+        pytest.param({}, 2000, id="as-requested"),
+        pytest.param({"allocatable": {"cpu": "4"}}, 4000, id="as-launched"),
+        pytest.param({"nodeName": "gone"}, None, id="its-node-is-gone"),
+    ],
+)
+def test_a_node_that_is_launching(status, cores):
+    claim = make_claim("w", "", resources={"requests": {"cpu": "2"}}, taints=[make_taint("t")])
+    claim["status"] = status
+    found = cluster(claim)
+    assert (found.nodes, list(found.launching)) == ({}, ["w"] if cores else [])
+    for node in found.launching.values():
+        assert (node.allocatable["cpu"], node.pool, node.initialized, len(node.taints)) == (cores, "general", False, 1)
+        assert node.labels["kubernetes.io/hostname"] == "w"
+
+
+@pytest.mark.parametrize(
     ("documents", "note"),
     [
         pytest.param([make_node("n")], "nodes of no pool stay, and take pods: n", id="no-pool"),
@@ -201,6 +219,9 @@ def test_volumes_hold_pods_where_they_can_be_reached():
             [make_claim("w", "w", "general")],
             "NodeClaims whose nodes are not there, which play no part: w",
             id="claim-alone",
+        ),
+        pytest.param(
+            [make_claim("w", "")], "NodeClaims whose nodes have not joined yet: w", id="claim-of-a-node-to-come"
         ),
         pytest.param([{**make_pool(), "spec": 7}], "NodePool general cannot be read", id="unreadable-pool"),
         pytest.param([make_claim("c", "n"), make_node("n", pool="general")], "is not there: n", id="claim-of-no-pool"),

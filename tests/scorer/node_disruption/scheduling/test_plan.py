@@ -9,9 +9,9 @@ from scorer.node_disruption.cluster.pod import read_pod
 from scorer.node_disruption.instance_types.new_domains import NewDomains
 from scorer.node_disruption.methods.context import survey
 from scorer.node_disruption.methods.planner import PlannerOptions, decide, pool_views
-from tests.builders.node import HOST, ZONE, make_requirement
+from tests.builders.node import HOST, ZONE, make_claim, make_requirement
 from tests.builders.pod import apart, beside, make_pod, make_spread
-from tests.builders.worker import NOW, TYPE, make_catalog, make_cluster, make_pool_of, make_worker
+from tests.builders.worker import NOW, POOL, TYPE, make_catalog, make_cluster, make_pool_of, make_worker
 
 WEB = {"app": "web"}
 SOFT = {"whenUnsatisfiable": "ScheduleAnyway"}
@@ -186,6 +186,19 @@ class TestNodesThatAreGoing:
         going = make_worker("g", deleting=NOW), web("leaving", "g", cores="4")
         documents = make_pool_of(), make_worker("a"), make_worker("b", cores=1), web("x", "a"), fresh, *going
         assert where(*documents) == {"x": "b"}
+
+    def test_a_node_that_is_launching_for_them_is_no_new_one(self):
+        """Else each command would make it once more, until it has joined."""
+        claim = make_claim("f", "", POOL, resources={"requests": {"cpu": "4", "pods": "1"}})
+        going = make_worker("g", deleting=NOW), web("leaving", "g", cores="4")
+        documents = make_pool_of(), make_worker("a"), make_worker("b"), web("x", "a"), web("y", "b"), *going
+        assert not decide(make_cluster(*documents), CATALOG, NOW).commands
+        assert decide(make_cluster(*documents, claim), CATALOG, NOW).command.decided == "delete"
+
+    def test_a_node_that_is_launching_takes_no_others(self):
+        claim = make_claim("0", "", POOL, resources={"requests": {"cpu": "4", "pods": "9"}})
+        found = relocated(make_pool_of(), make_worker("a"), web("x", "a", cores="3"), claim)
+        assert found.left["shop/x"] == "would go to node 0, which is not initialized yet"
 
 
 class TestNewDomains:
