@@ -288,6 +288,9 @@ async def test_a_second_pass_writes_nothing(bed, strategy):
         assert await bed.reasons() == ["Applied"] * 7 + ["DecodingErred", "Duplicated"]
         await bed.until_settled()
         await bed.reconcile()
+    else:
+        assert (await bed.reasons())[7:] == ["FailedToReportDiff"] * 2
+        assert [(await bed.message(at)).partition(":")[0] for at in (7, 8)] == ["DecodingErred", "Duplicated"]
     await bed.assert_quiet()
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
+from scorer.api.conditions import FALSE, TRUE, ConditionStatus, make_condition, merge_conditions
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.unstructured.documents import conditions_of, dicts_at, generation_of
 from scorer.rollout.apply_strategy import reports_diff
@@ -30,7 +30,10 @@ renewed with every change of the observation, and otherwise at this interval.
 
 
 class ManifestReason(StrEnum):
-    """The outcome of one manifest in one pass, spelled as the reason of its Applied or DiffReported condition."""
+    """The outcome of one manifest in one pass, spelled as the reason of its Applied or DiffReported condition.
+
+    DiffReported has FAILED_TO_REPORT_DIFF for every outcome without a comparison. Its message names the outcome.
+    """
 
     APPLIED = "Applied"
     APPLIED_WITH_FAILED_DRIFT_DETECTION = "AppliedWithFailedDriftDetection"
@@ -196,8 +199,7 @@ def manifest_status(
     previous = old or {}
     generation = result.observed_generation or 0
     if report_diff:
-        status = TRUE if result.diff_reported else FALSE
-        kinds = [("DiffReported", status, str(result.reason), result.message)]
+        kinds = [("DiffReported", *_comparison(result))]
     else:
         kinds = [("Applied", TRUE if result.applied else FALSE, str(result.reason), result.message)]
         if result.applied and (answer := result.availability) is not None:
@@ -231,6 +233,15 @@ def manifest_status(
         reported = {"observedStatus": result.observed_status}
         entry["backReportedStatus"] = _observed(reported, previous.get("backReportedStatus"), now)
     return entry
+
+
+def _comparison(result: ManifestResult) -> tuple[ConditionStatus, str, str]:
+    """Return status, reason and message of DiffReported. Every failure has the same reason, and names its cause."""
+    if result.diff_reported:
+        return TRUE, str(result.reason), result.message
+    failed = ManifestReason.FAILED_TO_REPORT_DIFF
+    message = result.message if result.reason is failed else f"{result.reason}: {result.message}"
+    return FALSE, str(failed), message
 
 
 def _observed(found: JsonObject, old: Mapping[str, Any] | None, now: datetime) -> JsonObject:

@@ -74,6 +74,25 @@ def test_report_diff_replaces_applied_and_available(reason, status):
     assert [(condition["type"], condition["status"]) for condition in found["conditions"]] == [("DiffReported", status)]
 
 
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        pytest.param(ManifestReason.FAILED_TO_REPORT_DIFF, "refused", id="comparison"),
+        pytest.param(ManifestReason.FAILED_TO_TAKE_OVER, "FailedToTakeOver: refused", id="take-over"),
+        pytest.param(ManifestReason.DECODING_ERRED, "DecodingErred: refused", id="decoding"),
+        pytest.param(ManifestReason.DUPLICATED, "Duplicated: refused", id="duplicate"),
+        pytest.param(ManifestReason.FOUND_GENERATE_NAME, "FoundGenerateName: refused", id="generate-name"),
+        pytest.param(ManifestReason.FAILED_TO_FIND, "FailedToFindObjInMemberCluster: refused", id="find"),
+        pytest.param(ManifestReason.REFUSED, "RefusedByAgent: refused", id="agent"),
+    ],
+)
+def test_whatever_prevents_a_comparison_is_the_message_of_one_reason(reason, message):
+    status = work_status(make_work("ReportDiff"), [replace(make_result(reason=reason), message="refused")], NOW)
+    (condition,) = status["manifestConditions"][0]["conditions"]
+    assert (condition["type"], condition["status"]) == ("DiffReported", "False")
+    assert (condition["reason"], condition["message"]) == ("FailedToReportDiff", message)
+
+
 def test_times_are_kept_until_a_status_changes():
     drift = ({"path": "/data/a", "valueInMember": "1", "valueInHub": "2"},)
     first = work_status(make_work(), [make_result(drifts=drift), make_result("b")], NOW)

@@ -123,7 +123,9 @@ async def test_what_another_has_placed_is_not_written_and_not_deleted(cluster, s
     whole, each = await theirs.said()
     assert (whole["status"], whole["reason"]) == ("False", "AppliedWorkOfAnother")
     assert "AppliedWork shop-work on this cluster belongs to member berlin of hub hub-1" in whole["message"]
-    assert {found["reason"] for found in each} == {"AppliedWorkOfAnother"}
+    assert {found["reason"] for found in each} == {
+        "FailedToReportDiff" if strategy == "ReportDiff" else "AppliedWorkOfAnother"
+    }
     stored = await theirs.work()
     await theirs.apply()
     assert await theirs.work() == stored

@@ -500,6 +500,17 @@ async def test_bad_manifests_do_not_stop_good_ones(cluster):
     assert await cluster.conditions() == {"Applied": ("False", "SomeManifestsAreNotApplied")}
 
 
+async def test_what_cannot_be_compared_has_one_reason_and_says_why(cluster):
+    generated = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "x-", "namespace": "web"}}
+    unknown = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "web"}}
+    await cluster.place(generated, config_map(), config_map(), unknown, applyStrategy={"type": "ReportDiff"})
+    await cluster.reconcile()
+    assert await cluster.reasons() == ["FailedToReportDiff", "FoundDiff", "FailedToReportDiff", "FailedToReportDiff"]
+    causes = [(await cluster.message(at)).partition(":")[0] for at in (0, 2, 3)]
+    assert causes == ["FoundGenerateName", "Duplicated", "DecodingErred"]
+    assert await cluster.conditions() == {"DiffReported": ("False", "SomeManifestsHaveNotReportedDiff")}
+
+
 async def test_a_definition_and_its_object_can_travel_together(cluster):
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
