@@ -142,6 +142,8 @@ class NodeTaint(ApiModel):
         default=None, json_schema_extra={"maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}
     )
     """Value of the taint. Absent: none; an empty text is refused."""
+    time_added: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
+    """When the taint was added, as an RFC 3339 instant such as ``2026-03-01T10:00:00Z``. Absent: unknown."""
 
 
 class NodeClassReference(ApiModel):

@@ -7,13 +7,14 @@ work, or that silently blocks all disruption, is never stored (nodepool-disrupti
 Source: nodepool-disruption.md 1, 2, 4.6, 8 and 16; Karpenter ``pkg/apis/v1/nodepool_validation.go``.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.meta import JsonObject, ObjectMeta, json_equal, without_nulls
+from scorer.api.meta import JsonObject, ObjectMeta, json_equal, parse_time, without_nulls
 from scorer.api.node_pool import (
     CAPACITY_TYPE,
     HOSTNAME,
@@ -98,7 +99,7 @@ RULES: Final = (
     ),
     schema(
         "K-13",
-        "A taint has a key and a known effect; its value, if there is one, is not empty.",
+        "A taint has a key and a known effect. If given, its value is not empty and timeAdded is an RFC 3339 instant.",
         f"{_CRD}, {_RUNTIME}",
         f"{_NODE}.taints",
         f"{_NODE}.startupTaints",
@@ -165,6 +166,9 @@ _BOUNDS: Final = frozenset(
 _OPERATORS: Final = tuple(word.value for word in RequirementOperator)
 _EFFECTS: Final = tuple(word.value for word in TaintEffect)
 _LARGEST: Final = 2**63 - 1
+_INSTANT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})", re.ASCII
+)
 _MOST_FINDINGS: Final = 1000
 """Far more than an answer shows; it stops the search in a list with a million mistakes."""
 
@@ -358,9 +362,19 @@ def validate_taints(taints: Iterable[tuple[FieldPath, NodeTaint]]) -> Iterator[F
             yield invalid(at / "value", "", "must not be empty; leave it out instead", "K-13")
         elif taint.value is not None and (error := qualified_name_error(taint.value)):
             yield invalid(at / "value", taint.value, error, "K-13")
+        if taint.time_added is not None and not _is_instant(taint.time_added):
+            yield invalid(at / "timeAdded", taint.time_added, "must be an instant such as 2026-03-01T10:00:00Z", "K-13")
         earlier = first.setdefault((taint.key, taint.effect), at)
         if earlier != at:
             yield duplicate(at, f"{taint.key}:{taint.effect}", f"key and effect are those of {earlier}", "K-14")
+
+
+def _is_instant(text: str) -> bool:
+    """Return whether *text* is an RFC 3339 instant: `parse_time` alone also reads other forms of ISO 8601."""
+    try:
+        return _INSTANT.fullmatch(text) is not None and bool(parse_time(text))
+    except ValueError:
+        return False
 
 
 def _validate_duration(text: str, at: FieldPath, *, never: bool) -> Iterator[FieldError]:

@@ -123,6 +123,34 @@ def referring(**reference):
     return make_node_pool({"nodeClassRef": {"group": "g", "kind": "K", "name": "n", **reference}})
 
 
+@pytest.mark.parametrize("field", ["taints", "startupTaints"])
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        pytest.param("2026-03-01T10:00:00Z", True, id="utc"),
+        pytest.param("2026-03-01T10:00:00.123456789+05:30", True, id="offset-and-fraction"),
+        pytest.param("2024-02-29T23:59:59-11:00", True, id="leap-day"),
+        pytest.param("yesterday", False, id="word"),
+        pytest.param("", False, id="empty"),
+        pytest.param("2026-03-01", False, id="date"),
+        pytest.param("2026-03-01T10:00:00", False, id="no-offset"),
+        pytest.param("2026-03-01 10:00:00Z", False, id="space"),
+        pytest.param("2026-03-01t10:00:00z", False, id="lower-case"),
+        pytest.param("20260301T100000Z", False, id="basic-format"),
+        pytest.param("2026-W09-7T10:00:00Z", False, id="week"),
+        pytest.param("2026-02-29T10:00:00Z", False, id="no-such-day"),
+        pytest.param("2026-03-01T24:00:00Z", False, id="no-such-hour"),
+        pytest.param("2026-03-01T10:00Z", False, id="no-seconds"),
+        pytest.param("1772359200", False, id="seconds-of-the-epoch"),
+        pytest.param(1772359200, False, id="number"),
+    ],
+)
+def test_the_time_of_a_taint_is_an_rfc_3339_instant(field, text, allowed):
+    document = make_node_pool({field: [{"key": "a", "effect": "NoExecute", "timeAdded": text}]})
+    found = [(error.rule, str(error.field)) for error in judge("CREATE", document, None, Context()).errors]
+    assert found == ([] if allowed else [("K-13", f"{TEMPLATE}.{field}[0].timeAdded")])
+
+
 @pytest.mark.parametrize(
     ("document", "wanted"),
     [
