@@ -81,6 +81,23 @@ def warnings_of(findings):
         pytest.param("/metadata/name", "O-18", id="name"),
         pytest.param("/data/a~b", "X-64", id="tilde"),
         pytest.param("/data/a~", "X-64", id="last-tilde"),
+        pytest.param("/spec/x/-1", "X-64", id="negative-position"),
+        pytest.param("/spec/x/-0", "X-64", id="negative-zero"),
+        pytest.param("/spec/x/-12/y", "X-64", id="negative-position-on-the-way"),
+        pytest.param("/spec/x/+1", "X-64", id="plus"),
+        pytest.param("/spec/x/01", "X-64", id="leading-zero"),
+        pytest.param("/spec/x/00/y", "X-64", id="two-zeros"),
+        pytest.param("/spec/x/0", None, id="first-position"),
+        pytest.param("/spec/x/10/y", None, id="position"),
+        pytest.param("/spec/x/-1a", None, id="a-key"),
+        pytest.param("/spec/x/1e2", None, id="another-key"),
+        pytest.param("/spec/x/-", "X-64", id="nothing-to-replace"),
+        pytest.param("/spec/x/-/y", "X-64", id="below-nothing"),
+        pytest.param("/metadata/labels/007", None, id="label-key"),
+        pytest.param("/spec/template/metadata/annotations/-1", None, id="annotation-key"),
+        pytest.param("/spec/selector/matchLabels/01", None, id="selector-key"),
+        pytest.param("/data/-1", None, id="data-key"),
+        pytest.param("/data/-", None, id="data-key-of-one-sign"),
     ],
 )
 def test_patch_paths(path, rule):
@@ -88,6 +105,23 @@ def test_patch_paths(path, rule):
         override.validate_cluster_override(make_override(jsonPatchOverrides=[{**PATCH, "path": path}]), None, Context())
     )
     assert found == ({(rule, f"{AT_RULE}.jsonPatchOverrides[0].path")} if rule else set())
+
+
+@pytest.mark.parametrize(
+    ("op", "path", "refused"),
+    [
+        pytest.param("add", "/spec/x/-", False, id="add"),
+        pytest.param("add", "/spec/x/-/y", True, id="add-below"),
+        pytest.param("add", "/spec/x/-1", True, id="add-before"),
+        pytest.param("remove", "/spec/x/-", True, id="remove"),
+        pytest.param("remove", "/spec/x/-1", True, id="remove-the-last"),
+        pytest.param("remove", "/spec/x/0", False, id="remove-the-first"),
+    ],
+)
+def test_only_an_add_may_lead_to_the_end_of_a_list(op, path, refused):
+    patch = {"op": op, "path": path, **({"value": 1} if op == "add" else {})}
+    found = errors_of(override.validate_cluster_override(make_override(jsonPatchOverrides=[patch]), None, Context()))
+    assert found == ({("X-64", f"{AT_RULE}.jsonPatchOverrides[0].path")} if refused else set())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ Source: placement-api.md 7.7 and 10.3; KubeFleet pkg/utils/validator/clusterreso
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from scorer.api.family import CLUSTER, NAMESPACED, Family
@@ -95,7 +96,11 @@ RULES: Final = (
     ),
     deny("X-61", "Group, kind and name identify an object, not its version or scope (see O-07, O-08).", OURS),
     warn("X-62", "An override names a placement, and that placement exists.", f"{OURS}; KubeFleet issue 846"),
-    deny("X-64", "In a path, ~ is followed by 0 or 1.", f"{OURS}; RFC 6901"),
+    deny(
+        "X-64",
+        "In a path, ~ is followed by 0 or 1, and a list position has neither sign nor leading zeros; - is for adding.",
+        f"{OURS}; RFC 6901, RFC 6902",
+    ),
     deny("X-65", "A label variable in a value is closed, and names a label key.", OURS),
     warn("X-66", "A patch that adds or replaces has a value."),
     warn("X-68", "A rule has a clusterSelector; without one, it applies to no cluster."),
@@ -119,6 +124,11 @@ Selector: TypeAlias = ResourceSelectorTerm | ResourceSelector
 
 _LABEL_VARIABLE: Final = "${MEMBER-CLUSTER-LABEL-KEY-"
 _BROKEN_ESCAPE = re.compile(r"(?:[^~]|~[01])*", re.ASCII)
+_WRONG_POSITION: Final = re.compile(r"[+-][0-9]+|0[0-9]+", re.ASCII)
+_MAPS: Final = frozenset(
+    {"labels", "annotations", "matchLabels", "nodeSelector", "data", "binaryData", "stringData", "properties"}
+)
+"""Fields whose keys may look like list positions."""
 _PROTECTED: Final = frozenset({"kind", "apiVersion", "status"})
 _RBAC: Final = "rbac.authorization.k8s.io"
 _RBAC_PATHS: Final = frozenset({"subjects", "roleRef", "rules", "aggregationRule"})
@@ -294,6 +304,7 @@ def validate_override_type(rule: OverrideRule, here: FieldPath) -> Iterator[Fiel
 def validate_patch(patch: JsonPatchOverride, at: FieldPath) -> Iterator[Finding]:
     """One operation: what it may touch (O-18), how its path is written (X-64), and its value (O-19, X-65, X-66)."""
     yield from validate_patch_path(patch.path, at / "path")
+    yield from validate_positions(patch, at / "path")
     has_value = "value" in patch.model_fields_set
     if patch.op == "remove" and has_value:
         yield FieldError(at / "value", Cause.FORBIDDEN, "remove takes no value", "O-19")
@@ -317,6 +328,23 @@ def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
         yield FieldError(at, Cause.FORBIDDEN, "of metadata, only labels and annotations can be overridden", "O-18")
     if not _BROKEN_ESCAPE.fullmatch(path):
         yield invalid(at, path, "~ must be followed by 0 or 1", "X-64")
+
+
+def validate_positions(patch: JsonPatchOverride, at: FieldPath) -> Iterator[FieldError]:
+    """List positions are those of RFC 6901 and 6902 (X-64). A patch with others fails on every cluster.
+
+    Below labels, annotations and data, it is a key. Elsewhere no field of Kubernetes is written like that. A custom
+    resource may have such a key all the same: the patch can then replace the map around it.
+    """
+    segments = patch.path.split("/")[1:]
+    for from_last, (parent, segment) in enumerate(pairwise(segments), 2 - len(segments)):
+        if parent in _MAPS:
+            continue
+        if _WRONG_POSITION.fullmatch(segment):
+            why = f"{quote(segment)} is no list position: it must be a number without sign and leading zeros"
+            yield invalid(at, patch.path, why, "X-64")
+        elif segment == "-" and (from_last < 0 or patch.op != "add"):
+            yield invalid(at, patch.path, "- is the position after the last item: only an add can end with it", "X-64")
 
 
 def validate_rbac(
