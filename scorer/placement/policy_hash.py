@@ -21,7 +21,7 @@ _TOLERATION_DEFAULTS = {"operator": "Equal"}
 
 
 def canonical_policy(policy: Mapping[str, Any] | None) -> JsonObject:
-    """Return *policy* with defaults spelled out and old names replaced; the argument is not changed."""
+    """Return a copy of *policy* with defaults spelled out and old names replaced. No policy is PickAll (DR-2)."""
     spelled: JsonObject = {"placementType": "PickAll"} | _without_empty_lists(without_nulls(dict(policy or {})))
     if isinstance(spelled.get("tolerations"), list):
         spelled["tolerations"] = [_without_empty_texts(entry) for entry in spelled["tolerations"]]

@@ -286,7 +286,7 @@ def _holds(group: SnapshotGroup, digest: str) -> bool:
     """Return whether a group has the content of *digest*.
 
     Earlier releases, and programs built by an older Go, write some numbers and characters otherwise. Their hash says
-    nothing then, and the content decides: it must not be rolled out again because a new release encodes it otherwise.
+    nothing then, and the content decides: a new release must not roll it out again for its encoding (DR-5).
     """
     master = group.master or {}
     if annotation(master, RESOURCE_HASH) == digest:

@@ -260,7 +260,10 @@ def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
 
 
 def _start(work: StagePass, entry: JsonObject) -> bool:
-    """Start a cluster; return whether it needed nothing, and is done."""
+    """Start a cluster, and return whether it needed nothing and is done.
+
+    A cluster that has the content and fails is started as well, so that it can become stuck (DR-8).
+    """
     name, binding, desired = cluster_name(entry), _binding(work, entry), _wanted(work, entry)
     target = desired.bind(binding, uid_of(work.run))
     ready = target is binding and has_started(binding)
@@ -363,6 +366,12 @@ def _check_failures(work: StagePass) -> None:
 
 
 def _tell_progress(work: StagePass, held: list[JsonObject]) -> None:
+    """Record the progress of a stage with open clusters. It is Started even if it was only resumed (DR-7).
+
+    Args:
+        work: The pass.
+        held: Clusters that may not be touched now.
+    """
     name = work.planned.name
     work.set_stage_progress(TRUE, "StageUpdatingStarted", "")
     if work.stuck:

@@ -83,15 +83,15 @@ def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
 def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool, expected: bool = True) -> Targets:
     """Return what the run of a placement updates and removes.
 
-    A binding may be in deletion for as long as its member is away. It holds up no other cluster than its own.
+    A binding may be in deletion for as long as its member is away. It holds up no other cluster than its own (DR-9).
 
     Args:
         facts: The hub.
         placement: Of the run.
         fresh: Wait until the scheduler has seen the placement as it is now. A new run does. One that is under way
             continues with its plan.
-        expected: There have to be bindings. A run that only removes the placement has none left in the end: section 5
-            would abort it then, and section 6.5 says that it has succeeded.
+        expected: There must be bindings. A run that only removes the placement has none left in the end, and succeeds
+            then (DR-6).
 
     Raises:
         RunFailedError: There is nothing to do, or not what the policy asks for.

@@ -286,7 +286,7 @@ class WorkGenerator:
         return self._hub.cache.get(FAMILY_OF[owner.kind].placement, owner.name, owner.namespace) is not None
 
     async def _clean_up(self, family: Family, binding: JsonObject) -> Result:
-        """Delete the Works of a binding that is being deleted; when none is left, take our finalizer off it.
+        """Delete the Works of a binding that is being deleted, and remove our finalizer when none is left (DR-1).
 
         In a namespace that is being deleted, every Work only has to carry its order.
 

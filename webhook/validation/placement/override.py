@@ -331,7 +331,7 @@ def validate_patch_path(path: str, at: FieldPath) -> Iterator[FieldError]:
 
 
 def validate_positions(patch: JsonPatchOverride, at: FieldPath) -> Iterator[FieldError]:
-    """List positions are those of RFC 6901 and 6902 (X-64). A patch with others fails on every cluster.
+    """List positions are those of RFC 6901 and 6902 (X-64). A patch with others fails on every cluster (DR-11).
 
     Below labels, annotations and data, it is a key. Elsewhere no field of Kubernetes is written like that. A custom
     resource may have such a key all the same: the patch can then replace the map around it.
