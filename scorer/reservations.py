@@ -41,6 +41,8 @@ member; see `member_reservation`."""
 
 MOST_BYTES: Final = 200 * 1024
 """The longest list; Kubernetes takes 256 KiB for all annotations of an object together."""
+ADMISSION_HOLDER: Final = "admission"
+"""The holder of what admission reserves for deletions and evictions that it allows."""
 SHORTEST_SECONDS: Final = 10
 LONGEST_SECONDS: Final = 3600
 

@@ -50,6 +50,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/api_server/test_override_snapshots.py",
         "e2e/api_server/test_server_side_apply.py",
         "e2e/cli/test_command_line.py",
+        "e2e/cli/test_own_answers.py",
         "e2e/cli/test_printed.py",
         "e2e/cli/test_tree.py",
         "e2e/harness/test_fault_proxy.py",

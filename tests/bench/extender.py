@@ -160,9 +160,11 @@ async def run_ours() -> None:
         await store.create(PLACEMENT, {**head, "metadata": {"name": f"placement-{number:02}"}, "spec": spec})
     cache = Cache(store)
     owner, metrics = OwnerToken("bench"), Metrics()
-    answers = answers_of(cache, store, Context, Admittance(owner, owner, UndisputedRights()), lambda: NOW)
+    answers = answers_of(cache, store, Context, UndisputedRights(), lambda: NOW)
     history = history_of(store, settings.namespace, settings, RecordSource.SERVER, "bench", lambda: NOW)
-    services = services_of(answers, cache, store, settings, metrics, EventSinks(unheard, history))
+    services = services_of(
+        answers, Admittance(owner, owner), cache, store, settings, metrics, EventSinks(unheard, history)
+    )
     watching = asyncio.create_task(cache.run())
     await cache.wait_synced()
     certificates = Certificates(own_leaves(settings, utc_now), None, metrics, utc_now, 3600.0)

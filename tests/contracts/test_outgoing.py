@@ -20,7 +20,6 @@ OPENING = {
     "webhook/kube/client/api_server.py": "the server of a kubeconfig, of an option or of the Pod, and the hub "
     "of an agent",
     "webhook/kube/client/cli_client.py": "the same, for commands",
-    "webhook/processes/own_answers.py": "handlers in the same process, by a socket in a private folder",
     "webhook/server/server.py": "its own listener",
 }
 CALLS_OUTSIDE = frozenset({"webhook/kube/transport/signed_post.py", "webhook/sign_in/provider.py"})

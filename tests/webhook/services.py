@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
@@ -13,7 +13,7 @@ from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from tests.waiting import PATIENCE_SECONDS
 from webhook.access.ports import AccessReviewer, Authenticator, Authorizer
-from webhook.admission.rights import AuthorRights, UndisputedRights
+from webhook.admission.rights import AuthorRights, Rights, UndisputedRights
 from webhook.embedded.api_server.owner_token import OwnerToken
 from webhook.endpoints.admission.authentication import Calls
 from webhook.endpoints.http.services import Admittance, Services
@@ -60,20 +60,27 @@ def unheard(_document: JsonObject, _event: Event) -> None:
     """Take an event that nobody asks for."""
 
 
+class Admitted(NamedTuple):
+    """Whom a server admits, and what authors may place there."""
+
+    admittance: Admittance
+    rights: Rights
+
+
 def admit(
     authenticator: Authenticator = OWNER,
     authorizer: Authorizer = OWNER,
     access: AccessReviewer | None = None,
     sign_in: SignIn | None = None,
-) -> Admittance:
+) -> Admitted:
     """Let in whom these know; without *access* nobody's rights are disputed."""
     rights = UndisputedRights() if access is None else AuthorRights(access)
-    return Admittance(authenticator, authorizer, rights, sign_in)
+    return Admitted(Admittance(authenticator, authorizer, sign_in), rights)
 
 
 def make_services(
     *,
-    admittance: Admittance | None = None,
+    admittance: Admitted | None = None,
     cache: Cache | None = None,
     store: Store | None = None,
     settings: ServerSettings | None = None,
@@ -88,8 +95,9 @@ def make_services(
     cache = cache or Cache(store)
     settings = settings or ServerSettings()
     recorded = recorded or history_of(store, settings.namespace, settings, RecordSource.SERVER, "test", now)
-    made = replace(answers_of(cache, store, admission, admittance or admit(), now), **answers)
-    return services_of(made, cache, store, settings, Metrics(), EventSinks(record, recorded))
+    admitted, rights = admittance or admit()
+    made = replace(answers_of(cache, store, admission, rights, now), **answers)
+    return services_of(made, admitted, cache, store, settings, Metrics(), EventSinks(record, recorded))
 
 
 def make_server(

@@ -34,13 +34,12 @@ from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
 from scorer.node_budgets.question import EXPIRED
 from scorer.node_budgets.wording import describe_budget, describe_reservation
-from scorer.reservations import DISRUPTION, Reservation, end_of, held_nodes, reservation_id
+from scorer.reservations import ADMISSION_HOLDER, DISRUPTION, Reservation, end_of, held_nodes, reservation_id
 from webhook.access.user import UserInfo
 from webhook.admission.judge import ALLOWED, Judgement, as_warnings
 from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.settings.admission import AdmissionSettings
 
-HOLDER: Final = "admission"
 DELETION_HELD: Final = timedelta(seconds=5)
 """How long an allowed deletion counts while the cluster does not show it."""
 DRAIN_HELD: Final = timedelta(seconds=60)
@@ -225,7 +224,7 @@ class DisruptionEnforcement:
         if view is None or _is_held(disruption, held):
             return ""
         underway = tuple(
-            reservation for reservation in held if reservation.holder == HOLDER
+            reservation for reservation in held if reservation.holder == ADMISSION_HOLDER
         )  # when these expire, their nodes still go
         view = view.with_reservations(reservation for reservation in held if reservation not in underway).with_held(
             *held_nodes(underway)
@@ -287,7 +286,7 @@ def _is_held(disruption: _Disruption, held: Held) -> bool:
 
 def _is_held_for_long(disruption: _Disruption, held: Held, now: datetime) -> bool:
     own = _named(disruption, held)
-    return own is not None and (own.holder != HOLDER or own.expires - now > disruption.held / 2)
+    return own is not None and (own.holder != ADMISSION_HOLDER or own.expires - now > disruption.held / 2)
 
 
 def _named(disruption: _Disruption, held: Held) -> Reservation | None:
@@ -327,7 +326,7 @@ def _with_node(disruption: _Disruption, pool: str, held: Held, now: datetime) ->
     rest = tuple(_one_less(reservation) if reservation is numbered else reservation for reservation in held)
     identifier = reservation_id(DISRUPTION, pool, secrets.token_hex(16))
     made = Reservation(
-        identifier, HOLDER, disruption.user, DISRUPTION, (disruption.node,), expires, {"reason": EXPIRED}
+        identifier, ADMISSION_HOLDER, disruption.user, DISRUPTION, (disruption.node,), expires, {"reason": EXPIRED}
     )
     return (*(reservation for reservation in rest if reservation.granted), made)
 

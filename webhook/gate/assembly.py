@@ -6,7 +6,7 @@ from datetime import datetime
 
 from webhook.admission.enforcement import DisruptionEnforcement
 from webhook.gate.budgets import HubBudgets
-from webhook.gate.desk import GateService
+from webhook.gate.desk import GateService, MemberGateService, NodeGateService, ReservationService
 from webhook.gate.keeper import ReservationKeeper
 from webhook.gate.members import HubMemberGate
 from webhook.gate.nodes import HubNodeGate
@@ -14,7 +14,7 @@ from webhook.gate.pools import HubNodePools
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
-from webhook.settings.programs import DisruptionSettings
+from webhook.settings.answers import DisruptionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,5 @@ def disruption_of(
     nodes = HubNodeGate(pools, keeper, store, settings, now)
     members = HubMemberGate(cache, keeper, store, settings, now)
     enforcement = DisruptionEnforcement(pools, reservations, store, settings.admission(), now)
-    return DisruptionGate(
-        GateService(nodes, members, keeper), HubBudgets(nodes, now), nodes, members, keeper, enforcement
-    )
+    desk = GateService(NodeGateService(nodes), MemberGateService(members), ReservationService(keeper))
+    return DisruptionGate(desk, HubBudgets(nodes, now), nodes, members, keeper, enforcement)

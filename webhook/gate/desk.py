@@ -6,7 +6,8 @@ Source: nodepool-disruption.md 14; serving.md 3.1 and 3.3.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from scorer.api.family import PlacementRef
 from scorer.member_gate.answer import MemberAnswer
@@ -16,45 +17,30 @@ from scorer.reservations import Reservation, Thing
 from webhook.access.rights import NODE_POOLS
 from webhook.gate.errors import ASK_AGAIN_SECONDS, NotReadyError, ReservationRefusedError, as_gate_errors
 from webhook.gate.keeper import Claimant, ReservationKeeper
-from webhook.gate.members import HubMemberGate
-from webhook.gate.nodes import HubNodeGate
+
+if TYPE_CHECKING:  # a command that asks one of the gates does not load the other
+    from webhook.gate.members import HubMemberGate
+    from webhook.gate.nodes import HubNodeGate
 
 
-class GateService:
-    """Answers, reserves, and keeps what is reserved.
+class NodeGateService:
+    """Answers for nodes of pools, and reserves them.
 
     Methods raise `GateError` when they give no answer, besides the errors that each of them names.
-
-    Args:
-        nodes: Answers for nodes of pools.
-        members: Answers for member clusters.
-        keeper: Keeps what is reserved at either.
     """
 
-    def __init__(self, nodes: HubNodeGate, members: HubMemberGate, keeper: ReservationKeeper) -> None:
+    def __init__(self, nodes: "HubNodeGate") -> None:
         self._nodes = nodes
-        self._members = members
-        self._keeper = keeper
 
-    def require_nodes(self) -> None:
+    def require_synced(self) -> None:
         """Raise `NotReadyError` while pools and reservations have not been read once."""
         if reason := self._nodes.pools.refusal:
             raise NotReadyError(f"node pools may not be read: {reason}; {NODE_POOLS.advice}", ASK_AGAIN_SECONDS)
         if not self._nodes.synced:
             raise NotReadyError("node pools and reservations are not known yet", 1)
 
-    def require_reservations(self) -> None:
-        """Raise `NotReadyError` while reservations have not been read once."""
-        if not self._nodes.knows_reservations:
-            raise NotReadyError("reservations are not known yet", 1)
-
-    def require_members(self) -> None:
-        """Raise `NotReadyError` while the objects behind answers about member clusters have not been read once."""
-        if not self._members.synced:
-            raise NotReadyError("what goes on at the member clusters is not known yet", 1)
-
     async def answer(self, questions: Sequence[NodeGateQuestion], claimant: Claimant) -> tuple[NodeGateAnswer, ...]:
-        """Say for each question whether its nodes may be disrupted, and reserve what it wants reserved.
+        """Return for each question whether its nodes may be disrupted, and reserve what it wants reserved.
 
         Args:
             questions: In order; see `HubNodeGate.answer`.
@@ -66,20 +52,35 @@ class GateService:
         with as_gate_errors():
             return await self._nodes.answer(questions, claimant)
 
-    async def reserve_nodes(self, question: NodeGateQuestion, claimant: Claimant, seconds: int) -> NodeGateAnswer:
+    async def reserve(self, question: NodeGateQuestion, claimant: Claimant, seconds: int) -> NodeGateAnswer:
         """Answer one question and reserve what is granted.
 
         Raises:
             ReservationRefusedError: Nothing is granted.
             UnknownObjectError: There is no such pool.
         """
-        (found,) = await self.answer([replace(question, reserve_seconds=seconds)], claimant)
-        if found.reservation is None:
-            raise ReservationRefusedError(found.document())
-        return found
+        (answer,) = await self.answer([replace(question, reserve_seconds=seconds)], claimant)
+        if answer.reservation is None:
+            raise ReservationRefusedError(answer.document())
+        return answer
+
+
+class MemberGateService:
+    """Answers for member clusters, and reserves them.
+
+    Methods raise `GateError` when they give no answer, besides the errors that each of them names.
+    """
+
+    def __init__(self, members: "HubMemberGate") -> None:
+        self._members = members
+
+    def require_synced(self) -> None:
+        """Raise `NotReadyError` while the objects behind answers about member clusters have not been read once."""
+        if not self._members.synced:
+            raise NotReadyError("what goes on at the member clusters is not known yet", 1)
 
     def rollout(self, ref: PlacementRef, cluster: str) -> MemberAnswer:
-        """Say whether a placement may be changed on a cluster now.
+        """Return whether a placement may be changed on a cluster now.
 
         Raises:
             UnknownObjectError: There is no such placement, or no such member cluster.
@@ -87,7 +88,7 @@ class GateService:
         return self._members.rollout(ref, cluster)
 
     def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
-        """Say whether a cluster may be upgraded now by *run*, or if empty by the first run that has the cluster in it.
+        """Return whether a cluster may be upgraded now by *run*, or if empty by the first run that includes it.
 
         Raises:
             UnknownObjectError: There is no such member cluster, or no such run.
@@ -114,6 +115,18 @@ class GateService:
         with as_gate_errors():
             return await self._members.reserve_update(cluster, run, claimant, seconds)
 
+
+class ReservationService:
+    """Lists, renews and releases reservations of either gate. Methods raise `GateError`."""
+
+    def __init__(self, keeper: ReservationKeeper) -> None:
+        self._keeper = keeper
+
+    def require_synced(self) -> None:
+        """Raise `NotReadyError` while reservations have not been read once."""
+        if not self._keeper.reservations.synced:
+            raise NotReadyError("reservations are not known yet", 1)
+
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
         """Keep what was granted for *seconds* from now; a reservation that has expired is gone."""
         with as_gate_errors():
@@ -127,3 +140,18 @@ class GateService:
     def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
         """Return all reservations with what they are of, and why some cannot be read."""
         return self._keeper.listed()
+
+
+@dataclass(frozen=True, slots=True)
+class GateService:
+    """Both gates, and what is reserved at either.
+
+    Args:
+        nodes: Answers for nodes of pools.
+        members: Answers for member clusters.
+        reservations: Lists and releases what is reserved.
+    """
+
+    nodes: NodeGateService
+    members: MemberGateService
+    reservations: ReservationService

@@ -46,7 +46,7 @@ from webhook.kube.cache.live_reads import refresh_list, refresh_objects
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.listers.placements import RolloutState, children, rollout_state
 from webhook.kube.ports import Key, RetryError, Store, key_of
-from webhook.settings.programs import DisruptionSettings
+from webhook.settings.answers import DisruptionSettings
 
 _OWN: Final = (
     kinds.MEMBER_CLUSTER,

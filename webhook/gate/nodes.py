@@ -62,11 +62,6 @@ class HubNodeGate:
         """Whether pools and reservations have been read once; reservations that we may not read count as none."""
         return self.pools.synced and self._reservations.synced
 
-    @property
-    def knows_reservations(self) -> bool:
-        """Whether reservations have been read once, of nodes and of members; pools may not be known."""
-        return self._reservations.synced
-
     def view(self, name: str) -> PoolView | None:
         """Return a pool with what is reserved of it; None: there is no such pool.
 

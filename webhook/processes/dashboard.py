@@ -8,9 +8,16 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from webhook.admission.cached import CachedContext
+from webhook.admission.rights import UndisputedRights
+from webhook.gate.assembly import disruption_of
+from webhook.gate.pools import COUNTED
 from webhook.history.desk import HistoryService
+from webhook.kube.cache.informer import Cache
 from webhook.kube.client.api_server import ApiServer
-from webhook.processes.hub_reading import HubReading
+from webhook.kube.client.hub_store import HubStore
+from webhook.processes.hub_reading import read_owner, reading
+from webhook.processes.services import answers_of
 from webhook.runtime.clock import utc_now
 from webhook.server.app import Entrance, make_dashboard_app
 from webhook.server.connections import Connections
@@ -43,11 +50,15 @@ async def dashboard(
         return f"{address}/?key={key}"
 
     entrance = Entrance(lambda key: renewed(address_with(key)))
-    reading = await HubReading.begin(hub, settings, utc_now, of_nodes=True)
-    assert reading.disruption is not None
-    history = HistoryService(reading.store, settings.namespace, None, utc_now, is_kept=True)
-    app = make_dashboard_app(reading.answers, reading.disruption, history, settings, entrance)
-    async with reading.running():
+    await read_owner(hub)  # fails early, and in words, where the API server does not accept them
+    store = HubStore(hub)
+    cache = Cache(store)
+    admission = CachedContext(cache, settings.admission(), utc_now)
+    answers = answers_of(cache, store, admission, UndisputedRights(), utc_now)
+    disruption = disruption_of(cache, store, settings, utc_now)
+    history = HistoryService(store, settings.namespace, None, utc_now, is_kept=True)
+    app = make_dashboard_app(answers, disruption, history, settings, entrance)
+    async with reading(cache, disruption.keeper.reservations, COUNTED):
         runner = web.AppRunner(app.app, access_log=None, shutdown_timeout=_END_SECONDS)
         await runner.setup()
         try:
@@ -55,7 +66,7 @@ async def dashboard(
             site = Site(runner, HOST, port, None, settings, connections)
             await site.start()
             address = site.name
-            yield address_with(entrance.key), reading.cache.unread()
+            yield address_with(entrance.key), cache.unread()
         finally:
             app.health.draining.set()
             await runner.cleanup()

@@ -1,31 +1,23 @@
-"""What a kubeconfig's owner may read of a hub, for programs that answer from it themselves: questions, and the page.
+"""Reads the hub of a kubeconfig with the rights of its owner, for programs that answer from it: commands and the page.
 
-The hub is read with the rights of the user who asks, so no others are checked, and the API server says who that is.
+The API server authenticates the owner and limits what they may read, so no other rights are checked here.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final
 
+from scorer.api.kinds import Kind
 from scorer.api.unstructured.documents import status_of
-from webhook.access.ports import PathAccess
-from webhook.access.rights import Access
 from webhook.access.user import UserInfo
-from webhook.admission.cached import CachedContext
-from webhook.admission.rights import UndisputedRights
-from webhook.endpoints.http.services import Admittance, Answers
-from webhook.gate.assembly import DisruptionGate, disruption_of
-from webhook.gate.pools import COUNTED
 from webhook.kube.cache.informer import Cache
-from webhook.kube.client.api_server import ApiServer
-from webhook.kube.client.hub_store import HubStore
 from webhook.kube.client.paths import ApiPath
+from webhook.kube.client.responses import ObjectRequests
 from webhook.kube.ports import StoreError
-from webhook.processes.services import answers_of
-from webhook.settings.programs import ServerSettings
+
+if TYPE_CHECKING:
+    from webhook.gate.reservations import LeaseReservations
 
 READ_SECONDS: Final = 60.0
 """How long reading the hub may take."""
@@ -36,101 +28,55 @@ _REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubject
 
 
 class NotReadableError(Exception):
-    """What the answers need of the hub cannot be read; the message says what, and why."""
+    """The hub cannot be read. The message names the kinds and the reason."""
 
 
-class _Owner:
-    """Knows who asks: always the user of the kubeconfig, who may ask everything."""
-
-    audience = ""
-
-    def __init__(self, user: UserInfo) -> None:
-        self._user = user
-
-    def cached(self, _token: str) -> UserInfo:
-        """Return the owner of the kubeconfig."""
-        return self._user
-
-    async def authenticate(self, token: str) -> UserInfo:
-        """Return the owner of the kubeconfig."""
-        return self.cached(token)
-
-    async def may(self, _user: UserInfo, _wanted: Access | PathAccess) -> bool:
-        """Let the owner ask everything: the hub itself says what they may read."""
-        return True
-
-
-@dataclass(frozen=True, slots=True)
-class HubReading:
-    """A hub that is being read.
-
-    Args:
-        cache: What has been read.
-        store: The hub itself.
-        answers: The questions about placements and clusters.
-        disruption: The questions about budgets and gates; None: they are not asked.
-    """
-
-    cache: Cache
-    store: HubStore
-    answers: Answers
-    disruption: DisruptionGate | None
-
-    @classmethod
-    async def begin(
-        cls, hub: ApiServer, settings: ServerSettings, now: Callable[[], datetime], *, of_nodes: bool
-    ) -> Self:
-        """Find out who asks; nothing else is read yet.
-
-        Args:
-            hub: Its API server.
-            settings: Those that its `harbormaster serve` has; the namespace is where reservations are.
-            now: The clock.
-            of_nodes: Read what the questions about budgets and gates are about, too.
-
-        Raises:
-            NotReadableError: The API server does not say who asks.
-        """
-        store = HubStore(hub)
-        cache = Cache(store)
-        owner = _Owner(await _who(hub))
-        admission = CachedContext(cache, settings.admission(), now)
-        answers = answers_of(cache, store, admission, Admittance(owner, owner, UndisputedRights()), now)
-        return cls(cache, store, answers, disruption_of(cache, store, settings, now) if of_nodes else None)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Read until the block ends; it begins once everything has been read, or the hub has refused it.
-
-        Raises (on entering):
-            NotReadableError: The hub does not let us read what the answers need.
-        """
-        reading = [asyncio.create_task(each.run()) for each in (self.cache, self.disruption) if each is not None]
-        try:
-            await self._read()
-            yield
-        finally:
-            for task in reading:
-                task.cancel()
-            await asyncio.wait(reading)
-
-    async def _read(self) -> None:
-        nodes = None if self.disruption is None else self.disruption.nodes
-        needed = COUNTED if nodes is not None else ()
-        try:
-            async with asyncio.timeout(READ_SECONDS):
-                while not (self.cache.synced and (nodes is None or nodes.synced)):
-                    if refusals := self.cache.refusals(needed):
-                        raise NotReadableError("; ".join(refusals))
-                    await asyncio.sleep(_POLL_SECONDS)
-        except TimeoutError as error:
-            left = ", ".join(each.resource for each in self.cache.freshness() if not each.synced)
-            raise NotReadableError(f"not read within {READ_SECONDS:g} s: {left or 'reservations'}") from error
-
-
-async def _who(hub: ApiServer) -> UserInfo:
+async def read_owner(hub: ObjectRequests) -> UserInfo:
+    """Return the owner of the kubeconfig, as the API server authenticates them. Raises `NotReadableError`."""
     try:
         review = await hub.request("POST", _REVIEWS, dict(_REVIEW))
     except StoreError as error:
         raise NotReadableError(f"cannot find out who asks: {error}") from error
     return UserInfo.read(status_of(review).get("userInfo"))
+
+
+@asynccontextmanager
+async def reading(
+    cache: Cache, reservations: "LeaseReservations | None" = None, needed: Collection[Kind] = ()
+) -> AsyncIterator[None]:
+    """Read until the block ends, which starts once every kind has been read or refused.
+
+    Args:
+        cache: Gets the objects.
+        reservations: Gets the reservations. None: disabled.
+        needed: Kinds that must be readable although the cache takes them as optional.
+
+    Raises (on entering):
+        NotReadableError: A required kind cannot be read.
+    """
+    tasks = [asyncio.create_task(cache.run())]
+    if reservations is not None:
+        tasks.append(asyncio.create_task(reservations.run()))
+    try:
+        await _wait_read(cache, reservations, needed)
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def _wait_read(cache: Cache, reservations: "LeaseReservations | None", needed: Collection[Kind]) -> None:
+    try:
+        async with asyncio.timeout(READ_SECONDS):
+            while not (
+                cache.synced
+                and all(cache.of_kind(kind).synced.is_set() for kind in needed)
+                and (reservations is None or reservations.synced)
+            ):
+                if refusals := cache.refusals(needed):
+                    raise NotReadableError("; ".join(refusals))
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError as error:
+        unread = ", ".join(each.resource for each in cache.freshness() if not each.synced)
+        raise NotReadableError(f"not read within {READ_SECONDS:g} s: {unread or 'reservations'}") from error

@@ -1,97 +1,80 @@
 """Answers the questions below ``/v1`` for one command, from the hub of a kubeconfig.
 
-The questions are those of `harbormaster serve`, answered by the same handlers from the same kind of cache; so both say
-the same. What differs: the hub is read as `webhook.processes.hub_reading` says. No other user can reach it: it listens
-on a socket in a folder of this user alone.
+They are those of `harbormaster serve`, answered by the same advisors, planners and gates from the same kind of cache,
+so both give the same answers. The hub is read as `webhook.processes.hub_reading` does, and only the kinds that the
+question is about. Each question loads its own advisor: a command asks one, and loading takes most of its time.
 
 Source: serving.md 3.
 """
 
-import tempfile
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
+from zoneinfo import ZoneInfo
 
-import aiohttp
-from aiohttp import web
-from yarl import URL
+import orjson
 
-from webhook.endpoints.upgrades import plans
-from webhook.history.desk import HistoryService
-from webhook.kube.client.api_server import ApiServer
-from webhook.kube.client.cli_client import Reply
-from webhook.kube.ports import UnavailableError
-from webhook.processes.hub_reading import HubReading
-from webhook.processes.services import upgrade_planner_of
+from scorer.api.family import PLACEMENTS, PlacementRef, UnknownObjectError, ref_prefixes, unknown_placement
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.values.quoting import quote
+from webhook.access.user import UserInfo
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.request_models import read_model
+from webhook.kube.cache.informer import Cache
+from webhook.kube.client.hub_store import HubStore
+from webhook.kube.client.responses import ObjectRequests
+from webhook.kube.transport.serialization import encode
+from webhook.processes.hub_reading import NotReadableError, read_owner, reading
 from webhook.runtime.clock import utc_now
-from webhook.server.app import add_disruption, make_answering_api
-from webhook.server.plain import add_last_route
-from webhook.settings.programs import ServerSettings
+from webhook.settings.answers import AnswerSettings
 
-_TOKEN: Final = "own"  # noqa: S105 - not a secret, see below
-"""The folder of the socket is what keeps others out, not this."""
+if TYPE_CHECKING:
+    from webhook.gate.desk import MemberGateService
+    from webhook.gate.keeper import ReservationKeeper
+    from webhook.gate.nodes import HubNodeGate
+    from webhook.gate.reservations import LeaseReservations
+
+ANSWER_SECONDS: Final = 60.0
+"""How long an answer may take once the hub has been read."""
 
 
 class OwnAnswers:
-    """Answers questions about a hub; an async context manager.
+    """Answers questions about a hub, with the rights of the kubeconfig's owner: an async context manager.
+
+    Methods raise `webhook.endpoints.http.problems.ProblemError`, `UnknownObjectError` and `InvalidQuestionError` as the
+    handlers of `harbormaster serve` do, `NotReadableError` when the hub does not let us read what the answer needs, and
+    `TimeoutError` when the answer takes too long.
 
     Args:
-        hub: Its API server.
+        hub: Sends requests to its API server.
         settings: Those that its `harbormaster serve` has; the namespace is where reservations are.
-        of_nodes: Read what the questions about budgets and gates are about, too.
-        of_upgrades: Read what the plans of upgrade runs are about, too.
+        unread: Called with the kinds, as ``plural.group``, that the hub does not let us read, and that the answer does
+            without.
         now: The clock.
-
-    Raises (on entering):
-        NotReadableError: The hub does not let us read what the answers need.
     """
 
     def __init__(
         self,
-        hub: ApiServer,
-        settings: ServerSettings,
-        *,
-        of_nodes: bool = False,
-        of_upgrades: bool = False,
+        hub: ObjectRequests,
+        settings: AnswerSettings,
+        unread: Callable[[Sequence[str]], None],
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._hub = hub
+        self._store = HubStore(hub)
         self._settings = settings
-        self._of_nodes = of_nodes
-        self._of_upgrades = of_upgrades
+        self._unread = unread
         self._now = now
+        self._owner = UserInfo("")
+        self._nodes: HubNodeGate | None = None
         self._stack = AsyncExitStack()
-        self._session: aiohttp.ClientSession | None = None
-        self.unread: list[str] = []
-        """The kinds, as ``plural.group``, that the hub does not let us read, and that the answers do without."""
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="harbormaster-"))
-            socket = str(Path(folder) / "v1")
-            hub = await HubReading.begin(self._hub, self._settings, self._now, of_nodes=self._of_nodes)
-            api = make_answering_api(hub.answers, self._settings)
-            if hub.disruption is not None:
-                add_disruption(
-                    api, hub.disruption, HistoryService(hub.store, self._settings.namespace, None, self._now)
-                )
-            if self._of_upgrades:
-                planner = upgrade_planner_of(hub.answers, hub.cache, hub.store, self._settings.default_upgrader)
-                plans.add_routes(api, planner)
-            await stack.enter_async_context(hub.running())
-            self.unread = hub.cache.unread()
-            add_last_route(api.app)
-            runner = web.AppRunner(api.app, access_log=None)
-            await runner.setup()
-            stack.push_async_callback(runner.cleanup)
-            await web.UnixSite(runner, socket).start()
-            headers = {"Authorization": f"Bearer {_TOKEN}", "Accept": "application/json"}
-            session = aiohttp.ClientSession(connector=aiohttp.UnixConnector(socket), headers=headers)
-            self._session = await stack.enter_async_context(session)
-            self._stack = stack.pop_all()
+        self._owner = await read_owner(self._hub)
         return self
 
     async def __aexit__(
@@ -99,18 +82,194 @@ class OwnAnswers:
     ) -> None:
         await self._stack.__aexit__(kind, error, trace)
 
-    async def send(self, method: str, path: str, content: bytes | None, seconds: float) -> Reply:
-        """Ask; *path* comes with its query.
+    async def explain(self, ref: PlacementRef) -> JsonObject:
+        """Return the answer of ``/v1/explain`` for a placement."""
+        from webhook.answers.advisor import HubAdvisor
+        from webhook.answers.history import RunHistory
+        from webhook.answers.questions import PlacementQuestion
 
-        Raises:
-            UnavailableError: There is no answer.
-        """
-        assert self._session is not None
-        headers = {"Content-Type": "application/json"} if content is not None else {}
-        url = URL(f"http://localhost{path}", encoded=True)
-        patience = aiohttp.ClientTimeout(total=seconds)
+        cache = Cache(self._store)
+        advisor = HubAdvisor(cache, self._now, RunHistory(cache, self._now))
+        async with self._reading(cache):
+            return _as_json(await asyncio.to_thread(advisor.explaining(PlacementQuestion(ref))))
+
+    async def placement_runs(self, ref: PlacementRef) -> JsonObject:
+        """Return the answer of ``/v1/placements/…/runs``."""
+        from webhook.answers.history import RunHistory
+
+        cache = Cache(self._store)
+        history = RunHistory(cache, self._now)
+        async with self._reading(cache):
+            items = history.runs(ref)
+        if items is None:
+            raise UnknownObjectError(unknown_placement(ref))
+        return _as_json({"placement": str(ref), "items": items})
+
+    async def plan(self, changes: JsonObject) -> JsonObject:
+        """Return the answer of ``/v1/plan`` to a request body."""
+        from webhook.admission.cached import CachedContext
+        from webhook.admission.rights import UndisputedRights
+        from webhook.answers.plans import HubPlanner
+        from webhook.answers.proposal import Audience
+        from webhook.endpoints.scheduling.plan_request import (
+            PlanModel,
+            plan_problems,
+            read_proposal,
+            requested_placements,
+            requested_runs,
+        )
+
+        cache = Cache(self._store)
+        context = CachedContext(cache, self._settings.admission(), self._now)
+        planner = HubPlanner(cache, context, UndisputedRights(), self._now)
+        async with self._reading(cache):
+            body = read_model(PlanModel, changes)
+            proposal = read_proposal(body, context().kinds)
+            audience = Audience(only=requested_placements(body), runs=requested_runs(body))
+            with plan_problems():
+                return _as_json(await planner.plan(proposal, self._owner, audience))
+
+    async def plan_upgrade(self, question: JsonObject) -> JsonObject:
+        """Return the answer of ``/v1/upgrade/plan`` to a request body."""
+        from webhook.admission.cached import CachedContext
+        from webhook.answers.upgrade_plans import HubUpgradePlanner
+        from webhook.endpoints.upgrades.plan_request import UpgradePlanModel, read_question, upgrade_problems
+        from webhook.kube.listers.maintenance_windows import MaintenanceWindows
+        from webhook.kube.listers.upgrades import HubUpgrades
+
+        async def may_get(_kind: Kind, _name: str) -> bool:
+            return True
+
+        cache = Cache(self._store)
+        context = CachedContext(cache, self._settings.admission(), self._now)
+        windows = MaintenanceWindows(cache)
+        upgrades = HubUpgrades.watching(cache, self._store, windows, self._settings.default_upgrader)
+        planner = HubUpgradePlanner(cache, upgrades, windows, self._now)
+        async with self._reading(cache):
+            body = read_model(UpgradePlanModel, question)
+            asked = await read_question(body, context().with_user(self._owner), may_get)
+            with upgrade_problems():
+                return _as_json(await planner.plan(asked, lambda _placement: True))
+
+    async def budgets(self, pools: Sequence[str]) -> JsonObject:
+        """Return the answer of ``/v1/budgets`` for the present."""
+        from scorer.node_budgets.documents import REASONS
+        from webhook.gate.budgets import HubBudgets
+
+        budgets = HubBudgets(await self._node_gate(), self._now)
+        return _as_json(await budgets.overview(budgets.pools(pools), budgets.now(), REASONS))
+
+    async def budget_calendar(
+        self, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
+    ) -> JsonObject:
+        """Return the answer of ``/v1/budgets/calendar``; *days* times pools has a limit there."""
+        from webhook.gate.budgets import HubBudgets
+
+        budgets = HubBudgets(await self._node_gate(), self._now)
         try:
-            async with self._session.request(method, url, data=content, headers=headers, timeout=patience) as answer:
-                return Reply(answer.status, await answer.read())
-        except aiohttp.ClientError as error:
-            raise UnavailableError(f"no answer to {method} {path}: {error}") from error
+            return _as_json(await budgets.calendar(budgets.pools(pools), start, days, zone))
+        except OverflowError as error:
+            detail = f"from: {quote(format_time(start))}: the calendar would leave the years 1 to 9999"
+            raise ProblemError(Problem.VALIDATION_FAILED, detail) from error
+
+    async def gate(self, gate: str, question: JsonObject) -> JsonObject:
+        """Return the answer of a gate, such as ``/v1/gate/rollout``."""
+        from webhook.endpoints.gate.request_bodies import ClusterUpdateModel, DisruptionModel, RolloutModel, problems
+
+        if gate == "disruption":
+            from webhook.gate.desk import NodeGateService
+            from webhook.gate.keeper import Claimant
+
+            nodes = NodeGateService(await self._node_gate())
+            with problems():
+                asked = read_model(DisruptionModel, question).question()
+                (answer,) = await nodes.answer([asked], Claimant(self._owner.username, self._owner.username))
+            return _as_json(answer.document())
+        members = await self._member_gate()
+        with problems():
+            if gate == "rollout":
+                rollout = read_model(RolloutModel, question)
+                return _as_json(members.rollout(rollout.ref, rollout.cluster).document())
+            update = read_model(ClusterUpdateModel, question)
+            return _as_json(members.cluster_update(update.cluster, update.run or "").document())
+
+    async def reserve(self, request: JsonObject) -> JsonObject:
+        """Return the answer of a POST to ``/v1/gate/reservations``."""
+        from webhook.endpoints.gate.request_bodies import ClusterUpdateModel, ReservationModel, RolloutModel
+        from webhook.endpoints.gate.reservations import claimant_of, reserve_member, reserve_nodes
+        from webhook.gate.desk import NodeGateService
+
+        async def admit(_question: RolloutModel | ClusterUpdateModel) -> None:
+            """Let the owner ask about every object that they may read."""
+
+        if request["gate"] == "disruption":
+            nodes = NodeGateService(await self._node_gate())
+            body = read_model(ReservationModel, request)
+            return _as_json(await reserve_nodes(nodes, body, claimant_of(body, self._owner.username)))
+        members = await self._member_gate()
+        body = read_model(ReservationModel, request)
+        return _as_json(await reserve_member(members, body, claimant_of(body, self._owner.username), admit))
+
+    async def reservations(self) -> JsonObject:
+        """Return the answer of a GET of ``/v1/gate/reservations``."""
+        from webhook.endpoints.gate.reservations import reservation_list
+        from webhook.gate.desk import ReservationService
+
+        keeper = self._keeper()
+        async with self._reading(Cache(self._store), keeper.reservations):
+            reserved = ReservationService(keeper)
+            if refusal := keeper.reservations.refusal:
+                raise NotReadableError(refusal)
+            return _as_json(reservation_list(reserved, self._owner.username, ref_prefixes(PLACEMENTS)))
+
+    async def release(self, identifier: str) -> None:
+        """Give a reservation back, as a DELETE below ``/v1/gate/reservations`` does."""
+        from webhook.endpoints.gate.request_bodies import problems
+        from webhook.gate.desk import ReservationService
+
+        self._unread(())
+        with problems():
+            await ReservationService(self._keeper()).release(identifier, self._owner.username)
+
+    async def _node_gate(self) -> "HubNodeGate":
+        """Return the gate of node pools. Its objects are read once, for all questions of the command."""
+        if self._nodes is None:
+            from webhook.gate.nodes import HubNodeGate
+            from webhook.gate.pools import COUNTED, HubNodePools
+
+            cache, keeper = Cache(self._store), self._keeper()
+            pools = HubNodePools(cache, template_do_not_disrupt=self._settings.template_do_not_disrupt)
+            nodes = HubNodeGate(pools, keeper, self._store, self._settings, self._now)
+            await self._stack.enter_async_context(self._reading(cache, keeper.reservations, COUNTED))
+            self._nodes = nodes
+        return self._nodes
+
+    async def _member_gate(self) -> "MemberGateService":
+        from webhook.gate.desk import MemberGateService
+        from webhook.gate.members import HubMemberGate
+
+        cache, keeper = Cache(self._store), self._keeper()
+        members = HubMemberGate(cache, keeper, self._store, self._settings, self._now)
+        await self._stack.enter_async_context(self._reading(cache, keeper.reservations))
+        return MemberGateService(members)
+
+    def _keeper(self) -> "ReservationKeeper":
+        from webhook.gate.keeper import ReservationKeeper
+        from webhook.gate.reservations import LeaseReservations
+
+        return ReservationKeeper(LeaseReservations(self._store, self._settings.namespace, self._now), self._now)
+
+    @asynccontextmanager
+    async def _reading(
+        self, cache: Cache, reservations: "LeaseReservations | None" = None, needed: Collection[Kind] = ()
+    ) -> AsyncIterator[None]:
+        async with reading(cache, reservations, needed):
+            self._unread(cache.unread())
+            async with asyncio.timeout(ANSWER_SECONDS):
+                yield
+
+
+def _as_json(document: Mapping[str, Any]) -> JsonObject:
+    """Return an answer as a client of `harbormaster serve` reads it: JSON values only, keys sorted."""
+    answer: JsonObject = orjson.loads(encode(document, sort=True))
+    return answer

@@ -118,8 +118,8 @@ class Serve:
                     "groups of the provider have the rights of groups of the hub with the same names; set "
                     "oidc_groups_prefix, or - if that is intended"
                 )
-            admittance = Admittance(tokens, access, AuthorRights(access), signing_in)
-            answers = answers_of(self.cache, store, admission, admittance, self._now)
+            admittance = Admittance(tokens, access, signing_in)
+            answers = answers_of(self.cache, store, admission, AuthorRights(access), self._now)
             name = own_name(self._reconcile_as or "")
             if self._place is not None:  # each keeps a record of its own, as replicas do
                 name = f"{name}-{self._place.seat.number}"
@@ -132,7 +132,7 @@ class Serve:
             notifier = await notifier_of(self.settings, self.settings.namespace, name, metrics.registry, self._now)
             events = EventRecorder(store, hub_time, name, history.note_event, notifier.note_event)
             telling = EventSinks(events.record, history)
-            services = services_of(answers, self.cache, store, self.settings, metrics, telling)
+            services = services_of(answers, admittance, self.cache, store, self.settings, metrics, telling)
             leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
             near_end = CertificateExpiryMonitor(
                 partial(_certificate_object, leaves, self.settings.webhook_configuration), events.record

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from scorer.api.event import Event
-from scorer.api.kinds import MAINTENANCE_WINDOW
 from scorer.api.meta import JsonObject
+from webhook.access.ports import Authorizer
+from webhook.admission.rights import Rights
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.changes import HubChanges
 from webhook.answers.extender import HubExtender
@@ -27,7 +28,7 @@ from webhook.gate.metrics import PoolMetrics
 from webhook.history.desk import HistoryService
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.maintenance_windows import MaintenanceWindows
-from webhook.kube.listers.upgrades import UPGRADE_KINDS, HubUpgrades
+from webhook.kube.listers.upgrades import HubUpgrades
 from webhook.kube.ports import Store
 from webhook.settings.programs import ServerSettings
 from webhook.telemetry.metrics import Metrics
@@ -35,7 +36,7 @@ from webhook.validation.framework.context import Context
 
 
 def answers_of(
-    cache: Cache, store: Store, admission: Callable[[], Context], admittance: Admittance, now: Callable[[], datetime]
+    cache: Cache, store: Store, admission: Callable[[], Context], rights: Rights, now: Callable[[], datetime]
 ) -> Answers:
     """Make what answers below ``/v1``, node pools and gates apart.
 
@@ -43,7 +44,7 @@ def answers_of(
         cache: The hub's objects; it is made to watch what is needed.
         store: The hub itself.
         admission: Returns what admission rules may look at.
-        admittance: Who may ask.
+        rights: Reviews what the authors of placements may place.
         now: The clock.
     """
     history = RunHistory(cache, now)
@@ -52,9 +53,9 @@ def answers_of(
         changes=HubChanges(cache),
         history=history,
         runs=HubRuns(cache, now),
-        planner=HubPlanner(cache, admission, admittance.rights, now),
+        planner=HubPlanner(cache, admission, rights, now),
         admission=admission,
-        admittance=admittance,
+        rights=rights,
         properties=PropertyHistory(cache, now),
         trees=Trees(cache, store),
         synced=lambda: cache.synced,
@@ -80,12 +81,19 @@ class EventSinks:
 
 
 def services_of(
-    answers: Answers, cache: Cache, store: Store, settings: ServerSettings, metrics: Metrics, telling: EventSinks
+    answers: Answers,
+    admittance: Admittance,
+    cache: Cache,
+    store: Store,
+    settings: ServerSettings,
+    metrics: Metrics,
+    telling: EventSinks,
 ) -> Services:
     """Make all that a server answers with, and register its metrics.
 
     Args:
-        answers: What it answers below ``/v1``.
+        answers: Answers ``/v1``.
+        admittance: Authenticates and authorizes callers.
         cache: The hub's objects; it is made to watch what is needed.
         store: The hub itself.
         settings: What the operator decided.
@@ -96,37 +104,29 @@ def services_of(
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness, cache.shared_bytes)
-    upgrades = upgrades_of(answers, cache, store, settings.default_upgrader, telling.record)
-    return Services(answers, HubExtender(cache, settings, answers.now), disruption, upgrades, telling.history)
+    upgrades = upgrades_of(answers, admittance.authorizer, cache, store, settings.default_upgrader, telling.record)
+    return Services(
+        answers, admittance, HubExtender(cache, settings, answers.now), disruption, upgrades, telling.history
+    )
 
 
-def upgrades_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str, record: Record) -> Upgrades:
+def upgrades_of(
+    answers: Answers, authorizer: Authorizer, cache: Cache, store: Store, default_upgrader: str, record: Record
+) -> Upgrades:
     """Make what plans and orders upgrade runs.
 
     Args:
-        answers: Know who asks, and what admission says.
+        answers: Know what admission says, and what authors may place.
+        authorizer: Reviews what a caller may order.
         cache: The hub's objects; it is made to watch what is needed, where the account may.
         store: The hub itself.
         default_upgrader: The back end of members that name none, as the loop has it.
         record: Takes events.
     """
-    admittance, windows = answers.admittance, MaintenanceWindows(cache)
-    upgrades = _hub_upgrades(cache, store, windows, default_upgrader)
+    windows = MaintenanceWindows(cache)
+    upgrades = HubUpgrades.watching(cache, store, windows, default_upgrader)
     return Upgrades(
         planner=HubUpgradePlanner(cache, upgrades, windows, answers.now),
-        orders=UpgradeOrders(
-            store, upgrades, admittance.authorizer, admittance.rights, answers.admission, answers.now, record
-        ),
+        orders=UpgradeOrders(store, upgrades, authorizer, answers.rights, answers.admission, answers.now, record),
         reports=UpgradeReports(cache, store, answers.now),
     )
-
-
-def upgrade_planner_of(answers: Answers, cache: Cache, store: Store, default_upgrader: str) -> HubUpgradePlanner:
-    """Make what plans upgrade runs, and no more; see `upgrades_of`."""
-    windows = MaintenanceWindows(cache)
-    return HubUpgradePlanner(cache, _hub_upgrades(cache, store, windows, default_upgrader), windows, answers.now)
-
-
-def _hub_upgrades(cache: Cache, store: Store, windows: MaintenanceWindows, default_upgrader: str) -> HubUpgrades:
-    cache.watch_if_allowed((*UPGRADE_KINDS, MAINTENANCE_WINDOW))
-    return HubUpgrades(cache, store, windows, default_upgrader)

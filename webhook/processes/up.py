@@ -130,11 +130,11 @@ class Up:
             for kind in (MEMBER_CLUSTER, INTERNAL_MEMBER_CLUSTER):
                 self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
-            answers = answers_of(
-                self.cache, self.store, context, Admittance(owner, owner, UndisputedRights()), self._now
-            )
+            answers = answers_of(self.cache, self.store, context, UndisputedRights(), self._now)
             telling = EventSinks(events.record, history)
-            self.services = services_of(answers, self.cache, self.store, self.settings, metrics, telling)
+            self.services = services_of(
+                answers, Admittance(owner, owner), self.cache, self.store, self.settings, metrics, telling
+            )
 
             def extend(app: web.Application) -> None:
                 add_routes(app, self.store, lambda: context().with_user(OWNER), token, history=history)

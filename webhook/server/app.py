@@ -26,7 +26,8 @@ from webhook.endpoints.http.access_control import SURFACES, Callers
 from webhook.endpoints.http.api import Api, Handler
 from webhook.endpoints.http.bodies import Bodies
 from webhook.endpoints.http.continue_tokens import Continuation
-from webhook.endpoints.http.problems import Problem, ProblemError, problem_response
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.responses import problem_response
 from webhook.endpoints.http.services import Answers, Services
 from webhook.endpoints.scheduling import extender, planning, scoring
 from webhook.endpoints.ui import openapi, sign_in, static_files
@@ -103,15 +104,19 @@ def make_app(parts: AppDependencies) -> web.Application:
         services.answers,
         settings,
         parts.metrics,
-        callers=Callers(services.answers, settings, parts.metrics),
+        callers=Callers(services.admittance, services.answers.now, settings, parts.metrics),
         continuation=parts.continuation,
         bodies=bodies,
     )
     for surface in SURFACES:
         parts.metrics.watch_in_flight(surface, partial(api.in_flight, surface))
-    _add_questions(api)
+    scoring.add_routes(api)
+    dry_run.add_routes(api)
+    planning.add_routes(api)
     _add_views(api, services.disruption)
-    add_disruption(api, services.disruption, services.history)
+    node_gate.add_routes(api, services.disruption.desk, services.history)
+    member_gate.add_routes(api, services.disruption.desk.members, services.history)
+    budgets.add_routes(api, services.disruption.budgets)
     upgrade_plans.add_routes(api, services.upgrades.planner)
     upgrade_actions.add_routes(api, services.upgrades.orders)
     hand_off = SecretFile(settings.handoff_secret_file, "HANDOFF_SECRET_FILE")
@@ -121,24 +126,11 @@ def make_app(parts: AppDependencies) -> web.Application:
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics, parts.crew), when_synced=False)
     history.add_routes(api, services.history)
-    offered = services.answers.admittance.sign_in
+    offered = services.admittance.sign_in
     if offered is not None:
         sign_in.add_routes(api, offered, settings)
     _add_page(api, parts.health, "" if offered is None else offered.name)
     return app
-
-
-def make_answering_api(answers: Answers, settings: ServerSettings) -> Api:
-    """Make an application that only answers below ``/v1``, on a listener that only its own process can reach.
-
-    It does not answer about node pools and gates, unless `add_disruption` adds them.
-    """
-    metrics = Metrics()
-    app = make_plain_app(Health(), settings.admission_body_bytes)
-    api = Api(app, answers, settings, metrics, callers=Callers(answers, settings, metrics))
-    _add_questions(api)
-    _add_views(api)
-    return api
 
 
 class Entrance:
@@ -240,21 +232,8 @@ def _add_page_and_its_questions(api: Api, disruption: DisruptionGate, kept: Hist
     _add_page(api, health)
 
 
-def add_disruption(api: Api, disruption: DisruptionGate, history: HistoryService) -> None:
-    """Serve the questions about node pools, gates and reservations; *history* gets what is refused."""
-    node_gate.add_routes(api, disruption.desk, history)
-    member_gate.add_routes(api, disruption.desk, history)
-    budgets.add_routes(api, disruption.budgets)
-
-
-def _add_questions(api: Api) -> None:
-    scoring.add_routes(api)
-    dry_run.add_routes(api)
-    planning.add_routes(api)
-
-
-def _add_views(api: Api, disruption: DisruptionGate | None = None) -> None:
-    clusters.add_routes(api, None if disruption is None else disruption.members.holds.of)
+def _add_views(api: Api, disruption: DisruptionGate) -> None:
+    clusters.add_routes(api, disruption.members.holds.of)
     placements.add_routes(api)
     runs.add_routes(api)
 

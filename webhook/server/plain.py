@@ -2,8 +2,8 @@
 
 from aiohttp import web
 
-from webhook.endpoints.http.problems import Problem, ProblemError, problem_response
-from webhook.endpoints.http.responses import REQUEST_ID, request_id
+from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.responses import REQUEST_ID, problem_response, request_id
 from webhook.telemetry.health import Health
 
 

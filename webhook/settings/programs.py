@@ -9,6 +9,7 @@ from webhook.settings.access import AccessSettings
 from webhook.settings.admission import GuardRailSettings, ReviewSettings, RuleSettings
 from webhook.settings.agent import AgentSettings, MemberAgentSettings
 from webhook.settings.analysis import AnalysisSettings
+from webhook.settings.answers import DisruptionSettings
 from webhook.settings.certificates import CertificateSettings
 from webhook.settings.command_line import CommandLineSettings, DataSettings, HubSettings
 from webhook.settings.environment import Reads, Settings
@@ -73,10 +74,6 @@ _RIGHTS: Final = (
 """Settings that decide which rights our accounts need."""
 
 
-class DisruptionSettings(ReviewSettings, GateSettings, RolloutSettings):
-    """Both gates, and whether admission enforces the budgets."""
-
-
 class ServerSettings(
     ListenerSettings,
     CertificateSettings,
@@ -87,7 +84,7 @@ class ServerSettings(
     UpgraderSettings,
     HistorySettings,
 ):
-    """What a server needs to answer for any hub; commands that answer from a hub themselves read these too."""
+    """A server that answers for a hub."""
 
     reads = _SERVER
 

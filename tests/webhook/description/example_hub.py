@@ -93,13 +93,13 @@ async def changed(
 ) -> AsyncIterator[Caller]:
     """Yield the owner, asking another server on the same hub, which lets others in or answers otherwise."""
     whole = caller.up.services
-    known = whole.answers.admittance
+    known = whole.admittance
     admittance = replace(
         known,
         authenticator=authenticator or known.authenticator,
         authorizer=authorizer or known.authorizer,
     )
-    services = replace(whole, answers=replace(whole.answers, admittance=admittance, **answers))
+    services = replace(whole, admittance=admittance, answers=replace(whole.answers, **answers))
     server = make_server(services, caller.up.settings)
     async with server, calling(caller.up, server) as other:
         yield other

@@ -19,7 +19,7 @@ from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import Store
-from webhook.settings.programs import DisruptionSettings
+from webhook.settings.answers import DisruptionSettings
 
 WEDNESDAY = datetime(2026, 6, 10, 3, 0, tzinfo=UTC)
 NAMESPACE = "harbormaster-system"

@@ -47,7 +47,7 @@ from webhook.gate.keeper import Claimant, ReservationKeeper
 from webhook.gate.members import WATCHED, HubMemberGate
 from webhook.gate.reservations import LeaseReservations
 from webhook.kube.ports import Key, UnavailableError
-from webhook.settings.programs import DisruptionSettings
+from webhook.settings.answers import DisruptionSettings
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 WEB = PlacementRef(PLACEMENT.kind, "web")

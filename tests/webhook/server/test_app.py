@@ -3,7 +3,7 @@
 import pytest
 
 from tests.webhook.services import make_services
-from webhook.server.app import AppDependencies, add_disruption, make_answering_api, make_app, make_probe_app
+from webhook.server.app import AppDependencies, make_probe_app
 from webhook.settings.programs import ServerSettings
 
 
@@ -14,23 +14,6 @@ def routes(app):
 @pytest.fixture
 def services():
     return make_services()
-
-
-def test_who_answers_one_command_has_no_hooks_no_extender_and_no_page(services):
-    api = make_answering_api(services.answers, ServerSettings())
-    found = routes(api.app)
-    assert {path.split("/")[1] for path in found} == {"v1"}
-    assert {"/v1/explain", "/v1/plan", "/v1/placements/crp/{name}/runs"} <= found
-    assert not [path for path in found if path.startswith(("/v1/gate", "/v1/budgets", "/v1/events"))]
-
-
-def test_node_pools_and_gates_come_together(services):
-    api = make_answering_api(services.answers, ServerSettings())
-    before = routes(api.app)
-    add_disruption(api, services.disruption, services.history)
-    added = routes(api.app) - before
-    assert {path.split("/")[2] for path in added} == {"gate", "budgets"}
-    assert added < routes(make_app(AppDependencies(services)))
 
 
 @pytest.mark.parametrize("page", [True, False])

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import click
@@ -28,7 +27,6 @@ from webhook.validation.framework.field import shape_errors
 if TYPE_CHECKING:
     from scorer.node_budgets.budgets import NodeCounts
     from scorer.node_budgets.documents import BudgetCalendar, BudgetedPool
-    from webhook.cli.hub.client import Client
 
 HELP = """Show what disruption budgets allow, now and on a calendar.
 
@@ -342,40 +340,33 @@ def _offline(pools: Sequence["BudgetedPool"], start: datetime, days: int, zone: 
     return maker.document()
 
 
-async def _ask(client: "Client", path: str, query: Mapping[str, object]) -> JsonObject:
+async def _budgets_of_hub(connection: HubConnection, pools: Sequence[str]) -> JsonObject:
+    from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 
-    given = {name: value for name, value in query.items() if value != ()}
     try:
-        return await client.read_json(f"{path}?{urlencode(given, doseq=True)}" if given else path)
+        async with hub_answers(connection) as hub:
+            return await hub.budgets(pools)
     except HubRefusedError as error:
         raise UserError(error.message) from error
-
-
-async def _budgets_of_hub(connection: HubConnection, pools: Sequence[str]) -> JsonObject:
-    from webhook.cli.hub.client import Client
-
-    async with Client(connection) as client:
-        return await _ask(client, "/v1/budgets", {"pool": pools})
 
 
 async def _calendar_of_hub(
     connection: HubConnection, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
 ) -> JsonObject:
-    """Ask for the calendar in parts: the server limits pools times days in one answer."""
+    """Return the calendar, asked for in parts: one answer has a limit of pools times days."""
     from scorer.node_budgets.documents import MOST_POOL_DAYS
-    from webhook.cli.hub.client import Client
+    from webhook.cli.hub.answers import hub_answers
+    from webhook.cli.hub.client import HubRefusedError
 
     pools_per_request = max(1, MOST_POOL_DAYS // days)
-    query: dict[str, object] = {"from": format_time(start), "days": days}
-    if zone is not None:
-        query["tz"] = zone.key
     answer: JsonObject = {"from": format_time(start), "until": format_time(start + timedelta(days=days)), "items": []}
-    async with Client(connection) as client:
-        names = list(pools) or [entry["pool"] for entry in (await _ask(client, "/v1/budgets", {}))["pools"]]
-        for first in range(0, len(names), pools_per_request):
-            part = await _ask(
-                client, "/v1/budgets/calendar", {**query, "pool": names[first : first + pools_per_request]}
-            )
-            answer = {**part, "items": [*answer["items"], *part["items"]]}
+    try:
+        async with hub_answers(connection) as hub:
+            names = list(pools) or [entry["pool"] for entry in (await hub.budgets(()))["pools"]]
+            for first in range(0, len(names), pools_per_request):
+                part = await hub.budget_calendar(names[first : first + pools_per_request], start, days, zone)
+                answer = {**part, "items": [*answer["items"], *part["items"]]}
+    except HubRefusedError as error:
+        raise UserError(error.message) from error
     return answer

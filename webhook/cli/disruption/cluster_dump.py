@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from scorer.api.kinds import (
     NAMESPACE,
@@ -24,11 +24,12 @@ from scorer.api.kinds import (
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, namespace_of
 from scorer.api.values.quoting import quote
-from scorer.node_disruption.cluster.snapshot import NodePoolState, read_pool
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DocumentSource, SourceDocument, read, resolve
 from webhook.cli.files.search import Files
-from webhook.cli.offline.admission import admit, context_of
+
+if TYPE_CHECKING:
+    from scorer.node_disruption.cluster.snapshot import NodePoolState
 
 DUMP_LINE: Final = "kubectl get nodepools,nodeclaims,nodes,pods,pdb,namespaces,pv,pvc,daemonsets -A -o yaml > dump.yaml"
 """What makes a dump."""
@@ -128,12 +129,14 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     return Dump(documents, tuple(notes), _made((each.document for each in by_kind[NODE.group_kind]), now))
 
 
-def read_pools(files: Files, now: datetime) -> tuple[NodePoolState, ...]:
+def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
     """Read NodePools, and nothing else.
 
     Raises:
         UserError: Something cannot be read, or is no NodePool that admission takes.
     """
+    from scorer.node_disruption.cluster.snapshot import read_pool
+
     found = read(files)
     strange = [
         f"{each.source}: kind: {quote(each.document.get('kind'))}: only NodePools can be changed"
@@ -147,6 +150,8 @@ def read_pools(files: Files, now: datetime) -> tuple[NodePoolState, ...]:
 
 def _admitted(found: Sequence[SourceDocument], now: datetime) -> list[JsonObject]:
     """Return NodePools as admission would store them. Raises `UserError`."""
+    from webhook.cli.offline.admission import admit, context_of
+
     loaded = resolve(found)
     context = context_of(loaded, now)
     verdicts = [admit(each, context) for each in loaded]

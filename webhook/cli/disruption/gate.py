@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import click
@@ -278,19 +277,20 @@ async def _of_hub(
     connection: HubConnection, gate: str, question: JsonObject, reservation: _ReservationOptions
 ) -> JsonObject:
     """Ask one of the gates; an answer with a reservation has the same form as one without."""
-    from webhook.cli.hub.client import Client, HubRefusedError
+    from webhook.cli.hub.answers import hub_answers
+    from webhook.cli.hub.client import HubRefusedError
 
-    async with Client(connection) as client:
-        try:
+    try:
+        async with hub_answers(connection) as hub:
             if reservation.seconds is None:
-                return await client.query(f"/v1/gate/{gate}", question)
+                return await hub.gate(gate, question)
             who = {"holder": reservation.holder, "ttlSeconds": reservation.seconds}
-            taken = await client.query("/v1/gate/reservations", {"gate": gate, "question": question, **who})
-        except HubRefusedError as error:
-            if error.answer is not None:
-                return error.answer
-            told = [_mistake(pointer, detail) for pointer, detail in error.mistakes]
-            raise UserError(told or error.message) from error
+            taken = await hub.reserve({"gate": gate, "question": question, **who})
+    except HubRefusedError as error:
+        if error.answer is not None:
+            return error.answer
+        mistakes = [_mistake(pointer, detail) for pointer, detail in error.mistakes]
+        raise UserError(mistakes or error.message) from error
     granted = taken["granted"]
     what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted) or "nothing"
     made = {"id": taken["id"], "expires": taken["expires"]}
@@ -305,13 +305,14 @@ def _mistake(pointer: str, detail: str) -> str:
 
 
 async def _list(connection: HubConnection) -> JsonObject:
-    from webhook.cli.hub.client import Client, HubRefusedError
+    from webhook.cli.hub.answers import hub_answers
+    from webhook.cli.hub.client import HubRefusedError
 
-    async with Client(connection) as client:
-        try:
-            return await client.read_json("/v1/gate/reservations")
-        except HubRefusedError as error:
-            raise UserError(error.message) from error
+    try:
+        async with hub_answers(connection) as hub:
+            return await hub.reservations()
+    except HubRefusedError as error:
+        raise UserError(error.message) from error
 
 
 def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
@@ -325,13 +326,14 @@ def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tu
 
 
 async def _release(connection: HubConnection, identity: str) -> None:
-    from webhook.cli.hub.client import Client, HubRefusedError
+    from webhook.cli.hub.answers import hub_answers
+    from webhook.cli.hub.client import HubRefusedError
 
-    async with Client(connection) as client:
-        try:
-            await client.withdraw(f"/v1/gate/reservations/{quote(identity, safe='')}")
-        except HubRefusedError as error:
-            raise UserError(error.message) from error
+    try:
+        async with hub_answers(connection) as hub:
+            await hub.release(identity)
+    except HubRefusedError as error:
+        raise UserError(error.message) from error
 
 
 def _count_of_nodes(count: int) -> str:

@@ -1,39 +1,33 @@
-"""A client of a hub: Kubernetes' REST interface, its errors, and the questions below ``/v1``.
+"""A client of a hub: Kubernetes' REST interface and its errors.
 
-The hub of ``up`` is one server for both. With any other hub, the API server returns the objects, and the questions are
-answered in this process, from what that server lets us read, by the same code as in `harbormaster serve`.
+The hub of ``up`` also answers questions, below ``/v1`` (`webhook.cli.hub.answers`).
 """
 
 import json
-import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from scorer.api.unstructured.documents import dicts_at, metadata_of
 from scorer.api.unstructured.json_object import JsonObject, dump_json
-from webhook.cli.errors import UserError, complain
+from webhook.cli.errors import UserError
 from webhook.cli.hub.connection import (
     SECONDS,
     HubConnection,
     login_to,
     no_address,
-    open_server,
     unauthorized_hint,
     unreachable,
 )
 from webhook.embedded.storage.kinds import kind_of_definition
 from webhook.kube.client.cli_client import HubHttp, Reply
+from webhook.kube.client.command_requests import CommandRequests
 from webhook.kube.client.paths import ApiPath, path_of
 from webhook.kube.ports import InvalidObjectError, UnavailableError
 from webhook.kube.transport.serialization import MERGE_PATCH
-
-if TYPE_CHECKING:
-    from webhook.processes.own_answers import OwnAnswers
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"
 METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io, application/json"
@@ -172,27 +166,31 @@ class Client:
     """
 
     def __init__(self, connection: HubConnection) -> None:
-        self._connection = connection
-        self._stack = AsyncExitStack()
+        self.connection = connection
         self._http: HubHttp | None = None
-        self._answers: OwnAnswers | None = None
         self.namespace = connection.namespace
         """Where to look for objects when the user names no namespace."""
         self.simulated = connection.ours
         """Whether the hub simulates its members."""
 
     async def __aenter__(self) -> Self:
-        login = await login_to(self._connection)
+        login = await login_to(self.connection)
         try:
-            self._http = self._stack.enter_context(HubHttp(login))
+            self._http = HubHttp(login)
         except ValueError as error:
-            raise no_address(self._connection, error) from error
+            raise no_address(self.connection, error) from error
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stack.aclose()
+        if self._http is not None:
+            self._http.close()
+
+    def object_requests(self) -> CommandRequests:
+        """Return the requests of a store of the hub's objects, over this client's connection."""
+        assert self._http is not None
+        return CommandRequests(self._http)
 
     async def get(self, place: ResourcePath) -> JsonObject:
         """Return one object."""
@@ -244,7 +242,7 @@ class Client:
                             event = _decoded(line)
                             yield HubWatchEvent(str(event.get("type", "")), event.get("object") or {})
         except (UnavailableError, TimeoutError) as error:
-            raise unreachable(self._connection, error) from error
+            raise unreachable(self.connection, error) from error
 
     async def create(
         self, kind: Kind, document: JsonObject, *, dry_run: bool = False, validation: str = ""
@@ -316,18 +314,16 @@ class Client:
         content = None if body is None else dump_json(body)
         assert self._http is not None
         try:
-            if self._connection.ours or isinstance(path, ApiPath):
-                return await self._http.send(method, path, content, query, content_type, SECONDS, accept)
-            return await (await self._own_answers(path)).send(method, path, content, SECONDS)
+            return await self._http.send(method, path, content, query, content_type, SECONDS, accept)
         except (UnavailableError, TimeoutError) as error:
-            raise unreachable(self._connection, error) from error
+            raise unreachable(self.connection, error) from error
 
     def _check(self, answer: Reply, path: str = "") -> bytes:
         """Return the body of a good answer to a request of *path*."""
         if answer.status < 400:
             return answer.content
         if answer.status == _UNKNOWN_CALLER:
-            raise unauthorized_hint(self._connection, answer.content)
+            raise unauthorized_hint(self.connection, answer.content)
         try:
             status = _decoded(answer.content)
         except UserError:
@@ -338,33 +334,6 @@ class Client:
             words = {"message": detail, "reason": status.get("title") or ("NotFound" if not_served else "")}
             status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
         raise HubRefusedError({"code": answer.status, **status}, _warnings(answer))
-
-    async def _own_answers(self, path: str) -> "OwnAnswers":
-        """Return what answers questions in place of a server that only has objects; made at the first question."""
-        from webhook.processes.hub_reading import NotReadableError
-        from webhook.processes.own_answers import OwnAnswers
-        from webhook.settings.environment import SettingsError
-        from webhook.settings.programs import ServerSettings
-        from webhook.telemetry.logs import configure
-
-        if self._answers is None:
-            configure("text", "error")  # the cache's log messages are for servers, not for users of a command
-            try:
-                settings = ServerSettings.read(os.environ)
-                server = await self._stack.enter_async_context(await open_server(self._connection))
-                answers = OwnAnswers(
-                    server,
-                    settings,
-                    of_nodes=path.startswith(("/v1/gate", "/v1/budgets")),
-                    of_upgrades=path.startswith("/v1/upgrade"),
-                )
-                self._answers = await self._stack.enter_async_context(answers)
-                complain(_computed(answers.unread))
-            except SettingsError as error:
-                raise UserError(str(error)) from error
-            except NotReadableError as error:
-                raise UserError(f"{self._connection}: {error}") from error
-        return self._answers
 
 
 async def find(client: Client, place: ResourcePath) -> JsonObject | None:
@@ -379,12 +348,6 @@ async def find(client: Client, place: ResourcePath) -> JsonObject | None:
         if error.code == 404:
             return None
         raise
-
-
-def _computed(unread: Sequence[str]) -> str:
-    """Say where an answer comes from, and what it does not know."""
-    note = "note: computed here from what you may read on the hub; no harbormaster serve is asked"
-    return note + (f"; without {', '.join(unread)}, which you may not read or the hub does not have" if unread else "")
 
 
 def _not_served(path: str) -> str:

@@ -97,9 +97,11 @@ def complete_answerable(ctx: click.Context, _param: click.Parameter, incomplete:
 
 def complete_reservations(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the ids of the user's own reservations."""
+    from webhook.cli.hub.answers import answers_of
 
     async def ask(client: Client) -> list[str]:
-        return [text_at(item, "id") for item in dicts_at(await client.read_json("/v1/gate/reservations"), "items")]
+        async with answers_of(client) as answers:
+            return [text_at(item, "id") for item in dicts_at(await answers.reservations(), "items")]
 
     return _items(filter(None, _asked(ctx, ask)), incomplete)
 

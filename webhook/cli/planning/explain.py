@@ -3,22 +3,18 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 import click
 
+from scorer.api.family import PlacementRef, placement_ref
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
-from scorer.placement.plan_document import children_of, decide
-from scorer.placement.policy_hash import policy_in_force
-from scorer.placement.trace import DecisionContext, explanation
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.offline.hub import find_placement, make_hub
 from webhook.cli.options.base import file_option, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import now_option
@@ -69,7 +65,7 @@ def command(
         if files or clusters or now is not None:
             raise click.UsageError("--runs is about a whole placement on the running hub: no -f, no CLUSTER, no --now")
         connection = hub.find()
-        past = run(_runs_from_hub(connection, namespace, name))
+        past = run(_runs_from_hub(connection, placement_ref(name, namespace)))
         if output != "text":
             print_document(past, output)
         else:
@@ -82,7 +78,7 @@ def command(
         raise click.UsageError("--now is for files (-f); the running hub uses its own clock")
     else:
         connection = hub.find()
-        answer = run(_from_hub(connection, kind, namespace, name))
+        answer = run(_from_hub(connection, placement_ref(name, namespace)))
     answer = _only(answer, clusters)
     if output != "text":
         print_document(answer, output)
@@ -92,6 +88,11 @@ def command(
 
 
 def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: datetime | None) -> Mapping[str, Any]:
+    from scorer.placement.plan_document import children_of, decide
+    from scorer.placement.policy_hash import policy_in_force
+    from scorer.placement.trace import DecisionContext, explanation
+    from webhook.cli.offline.hub import find_placement, make_hub
+
     hub = make_hub(load_known(files), now=now, clock=datetime.now(UTC))
     placement = find_placement(hub, kind, namespace, name)
     bindings, snapshots = children_of(placement, hub.bindings), children_of(placement, hub.snapshots)
@@ -104,26 +105,26 @@ def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: dateti
     return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision), occasion=occasion)
 
 
-async def _runs_from_hub(connection: HubConnection, namespace: str, name: str) -> JsonObject:
-    from webhook.cli.hub.client import Client, HubRefusedError
+async def _runs_from_hub(connection: HubConnection, ref: PlacementRef) -> JsonObject:
+    from webhook.cli.hub.answers import hub_answers
+    from webhook.cli.hub.client import HubRefusedError
 
-    path = "/".join(quote(part, safe="") for part in (("rp", namespace, name) if namespace else ("crp", name)))
-    async with Client(connection) as client:
-        try:
-            return await client.read_json(f"/v1/placements/{path}/runs")
-        except HubRefusedError as error:
-            raise UserError(error.message) from error
+    try:
+        async with hub_answers(connection) as hub:
+            return await hub.placement_runs(ref)
+    except HubRefusedError as error:
+        raise UserError(error.message) from error
 
 
-async def _from_hub(connection: HubConnection, kind: Kind, namespace: str, name: str) -> JsonObject:
-    from webhook.cli.hub.client import Client, HubRefusedError
+async def _from_hub(connection: HubConnection, ref: PlacementRef) -> JsonObject:
+    from webhook.cli.hub.answers import hub_answers
+    from webhook.cli.hub.client import HubRefusedError
 
-    reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
-    async with Client(connection) as client:
-        try:
-            return await client.query("/v1/explain", {"placement": {"ref": reference}})
-        except HubRefusedError as error:
-            raise UserError(error.message) from error
+    try:
+        async with hub_answers(connection) as hub:
+            return await hub.explain(ref)
+    except HubRefusedError as error:
+        raise UserError(error.message) from error
 
 
 def _only(answer: Mapping[str, Any], clusters: Sequence[str]) -> Mapping[str, Any]:

@@ -15,7 +15,6 @@ from scorer.api.meta import JsonObject
 from scorer.what_if.comparison import compare
 from scorer.what_if.document import changes_anything
 from scorer.what_if.state import ObjectKey
-from webhook.admission.catalogue import rule_texts
 from webhook.answers.proposal import RUNS
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load, load_known
@@ -23,7 +22,6 @@ from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.linting.reports import report_failures
 from webhook.cli.linting.sarif import findings, sarif_log
-from webhook.cli.offline.plan import MemberOutages, Places, plan_changes, plan_files
 from webhook.cli.options.base import file_option, grouped, output_option, run, run_namespace_option, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
@@ -98,6 +96,8 @@ class _Ground:
         """Return the plan of applying *given*, or that of one run after that. Raises `UserError`."""
         if self.connection is not None:
             return run(_ask(self.connection, given, lost, drained, _wanted_part(only, named)))
+        from webhook.cli.offline.plan import MemberOutages, plan_changes
+
         fate = MemberOutages(lost, drained)
         document = plan_changes(self.base, given, fate, now=self.now, clock=datetime.now(UTC), named=named)
         if only is not None:
@@ -263,6 +263,8 @@ def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
 
 def _plan_files(loaded: Sequence[Loaded], wanted: _PlanOptions, report: "_Report", now: datetime | None) -> int:
     """Plan on files that are both the hub and what is planned on it."""
+    from webhook.cli.offline.plan import MemberOutages, plan_files
+
     _point_to_upgrades(loaded)
     fate = MemberOutages(wanted.lost, wanted.drained)
     fields = FieldCheck.of(wanted.validation, loaded)
@@ -301,16 +303,19 @@ async def _ask(
     drained: Sequence[str],
     part: "_Part",
 ) -> JsonObject:
-    from webhook.cli.hub.client import Client, HubRefusedError
+    from webhook.cli.hub.answers import hub_answers
+    from webhook.cli.hub.client import HubRefusedError
 
     changes: JsonObject = {"objects": [one.document for one in given], "lost": list(lost), "drained": list(drained)}
-    async with Client(connection) as client:
-        try:
-            return await client.query("/v1/plan", changes | part.members)
-        except HubRefusedError as error:
-            places = Places(given, MemberOutages(lost, drained), part.named)
-            told = [places.command_line_mistake(pointer, detail) for pointer, detail in error.mistakes]
-            raise UserError(told or error.message) from error
+    try:
+        async with hub_answers(connection) as hub:
+            return await hub.plan(changes | part.members)
+    except HubRefusedError as error:
+        from webhook.cli.offline.plan import MemberOutages, Places
+
+        places = Places(given, MemberOutages(lost, drained), part.named)
+        mistakes = [places.command_line_mistake(pointer, detail) for pointer, detail in error.mistakes]
+        raise UserError(mistakes or error.message) from error
 
 
 class _Report(NamedTuple):
@@ -327,6 +332,8 @@ class _Report(NamedTuple):
     def show(self, document: JsonObject, given: Sequence[Loaded], *, everything: bool) -> int:
         """Print a plan, unless admission refuses part of it; return the exit code."""
         if self.output == "sarif":
+            from webhook.admission.catalogue import rule_texts
+
             results = list(findings(document["admission"], given, self.texts))
             print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
             return _code(document)

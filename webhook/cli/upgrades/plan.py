@@ -15,6 +15,7 @@ from scorer.upgrade.back_ends.inventories import OBSERVED
 from webhook.cli.errors import UserError, complain
 from webhook.cli.files.documents import Loaded, load_known
 from webhook.cli.files.search import Files
+from webhook.cli.hub.answers import answers_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.offline.admission import admit, context_of
 from webhook.cli.options.base import file_option, output_option, run, tab
@@ -85,7 +86,8 @@ async def _plan_of_files(hub: HubOptions, name: str, files: Files, validation: V
         question, notes = plan_question(name, loaded, follows)
         for note in (*notes, *_unknown(question)):
             complain(f"note: {note}")
-        planned = await client.query("/v1/upgrade/plan", question)
+        async with answers_of(client) as answers:
+            planned = await answers.plan_upgrade(question)
         if output != "table":
             print_document(planned, output)
             return 0

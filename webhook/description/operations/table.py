@@ -25,11 +25,18 @@ from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.upgrades import UPGRADE_OPERATIONS
 from webhook.endpoints.admission.dry_run import DefaultAnswer, RehearsalModel, ValidateAnswer
 from webhook.endpoints.fleet.history import History
-from webhook.endpoints.gate.members import ClusterUpdateModel, RolloutModel
-from webhook.endpoints.gate.nodes import GateAnswers, ReservationList, TakenReservation
-from webhook.endpoints.gate.request_bodies import DisruptionBatchModel, DisruptionModel, RenewalModel, ReservationModel
+from webhook.endpoints.gate.nodes import GateAnswers
+from webhook.endpoints.gate.request_bodies import (
+    ClusterUpdateModel,
+    DisruptionBatchModel,
+    DisruptionModel,
+    RenewalModel,
+    ReservationModel,
+    RolloutModel,
+)
+from webhook.endpoints.gate.reservations import ReservationList, TakenReservation
 from webhook.endpoints.http.problems import Problem
-from webhook.endpoints.scheduling.planning import PlanModel
+from webhook.endpoints.scheduling.plan_request import PlanModel
 from webhook.endpoints.scheduling.request_bodies import ExplainModel, QuestionModel, ScoreModel
 from webhook.endpoints.scheduling.scoring import FilterAnswer, ScoreAnswer
 

@@ -8,7 +8,7 @@ from webhook.answers.upgrade_plans import UpgradeWhatIfAnswer
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.endpoints.http.problems import Problem
 from webhook.endpoints.upgrades.actions import GateAnswerModel, RetryAnswer, RetryModel, SkipModel
-from webhook.endpoints.upgrades.plans import UpgradeChangesModel, UpgradePlanModel
+from webhook.endpoints.upgrades.plan_request import UpgradeChangesModel, UpgradePlanModel
 from webhook.endpoints.upgrades.status_reports import UpgradeReport
 
 _NOTED: Final = "the caller is noted in its annotation `harbormaster.dev/requested-by`."

@@ -149,7 +149,7 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
     Raises:
         ProblemError: The hub does not say, and the settings forbid to allow the object without that answer.
     """
-    rights = api.answers.admittance.rights
+    rights = api.answers.rights
     group, _, version = body.object_["apiVersion"].rpartition("/")
     write: JsonObject = {
         "kind": {"group": group, "version": version, "kind": body.object_["kind"]},

@@ -200,7 +200,7 @@ class ReviewHandler:
         answers = services.answers
         self._history = services.history
         self._context = answers.admission
-        self._rights = answers.admittance.rights
+        self._rights = answers.rights
         self._synced = answers.synced
         self._has_been_synced = False
         self._settings = settings

@@ -25,12 +25,12 @@ class ClusterList(_ClusterList, TypedDict):
     """Member clusters, by name."""
 
 
-def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -> None:
+def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
     """Serve the list and the single cluster, each with only those of its placements that the caller may list.
 
     Args:
         api: Where.
-        holds: Returns what is disrupting a member now; None: not available.
+        holds: Returns what is disrupting a member now.
     """
     advisor, upkeep = api.answers.advisor, api.answers.runs.upkeep
 
@@ -50,7 +50,7 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]] | None = None) -
             raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
         readable = await _readable(request, {name: said} if (said := upkeep.one(name)) else {})
         shown = _shown(clusters[0], prefixes, readable)
-        if holds is not None and (disrupting := [_hold(hold) for hold in holds(name)]):
+        if disrupting := [_hold(hold) for hold in holds(name)]:
             if not await api.readable_kinds(request, DISRUPTING_KINDS) >= DISRUPTING_KINDS:
                 for hold in disrupting:
                     hold["by"] = hold["message"] = ""

@@ -6,53 +6,18 @@ Source: serving.md 3.1 and 3.2.
 from typing import Final
 
 from aiohttp import web
-from pydantic import field_validator
 
-from scorer.api.family import PlacementRef, family_in
+from scorer.api.family import family_in
 from scorer.api.kinds import UPGRADE_RUN, Kind
 from scorer.member_gate.answer import MemberDetail, MemberGateAnswer, MemberReason
-from webhook.endpoints.gate.request_bodies import problems
+from webhook.endpoints.gate.request_bodies import ClusterUpdateModel, RolloutModel, problems
 from webhook.endpoints.http.access_control import DISRUPTING_KINDS, caller_of
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
-from webhook.endpoints.http.request_models import Name, PlacementModel, RequestModel
 from webhook.endpoints.http.responses import unstored
 from webhook.endpoints.refusals import note_member
-from webhook.gate.desk import GateService
+from webhook.gate.desk import MemberGateService
 from webhook.history.desk import HistoryService
-
-
-class RolloutModel(RequestModel):
-    """May this placement be changed on this cluster now?"""
-
-    placement: PlacementModel
-    """A placement on the hub, by `ref`; an inline policy has no rollout."""
-    cluster: Name
-    """Name of a member cluster."""
-
-    @field_validator("placement")
-    @classmethod
-    def _check(cls, placement: PlacementModel) -> PlacementModel:
-        if placement.ref is None:
-            raise ValueError("give ref: only a placement of the hub is rolled out")
-        return placement
-
-    @property
-    def ref(self) -> PlacementRef:
-        """The placement."""
-        ref = self.placement.ref
-        assert ref is not None
-        return PlacementRef(ref.kind, ref.name, ref.namespace)
-
-
-class ClusterUpdateModel(RequestModel):
-    """May this cluster be upgraded now?"""
-
-    cluster: Name
-    """Name of a member cluster."""
-    run: Name | None = None
-    """Name of the ClusterUpgradeRun that asks; absent: the oldest unfinished run that includes the cluster."""
-
 
 OTHERS: Final = frozenset({MemberReason.MEMBER_HELD, MemberReason.PLACEMENT_GUARD})
 """Reasons whose messages name any of the objects that disrupt members."""
@@ -88,24 +53,24 @@ async def require_run(api: Api, request: web.Request, run: str) -> None:
         raise ProblemError(Problem.NOT_FOUND, f"there is no ClusterUpgradeRun {run[:320]!r}")
 
 
-def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
+def add_routes(api: Api, members: MemberGateService, history: HistoryService) -> None:
     """Serve the questions."""
 
     async def rollout(request: web.Request) -> web.Response:
         body = await api.read(request, RolloutModel)
         with problems():
-            desk.require_members()
+            members.require_synced()
         await api.require_placement(request, body.ref)
-        answer = desk.rollout(body.ref, body.cluster)
+        answer = members.rollout(body.ref, body.cluster)
         note_member(history, body.cluster, answer, caller_of(request).username)
         return unstored(await redact_answer(api, request, answer.document(), family_in(body.ref.namespace).run))
 
     async def cluster_update(request: web.Request) -> web.Response:
         body = await api.read(request, ClusterUpdateModel)
         with problems():
-            desk.require_members()
+            members.require_synced()
         await require_run(api, request, body.run or "")
-        answer = desk.cluster_update(body.cluster, body.run or "")
+        answer = members.cluster_update(body.cluster, body.run or "")
         note_member(history, body.cluster, answer, caller_of(request).username)
         return unstored(await redact_answer(api, request, answer.document(), UPGRADE_RUN))
 

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Final, Literal
 
 import pydantic
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema, field_validator
 
+from scorer.api.family import PlacementRef
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.node_pool import NodePool
 from scorer.api.unstructured.documents import name_of
@@ -24,7 +25,7 @@ from scorer.node_budgets.budgets import UNLIMITED, NodeCounts
 from scorer.node_budgets.question import QUESTION_REASONS, Mode, NodeGateQuestion
 from scorer.reservations import LONGEST_SECONDS, SHORTEST_SECONDS
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
-from webhook.endpoints.http.request_models import Name, RequestModel
+from webhook.endpoints.http.request_models import Name, PlacementModel, RequestModel
 from webhook.gate.errors import (
     ContendedError,
     GateError,
@@ -181,6 +182,38 @@ class DisruptionBatchModel(RequestModel):
 
     questions: Annotated[tuple[DisruptionModel, ...], Field(max_length=MOST_QUESTIONS)]
     """Each as it would be asked alone."""
+
+
+class RolloutModel(RequestModel):
+    """May this placement be changed on this cluster now?"""
+
+    placement: PlacementModel
+    """A placement on the hub, by `ref`; an inline policy has no rollout."""
+    cluster: Name
+    """Name of a member cluster."""
+
+    @field_validator("placement")
+    @classmethod
+    def _check(cls, placement: PlacementModel) -> PlacementModel:
+        if placement.ref is None:
+            raise ValueError("give ref: only a placement of the hub is rolled out")
+        return placement
+
+    @property
+    def ref(self) -> PlacementRef:
+        """The placement."""
+        ref = self.placement.ref
+        assert ref is not None
+        return PlacementRef(ref.kind, ref.name, ref.namespace)
+
+
+class ClusterUpdateModel(RequestModel):
+    """May this cluster be upgraded now?"""
+
+    cluster: Name
+    """Name of a member cluster."""
+    run: Name | None = None
+    """Name of the ClusterUpgradeRun that asks; absent: the oldest unfinished run that includes the cluster."""
 
 
 class ReservationModel(RequestModel):

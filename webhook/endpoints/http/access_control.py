@@ -29,9 +29,9 @@ import hashlib
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 from aiohttp import web
@@ -47,7 +47,7 @@ from webhook.access.user import UserInfo
 from webhook.access.vouching import mark_authenticated
 from webhook.endpoints.http.limits import KeyedSemaphore, TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
-from webhook.endpoints.http.services import Answers
+from webhook.endpoints.http.services import Admittance
 from webhook.settings.access import AccessSettings
 from webhook.telemetry.metrics import Metrics
 
@@ -97,16 +97,19 @@ class Callers:
     """Finds out who asks and what they may ask.
 
     Args:
-        answers: Has the authenticator and the authorizer.
+        admittance: Has the authenticator and the authorizer.
+        now: The clock.
         settings: The limits.
         metrics: Counts the callers that are refused.
     """
 
-    def __init__(self, answers: Answers, settings: AccessSettings, metrics: Metrics) -> None:
-        self._authenticator = answers.admittance.authenticator
-        self._authorizer = answers.admittance.authorizer
-        self._sessions = None if answers.admittance.sign_in is None else answers.admittance.sign_in.sessions
-        self._now = answers.now
+    def __init__(
+        self, admittance: Admittance, now: Callable[[], datetime], settings: AccessSettings, metrics: Metrics
+    ) -> None:
+        self._authenticator = admittance.authenticator
+        self._authorizer = admittance.authorizer
+        self._sessions = None if admittance.sign_in is None else admittance.sign_in.sessions
+        self._now = now
         self._anonymous_extender = settings.extender_allow_anonymous
         self._metrics = metrics
         self._requests = TokenBuckets(settings.requests_per_second, settings.request_burst)

@@ -31,9 +31,9 @@ from webhook.endpoints.http.bodies import (
     off_loop,
 )
 from webhook.endpoints.http.continue_tokens import Continuation
-from webhook.endpoints.http.problems import Mistake, Problem, ProblemError, problem_response
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 from webhook.endpoints.http.request_models import ModelT, read_model
-from webhook.endpoints.http.responses import has_json_body, request_id
+from webhook.endpoints.http.responses import has_json_body, problem_response, request_id
 from webhook.endpoints.http.services import Answers
 from webhook.settings.listener import LimitSettings
 from webhook.telemetry.metrics import API_ROUTES, Metrics

@@ -9,14 +9,11 @@ from enum import Enum
 from http import HTTPStatus
 from typing import Annotated, Final, NotRequired
 
-from aiohttp import web
 from typing_extensions import TypedDict
 
 from scorer.api.values.answer import one_of
 from scorer.member_gate.answer import MemberGateAnswer
 from scorer.node_budgets.answer import GateAnswer
-from webhook.endpoints.http.responses import REQUEST_ID, request_id
-from webhook.kube.transport.serialization import encode
 
 PROBLEM_JSON: Final = "application/problem+json"
 
@@ -127,29 +124,3 @@ class ProblemError(Exception):
         self.request_id = request_id
         self.audience = audience
         self.answer = answer
-
-
-def problem_response(request: web.Request, error: ProblemError) -> web.Response:
-    """Write *error* as an answer to *request*."""
-    problem = error.problem
-    identity = error.request_id or request_id(request)
-    body: ProblemDetails = {
-        "type": f"urn:harbormaster:problem:{problem.slug}",
-        "title": problem.title,
-        "status": int(problem.status),
-        "detail": error.detail,
-        "instance": f"urn:uuid:{identity}",
-    }
-    if error.audience:
-        body["audience"] = error.audience
-    if error.answer is not None:
-        body["answer"] = error.answer
-    headers = {"Content-Type": PROBLEM_JSON, "Cache-Control": "no-store", REQUEST_ID: identity, **error.headers}
-    if error.mistakes:
-        body["errors"] = [
-            {"pointer": mistake.pointer, "code": mistake.code, "detail": mistake.detail} for mistake in error.mistakes
-        ]
-    if error.retry_after is not None:
-        body["retryAfterSeconds"] = error.retry_after
-        headers["Retry-After"] = str(error.retry_after)
-    return web.Response(status=problem.status, body=encode(body), headers=headers)

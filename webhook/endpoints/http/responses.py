@@ -1,4 +1,4 @@
-"""Response headers and bodies: request ID, JSON, entity tags, compression.
+"""Response headers and bodies: request ID, JSON, problem details, entity tags, compression.
 
 Answers are compressed for callers that ask for it: none has a secret beside what its caller chose.
 
@@ -14,6 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from webhook.endpoints.http.problems import PROBLEM_JSON, ProblemDetails, ProblemError
 from webhook.kube.transport.serialization import encode
 
 REQUEST_ID: Final = "X-Request-Id"
@@ -77,6 +78,32 @@ def tagged(request: web.Request, document: Mapping[str, object], revision: str =
     if packed:
         response.enable_compression(web.ContentCoding.gzip)
     return response
+
+
+def problem_response(request: web.Request, error: ProblemError) -> web.Response:
+    """Write *error* as an answer to *request*."""
+    problem = error.problem
+    identity = error.request_id or request_id(request)
+    body: ProblemDetails = {
+        "type": f"urn:harbormaster:problem:{problem.slug}",
+        "title": problem.title,
+        "status": int(problem.status),
+        "detail": error.detail,
+        "instance": f"urn:uuid:{identity}",
+    }
+    if error.audience:
+        body["audience"] = error.audience
+    if error.answer is not None:
+        body["answer"] = error.answer
+    headers = {"Content-Type": PROBLEM_JSON, "Cache-Control": "no-store", REQUEST_ID: identity, **error.headers}
+    if error.mistakes:
+        body["errors"] = [
+            {"pointer": mistake.pointer, "code": mistake.code, "detail": mistake.detail} for mistake in error.mistakes
+        ]
+    if error.retry_after is not None:
+        body["retryAfterSeconds"] = error.retry_after
+        headers["Retry-After"] = str(error.retry_after)
+    return web.Response(status=problem.status, body=encode(body), headers=headers)
 
 
 def accepts_gzip(request: web.Request) -> bool:

@@ -27,24 +27,22 @@ from webhook.validation.framework.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Admittance:
-    """Who may call, and what they may do.
+    """Authentication and authorization of callers.
 
     Args:
         authenticator: Reviews bearer tokens.
-        authorizer: Says who may ask what.
-        rights: Says what the authors of placements may place.
-        sign_in: Signs people in to the page; None: they need a token.
+        authorizer: Reviews what a caller may ask.
+        sign_in: Signs people in to the page; None: disabled, callers need a token.
     """
 
     authenticator: Authenticator
     authorizer: Authorizer
-    rights: Rights
     sign_in: SignIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What every set of handlers needs: answers to questions about the hub, and who may ask them.
+    """Answers to questions about the hub, which every set of handlers needs.
 
     Args:
         advisor: Answers ``/v1``.
@@ -53,7 +51,7 @@ class Answers:
         runs: Answers ``/v1/runs``.
         planner: Answers ``/v1/plan``.
         admission: Returns what admission rules may look at besides the object; called once per request.
-        admittance: Who may ask.
+        rights: Reviews what the authors of placements may place.
         properties: Remembers what members reported.
         trees: Looks below placements.
         synced: Says whether all caches have been filled once.
@@ -66,7 +64,7 @@ class Answers:
     runs: HubRuns
     planner: HubPlanner
     admission: Callable[[], Context]
-    admittance: Admittance
+    rights: Rights
     properties: PropertyHistory
     trees: Trees
     synced: Callable[[], bool]
@@ -94,6 +92,7 @@ class Services:
 
     Args:
         answers: Answers ``/v1``.
+        admittance: Authenticates and authorizes callers.
         extender: Answers kube-schedulers.
         disruption: Says what may be disrupted.
         upgrades: Plans and orders upgrade runs.
@@ -101,6 +100,7 @@ class Services:
     """
 
     answers: Answers
+    admittance: Admittance
     extender: HubExtender
     disruption: DisruptionGate
     upgrades: Upgrades

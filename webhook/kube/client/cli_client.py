@@ -38,11 +38,13 @@ class Reply:
         status: HTTP status code.
         content: The body.
         warnings: Values of its ``Warning`` headers.
+        retry_after: Its ``Retry-After`` header; None: unset.
     """
 
     status: int
     content: bytes
     warnings: tuple[str, ...] = ()
+    retry_after: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Stream:
 
 
 class HubHttp:
-    """Sends requests to one server; closed by ``with``.
+    """Sends requests to one server, until it is closed by ``with`` or `close`.
 
     Args:
         login: Where the server is, whom to trust there, and what to show.
@@ -88,6 +90,10 @@ class HubHttp:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the idle connections."""
         self._pool.close()
 
     async def send(
@@ -122,7 +128,8 @@ class HubHttp:
             response = self._begin(method, path, content, query, headers, timeout)
             body = response.read(decode_content=True)
             response.release_conn()
-            return Reply(response.status, body, tuple(response.headers.getlist("Warning")))
+            warnings, retry_after = response.headers.getlist("Warning"), response.headers.get("Retry-After")
+            return Reply(response.status, body, tuple(warnings), retry_after)
 
         try:
             async with self._turns, asyncio.timeout(seconds):

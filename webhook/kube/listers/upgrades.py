@@ -6,7 +6,7 @@ Source: upgrade-runs.md 3.6, 5, 10.5, 11 and 14.5.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, Self
 
 import pydantic
 
@@ -68,6 +68,12 @@ class HubUpgrades:
         self._runs = _Runs()
         self._members: dict[tuple[str, UpgradeType], tuple[tuple[object, ...], Member]] = {}
         self._catalog: tuple[tuple[JsonObject, ...], ReleaseCatalog] = ((), ReleaseCatalog())
+
+    @classmethod
+    def watching(cls, cache: Cache, store: Store, windows: MaintenanceWindows, default_upgrader: str) -> Self:
+        """Return the upgrade runs of a hub, and have the cache watch their kinds where the account may."""
+        cache.watch_if_allowed((*UPGRADE_KINDS, kinds.MAINTENANCE_WINDOW))
+        return cls(cache, store, windows, default_upgrader)
 
     @property
     def default_upgrader(self) -> str:

@@ -42,7 +42,7 @@ def whoami(app):
         parts.services.answers,
         parts.settings,
         parts.metrics,
-        callers=Callers(parts.services.answers, parts.settings, parts.metrics),
+        callers=Callers(parts.services.admittance, parts.services.answers.now, parts.settings, parts.metrics),
     )
 
     async def tell(request):

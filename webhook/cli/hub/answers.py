@@ -1,0 +1,192 @@
+"""Answers to the questions of commands: of the hub of ``up``, or computed here from what a kubeconfig lets us read.
+
+The hub of ``up`` answers below ``/v1``. Any other hub only has objects, so the advisors, planners and gates of
+`harbormaster serve` are asked in this process (`webhook.processes.own_answers`).
+"""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote, urlencode
+from zoneinfo import ZoneInfo
+
+from scorer.api.family import PlacementRef
+from scorer.api.meta import JsonObject, format_time
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.client import Client, HubRefusedError
+from webhook.cli.hub.connection import HubConnection, unreachable
+
+if TYPE_CHECKING:
+    from webhook.endpoints.http.problems import ProblemError
+
+
+class HubAnswers(Protocol):
+    """Answers questions about a hub; every method raises `HubRefusedError` when it gives no answer."""
+
+    async def explain(self, ref: PlacementRef) -> JsonObject:
+        """Return why a placement got the clusters that it got."""
+        ...
+
+    async def placement_runs(self, ref: PlacementRef) -> JsonObject:
+        """Return the last decisions on a placement."""
+        ...
+
+    async def plan(self, changes: JsonObject) -> JsonObject:
+        """Return what changes to the hub would cause."""
+        ...
+
+    async def plan_upgrade(self, question: JsonObject) -> JsonObject:
+        """Return when an upgrade run reaches each member."""
+        ...
+
+    async def budgets(self, pools: Sequence[str]) -> JsonObject:
+        """Return what the budgets of node pools allow now; no names: of all."""
+        ...
+
+    async def budget_calendar(
+        self, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
+    ) -> JsonObject:
+        """Return what the budgets of node pools allow at which times. *zone*: of the days; None: unset."""
+        ...
+
+    async def gate(self, gate: str, question: JsonObject) -> JsonObject:
+        """Return the answer of a gate."""
+        ...
+
+    async def reserve(self, request: JsonObject) -> JsonObject:
+        """Reserve what a gate grants."""
+        ...
+
+    async def reservations(self) -> JsonObject:
+        """Return what is reserved."""
+        ...
+
+    async def release(self, identifier: str) -> None:
+        """Give a reservation back."""
+        ...
+
+
+class ServedAnswers:
+    """The answers of a server of harbormaster.
+
+    Args:
+        client: Asks it.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def explain(self, ref: PlacementRef) -> JsonObject:
+        """See `HubAnswers.explain`."""
+        named = {"kind": ref.kind, "name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+        return await self._client.query("/v1/explain", {"placement": {"ref": named}})
+
+    async def placement_runs(self, ref: PlacementRef) -> JsonObject:
+        """See `HubAnswers.placement_runs`."""
+        path = "/".join(quote(part, safe="") for part in str(ref).split("/"))
+        return await self._client.read_json(f"/v1/placements/{path}/runs")
+
+    async def plan(self, changes: JsonObject) -> JsonObject:
+        """See `HubAnswers.plan`."""
+        return await self._client.query("/v1/plan", changes)
+
+    async def plan_upgrade(self, question: JsonObject) -> JsonObject:
+        """See `HubAnswers.plan_upgrade`."""
+        return await self._client.query("/v1/upgrade/plan", question)
+
+    async def budgets(self, pools: Sequence[str]) -> JsonObject:
+        """See `HubAnswers.budgets`."""
+        return await self._client.read_json(f"/v1/budgets?{urlencode({'pool': pools}, doseq=True)}".rstrip("?"))
+
+    async def budget_calendar(
+        self, pools: Sequence[str], start: datetime, days: int, zone: ZoneInfo | None
+    ) -> JsonObject:
+        """See `HubAnswers.budget_calendar`."""
+        query: dict[str, object] = {"from": format_time(start), "days": days, "pool": pools}
+        query |= {"tz": zone.key} if zone is not None else {}
+        return await self._client.read_json(f"/v1/budgets/calendar?{urlencode(query, doseq=True)}")
+
+    async def gate(self, gate: str, question: JsonObject) -> JsonObject:
+        """See `HubAnswers.gate`."""
+        return await self._client.query(f"/v1/gate/{gate}", question)
+
+    async def reserve(self, request: JsonObject) -> JsonObject:
+        """See `HubAnswers.reserve`."""
+        return await self._client.query("/v1/gate/reservations", request)
+
+    async def reservations(self) -> JsonObject:
+        """See `HubAnswers.reservations`."""
+        return await self._client.read_json("/v1/gate/reservations")
+
+    async def release(self, identifier: str) -> None:
+        """See `HubAnswers.release`."""
+        await self._client.withdraw(f"/v1/gate/reservations/{quote(identifier, safe='')}")
+
+
+@asynccontextmanager
+async def hub_answers(connection: HubConnection) -> AsyncIterator[HubAnswers]:
+    """Open a hub for questions; see `answers_of`."""
+    async with Client(connection) as client, answers_of(client) as answers:
+        yield answers
+
+
+@asynccontextmanager
+async def answers_of(client: Client) -> AsyncIterator[HubAnswers]:
+    """Yield what answers questions about the hub of *client*.
+
+    Raises:
+        UserError: The hub cannot be reached or read.
+        HubRefusedError: A question that the block asks has no answer.
+    """
+    if client.connection.ours:
+        yield ServedAnswers(client)
+        return
+    from scorer.api.family import UnknownObjectError
+    from webhook.answers.questions import InvalidQuestionError
+    from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+    from webhook.processes.hub_reading import NotReadableError
+    from webhook.processes.own_answers import OwnAnswers
+    from webhook.settings.answers import AnswerSettings
+    from webhook.settings.environment import SettingsError
+    from webhook.telemetry.logs import configure
+
+    configure("text", "error")  # the cache's log messages are for servers, not for users of a command
+    try:
+        settings = AnswerSettings.read(os.environ)
+        async with OwnAnswers(client.object_requests(), settings, _note_unread) as answers:
+            yield answers
+    except SettingsError as error:
+        raise UserError(str(error)) from error
+    except NotReadableError as error:
+        raise UserError(f"{client.connection}: {error}") from error
+    except UnknownObjectError as error:
+        raise _refusal(ProblemError(Problem.NOT_FOUND, str(error))) from error
+    except InvalidQuestionError as error:
+        mistake = Mistake(error.pointer, "invalid", error.detail)
+        raise _refusal(ProblemError(Problem.VALIDATION_FAILED, error.detail, mistakes=[mistake])) from error
+    except ProblemError as error:
+        raise _refusal(error) from error
+    except TimeoutError as error:
+        raise unreachable(client.connection, error) from error
+
+
+def _refusal(problem: "ProblemError") -> HubRefusedError:
+    """Return a problem as a client that asks below ``/v1`` gets it."""
+    return HubRefusedError(
+        {
+            "code": int(problem.problem.status),
+            "reason": problem.problem.title,
+            "message": problem.detail,
+            "errors": [{"pointer": mistake.pointer, "detail": mistake.detail} for mistake in problem.mistakes],
+            "answer": problem.answer,
+        }
+    )
+
+
+def _note_unread(unread: Sequence[str]) -> None:
+    """Print where an answer comes from, and what it does not know."""
+    note = "note: computed here from what you may read on the hub; no harbormaster serve is asked"
+    missing = f"; without {', '.join(unread)}, which you may not read or the hub does not have" if unread else ""
+    complain(note + missing)

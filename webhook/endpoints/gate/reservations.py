@@ -1,0 +1,196 @@
+"""Reservations as they are asked for, taken and listed, below ``/v1/gate/reservations`` and by the command line.
+
+No HTTP: the callers have authenticated the user, and check rights.
+
+Source: serving.md 3.1 and 3.3.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Annotated, Final, NotRequired
+
+from typing_extensions import TypedDict
+
+from scorer.api.meta import format_time
+from scorer.api.values.answer import Described, Instant, one_of
+from scorer.api.values.quoting import printable, quote
+from scorer.member_gate.holds import rollout_holder
+from scorer.node_budgets.answer import ReservationGrant
+from scorer.reservations import ADMISSION_HOLDER, DISRUPTION, MEMBER, ROLLOUT, Reservation, Thing, without_halves
+from webhook.endpoints.gate.request_bodies import (
+    ClusterUpdateModel,
+    DisruptionModel,
+    ReservationModel,
+    RolloutModel,
+    problems,
+    refusal,
+)
+from webhook.endpoints.http.problems import Mistake, ProblemError
+from webhook.endpoints.http.request_models import ModelT, read_model
+from webhook.gate.desk import MemberGateService, NodeGateService, ReservationService
+from webhook.gate.keeper import Claimant
+
+QUESTION: Final = "/question"
+_OF_ROLLOUTS: Final = rollout_holder("")
+
+
+class TakenReservation(ReservationGrant, TypedDict):
+    """A permission that has been taken."""
+
+    granted: list[str] | int
+    """Names of what may be disrupted: nodes, or the member cluster; where no nodes were named, how many."""
+
+
+_ListedReservation = TypedDict(
+    "_ListedReservation",
+    {
+        "gate": Annotated[
+            str,
+            one_of(DISRUPTION, ROLLOUT, MEMBER),
+            Described("Whether it is of a NodePool, of a placement on a member cluster, or of a member cluster."),
+        ],
+        "of": Annotated[str, Described("The NodePool, the placement such as `crp/payments`, or the member cluster.")],
+        "for": Annotated[str, Described("What it was granted for: the reason, or the kind of disruption.")],
+    },
+)
+
+
+class ListedReservation(_ListedReservation, TypedDict):
+    """A reservation that is in force."""
+
+    holder: str
+    """Who has taken it, in the caller's own words."""
+    granted: list[str] | int
+    """Names of nodes, or the member cluster; where no nodes were named, how many."""
+    expires: Instant
+    """It counts until this instant, unless it is renewed or released."""
+    mine: bool
+    """Whether it is the caller's own."""
+    id: NotRequired[str]
+    """Needed to renew or release it; present only if it is the caller's own."""
+
+
+class ReservationList(TypedDict):
+    """What is reserved now."""
+
+    items: list[ListedReservation]
+    unreadable: list[str]
+    """Which reservation Leases cannot be read, and why; the gate grants nothing of what they stand for."""
+
+
+AdmitQuestion = Callable[[RolloutModel | ClusterUpdateModel], Awaitable[None]]
+"""Raises `ProblemError` when the caller may not ask about the objects of a question."""
+
+
+def claimant_of(body: ReservationModel, identity: str) -> Claimant:
+    """Return who takes a reservation. Raises `ProblemError` for a holder that is no caller's."""
+    if body.holder == ADMISSION_HOLDER:
+        raise refusal([Mistake("/holder", "invalid", f"{quote(ADMISSION_HOLDER)} is what admission calls itself")])
+    return Claimant(body.holder, identity)
+
+
+async def reserve_nodes(nodes: NodeGateService, body: ReservationModel, claimant: Claimant) -> TakenReservation:
+    """Reserve nodes of a pool. Raises `ProblemError`."""
+    with problems(_in_question):
+        nodes.require_synced()
+        question = _read_question(DisruptionModel, body).question("question")
+        if question.reserve_seconds:
+            raise refusal([Mistake(f"{QUESTION}/reserveSeconds", "invalid", "ttlSeconds says for how long")])
+        answer = await nodes.reserve(question, claimant, body.ttl_seconds)
+    assert answer.reservation is not None
+    identifier, expires = answer.reservation
+    return _taken(identifier, expires, answer.granted)
+
+
+async def reserve_member(
+    members: MemberGateService, body: ReservationModel, claimant: Claimant, admit: AdmitQuestion
+) -> TakenReservation:
+    """Reserve a member cluster, for a rollout or an upgrade. Raises `ProblemError`."""
+    with problems(_in_question):
+        members.require_synced()
+        if body.gate == "rollout":
+            rollout = _read_question(RolloutModel, body)
+            await admit(rollout)
+            reservation = await members.reserve_rollout(rollout.ref, rollout.cluster, claimant, body.ttl_seconds)
+        else:
+            update = _read_question(ClusterUpdateModel, body)
+            await admit(update)
+            reservation = await members.reserve_update(update.cluster, update.run or "", claimant, body.ttl_seconds)
+    return reservation_document(reservation)
+
+
+def reservation_list(reservations: ReservationService, identity: str, prefixes: tuple[str, ...]) -> ReservationList:
+    """Return what is reserved, as a caller may see it. Raises `ProblemError`.
+
+    Args:
+        reservations: All of them.
+        identity: The caller's.
+        prefixes: How references begin to the placements that the caller may list.
+    """
+    with problems():
+        reservations.require_synced()
+    listed, unreadable = reservations.listed()
+    visible = [
+        (thing, each)
+        for thing, each in listed
+        if each.identity == identity or thing.gate != ROLLOUT or thing.name.startswith(prefixes)
+    ]
+    remaining = {each.id for each in without_halves(each for _, each in visible)}
+    items = [
+        _listed(thing, each, prefixes, mine=each.identity == identity)
+        for thing, each in visible
+        if each.id in remaining
+    ]
+    return {"items": items, "unreadable": [printable(text) for text in unreadable]}
+
+
+def reservation_document(reservation: Reservation) -> TakenReservation:
+    """Return a reservation as its owner gets it."""
+    return _taken(reservation.id, reservation.expires, reservation.granted)
+
+
+def _in_question(_position: int) -> str:
+    return QUESTION
+
+
+def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
+    """Read the question inside a reservation. Raises `ProblemError`."""
+    try:
+        return read_model(model, body.question)
+    except ProblemError as error:
+        mistakes = [Mistake(QUESTION + mistake.pointer, mistake.code, mistake.detail) for mistake in error.mistakes]
+        raise ProblemError(error.problem, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes) from error
+
+
+def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *, mine: bool) -> ListedReservation:
+    """Return a reservation as it is listed; only its owner gets the id, which is needed to release it.
+
+    Args:
+        thing: What is reserved.
+        reservation: One that is in force.
+        prefixes: How references begin to the placements that the caller may list: the holder of a rollout names one.
+        mine: It is the caller's own.
+    """
+    holder = reservation.holder
+    if holder.startswith(_OF_ROLLOUTS) and not holder.removeprefix(_OF_ROLLOUTS).startswith(prefixes) and not mine:
+        holder = _OF_ROLLOUTS.removesuffix("/")
+    document: ListedReservation = {
+        "gate": thing.gate,
+        "of": thing.name,
+        "for": reservation.purpose,
+        "holder": holder,
+        "granted": _granted(reservation.granted),
+        "expires": format_time(reservation.expires),
+        "mine": mine,
+    }
+    if mine:
+        document["id"] = reservation.id
+    return document
+
+
+def _taken(identifier: str, expires: datetime, granted: tuple[str, ...] | int) -> TakenReservation:
+    return {"id": identifier, "expires": format_time(expires), "granted": _granted(granted)}
+
+
+def _granted(granted: tuple[str, ...] | int) -> list[str] | int:
+    return granted if isinstance(granted, int) else list(granted)

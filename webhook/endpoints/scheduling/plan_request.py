@@ -1,0 +1,154 @@
+"""The request body of ``/v1/plan``, and the proposal that it stands for.
+
+No HTTP: a command that plans on the hub of a kubeconfig reads its own proposals by it.
+
+Source: serving.md 3; scheduling.md 22, property 10.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from scorer.api.family import FAMILY_OF, family_in
+from scorer.api.kinds import KINDS, api_version, group_kind, split_api_version
+from scorer.api.meta import JsonObject
+from scorer.api.values.field_path import json_pointer
+from scorer.api.values.quoting import quote
+from scorer.what_if.state import ObjectKey
+from webhook.access.ports import NotReviewedError
+from webhook.answers.one_at_a_time import PlannerBusyError
+from webhook.answers.proposal import Deleted, Proposal, ProposalError, ProposedObject
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+from webhook.endpoints.http.request_models import Name, RefModel, RequestModel
+from webhook.validation.framework.context import HubKinds
+
+MOST_OBJECTS: Final = 500
+MOST_CLUSTERS: Final = 1000
+
+
+class DeletedModel(RequestModel):
+    """Names an object on the hub."""
+
+    kind: Annotated[str, Field(min_length=1, max_length=63)]
+    """Kind, such as `ClusterResourcePlacement`."""
+    name: Name
+    namespace: Annotated[str, Field(max_length=63)] = ""
+    """Empty for what is cluster-scoped."""
+
+
+class RunRefModel(RequestModel):
+    """Names a staged update run on the hub, or among the objects."""
+
+    name: Name
+    namespace: Annotated[str, Field(max_length=63)] = ""
+    """Of a StagedUpdateRun; a ClusterStagedUpdateRun has none."""
+
+
+class PlanModel(RequestModel):
+    """Changes to the hub, all made at once; without any change, the plan is what will happen anyway."""
+
+    objects: Annotated[tuple[dict[str, Any], ...], Field(max_length=MOST_OBJECTS)] = ()
+    """Objects that would be created, or would replace the stored ones. A member cluster without `status` keeps the
+    stored status."""
+    deleted: Annotated[tuple[DeletedModel, ...], Field(max_length=MOST_OBJECTS)] = ()
+    """Objects that would be deleted."""
+    lost: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
+    """Member clusters that would be gone."""
+    drained: Annotated[tuple[Name, ...], Field(max_length=MOST_CLUSTERS)] = ()
+    """Member clusters that would be tainted, and their placements evicted, as `kubectl fleet drain` does."""
+    placements: Annotated[tuple[RefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
+    """The answer is only about these placements; absent: about all."""
+    runs: Annotated[tuple[RunRefModel, ...], Field(max_length=MOST_OBJECTS)] | None = None
+    """The answer is only about these staged update runs; absent: about all that are not over."""
+
+
+def requested_placements(body: PlanModel) -> list[ObjectKey] | None:
+    """Return the placements that the answer is about; None: all."""
+    if body.placements is None:
+        return None
+    return [ObjectKey(*FAMILY_OF[ref.kind].placement.group_kind, ref.name, ref.namespace) for ref in body.placements]
+
+
+def requested_runs(body: PlanModel) -> list[ObjectKey] | None:
+    """Return the staged update runs that the answer is about; None: all that are not over."""
+    if body.runs is None:
+        return None
+    return [ObjectKey(*family_in(ref.namespace).run.group_kind, ref.name, ref.namespace) for ref in body.runs]
+
+
+def read_proposal(body: PlanModel, known: HubKinds) -> Proposal:
+    """Read the changes from the request body.
+
+    Raises:
+        ProblemError: An object is of an unknown kind, or has no name.
+    """
+    given, mistakes = [], []
+    for at, document in enumerate(body.objects):
+        found = list(_mistakes(document, known, ("objects", at)))
+        mistakes += found
+        if not found:
+            kind = known.find(*group_kind(document))
+            assert kind is not None
+            given.append(ProposedObject(kind, document))
+    if mistakes:
+        raise _refusal(mistakes)
+    deleted = [Deleted(each.kind, each.name, each.namespace) for each in body.deleted]
+    return Proposal(given, (), deleted, body.lost, body.drained)
+
+
+@contextmanager
+def plan_problems() -> Iterator[None]:
+    """Turn what keeps a planner from planning into problem details."""
+    try:
+        yield
+    except ProposalError as error:
+        raise _refusal([Mistake(*mistake) for mistake in error.mistakes]) from error
+    except NotReviewedError as error:
+        detail = "the hub does not say what you may have placed; without that nothing is planned"
+        raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
+    except PlannerBusyError as error:
+        raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
+
+
+def _refusal(mistakes: list[Mistake]) -> ProblemError:
+    first = mistakes[0]
+    return ProblemError(Problem.VALIDATION_FAILED, f"{first.pointer}: {first.detail}", mistakes=mistakes)
+
+
+def _mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+    for member in ("apiVersion", "kind"):
+        value = document.get(member)
+        if value is None or value == "":
+            yield Mistake(json_pointer((*at, member)), "required", "must be given")
+            return
+        if not isinstance(value, str):
+            yield Mistake(json_pointer((*at, member)), "type", f"{quote(value)}: must be a string")
+            return
+    yield from _kind_mistakes(document, known, at)
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        code, reason = ("required", "must be given") if metadata is None else ("type", "must be an object")
+        yield Mistake(json_pointer((*at, "metadata")), code, reason)
+        return
+    for member in ("name", "namespace"):
+        value = metadata.get(member, "")
+        if not isinstance(value, str):
+            yield Mistake(json_pointer((*at, "metadata", member)), "type", f"{quote(value)}: must be a string")
+        elif member == "name" and not value:
+            yield Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")
+
+
+def _kind_mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+    group, version = split_api_version(document["apiVersion"])
+    kind = known.find(group, document["kind"])
+    if kind is None:
+        others = sorted({other.api_version for other in KINDS.values() if other.kind == document["kind"]})
+        hint = f"; it is served as {' and '.join(others)}" if others else ""
+        detail = f"{quote(document['kind'])} of {quote(document['apiVersion'])} is not a known kind{hint}"
+        yield Mistake(json_pointer((*at, "kind")), "unknown", detail)
+    elif version not in kind.versions:
+        served = " and ".join(api_version(group, each) for each in kind.versions)
+        detail = f"{quote(document['apiVersion'])}: {kind.kind} is served as {served}"
+        yield Mistake(json_pointer((*at, "apiVersion")), "unknown", detail)

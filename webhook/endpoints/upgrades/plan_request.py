@@ -1,0 +1,206 @@
+"""The request bodies of ``/v1/upgrade/plan`` and ``/v1/upgrade/whatif``, and the question that they stand for.
+
+No HTTP: a command that plans on the hub of a kubeconfig reads its own questions by it.
+
+Source: upgrade-runs.md 14.1, 14.4 and 14.7.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Final
+
+from pydantic import Field, field_validator
+
+from scorer.api import kinds
+from scorer.api.kinds import Kind, group_kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of, text_at
+from scorer.api.upgrade.plan_change import MOST_CHANGES, DurationText, PlanChange
+from scorer.api.values.duration import parse_wait_time
+from scorer.api.values.field_path import json_pointer
+from scorer.api.values.quoting import quote
+from scorer.upgrade.planning.changes import UnfitChangeError
+from webhook.admission.rehearsal import rehearse
+from webhook.answers.one_at_a_time import PlannerBusyError
+from webhook.answers.upgrade_plans import (
+    UnfitStrategyError,
+    UnknownRunError,
+    UnplannableError,
+    UpgradeQuestion,
+    unknown_run,
+)
+from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+from webhook.endpoints.http.request_models import Name, RequestModel
+from webhook.kube.ports import StoreError
+from webhook.runtime.clock import DeadlineExceededError
+from webhook.validation.framework.context import Context
+
+MOST_MEMBERS: Final = 2000
+MOST_DEFINITIONS: Final = 500
+"""Windows, or catalogs."""
+
+
+Document = dict[str, Any]
+
+
+class AssumeModel(RequestModel):
+    """What a plan takes for granted."""
+
+    approve_after: DurationText = "0s"
+    """How long after its opening a gate is approved, such as `1h30m`."""
+
+    @field_validator("approve_after")
+    @classmethod
+    def _check(cls, text: str) -> str:
+        parse_wait_time(text)
+        return text
+
+
+class UpgradePlanModel(RequestModel):
+    """An upgrade run to plan, and what is not to be read from the hub."""
+
+    run: Annotated[Name | Document, Field(union_mode="left_to_right")]
+    """The name of a ClusterUpgradeRun, or one that need not be on the hub; its `status` does not count."""
+    strategy: Document | None = None
+    """The ClusterUpgradeStrategy that the run refers to; only with a run that has not started."""
+    windows: Annotated[tuple[Document, ...], Field(max_length=MOST_DEFINITIONS)] | None = None
+    """All ClusterMaintenanceWindows; absent: those on the hub."""
+    catalogs: Annotated[tuple[Document, ...], Field(max_length=MOST_DEFINITIONS)] | None = None
+    """All ClusterVersionCatalogs; absent: those on the hub."""
+    members: Annotated[tuple[Document, ...], Field(max_length=MOST_MEMBERS)] | None = None
+    """All MemberClusters; absent: those on the hub that have joined. What they run is in the annotation
+    `harbormaster.dev/upgrade-observed`."""
+    assume: AssumeModel = AssumeModel()
+
+    def objects(self) -> Iterator[tuple[tuple[str | int, ...], Kind, JsonObject]]:
+        """Yield the objects of the body, each with its place and the kind that it has to have."""
+        if not isinstance(self.run, str):
+            yield ("run",), kinds.UPGRADE_RUN, self.run
+        if self.strategy is not None:
+            yield ("strategy",), kinds.UPGRADE_STRATEGY, self.strategy
+        lists = (
+            ("windows", kinds.MAINTENANCE_WINDOW, self.windows),
+            ("catalogs", kinds.VERSION_CATALOG, self.catalogs),
+            ("members", kinds.MEMBER_CLUSTER, self.members),
+        )
+        for member, kind, documents in lists:
+            for at, document in enumerate(documents or ()):
+                yield (member, at), kind, document
+
+
+class UpgradeChangesModel(UpgradePlanModel):
+    """An upgrade run, and what would be changed in it, in the hub around it, or in what is assumed."""
+
+    changes: Annotated[tuple[PlanChange, ...], Field(min_length=1, max_length=MOST_CHANGES)]
+    """Made one after the other."""
+
+
+MayGet = Callable[[Kind, str], Awaitable[bool]]
+"""Returns whether the caller may get an object. Raises `ProblemError` when the hub does not say."""
+
+
+@contextmanager
+def upgrade_problems() -> Iterator[None]:
+    """Turn what keeps a planner of upgrades from planning into problem details."""
+    try:
+        yield
+    except UnfitChangeError as error:
+        mistake = Mistake(json_pointer(("changes", error.position, *error.at)), "invalid", error.detail)
+        raise _refusal([mistake]) from error
+    except UnfitStrategyError as error:
+        raise _refusal([Mistake("/strategy", "invalid", str(error))]) from error
+    except UnknownRunError as error:
+        raise ProblemError(Problem.NOT_FOUND, str(error)) from error
+    except UnplannableError as error:
+        raise ProblemError(Problem.CONFLICT, str(error)) from error
+    except (PlannerBusyError, DeadlineExceededError) as error:
+        raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
+    except StoreError as error:
+        raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error
+
+
+async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGet) -> UpgradeQuestion:
+    """Return what is asked.
+
+    Args:
+        body: The request body.
+        context: What admission rules may look at, with the caller.
+        may_get: What the caller may get.
+
+    Raises:
+        ProblemError: An object of the body is wrong, or the caller may not get the run or its strategy.
+    """
+    if isinstance(body.run, str) and not await may_get(kinds.UPGRADE_RUN, body.run):
+        raise ProblemError(Problem.NOT_FOUND, unknown_run(body.run))
+    found, mistakes = dict[tuple[str | int, ...], JsonObject](), list[Mistake]()
+    for at, kind, document in body.objects():
+        made, wrong = _checked(at, kind, document, context)
+        mistakes += wrong
+        found[at] = made
+        await asyncio.sleep(0)  # there may be thousands: others are answered between them
+    mistakes = mistakes or list(_twice(found))
+    if mistakes:
+        raise _refusal(mistakes)
+    await _check_strategy(found, may_get)
+    return UpgradeQuestion(
+        run=found.get(("run",), body.run),
+        strategy=found.get(("strategy",)),
+        windows=_all(found, "windows", body.windows),
+        catalogs=_all(found, "catalogs", body.catalogs),
+        members=_all(found, "members", body.members),
+        approve_after=parse_wait_time(body.assume.approve_after),
+        changes=body.changes if isinstance(body, UpgradeChangesModel) else (),
+    )
+
+
+async def _check_strategy(found: dict[tuple[str | int, ...], JsonObject], may_get: MayGet) -> None:
+    """Check that the caller may get the strategy that a run of the body refers to, unless it is there as well.
+
+    Raises:
+        ProblemError: They may not, which is told as if there were none; or the hub does not say.
+    """
+    if ("strategy",) in found:
+        return
+    name = text_at(found.get(("run",), {}), "spec", "strategyRef", "name")
+    if name and not await may_get(kinds.UPGRADE_STRATEGY, name):
+        raise ProblemError(Problem.NOT_FOUND, f"there is no {kinds.UPGRADE_STRATEGY.kind} {quote(name)}")
+
+
+def _all(
+    found: dict[tuple[str | int, ...], JsonObject], member: str, given: tuple[Document, ...] | None
+) -> list[JsonObject] | None:
+    return None if given is None else [found[member, at] for at in range(len(given))]
+
+
+def _checked(
+    at: tuple[str | int, ...], kind: Kind, document: JsonObject, context: Context
+) -> tuple[JsonObject, list[Mistake]]:
+    """Return an object as it would be stored, and what is wrong with it."""
+    if not isinstance(document.get("kind"), str) or not isinstance(document.get("apiVersion"), str):
+        return document, [Mistake(json_pointer((*at, "kind")), "required", f"must be a {kind.kind}, with apiVersion")]
+    if group_kind(document) != kind.group_kind:
+        subject = f"{quote(document['kind'])} of {quote(document['apiVersion'])}"
+        return document, [Mistake(json_pointer((*at, "kind")), "invalid", f"{subject}: must be a {kind.kind}")]
+    verdict = rehearse(document, None, "CREATE", context)
+    mistakes = [Mistake(json_pointer((*at, *error.field.parts)), "invalid", error.text()) for error in verdict.errors]
+    if verdict.refusal:
+        mistakes.append(Mistake(json_pointer(at), "invalid", verdict.refusal))
+    if not name_of(verdict.document):
+        mistakes.append(Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given"))
+    return verdict.document, mistakes
+
+
+def _twice(found: dict[tuple[str | int, ...], JsonObject]) -> Iterator[Mistake]:
+    """Yield the objects whose names another one of their list has."""
+    visited = set()
+    for at, document in found.items():
+        key = at[0], name_of(document)
+        if key in visited:
+            yield Mistake(json_pointer((*at, "metadata", "name")), "duplicate", f"{quote(key[1])} is there twice")
+        visited.add(key)
+
+
+def _refusal(mistakes: list[Mistake]) -> ProblemError:
+    first = mistakes[0]
+    return ProblemError(Problem.VALIDATION_FAILED, f"{first.pointer}: {first.detail}", mistakes=mistakes)

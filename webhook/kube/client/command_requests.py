@@ -1,0 +1,55 @@
+"""The requests of a store whose objects a command reads once: over urllib3, and without watches.
+
+aiohttp (`webhook.kube.client.api_server`) takes longer to load than such a command takes for everything else, and a
+watch per kind would be a connection per kind that brings nothing: the command ends before anything changes.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+
+from scorer.api.unstructured.json_object import JsonObject, dump_json
+from webhook.kube.client.cli_client import HubHttp
+from webhook.kube.client.paths import ApiPath
+from webhook.kube.client.responses import REQUEST_SECONDS, decode, error_of, retry_after
+from webhook.kube.ports import UnavailableError
+
+
+class CommandRequests:
+    """Requests of one command to an API server (`webhook.kube.client.responses.ObjectRequests`).
+
+    Args:
+        http: The connection, which its owner closes.
+    """
+
+    def __init__(self, http: HubHttp) -> None:
+        self._http = http
+
+    async def request(
+        self,
+        method: str,
+        path: ApiPath,
+        body: JsonObject | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+        seconds: float = REQUEST_SECONDS,
+        fence: Callable[[], None] | None = None,
+    ) -> JsonObject:
+        """Send one request and return the document that comes back. Raises `StoreError`."""
+        if fence is not None:
+            fence()
+        content = None if body is None else dump_json(body)
+        try:
+            reply = await self._http.send(method, path, content, query, content_type, seconds)
+        except TimeoutError as error:
+            reason = f"no answer within {seconds:g} s"
+            raise UnavailableError(f"{self._http.address} does not answer {method} {path}: {reason}") from error
+        document = decode(reply.content)
+        if reply.status >= 300:
+            raise error_of(reply.status, document, reply.content, retry_after(reply.retry_after, document))
+        return document
+
+    async def watch(self, _path: ApiPath, _query: Mapping[str, str]) -> AsyncIterator[tuple[JsonObject, bool]]:
+        """Yield no event, and do not end."""
+        await asyncio.Event().wait()
+        yield {}, False

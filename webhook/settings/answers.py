@@ -1,0 +1,28 @@
+"""Settings that answers about a hub depend on, for servers and for commands that answer from the hub themselves.
+
+A command loads this module in place of the settings of all programs.
+"""
+
+from webhook.settings.admission import GuardRailSettings, ReviewSettings, RuleSettings
+from webhook.settings.gate import GateSettings
+from webhook.settings.installation import InstallationSettings
+from webhook.settings.placement import RolloutSettings
+from webhook.settings.upgraders import UpgraderSettings
+
+
+class DisruptionSettings(ReviewSettings, GateSettings, RolloutSettings):
+    """Both gates, and whether admission enforces the budgets."""
+
+
+class AnswerSettings(DisruptionSettings, UpgraderSettings):
+    """A command that answers from the hub of a kubeconfig, with the settings of its `harbormaster serve`."""
+
+    reads = (
+        InstallationSettings,
+        RuleSettings,
+        GuardRailSettings,
+        GateSettings,
+        "skipped_namespaces",
+        "removal_needs_budget",
+        "default_upgrader",
+    )
