@@ -46,7 +46,7 @@ from scorer.api.kinds import APPLIED_WORK, KINDS, MEMBER_CLUSTER, PLACEMENT
 from scorer.api.names import ALLOW_DELETION
 from tests.thoroughness import SOAK
 from webhook.kube.client.api_server import ApiServer
-from webhook.kube.login.kubeconfig import read_endpoint
+from webhook.kube.login.credentials import read_endpoint
 from webhook.kube.webhook_configurations.ca_bundles import CONFIGURATIONS
 from webhook.processes.join import Join, JoinOptions
 from webhook.processes.leave import Leave, LeaveOptions

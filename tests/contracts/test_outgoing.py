@@ -60,7 +60,7 @@ def test_kubeconfigs_are_files_that_an_operator_has_named():
     """One that is found in the cluster could run programs and read files with our rights."""
     reading = {path for path, names in called_by_file().items() if READS_KUBECONFIGS & names}
     assert {path for path in reading if not path.startswith(KUBECONFIGS_FROM)} == set()
-    assert "webhook/kube/login/kubeconfig.py" in reading
+    assert "webhook/kube/login/credentials.py" in reading
     assert not [path for path, names in called_by_file().items() if OTHERS & names]
 
 

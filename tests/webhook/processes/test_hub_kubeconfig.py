@@ -3,16 +3,15 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
-from webhook.kube.login.kubeconfig_fields import check_kubeconfig
+from webhook.kube.login.kubeconfig import read_context
 from webhook.processes.hub_kubeconfig import hub_kubeconfig, is_hub_of_up
 
 
-def test_its_current_context_leads_to_the_hub():
-    document = yaml.safe_load(hub_kubeconfig("https://127.0.0.1:9443", "t", Path("/data/ca.crt"), "http://p"))
-    check_kubeconfig(document, None)
-    cluster = document["clusters"][0]["cluster"]
+def test_its_current_context_leads_to_the_hub(tmp_path):
+    file = tmp_path / "kubeconfig"
+    file.write_text(hub_kubeconfig("https://127.0.0.1:9443", "t", Path("/data/ca.crt"), "http://p"))
+    cluster = read_context(file, None).cluster
     assert (cluster["server"], cluster["certificate-authority"]) == ("https://127.0.0.1:9443", "/data/ca.crt")
     assert is_hub_of_up(cluster)
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DEFAULT_NAMESPACE
 from webhook.kube.login.connection import ConfigurationError, Login
-from webhook.kube.login.kubeconfig import read_login
+from webhook.kube.login.credentials import read_login
 from webhook.kube.ports import UnavailableError
 
 

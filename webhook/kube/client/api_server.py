@@ -1,10 +1,10 @@
 """Requests to an API server: bytes out, decoded JSON in, every failure a `StoreError`.
 
-kubernetes-asyncio reads the kubeconfig (`webhook.kube.login.kubeconfig`), but its client is not used: objects travel as
-plain documents. Where we differ from it, and why: every request has a timeout (there, an explicit timeout means none at
-all); the status of a watch is checked before its lines are read (there it is not); orjson writes the bodies, and lone
-surrogates, which it refuses, go out as U+FFFD; no session looks for a netrc file, in a thread, before every request.
-Proxies that the environment names are used all the same.
+kubernetes-asyncio provides credentials (`webhook.kube.login.credentials`), but its client is not used: objects travel
+as plain documents. Where we differ from it, and why: every request has a timeout (there, an explicit timeout means
+none at all); the status of a watch is checked before its lines are read (there it is not); orjson writes the bodies,
+and lone surrogates, which it refuses, go out as U+FFFD; no session looks for a netrc file, in a thread, before every
+request. Proxies that the environment names are used all the same.
 
 Source: serving.md 7.
 """
@@ -95,7 +95,7 @@ class ApiServer:
         Raises:
             ConfigurationError: The file cannot be used, or there is none and this is no pod.
         """
-        from webhook.kube.login.kubeconfig import read_login  # see `webhook.kube.login.connection`
+        from webhook.kube.login.credentials import read_login  # see `webhook.kube.login.connection`
 
         login = await read_login(kubeconfig, context)
         try:

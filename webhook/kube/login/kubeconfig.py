@@ -1,120 +1,266 @@
-"""Reads the login for an API server from a kubeconfig, or from the pod that this process runs in.
+"""Reads kubeconfigs: files, contexts, and the fields of a cluster and a user.
 
-kubernetes-asyncio interprets credential plugins, token files and the rest, and says what is wrong; TLS is set up as it
-does. To load it, with the models of all kinds of Kubernetes, takes longer than most commands take to run: a context
-with nothing but a token or a certificate is read without it (`webhook.kube.login.static_context`).
+Every program reads them here. kubernetes-asyncio, which `webhook.kube.login.credentials` asks for what only it can do,
+takes fields unchecked and fails where it uses them, merges files without a word about two clusters of one name, and
+takes longer to load than most commands take to run. A message names the file, the context and the field, and shows no
+secret.
+
+Source: client-go ``tools/clientcmd/loader.go`` and ``tools/clientcmd/api/v1/types.go``.
 """
 
-import asyncio
-import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Final, Literal, Self
 
 import yaml
 
-from webhook.kube.login.connection import ApiServerEndpoint, ConfigurationError, Login, environment_proxy
-from webhook.kube.login.kubeconfig_fields import check_kubeconfig, parse_kubeconfig
-from webhook.kube.login.static_context import read_plain
+from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
+from scorer.api.values.quoting import printable
+from webhook.kube.login.connection import ConfigurationError
+from webhook.kube.transport.addresses import check_address
 from webhook.runtime.files import read_bounded
 
-if TYPE_CHECKING:
-    from kubernetes_asyncio.client import Configuration
+Section = Literal["contexts", "clusters", "users"]
+
+_PARTS: Final[tuple[tuple[Section, str], ...]] = (("clusters", "cluster"), ("users", "user"))
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "cluster": ("server", "certificate-authority", "certificate-authority-data", "proxy-url", "tls-server-name"),
+    "user": (
+        "token",
+        "tokenFile",
+        "username",
+        "password",
+        "client-certificate",
+        "client-certificate-data",
+        "client-key",
+        "client-key-data",
+    ),
+}
+_SECRET: Final = frozenset({"token", "password", "client-key-data"})
+_SHOWN: Final = 128
+"""Characters of a value that a message repeats."""
+_FAST: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NESTING: Final = (b"[", b"{", b"-", b"?")
+_DEEPEST: Final = 1000
+"""Nesting that fits in one line. The parser in C has no limit of its own, and crashes the process."""
 
 
-async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
-    """Return the login of a kubeconfig, or of the pod that this process runs in when there is none.
+@dataclass(frozen=True, slots=True)
+class KubeconfigContext:
+    """A context of a kubeconfig, with its cluster and its user.
 
     Args:
-        kubeconfig: The file.
-        context: In it; None: its current one.
-
-    Raises:
-        ConfigurationError: The file cannot be used, or there is none and this is no pod.
+        file: The kubeconfig.
+        name: Of the context.
+        namespace: Empty when unset.
+        cluster_name: Of the cluster.
+        cluster: Its fields, unchecked until `check`.
+        user_name: Of the user, empty when unset.
+        user: Its fields, unchecked until `check`.
     """
-    if kubeconfig is not None and (plain := await asyncio.to_thread(read_plain, kubeconfig, context)) is not None:
-        return plain
-    configuration = await _read(kubeconfig, context)
-    try:
-        return _login(configuration)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"kubeconfig {kubeconfig}: {error}") from error
 
+    file: Path
+    name: str
+    namespace: str
+    cluster_name: str
+    cluster: Mapping[str, Any]
+    user_name: str
+    user: Mapping[str, Any]
 
-async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpoint:
-    """Return the API server of a kubeconfig as another client can be told of it, without credentials.
+    def __str__(self) -> str:
+        """Name the context at the beginning of a message."""
+        return f"kubeconfig {self.file}: context {_shown(self.name)}"
 
-    Raises:
-        ConfigurationError: The file cannot be used, or does not check the certificate of the server.
-    """
-    configuration = await _read(kubeconfig, context)
-    if not configuration.verify_ssl:
-        raise ConfigurationError(
-            f"kubeconfig {kubeconfig}: insecure-skip-tls-verify: true: nothing vouches for {configuration.host}; "
-            "name its authority instead: certificate-authority"
-        )
-    authorities = ""
-    if configuration.ssl_ca_cert:
+    def check(self) -> None:
+        """Check the fields of the cluster and the user. Raises `ConfigurationError`."""
+        for member, fields in (("cluster", self.cluster), ("user", self.user)):
+            for field in _TEXTS[member]:
+                value = fields.get(field)
+                if value is not None and not isinstance(value, str):
+                    shown = "" if field in _SECRET else f" {str(value)[:_SHOWN]!r}:"
+                    raise self.error(member, field, f"{shown} must be text; put it in quotes")
+        server = self.cluster.get("server")
+        if not server:
+            raise self.error("cluster", "server", " is missing: the address of the API server")
         try:
-            content = await asyncio.to_thread(read_bounded, Path(configuration.ssl_ca_cert))
+            # With a path perhaps: several API servers may share a host.
+            check_address(server, "expected a URL such as https://10.0.0.7:6443", bare=False)
+        except ValueError as error:
+            raise self.error("cluster", "server", f" {server[:_SHOWN]!r}: {error}") from error
+        if (token := self.user.get("token")) and not (token.isascii() and token.isprintable()):
+            raise self.error("user", "token", " contains a line break or another character that no token has")
+
+    def error(self, member: str, field: str, reason: str) -> ConfigurationError:
+        """Return the error of a field.
+
+        Args:
+            member: ``cluster`` or ``user``.
+            field: Its field.
+            reason: Follows the colon behind the field.
+        """
+        name = self.cluster_name if member == "cluster" else self.user_name
+        return ConfigurationError(f"{self}: {member} {_shown(name)}: {field}:{reason}")
+
+    def path(self, member: str, field: str) -> Path | None:
+        """Return the path in a field, relative to the folder of the kubeconfig, None when unset."""
+        text = text_at(self.cluster if member == "cluster" else self.user, field)
+        return self.file.parent / text if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """One file.
+
+    Args:
+        file: Its path.
+        document: Its content.
+    """
+
+    file: Path
+    document: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Read a file. An empty one has no contexts.
+
+        Raises:
+            ConfigurationError: It cannot be read, or is no kubeconfig.
+        """
+        try:
+            content = read_bounded(file)
+            document = _parse(content)
         except OSError as error:
-            raise ConfigurationError(f"kubeconfig {kubeconfig}: {error.filename}: {error.strerror}") from error
-        authorities = content.decode("ascii", errors="replace")
-    return ApiServerEndpoint(
-        str(configuration.host), authorities, configuration.tls_server_name or "", str(configuration.proxy or "")
-    )
+            raise ConfigurationError(f"kubeconfig {file}: {(error.strerror or str(error)).lower()}") from error
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ConfigurationError(f"kubeconfig {file}: is not YAML: {reason}") from error
+        if document is None and not content.strip():
+            document = {}
+        if not isinstance(document, dict):
+            raise ConfigurationError(f"kubeconfig {file}: is no kubeconfig")
+        return cls(file, document)
+
+    @property
+    def current_context(self) -> str:
+        """Name of the current context, empty when unset."""
+        return text_at(self.document, "current-context")
+
+    def context_names(self) -> list[str]:
+        """Return the names of all contexts, in order."""
+        return [str(entry["name"]) for entry in self._entries("contexts")]
+
+    def has_context(self, name: str) -> bool:
+        """Return whether there is a context of that name."""
+        return bool(self._named("contexts", name))
+
+    def context(self, name: str) -> KubeconfigContext:
+        """Return a context, whose parts must all be in this file.
+
+        Raises:
+            ConfigurationError: There is no such context, a part of it is not here, or two entries have the same name.
+        """
+        context = dict_at(self._one("contexts", name, name) or {}, "context")
+        parts: dict[str, Mapping[str, Any]] = {}
+        for section, member in _PARTS:
+            part_name = context.get(member)
+            entry = self._one(section, part_name, name)
+            if entry is None and (member == "cluster" or part_name):
+                raise ConfigurationError(
+                    f"kubeconfig {self.file}: the {member} {_shown(str(part_name))} of context {_shown(name)} is not "
+                    "in this file; merge the files into one: kubectl config view --flatten --minify > FILE, and name "
+                    "it: --kubeconfig FILE"
+                )
+            fields = (entry or {}).get(member)
+            if not isinstance(fields, dict) and not (member == "user" and not fields):
+                where = f"kubeconfig {self.file}: context {_shown(name)}: {member} {_shown(str(part_name))}"
+                raise ConfigurationError(f"{where}: must be an object")
+            parts[member] = fields or {}
+        return KubeconfigContext(
+            self.file,
+            name,
+            text_at(context, "namespace"),
+            text_at(context, "cluster"),
+            parts["cluster"],
+            text_at(context, "user"),
+            parts["user"],
+        )
+
+    def part(self, section: Section, member: str, name: object) -> Mapping[str, Any] | None:
+        """Return the fields of the first cluster or user of that name, None when there is none."""
+        return next((dict_at(entry, member) for entry in self._named(section, name)), None)
+
+    def _one(self, section: Section, name: object, context: str) -> Mapping[str, Any] | None:
+        entries = self._named(section, name)
+        if len(entries) > 1:
+            where = f"kubeconfig {self.file}: context {_shown(context)}"
+            raise ConfigurationError(f"{where}: {section}: {_shown(str(name))} is there {len(entries)} times")
+        return entries[0] if entries else None
+
+    def _named(self, section: Section, name: object) -> Sequence[Mapping[str, Any]]:
+        return [entry for entry in self._entries(section) if name and entry["name"] == name]
+
+    def _entries(self, section: Section) -> Sequence[Mapping[str, Any]]:
+        return [entry for entry in dicts_at(self.document, section) if "name" in entry]
 
 
-async def _read(kubeconfig: Path | None, context: str | None) -> "Configuration":
-    from kubernetes_asyncio.client import Configuration
-    from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
-
-    from webhook.kube.login.token_renewal import renewal
-
-    configuration = Configuration()
-    try:
-        if kubeconfig is None:
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
-        else:
-            content = await asyncio.to_thread(read_bounded, kubeconfig)  # the library takes no file for an empty one
-            check_kubeconfig(parse_kubeconfig(content), context)
-            await load_kube_config(str(kubeconfig), context=context, client_configuration=configuration)
-            configuration.refresh_api_key_hook = await renewal(kubeconfig, context)
-    except (
-        ConfigException,
-        OSError,
-        yaml.YAMLError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
-        where = f"kubeconfig {kubeconfig}" if kubeconfig else "no --kubeconfig is given and this runs in no pod"
-        reason = " ".join(str(error).split())
-        if isinstance(error, OSError) and error.strerror:
-            other = error.filename if error.filename != str(kubeconfig) else None
-            reason = f"{other}: {error.strerror}" if other else error.strerror
-        raise ConfigurationError(f"{where}: {reason}") from error
-    return configuration
-
-
-def _login(configuration: "Configuration") -> Login:
-    async def credentials() -> Mapping[str, str]:
-        return {setting["key"]: setting["value"] for setting in (await configuration.auth_settings()).values()}
-
-    address = str(configuration.host)
-    proxy = configuration.proxy or environment_proxy(address)
-    return Login(address, _trust(configuration), credentials, proxy, configuration.tls_server_name or None)
-
-
-def _trust(configuration: "Configuration") -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if configuration.disable_strict_ssl_verification:
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+def read_context(file: Path, name: str | None) -> KubeconfigContext:
+    """Return a context of a file, by default its current one, with checked fields. Raises `ConfigurationError`."""
+    context = find_context([Kubeconfig.read(file)], name)
+    context.check()
     return context
+
+
+def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> KubeconfigContext:
+    """Return the context that kubectl would use.
+
+    The first file with a current context decides the context, and the first that has a context of that name is used.
+
+    Args:
+        kubeconfigs: In their order.
+        name: The context. None: unset, the current one counts.
+
+    Raises:
+        ConfigurationError: There is no such context, it cannot be used, or kubectl would take its cluster or its user
+            from another file.
+    """
+    files = ", ".join(str(kubeconfig.file) for kubeconfig in kubeconfigs)
+    chosen = name or next(filter(None, (kubeconfig.current_context for kubeconfig in kubeconfigs)), "")
+    if not chosen:
+        raise ConfigurationError(f"kubeconfig {files}: has no current context; name one: --context NAME")
+    for position, kubeconfig in enumerate(kubeconfigs):
+        if kubeconfig.has_context(chosen):
+            context = kubeconfig.context(chosen)
+            _check_unambiguous(kubeconfigs[:position], kubeconfig, context)
+            return context
+    names = [context_name for kubeconfig in kubeconfigs for context_name in kubeconfig.context_names()]
+    listed = ", ".join(map(printable, names[:20])) or "none"
+    raise ConfigurationError(f"kubeconfig {files}: has no context {_shown(chosen)}; those there: {listed}")
+
+
+def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: KubeconfigContext) -> None:
+    """Raise `ConfigurationError` when kubectl would take a cluster or a user of a context from another file.
+
+    Of several entries with the same name kubectl takes the first, so a context may lead to another hub than its own
+    file names.
+    """
+    names = {"cluster": context.cluster_name, "user": context.user_name}
+    for section, member in _PARTS:
+        for other in earlier:
+            first = other.part(section, member, names[member])
+            if first is not None and first != own.part(section, member, names[member]):
+                raise ConfigurationError(
+                    f"kubeconfig {own.file}: the {member} {_shown(names[member])} of context {_shown(context.name)} "
+                    f"also stands in {other.file}, with another content, and kubectl takes that one; name the file "
+                    "that you mean: --kubeconfig FILE"
+                )
+
+
+def _parse(content: bytes) -> Any:
+    """Parse YAML, by the parser in C where there is one: certificates are long."""
+    deep = sum(map(content.count, _NESTING)) > _DEEPEST
+    return yaml.load(content, Loader=yaml.SafeLoader if deep else _FAST)  # noqa: S506 - both are safe
+
+
+def _shown(name: str) -> str:
+    return repr(printable(name[:_SHOWN]))

@@ -5,17 +5,16 @@ that token expires; only a pod's own token is read again. Here a token file is r
 plugin is run again when its token is about to expire.
 """
 
-import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import ConfigException, load_kube_config
 
+from webhook.kube.login.kubeconfig import KubeconfigContext
 from webhook.runtime.files import read_bounded
 
 CHECK_SECONDS: Final = 1.0
@@ -28,31 +27,15 @@ Renewal = Callable[[Configuration], Awaitable[None]]
 """Called before every request; puts a fresh token into the configuration."""
 
 
-async def renewal(kubeconfig: Path, context: str | None) -> Renewal | None:
-    """Return what renews the token of a kubeconfig before a request; None if it needs no renewal.
-
-    Args:
-        kubeconfig: One that the library has read.
-        context: As the library was told.
-    """
-    user = _user(yaml.safe_load(await asyncio.to_thread(read_bounded, kubeconfig)), context)
-    if "exec" in user:
-        loader = await load_kube_config(str(kubeconfig), context=context, client_configuration=Configuration())
+async def renewal(context: KubeconfigContext) -> Renewal | None:
+    """Return what renews the token of a context before a request, None when its token does not expire."""
+    if "exec" in context.user:
+        loader = await load_kube_config(str(context.file), context=context.name, client_configuration=Configuration())
         return _ExecToken(loader).renew
-    if user.get("tokenFile") and not user.get("token"):
-        return _TokenFile(kubeconfig.parent / str(user["tokenFile"])).renew
+    file = context.path("user", "tokenFile")
+    if file is not None and not context.user.get("token"):
+        return _TokenFile(file).renew
     return None
-
-
-def _user(document: Any, context: str | None) -> dict[str, Any]:
-    """Return the user of a context; the file has been read by the library, so it has the shape."""
-
-    def named(section: str, name: object, member: str) -> dict[str, Any]:
-        entry: dict[str, Any] = next((entry for entry in document.get(section) or () if entry.get("name") == name), {})
-        return entry.get(member) or {}
-
-    context_entry = named("contexts", context or document.get("current-context"), "context")
-    return named("users", context_entry.get("user"), "user")
 
 
 class _TokenFile:

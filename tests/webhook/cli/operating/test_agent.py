@@ -58,7 +58,7 @@ def test_without_a_kubeconfig_of_the_hub_the_member_is_asked(cli, kubeconfig):
 def test_a_missing_kubeconfig_is_named(cli, tmp_path, kubeconfig, monkeypatch):
     done = cli("agent", "--cluster", "a", "--hub-kubeconfig", tmp_path / "none", "--kubeconfig", kubeconfig)
     assert done.exit_code == 1
-    assert f"kubeconfig {tmp_path / 'none'}: No such file or directory" in done.stderr
+    assert f"kubeconfig {tmp_path / 'none'}: no such file or directory" in done.stderr
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     done = cli("agent", "--cluster", "a", "--hub-kubeconfig", kubeconfig)
     assert done.exit_code == 1

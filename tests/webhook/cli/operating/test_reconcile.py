@@ -32,7 +32,7 @@ def kubeconfig(tmp_path):
     ("environment", "words", "complaint"),
     [
         pytest.param({}, [], "no --kubeconfig is given and this runs in no pod", id="no-pod"),
-        pytest.param({}, ["--kubeconfig", "none"], "kubeconfig none: No such file or directory", id="no-kubeconfig"),
+        pytest.param({}, ["--kubeconfig", "none"], "kubeconfig none: no such file or directory", id="no-kubeconfig"),
         pytest.param({}, ["--namespace", "A b"], "namespace: 'A b'", id="namespace"),
         pytest.param({}, ["--http-port", "70000"], "Invalid value for '--http-port'", id="port"),
         pytest.param({"ALLOWED_KINDS": "a/b/c/d"}, [], "HARBORMASTER_ALLOWED_KINDS: 'a/b/c/d'", id="kinds"),

@@ -135,7 +135,7 @@ def test_wrong_words_are_named(cli, files, monkeypatch, words, complaint):
         pytest.param(["--tls-cert", "tls.crt"], "tls_cert and tls_key: one needs the other", id="no-key"),
         pytest.param(
             ["--tls-cert", "tls.crt", "--tls-key", "tls.key", "--kubeconfig", "none"],
-            "kubeconfig none: No such file or directory",
+            "kubeconfig none: no such file or directory",
             id="no-kubeconfig",
         ),
         pytest.param(["--tls-cert", "tls.crt", "--tls-key", "tls.key"], "--kubeconfig is given", id="no-pod"),

@@ -9,7 +9,7 @@ import pytest
 
 from certs.authority import Authority
 from webhook.kube.login.connection import ApiServerEndpoint, ConfigurationError, no_credentials
-from webhook.kube.login.kubeconfig import read_endpoint, read_login
+from webhook.kube.login.credentials import read_endpoint, read_login
 
 
 @pytest.fixture

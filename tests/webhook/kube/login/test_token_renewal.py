@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from webhook.kube.client.api_server import ApiServer
+from webhook.kube.login.kubeconfig import read_context
 from webhook.kube.login.token_renewal import CHECK_SECONDS, renewal
 
 
@@ -63,7 +64,7 @@ async def test_a_token_file_is_read_again_when_it_changes(tmp_path, clock, caplo
 async def test_a_token_in_the_kubeconfig_needs_nothing(tmp_path):
     async with await ApiServer.connect(write_kubeconfig(tmp_path, {"token": "t", "tokenFile": "none"})) as server:
         assert await sent(server) == "Bearer t"
-    assert await renewal(tmp_path / "kubeconfig", None) is None
+    assert await renewal(read_context(tmp_path / "kubeconfig", None)) is None
     async with await ApiServer.connect(write_kubeconfig(tmp_path, {"tokenFile": "none", "token": "t"}), "y") as server:
         assert await sent(server) == "Bearer other"
 
