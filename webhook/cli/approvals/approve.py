@@ -7,11 +7,12 @@ import click
 from scorer.api.unstructured.documents import name_of
 from scorer.api.values.quoting import printable
 from scorer.staged_update.orders import RunOrderRefusedError, approved_already, open_approval
-from webhook.cli.approvals.upgrade_gates import resolve_gate
+from webhook.cli.approvals.request import RequestOptions, request_options
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
+from webhook.cli.options.base import run, run_namespace_option
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import Runs, RunView, approver, as_user_error
+from webhook.cli.staged_updates.run_client import RunView, approver
+from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Approve what a staged update or an upgrade run waits for.
@@ -38,48 +39,40 @@ Exit codes:
 
 
 @click.command("approve", help=HELP, short_help="Approve what a staged update or an upgrade run waits for.")
-@click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty, shell_complete=tab("answerable"))
-@click.option(
-    "--stage",
-    default="",
-    callback=not_empty,
-    metavar="STAGE",
-    help="The stage that is meant.  [default: whichever waits]",
-)
+@request_options
 @click.option("-m", "--message", default="", metavar="TEXT", help="Why; kept with the approval.")
 @run_namespace_option
 @hub_options
-def command(name: str, stage: str, message: str, namespace: str, hub: HubOptions) -> int:
+def command(meant: RequestOptions, message: str, namespace: str, hub: HubOptions) -> int:
     """Approve a request."""
-    return run(_approve(hub, name, stage, message, namespace))
+    return run(_approve(hub, meant, message, namespace))
 
 
-async def _approve(hub: HubOptions, name: str, stage: str, message: str, namespace: str) -> int:
+async def _approve(hub: HubOptions, meant: RequestOptions, message: str, namespace: str) -> int:
     text = f"approved by {approver()}" + (f": {message}" if message else "")
     async with Client(hub.find()) as client:
-        if not namespace and (meant := await resolve_gate(client, name, stage)) is not None:
-            gate, owner = meant
+        if (gate_of_run := await meant.gate(client, namespace)) is not None:
+            gate, owner = gate_of_run
             answered = await UpgradeRuns(client).answer(gate, text, approve=True)
             confirmation = f"{gate} approved: run {owner} goes on" if answered else f"{gate} was approved already"
             click.echo(printable(confirmation))
             return 0
-        runs = Runs(client, namespace)
-        found, request = await runs.named(name, stage)
-        wanted = _wanted(found, stage, request)
-        if not wanted or not await runs.approve(wanted, text):
-            done = wanted or approved_already(found.run, found.requests, stage=stage, request=request)
+        runs, update, request = await meant.update(client, namespace)
+        opened = _open_request(update, meant.stage, request)
+        if not opened or not await runs.approve(opened, text):
+            done = opened or approved_already(update.run, update.requests, stage=meant.stage, request=request)
             click.echo(printable(f"{done} was approved already"))
             return 0
-    click.echo(printable(f"{wanted} approved: run {name_of(found.run)} goes on"))
+    click.echo(printable(f"{opened} approved: run {name_of(update.run)} goes on"))
     return 0
 
 
-def _wanted(found: RunView, stage: str, request: str) -> str:
+def _open_request(update: RunView, stage: str, request: str) -> str:
     """Return the name of the request to approve; empty: the one that is meant is approved already."""
     with as_user_error():
         try:
-            return open_approval(found.run, found.situation, stage=stage, request=request).request
+            return open_approval(update.run, update.situation, stage=stage, request=request).request
         except RunOrderRefusedError:
-            if approved_already(found.run, found.requests, stage=stage, request=request):
+            if approved_already(update.run, update.requests, stage=stage, request=request):
                 return ""
             raise

@@ -7,12 +7,12 @@ import click
 from scorer.api.unstructured.documents import name_of
 from scorer.api.values.quoting import printable
 from scorer.staged_update.orders import open_approval, rejection_patch
-from webhook.cli.approvals.upgrade_gates import resolve_gate
+from webhook.cli.approvals.request import RequestOptions, request_options
 from webhook.cli.errors import UserError
 from webhook.cli.hub.client import Client
-from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
+from webhook.cli.options.base import run, run_namespace_option
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import Runs, as_user_error
+from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.upgrades.run_client import UpgradeRuns
 
 HELP: Final = """Reject what a staged update or an upgrade run asks for: it stops.
@@ -36,37 +36,30 @@ Exit codes:
 
 
 @click.command("reject", help=HELP, short_help="Reject what a run asks for: it stops.")
-@click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty, shell_complete=tab("answerable"))
-@click.option(
-    "--stage",
-    default="",
-    callback=not_empty,
-    metavar="STAGE",
-    help="The stage that is meant.  [default: whichever waits]",
-)
+@request_options
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept on the run.")
 @run_namespace_option
 @hub_options
-def command(name: str, stage: str, reason: str, namespace: str, hub: HubOptions) -> int:
+def command(meant: RequestOptions, reason: str, namespace: str, hub: HubOptions) -> int:
     """Reject a request."""
-    return run(_reject(hub, name, stage, reason, namespace))
+    return run(_reject(hub, meant, reason, namespace))
 
 
-async def _reject(hub: HubOptions, name: str, stage: str, reason: str, namespace: str) -> int:
+async def _reject(hub: HubOptions, meant: RequestOptions, reason: str, namespace: str) -> int:
     async with Client(hub.find()) as client:
-        if not namespace and (meant := await resolve_gate(client, name, stage)) is not None:
-            gate, owner = meant
+        if (gate_of_run := await meant.gate(client, namespace)) is not None:
+            gate, owner = gate_of_run
             await UpgradeRuns(client).answer(gate, reason, approve=False)
             click.echo(printable(f"{gate} rejected: run {owner} stops"))
             return 0
-        runs = Runs(client, namespace)
-        found, request = await runs.named(name, stage)
+        runs, update, request = await meant.update(client, namespace)
         with as_user_error():
-            wait = open_approval(found.run, found.situation, stage=stage, request=request)
-            patch = rejection_patch(wait.request, reason)
-        if wait.answered:
-            owner = name_of(found.run)
-            raise UserError(f"{wait.request} is approved already; to stop run {owner}: harbormaster run stop {owner}")
-        await runs.patch(found.run, patch)
-    click.echo(printable(f"{wait.request} rejected: run {name_of(found.run)} stops"))
+            approval = open_approval(update.run, update.situation, stage=meant.stage, request=request)
+            patch = rejection_patch(approval.request, reason)
+        owner = name_of(update.run)
+        if approval.answered:
+            stop = f"harbormaster run stop {owner}"
+            raise UserError(f"{approval.request} is approved already; to stop run {owner}: {stop}")
+        await runs.patch(update.run, patch)
+    click.echo(printable(f"{approval.request} rejected: run {owner} stops"))
     return 0

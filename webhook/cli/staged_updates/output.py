@@ -1,13 +1,13 @@
 """A staged update run in a terminal: where it stands, its clusters, what it waits for and the command for that."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import click
 
-from scorer.api.meta import JsonObject, format_time
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.unstructured.documents import dicts_at
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
@@ -39,8 +39,11 @@ def hub_arguments(hub: HubOptions) -> list[str]:
 def answer_to(wait: RunWait, found: RunView, hub: HubOptions) -> str:
     """Return the command that answers what a run waits for; empty: no command does."""
     words = approval_command(found.run, found.situation, wait)
-    if not words:
-        return ""
+    return command_line(words, hub) if words else ""
+
+
+def command_line(words: Sequence[str], hub: HubOptions) -> str:
+    """Return a command of this program for the same hub, to be copied."""
     context = click.get_current_context(silent=True)
     program = (context.find_root().info_name if context is not None else None) or "harbormaster"
     return f"{program} {shlex.join([*words, *hub_arguments(hub)])}"
@@ -110,38 +113,54 @@ def wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
     for wait in document["waits"]:
         if wait in clusters[MOST_CLUSTERS:]:
             continue
-        yield f"waits for {wait['message']}{_times(wait, now)}"
+        yield f"waits for {wait['message']}{wait_times(wait, now)}"
         if wait["command"]:
             yield f"  {wait['command']}"
     if len(clusters) > MOST_CLUSTERS:
         yield f"waits for {len(clusters) - MOST_CLUSTERS} more clusters"
 
 
-def _times(wait: JsonObject, now: datetime) -> str:
+def wait_times(wait: JsonObject, now: datetime) -> str:
+    """Return until when a run waits, or since when, empty when neither is known."""
     if wait["until"]:
-        left = datetime.fromisoformat(wait["until"]) - now
+        left = parse_time(wait["until"]) - now
         return f", until {wait['until']} (in {format_duration(max(left, timedelta()))})"
     if wait["since"]:
-        return f", since {wait['since']} ({format_duration(now - datetime.fromisoformat(wait['since']))})"
+        return f", since {wait['since']} ({format_duration(now - parse_time(wait['since']))})"
     return ""
 
 
+States = Iterator[tuple[str, str, str]]
+"""Parts of a run, each with its state and a message."""
+
+
 def news(before: JsonObject, after: JsonObject) -> Iterator[str]:
-    """Yield what has changed about a run, a line each, with the time in front."""
+    """Yield the changes of a staged update, a line each."""
+    return changes(before, after, _states)
+
+
+def changes(before: JsonObject, after: JsonObject, states: Callable[[JsonObject], States]) -> Iterator[str]:
+    """Yield the changes of a run, a line each, with the time in front.
+
+    Args:
+        before: The document of the run as it was shown last.
+        after: Its document now.
+        states: Yields the parts of a document.
+    """
     at = format_time(datetime.now(UTC))
     if before["run"]["phase"] != after["run"]["phase"]:
         yield f"{at}  {after['run']['name']}: {after['run']['phase']}"
-    known = {key: text for key, text, _ in _states(before)}
-    for key, text, message in _states(after):
-        if known.get(key) != text:
-            yield f"{at}  {key}: {text}{f'  {message}' if message else ''}"
-    seen = [wait["message"] for wait in before["waits"] if wait["needsPerson"]]
+    shown = {key: state for key, state, _ in states(before)}
+    for key, state, message in states(after):
+        if shown.get(key) != state:
+            yield f"{at}  {key}: {state}{f'  {message}' if message else ''}"
+    waits = [wait["message"] for wait in before["waits"] if wait["needsPerson"]]
     for wait in after["waits"]:
-        if wait["needsPerson"] and wait["message"] not in seen:
-            yield f"{at}  waits for {wait['message']}: {wait['command']}"
+        if wait["needsPerson"] and wait["message"] not in waits:
+            yield f"{at}  waits for {wait['message']}{': ' + wait['command'] if wait['command'] else ''}"
 
 
-def _states(document: JsonObject) -> Iterator[tuple[str, str, str]]:
+def _states(document: JsonObject) -> States:
     for stage in document["stages"]:
         yield f"stage {stage['stage']}", stage["state"], stage["message"]
         for cluster in dicts_at(stage, "clusters"):

@@ -23,20 +23,17 @@ from webhook.cli.hub.connection import HubConnection
 from webhook.cli.options.base import grouped, not_empty, output_option, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.output import news, print_run, run_document, wait_lines
-from webhook.cli.staged_updates.run_client import Runs, RunView, as_user_error
-from webhook.cli.staged_updates.view import RunRenderer, Shown
+from webhook.cli.staged_updates.run_client import Runs, RunView
+from webhook.cli.staged_updates.runs_of_kind import as_user_error
+from webhook.cli.staged_updates.view import RunRenderer, Shown, show_status
 from webhook.cli.staged_updates.wait import (
-    DONE,
     WaitOptions,
-    follow,
     initialised,
-    report,
     stopped,
     stopping_options,
     wait_for,
     waiting_options,
 )
-from webhook.runtime.clock import utc_now
 
 SHORT: Final = "Start, stop, resume and watch staged updates."
 _WAITING_CODES: Final = """  1  an error; with --wait also: the run could not be initialised, or was aborted
@@ -136,7 +133,7 @@ Exit codes:
 {_WAITING_CODES}"""
 
 
-VIEW: Final = RunRenderer(run_document, print_run, news)
+VIEW: Final = RunRenderer(run_document, print_run, news, wait_lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,16 +287,4 @@ def status(name: str, watch: bool, output: str, namespace: str, waiting: WaitOpt
 
 async def _status(name: str, namespace: str, waiting: WaitOptions, shown: Shown[RunView]) -> int:
     async with Client(shown.hub.find()) as client:
-        runs = Runs(client, namespace)
-        if shown.watch:
-            ends = waiting.finished if waiting.wait else (lambda found: DONE if found.situation.is_over else None)
-            code, found = await follow(runs, name, waiting, ends, shown.show)
-        elif waiting.wait:
-            code, found = await follow(runs, name, waiting, waiting.finished)
-            shown.show(found)
-        else:
-            shown.show(await runs.get(name))
-            return 0
-        if not waiting.wait or shown.output != "table":
-            return code
-        return report(code, found, waiting, lambda: wait_lines(run_document(found, shown.hub), utc_now()))
+        return await show_status(Runs(client, namespace), name, waiting, waiting.finished, shown)

@@ -1,46 +1,29 @@
 """Reads and writes staged update runs on a hub."""
 
 import getpass
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from scorer.api.family import Family, family_in
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
-from scorer.api.unstructured.documents import name_of, text_at
+from scorer.api.unstructured.documents import name_of
 from scorer.rollout.snapshots.resources import snapshot_groups
 from scorer.staged_update.orders import (
     RunOrder,
-    RunOrderRefusedError,
     approved_conditions,
     is_approved,
     parent_run,
 )
 from scorer.staged_update.phase import RunSituation, situation_of
-from scorer.upgrade import patches as upgrades
-from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import title_of
-from webhook.cli.hub.client import Client, HubRefusedError, HubResponse, ResourcePath, retry_on_conflict
+from webhook.cli.errors import UserError
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.resource_arguments import object_names
+from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN, RunsOfKind, print_warnings
 from webhook.runtime.clock import utc_now
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_FORBIDDEN: Final = 403
-_MISSING: Final = 404
 _MOST_NAMED: Final = 20
-
-
-@contextmanager
-def as_user_error() -> Iterator[None]:
-    """Make an order that is refused the user's mistake."""
-    try:
-        yield
-    except (RunOrderRefusedError, upgrades.UpgradeOrderRefusedError) as error:
-        raise UserError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +41,7 @@ class RunView:
     situation: RunSituation
 
 
-class Runs:
+class Runs(RunsOfKind[RunView]):
     """The runs of one family and namespace.
 
     Args:
@@ -67,26 +50,9 @@ class Runs:
     """
 
     def __init__(self, client: Client, namespace: str) -> None:
-        self._client = client
-        self._space = namespace or None
         self.namespace = namespace
         self.family: Family = family_in(namespace)
-
-    async def find(self, name: str) -> RunView | None:
-        """Return a run; None: there is none of that name."""
-        run = await self._get(self.family.run, name)
-        return None if run is None else await self._with_requests(run)
-
-    async def get(self, name: str) -> RunView:
-        """Return a run.
-
-        Raises:
-            UserError: There is none of that name.
-        """
-        found = await self.find(name)
-        if found is None:
-            raise UserError(f"there is no {self.family.run.kind} {name}{self._other_family()}")
-        return found
+        super().__init__(client, self.family.run, namespace)
 
     async def named(self, name: str, stage: str = "") -> tuple[RunView, str]:
         """Return the run that a name means, and the approval request if it is the name of one.
@@ -99,7 +65,7 @@ class Runs:
             UserError: There is neither a run nor a request of that name, or one of each.
         """
         found = await self.find(name)
-        request = None if found is not None and stage else await self._get(self.family.approval_request, name)
+        request = None if found is not None and stage else await self.get_object(self.family.approval_request, name)
         if found is not None and request is not None:
             owner = parent_run(request)
             subject = f"{name} is a run, and an approval request of run {owner}"
@@ -107,16 +73,16 @@ class Runs:
         if found is not None:
             return found, ""
         if request is None:
-            raise UserError(f"there is no run and no approval request {name}{self._other_family()}")
+            raise UserError(f"there is no run and no approval request {name}{self.elsewhere()}")
         return await self.get(parent_run(request) or name), name
 
     async def all(self) -> list[JsonObject]:
         """Return all runs."""
-        return await self._list(ResourcePath(self.family.run, self._space))
+        return await self._list(ResourcePath(self.family.run, self.space))
 
     async def retained(self, placement: str) -> set[int]:
         """Return the indexes of the resource snapshots of a placement that can be rolled out."""
-        place = ResourcePath(self.family.resource_snapshot, self._space)
+        place = ResourcePath(self.family.resource_snapshot, self.space)
         snapshots = await self._list(place, f"{PARENT_PLACEMENT}={placement},{RESOURCE_INDEX}")
         return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
 
@@ -140,84 +106,50 @@ class Runs:
 
     async def _is_missing(self, kind: Kind, name: str) -> bool:
         try:
-            return await self._get(kind, name) is None
+            return await self.get_object(kind, name) is None
         except HubRefusedError as error:
-            if error.code != _FORBIDDEN:
+            if error.code != FORBIDDEN:
                 raise
             return False
 
     async def _existing(self, kind: Kind) -> str:
         """Return the objects of a kind in words."""
         try:
-            known = await object_names(self._client, ResourcePath(kind, self._space))
+            known = await object_names(self.client, ResourcePath(kind, self.space))
         except HubRefusedError:
             return f"you may not list {kind.plural}"
         more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
         return f"existing: {', '.join(known[:_MOST_NAMED])}{more}" if known else f"there are no {kind.plural}"
 
-    async def create(self, document: JsonObject) -> str:
-        """Create a run; return its title."""
-        print_warnings(await self._client.create(self.family.run, document))
-        return self.title(name_of(document))
-
     async def patch(self, run: JsonObject, patch: JsonObject) -> None:
         """Change a run."""
-        print_warnings(await self._client.patch(ResourcePath(self.family.run, self._space, name_of(run)), patch))
+        print_warnings(await self.client.patch(ResourcePath(self.family.run, self.space, name_of(run)), patch))
 
     async def approve(self, name: str, message: str) -> bool:
-        """Approve a request; return whether it was not approved before.
+        """Approve a request and return whether it was not approved before."""
 
-        The conditions are a list, which a patch replaces whole: the write names the version that it was made from.
-        """
-        kind = self.family.approval_request
+        def conditions(request: JsonObject) -> object:
+            return None if is_approved(request) else approved_conditions(request, message, utc_now())
 
-        async def attempt() -> bool:
-            request = await self._client.get(ResourcePath(kind, self._space, name))
-            if is_approved(request):
-                return False
-            conditions = approved_conditions(request, message, utc_now())
-            version = text_at(request, "metadata", "resourceVersion")
-            patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            print_warnings(await self._client.patch(ResourcePath(kind, self._space, name, subresource="status"), patch))
-            return True
+        return await self.answer_request(self.family.approval_request, name, conditions)
 
-        return await retry_on_conflict(attempt)
-
-    def title(self, name: str) -> str:
-        """Return how messages name a run."""
-        return title_of(self.family.run, name)
-
-    async def _with_requests(self, run: JsonObject) -> RunView:
-        place, name = ResourcePath(self.family.approval_request, self._space), name_of(run)
+    async def view(self, run: JsonObject) -> RunView:
+        """See `RunsOfKind.view`."""
+        place, name = ResourcePath(self.family.approval_request, self.space), name_of(run)
         requests = await self._list(place, f"{TARGET_UPDATE_RUN}={name}")
         return RunView(run, requests, situation_of(run, requests, utc_now()))
 
-    async def _get(self, kind: Kind, name: str) -> JsonObject | None:
-        try:
-            return await self._client.get(ResourcePath(kind, self._space, name))
-        except HubRefusedError as error:
-            if error.code != _MISSING:
-                raise
-            if name in error.message:
-                return None
-            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
-
     async def _list(self, place: ResourcePath, selector: str = "") -> list[JsonObject]:
-        listing = await self._client.list(place, selector)
+        listing = await self.client.list(place, selector)
         about = {"apiVersion": place.kind.api_version, "kind": place.kind.kind}
         return [{**about, **item} for item in listing.get("items") or ()]
 
-    def _other_family(self) -> str:
+    def elsewhere(self) -> str:
+        """Return where else the run may be."""
         return self._within() or "; for that of a namespace: -n NAMESPACE"
 
     def _within(self) -> str:
         return f" in namespace {self.namespace}" if self.namespace else ""
-
-
-def print_warnings(answer: HubResponse) -> None:
-    """Say on standard error what the hub warns of."""
-    for warning in answer.warnings:
-        complain(f"Warning: {warning}")
 
 
 def approver() -> str:

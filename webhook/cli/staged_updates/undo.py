@@ -9,7 +9,8 @@ from scorer.staged_update.undo import undo
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, run, run_namespace_option, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import Runs, as_user_error
+from webhook.cli.staged_updates.run_client import Runs
+from webhook.cli.staged_updates.runs_of_kind import as_user_error
 from webhook.cli.staged_updates.wait import WaitOptions, wait_for, waiting_options
 
 HELP: Final = """Take back what a staged update has changed.

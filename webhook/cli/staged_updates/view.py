@@ -10,7 +10,7 @@ import click
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.options.hub import HubOptions
-from webhook.cli.staged_updates.wait import F
+from webhook.cli.staged_updates.wait import DONE, F, RunReader, Verdict, WaitOptions, follow, report
 from webhook.cli.text.output import print_document
 from webhook.runtime.clock import utc_now
 
@@ -22,12 +22,14 @@ class RunRenderer(Generic[F]):
     Args:
         document: Returns the whole of a run, with the commands that answer what it waits for.
         table: Prints such a document for people.
-        news: Returns what has changed from one document to the next, a line each.
+        news: Returns the changes from one document to the next, a line each.
+        waits: Returns what the run of a document waits for, a line each.
     """
 
     document: Callable[[F, HubOptions], JsonObject]
     table: Callable[[JsonObject, datetime], None]
     news: Callable[[JsonObject, JsonObject], Iterable[str]]
+    waits: Callable[[JsonObject, datetime], Iterable[str]]
 
 
 class Shown(Generic[F]):
@@ -62,3 +64,33 @@ class Shown(Generic[F]):
         else:
             for line in self._view.news(last, document):
                 click.echo(printable(line))
+
+    def wait_lines(self, found: F) -> Iterable[str]:
+        """Return what a run waits for, a line each."""
+        return self._view.waits(self._view.document(found, self.hub), utc_now())
+
+
+async def show_status(
+    runs: RunReader[F], name: str, waiting: WaitOptions, finished: Verdict[F], shown: Shown[F]
+) -> int:
+    """Show a run, its changes with ``--watch`` and its end with ``--wait``, and return the exit code.
+
+    Args:
+        runs: Where it is.
+        name: Its name.
+        waiting: Whether and how long to wait.
+        finished: When a wait ends.
+        shown: Shows the run.
+    """
+    if shown.watch:
+        ends = finished if waiting.wait else (lambda found: DONE if found.situation.is_over else None)
+        code, found = await follow(runs, name, waiting, ends, shown.show)
+    elif waiting.wait:
+        code, found = await follow(runs, name, waiting, finished)
+        shown.show(found)
+    else:
+        shown.show(await runs.get(name))
+        return DONE
+    if not waiting.wait or shown.output != "table":
+        return code
+    return report(code, found, waiting, lambda: shown.wait_lines(found))

@@ -3,21 +3,20 @@
 With the waits of each, and the command that answers them.
 """
 
-import shlex
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Final
 
 import click
 
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, parse_time
 from scorer.api.unstructured.documents import dict_at, dicts_at, status_of
 from scorer.api.values.duration import format_duration
 from scorer.api.values.quoting import printable
 from scorer.upgrade.views.situation import UpgradeWait, UpgradeWaitKind, overview
 from webhook.cli.hub.client import Client
 from webhook.cli.options.hub import HubOptions
-from webhook.cli.staged_updates.output import hub_arguments
+from webhook.cli.staged_updates.output import States, changes, command_line, wait_times
 from webhook.cli.text.output import print_document, print_table
 from webhook.cli.upgrades.run_client import UpgradeRuns, UpgradeRunView
 from webhook.runtime.clock import utc_now
@@ -37,13 +36,6 @@ def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
         case _:
             return ""
     return command_line(words, hub)
-
-
-def command_line(words: Sequence[str], hub: HubOptions) -> str:
-    """Return a command of this program for the same hub, as it can be copied."""
-    context = click.get_current_context(silent=True)
-    program = (context.find_root().info_name if context is not None else None) or "harbormaster"
-    return f"{program} {shlex.join([*words, *hub_arguments(hub)])}"
 
 
 def upgrade_document(found: UpgradeRunView, hub: HubOptions) -> JsonObject:
@@ -133,33 +125,18 @@ def upgrade_wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
 
 
 def _times(wait: JsonObject, now: datetime) -> str:
-    if wait["until"]:
-        left = parse_time(wait["until"]) - now
-        if wait["kind"] == UpgradeWaitKind.MEMBERS:  # which opens when stands in the message
-            first = "the first " if len(wait["members"]) > 1 else ""
-            return f" ({first}in {format_duration(max(left, timedelta()))})"
-        return f", until {wait['until']} (in {format_duration(max(left, timedelta()))})"
-    if wait["since"]:
-        return f", since {wait['since']} ({format_duration(now - parse_time(wait['since']))})"
-    return ""
+    if wait["until"] and wait["kind"] == UpgradeWaitKind.MEMBERS:  # which opens when stands in the message
+        first = "the first " if len(wait["members"]) > 1 else ""
+        return f" ({first}in {format_duration(max(parse_time(wait['until']) - now, timedelta()))})"
+    return wait_times(wait, now)
 
 
 def upgrade_news(before: JsonObject, after: JsonObject) -> Iterator[str]:
-    """Yield what has changed about a run, a line each, with the time in front."""
-    at = format_time(datetime.now(UTC))
-    if before["run"]["phase"] != after["run"]["phase"]:
-        yield f"{at}  {after['run']['name']}: {after['run']['phase']}"
-    known = {key: state for key, state, _ in _states(before)}
-    for key, state, message in _states(after):
-        if known.get(key) != state:
-            yield f"{at}  {key}: {state}{f'  {message}' if message else ''}"
-    seen = [wait["message"] for wait in before["waits"] if wait["needsPerson"]]
-    for wait in after["waits"]:
-        if wait["needsPerson"] and wait["message"] not in seen:
-            yield f"{at}  waits for {wait['message']}{': ' + wait['command'] if wait['command'] else ''}"
+    """Yield the changes of an upgrade run, a line each."""
+    return changes(before, after, _states)
 
 
-def _states(document: JsonObject) -> Iterator[tuple[str, str, str]]:
+def _states(document: JsonObject) -> States:
     for stage in document["stages"]:
         yield f"stage {stage['name']}", stage["state"], stage.get("message", "")
         for group in dicts_at(stage, "groups"):

@@ -21,8 +21,8 @@ from webhook.cli.offline.admission import admit, context_of
 from webhook.cli.options.base import file_option, output_option, run, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.staged_updates.output import command_line
 from webhook.cli.text.output import print_document
-from webhook.cli.upgrades.output import command_line
 from webhook.cli.upgrades.plan_output import Background, print_plan
 from webhook.cli.upgrades.plan_request import PLANNED, plan_question
 from webhook.cli.upgrades.run_client import UpgradeRuns, UpgradeRunView

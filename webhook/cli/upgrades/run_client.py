@@ -17,13 +17,10 @@ from scorer.upgrade.evaluation.conditions import INITIALIZED
 from scorer.upgrade.patches import order_answer
 from scorer.upgrade.views.situation import UpgradeSituation, UpgradeWaitKind, approved_gates, situation_of
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import title_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_on_conflict
-from webhook.cli.staged_updates.run_client import as_user_error, print_warnings
+from webhook.cli.staged_updates.runs_of_kind import FORBIDDEN, MISSING, RunsOfKind, as_user_error, print_warnings
 from webhook.runtime.clock import utc_now
 
-_FORBIDDEN: Final = 403
-_MISSING: Final = 404
 _TOKEN_BYTES: Final = 8
 
 
@@ -42,7 +39,7 @@ class UpgradeRunView:
     situation: UpgradeSituation
 
 
-class UpgradeRuns:
+class UpgradeRuns(RunsOfKind[UpgradeRunView]):
     """The upgrade runs of a hub.
 
     Args:
@@ -50,47 +47,22 @@ class UpgradeRuns:
     """
 
     def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def find(self, name: str) -> UpgradeRunView | None:
-        """Return a run; None: there is none of that name."""
-        document = await self._get(UPGRADE_RUN, name)
-        return None if document is None else await self._found(document)
-
-    async def get(self, name: str) -> UpgradeRunView:
-        """Return a run.
-
-        Raises:
-            UserError: There is none of that name.
-        """
-        found = await self.find(name)
-        if found is None:
-            raise UserError(f"there is no {UPGRADE_RUN.kind} {name}")
-        return found
+        super().__init__(client, UPGRADE_RUN)
 
     async def seen(self, name: str) -> UpgradeRunView | None:
-        """Return a run; None: there is none of that name, or none that the caller may see."""
-        try:
-            return await self._found(await self._client.get(ResourcePath(UPGRADE_RUN, name=name)))
-        except HubRefusedError as error:
-            if error.code not in (_FORBIDDEN, _MISSING):
-                raise
-            return None
+        """Return a run, None when it does not exist or the caller may not read it."""
+        run = await self._readable(UPGRADE_RUN, name)
+        return None if run is None else await self.view(run)
 
     async def all(self) -> list[UpgradeRunView]:
         """Return all runs; what cannot be read is named on standard error."""
         found = []
-        for document in dicts_at(await self._client.list(ResourcePath(UPGRADE_RUN)), "items"):
+        for document in dicts_at(await self.client.list(ResourcePath(UPGRADE_RUN)), "items"):
             try:
-                found.append(await self._found(document))
+                found.append(await self.view(document))
             except UserError as error:
                 complain(f"warning: {error.message}")
         return found
-
-    async def create(self, document: JsonObject) -> str:
-        """Create a run; return its title."""
-        print_warnings(await self._client.create(UPGRADE_RUN, document))
-        return self.title(name_of(document))
 
     async def order(self, name: str, decide: Callable[[UpgradeRunView], JsonObject | None]) -> bool:
         """Change a run and return True, or return False when *decide* returns no patch.
@@ -111,66 +83,46 @@ class UpgradeRuns:
                 return False
             version = text_at(found.run, "metadata", "resourceVersion")
             whole = {**patch, "metadata": {"resourceVersion": version}}
-            print_warnings(await self._client.patch(ResourcePath(UPGRADE_RUN, name=name), whole))
+            print_warnings(await self.client.patch(ResourcePath(UPGRADE_RUN, name=name), whole))
             return True
 
         return await retry_on_conflict(attempt)
 
     async def answer(self, gate: str, message: str, *, approve: bool) -> bool:
-        """Approve or reject a gate; return whether it was not answered so before.
+        """Approve or reject a gate, and return whether it was not answered so before.
 
         Raises:
             UserError: It does not wait any more.
         """
-
-        async def attempt() -> bool:
-            document = await self._client.get(ResourcePath(UPGRADE_GATE, name=gate))
-            with as_user_error():
-                conditions = order_answer(document, message, utc_now(), approve=approve)
-            if conditions is None:
-                return False
-            version = text_at(document, "metadata", "resourceVersion")
-            patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}}
-            print_warnings(await self._client.patch(ResourcePath(UPGRADE_GATE, name=gate, subresource="status"), patch))
-            return True
-
-        return await retry_on_conflict(attempt)
+        return await self.answer_request(
+            UPGRADE_GATE, gate, lambda document: order_answer(document, message, utc_now(), approve=approve)
+        )
 
     async def gate(self, name: str) -> JsonObject | None:
-        """Return a gate; None: there is none of that name, or none that the caller may see."""
+        """Return a gate, None when it does not exist or the caller may not read it."""
+        return await self._readable(UPGRADE_GATE, name)
+
+    async def _readable(self, kind: Kind, name: str) -> JsonObject | None:
         try:
-            return await self._client.get(ResourcePath(UPGRADE_GATE, name=name))
+            return await self.client.get(ResourcePath(kind, name=name))
         except HubRefusedError as error:
-            if error.code not in (_FORBIDDEN, _MISSING):
+            if error.code not in (FORBIDDEN, MISSING):
                 raise
             return None
 
-    def title(self, name: str) -> str:
-        """Return how messages name a run."""
-        return title_of(UPGRADE_RUN, name)
-
-    async def _get(self, kind: Kind, name: str) -> JsonObject | None:
+    async def view(self, run: JsonObject) -> UpgradeRunView:
+        """See `RunsOfKind.view`."""
         try:
-            return await self._client.get(ResourcePath(kind, name=name))
-        except HubRefusedError as error:
-            if error.code != _MISSING:
-                raise
-            if name in error.message:
-                return None
-            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
-
-    async def _found(self, document: JsonObject) -> UpgradeRunView:
-        try:
-            read = ClusterUpgradeRun.read(document)
+            read = ClusterUpgradeRun.read(run)
         except pydantic.ValidationError as error:
-            raise UserError(f"run {name_of(document)} cannot be read: {first_mistake(error)}") from error
+            raise UserError(f"run {name_of(run)} cannot be read: {first_mistake(error)}") from error
         situation = situation_of(read)
         # The approval is on its gate first. The run shows it only after the loop has taken it in.
         waiting = [wait.gate for wait in situation.waits if wait.kind is UpgradeWaitKind.GATE and wait.needs_person]
         if waiting:
             gates = [gate for name in waiting if (gate := await self.gate(name)) is not None]
             situation = situation_of(read, approved_gates(gates))
-        return UpgradeRunView(document, read, situation)
+        return UpgradeRunView(run, read, situation)
 
 
 def new_token() -> str:

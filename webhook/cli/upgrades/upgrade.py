@@ -16,8 +16,8 @@ from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import not_empty, output_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
-from webhook.cli.staged_updates.run_client import as_user_error
-from webhook.cli.staged_updates.view import RunRenderer, Shown
+from webhook.cli.staged_updates.runs_of_kind import as_user_error
+from webhook.cli.staged_updates.view import RunRenderer, Shown, show_status
 from webhook.cli.staged_updates.wait import (
     DONE,
     FAILED,
@@ -161,7 +161,7 @@ States:  NotStarted, Running, Pending (waits), Stopping, Stopped, Failed, Comple
 Exit codes:
   0  shown; with --wait: it is over
 {_WAITING_CODES}"""
-VIEW: Final = RunRenderer(upgrade_document, print_upgrade, upgrade_news)
+VIEW: Final = RunRenderer(upgrade_document, print_upgrade, upgrade_news, upgrade_wait_lines)
 
 
 @click.group("upgrade", help=HELP, short_help="Start, stop and watch upgrades of member clusters.")
@@ -380,20 +380,7 @@ def status(name: str, watch: bool, output: str, waiting: WaitOptions, hub: HubOp
 
 async def _status(name: str, waiting: WaitOptions, shown: Shown[UpgradeRunView]) -> int:
     async with Client(shown.hub.find()) as client:
-        runs = UpgradeRuns(client)
-        verdict = finished(waiting)
-        if shown.watch:
-            ends = verdict if waiting.wait else (lambda found: DONE if found.situation.is_over else None)
-            code, found = await follow(runs, name, waiting, ends, shown.show)
-        elif waiting.wait:
-            code, found = await follow(runs, name, waiting, verdict)
-            shown.show(found)
-        else:
-            shown.show(await runs.get(name))
-            return DONE
-        if not waiting.wait or shown.output != "table":
-            return code
-        return report(code, found, waiting, lambda: upgrade_wait_lines(upgrade_document(found, shown.hub), utc_now()))
+        return await show_status(UpgradeRuns(client), name, waiting, finished(waiting), shown)
 
 
 command.add_command(plan)

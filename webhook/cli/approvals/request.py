@@ -1,0 +1,56 @@
+"""The approval that ``approve`` and ``reject`` answer: of a staged update, or of an upgrade run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+from webhook.cli.approvals.upgrade_gates import resolve_gate
+from webhook.cli.hub.client import Client
+from webhook.cli.options.base import grouped, not_empty, tab
+from webhook.cli.staged_updates.run_client import Runs, RunView
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOptions:
+    """Names what is answered.
+
+    Args:
+        name: Of a run, an approval request or a gate.
+        stage: Empty when unset.
+    """
+
+    name: str
+    stage: str
+
+    async def gate(self, client: Client, namespace: str) -> tuple[str, str] | None:
+        """Return the gate that is meant and its upgrade run, None for a staged update. Raises `UserError`."""
+        return None if namespace else await resolve_gate(client, self.name, self.stage)
+
+    async def update(self, client: Client, namespace: str) -> tuple[Runs, RunView, str]:
+        """Return the staged updates, the one that is meant, and its approval request if that is named.
+
+        Raises:
+            UserError: No such staged update exists.
+        """
+        runs = Runs(client, namespace)
+        return runs, *await runs.named(self.name, self.stage)
+
+
+def request_options(command: _Command) -> _Command:
+    """Give a command the options of `RequestOptions` as ``meant``."""
+    return grouped(
+        "meant",
+        RequestOptions,
+        click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty, shell_complete=tab("answerable")),
+        click.option(
+            "--stage",
+            default="",
+            callback=not_empty,
+            metavar="STAGE",
+            help="The stage that is meant.  [default: whichever waits]",
+        ),
+    )(command)

@@ -1,0 +1,114 @@
+"""Reads and writes runs of one kind, staged updates or upgrades, and their requests for approval."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, Generic, TypeVar
+
+from scorer.api.kinds import Kind
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import name_of, text_at
+from scorer.staged_update.orders import RunOrderRefusedError
+from scorer.upgrade.patches import UpgradeOrderRefusedError
+from webhook.cli.errors import UserError, complain
+from webhook.cli.files.documents import title_of
+from webhook.cli.hub.client import Client, HubRefusedError, HubResponse, ResourcePath, retry_on_conflict
+
+FORBIDDEN: Final = 403
+MISSING: Final = 404
+
+View = TypeVar("View")
+
+
+class RunsOfKind(ABC, Generic[View]):
+    """The runs of one kind, in one namespace or cluster-scoped.
+
+    Args:
+        client: Of the hub.
+        kind: Of the runs.
+        namespace: Of the runs, empty when they are cluster-scoped.
+    """
+
+    def __init__(self, client: Client, kind: Kind, namespace: str = "") -> None:
+        self.client = client
+        self.kind = kind
+        self.space = namespace or None
+
+    async def find(self, name: str) -> View | None:
+        """Return a run, None when it does not exist."""
+        run = await self.get_object(self.kind, name)
+        return None if run is None else await self.view(run)
+
+    async def get(self, name: str) -> View:
+        """Return a run. Raises `UserError` when it does not exist."""
+        found = await self.find(name)
+        if found is None:
+            raise UserError(f"there is no {self.kind.kind} {name}{self.elsewhere()}")
+        return found
+
+    async def create(self, document: JsonObject) -> str:
+        """Create a run and return its title."""
+        print_warnings(await self.client.create(self.kind, document))
+        return self.title(name_of(document))
+
+    def title(self, name: str) -> str:
+        """Return how messages name a run."""
+        return title_of(self.kind, name)
+
+    @abstractmethod
+    async def view(self, run: JsonObject) -> View:
+        """Return a run with its situation."""
+
+    def elsewhere(self) -> str:
+        """Return the end of the message about a run that does not exist."""
+        return ""
+
+    async def answer_request(self, kind: Kind, name: str, conditions: Callable[[JsonObject], object]) -> bool:
+        """Answer a request for approval or a gate, and return whether it was not answered so before.
+
+        The conditions are a list, which a patch replaces whole: the write names the version that it was made from.
+
+        Args:
+            kind: Of the request.
+            name: Of the request.
+            conditions: Returns the conditions of the answer, None when the request has that answer.
+        """
+
+        async def attempt() -> bool:
+            request = await self.client.get(ResourcePath(kind, self.space, name))
+            with as_user_error():
+                answer = conditions(request)
+            if answer is None:
+                return False
+            version = text_at(request, "metadata", "resourceVersion")
+            patch = {"metadata": {"resourceVersion": version}, "status": {"conditions": answer}}
+            print_warnings(await self.client.patch(ResourcePath(kind, self.space, name, subresource="status"), patch))
+            return True
+
+        return await retry_on_conflict(attempt)
+
+    async def get_object(self, kind: Kind, name: str) -> JsonObject | None:
+        """Return an object, None when it does not exist. Raises `UserError` when its kind is not served."""
+        try:
+            return await self.client.get(ResourcePath(kind, self.space, name))
+        except HubRefusedError as error:
+            if error.code != MISSING:
+                raise
+            if name in error.message:
+                return None
+            raise UserError(f"the hub knows no {kind.plural}; install them: harbormaster crds") from error
+
+
+@contextmanager
+def as_user_error() -> Iterator[None]:
+    """Turn the refusal of an order into an error of the user."""
+    try:
+        yield
+    except (RunOrderRefusedError, UpgradeOrderRefusedError) as error:
+        raise UserError(str(error)) from error
+
+
+def print_warnings(answer: HubResponse) -> None:
+    """Print the warnings of the hub on standard error."""
+    for warning in answer.warnings:
+        complain(f"Warning: {warning}")
