@@ -25,16 +25,27 @@ Exit codes:
 """
 
 
-@click.command("cordon", help=HELP, short_help="Let a member get no new placements.")
-@click.argument("name", metavar="CLUSTER", callback=not_empty, shell_complete=tab("clusters"))
-@hub_options
-def command(name: str, hub: HubOptions) -> int:
-    """Cordon a member."""
-    return run(_cordon(hub, name))
+def cordon_command(name: str, help_text: str, short_help: str, *, cordoned: bool) -> click.Command:
+    """Return the command that cordons or uncordons a member."""
+    changed, unchanged = (
+        ("gets no new placements", "got none already, and gets no new placements")
+        if cordoned
+        else ("gets placements", "was not cordoned, and gets placements")
+    )
+
+    async def set_taint(hub: HubOptions, member: str) -> int:
+        async with Client(hub.find()) as client:
+            is_changed = await cordon(client, member, wanted=cordoned)
+        click.echo(f"{member} {changed if is_changed else unchanged}")
+        return 0
+
+    @click.command(name, help=help_text, short_help=short_help)
+    @click.argument("member", metavar="CLUSTER", callback=not_empty, shell_complete=tab("clusters"))
+    @hub_options
+    def command(member: str, hub: HubOptions) -> int:
+        return run(set_taint(hub, member))
+
+    return command
 
 
-async def _cordon(hub: HubOptions, name: str) -> int:
-    async with Client(hub.find()) as client:
-        changed = await cordon(client, name, wanted=True)
-    click.echo(f"{name} {'gets' if changed else 'got none already, and gets'} no new placements")
-    return 0
+command = cordon_command("cordon", HELP, "Let a member get no new placements.", cordoned=True)

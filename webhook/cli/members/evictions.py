@@ -34,16 +34,14 @@ from scorer.rollout.bindings import views
 from scorer.rollout.removal.eviction import EXECUTED, VALID, EvictionReason, is_finished, judge_eviction
 from scorer.what_if.changes import CORDON
 from webhook.cli.errors import UserError
-from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
+from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, retry_on_conflict
 
 POLL_SECONDS: Final = 0.5
 FIRST_PAUSE: Final = 2.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds until a placement whose budget allows no eviction now is asked for again."""
-_CONFLICT: Final = 409
 _FORBIDDEN: Final = 403
 _MISSING: Final = 404
-_ATTEMPTS: Final = 5
 _LONGEST_NAME: Final = 50
 _TAINT: Final = {"key": CORDON.key, "value": CORDON.value, "effect": str(CORDON.effect)}
 
@@ -133,12 +131,13 @@ def judged(
 
 
 async def cordon(client: Client, member: str, *, wanted: bool) -> bool:
-    """Put the taint of a drain on a member, or take it off; return whether that changes anything.
+    """Put the taint of a drain on a member, or remove it, and return whether that changes anything.
 
     Raises:
         UserError: There is no such member.
     """
-    for attempt in range(_ATTEMPTS):
+
+    async def attempt() -> bool:
         document = await read_member(client, member)
         taints = dicts_at(spec_of(document), "taints")
         others = [
@@ -148,16 +147,12 @@ async def cordon(client: Client, member: str, *, wanted: bool) -> bool:
             return False
         version = text_at(document, "metadata", "resourceVersion")
         spec = {"taints": [*others, _TAINT] if wanted else others}
-        try:
-            await client.patch(
-                ResourcePath(MEMBER_CLUSTER, name=member), {"metadata": {"resourceVersion": version}, "spec": spec}
-            )
-        except HubRefusedError as error:
-            if error.code != _CONFLICT or attempt == _ATTEMPTS - 1:
-                raise
-            continue
+        await client.patch(
+            ResourcePath(MEMBER_CLUSTER, name=member), {"metadata": {"resourceVersion": version}, "spec": spec}
+        )
         return True
-    raise AssertionError  # the last attempt returns or raises
+
+    return await retry_on_conflict(attempt)
 
 
 async def read_member(client: Client, member: str) -> JsonObject:
