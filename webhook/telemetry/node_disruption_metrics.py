@@ -6,7 +6,9 @@ Source: serving.md 6.1; nodepool-disruption.md 12.
 from collections.abc import Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry
+
+from webhook.telemetry.subject_metrics import SubjectMetrics
 
 LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "harbormaster_disruption_eligible": ("nodepool", "reason"),
@@ -17,41 +19,30 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
 """Of those that have no series before there is something to count."""
 
 
-class NodeDisruptionMetrics:
+class NodeDisruptionMetrics(SubjectMetrics):
     """Counts what is done about nodes; a `webhook.controllers.nodes.observer.NodeDisruptionObserver`.
 
     Args:
         registry: Where the metrics are registered.
     """
 
+    labels = LABELS
+
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._eligible = Gauge(
-            "harbormaster_disruption_eligible",
-            "Nodes of a pool that could be disrupted for a reason, budgets apart.",
-            LABELS["harbormaster_disruption_eligible"],
-            registry=registry,
+        super().__init__(registry)
+        self._eligible = self.gauge(
+            "harbormaster_disruption_eligible", "Nodes of a pool that could be disrupted for a reason, budgets apart."
         )
-        self._held = Gauge(
+        self._held = self.gauge(
             "harbormaster_disruption_held",
             "Nodes that could go and stay, by what keeps them; a node may be kept by several things.",
-            LABELS["harbormaster_disruption_held"],
-            registry=registry,
         )
-        self._decisions = Counter(
-            "harbormaster_disruption_decisions",
-            "Commands that were begun, or advised.",
-            LABELS["harbormaster_disruption_decisions"],
-            registry=registry,
-        )
-        self._failures = Counter(
+        self._decisions = self.counter("harbormaster_disruption_decisions", "Commands that were begun, or advised.")
+        self._failures = self.counter(
             "harbormaster_disruption_failed_validations",
             "Commands that did not hold when they were looked at again, were refused by the gate, or were undone.",
-            LABELS["harbormaster_disruption_failed_validations"],
-            registry=registry,
         )
-        self._draining = Gauge(
-            "harbormaster_disruption_draining_nodes", "Nodes that are being drained.", registry=registry
-        )
+        self._draining = self.gauge("harbormaster_disruption_draining_nodes", "Nodes that are being drained.")
 
     def evaluated(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
         """Show what a pass has found."""

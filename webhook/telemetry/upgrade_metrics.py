@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry
 
 from scorer.api.kinds import UPGRADE_RUN
 from scorer.api.upgrade.fields import UpgradeState
 from scorer.api.upgrade.run import UpgradeRunStatus
 from scorer.upgrade.views.metrics import Measure, Measured
 from scorer.upgrade.views.situation import waits_for_approval
+from webhook.telemetry.subject_metrics import SubjectMetrics
 
 UPGRADE_BUCKETS: Final = (60.0, 300.0, 600.0, 900.0, 1800.0, 2700.0, 3600.0, 7200.0, 14400.0, 28800.0)
 GATE_BUCKETS: Final = (60.0, 600.0, 3600.0, 14400.0, 43200.0, 86400.0, 604800.0)
@@ -25,74 +26,51 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "harbormaster_upgrade_member_duration_seconds": ("type", "upgrader", "result"),
     "harbormaster_upgrade_pending_seconds": ("reason",),
     "harbormaster_upgrade_upgrader_errors": ("upgrader", "call"),
+    "harbormaster_upgrade_runs_waiting_for_approval": ("kind",),
 }
 """Of those that have no series before there is a run; back ends give reasons of their own."""
 _MEMBER_STATES: Final = ("completed", "skipped", "failed", "running", "pending", "not_started", "stopped")
 
 
-class UpgradeMetrics:
+class UpgradeMetrics(SubjectMetrics):
     """Counts what upgrade runs do; a `webhook.controllers.upgrades.observer.UpgradeObserver`.
 
     Args:
         registry: Where the metrics are registered.
     """
 
+    labels = LABELS
+
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._state = Gauge(
-            "harbormaster_upgrade_run_state",
-            "Whether an upgrade run is in a state: 1 or 0.",
-            LABELS["harbormaster_upgrade_run_state"],
-            registry=registry,
-        )
-        self._members = Gauge(
-            "harbormaster_upgrade_members",
-            "Members of an upgrade run by state.",
-            LABELS["harbormaster_upgrade_members"],
-            registry=registry,
-        )
-        self._eta = Gauge(
+        super().__init__(registry)
+        self._state = self.gauge("harbormaster_upgrade_run_state", "Whether an upgrade run is in a state: 1 or 0.")
+        self._members = self.gauge("harbormaster_upgrade_members", "Members of an upgrade run by state.")
+        self._eta = self.gauge(
             "harbormaster_upgrade_eta_seconds",
             "Time until an upgrade run is over, as its plan says; absent where no end is in sight.",
-            LABELS["harbormaster_upgrade_eta_seconds"],
-            registry=registry,
         )
-        self._durations = Histogram(
-            "harbormaster_upgrade_member_duration_seconds",
-            "Time that the upgrade of one member took.",
-            LABELS["harbormaster_upgrade_member_duration_seconds"],
-            buckets=UPGRADE_BUCKETS,
-            registry=registry,
+        self._durations = self.histogram(
+            "harbormaster_upgrade_member_duration_seconds", "Time that the upgrade of one member took.", UPGRADE_BUCKETS
         )
-        self._pending = Counter(
+        self._pending = self.counter(
             "harbormaster_upgrade_pending_seconds",
             "Time that members have waited for their upgrade, by the reason that they had at its end.",
-            LABELS["harbormaster_upgrade_pending_seconds"],
-            registry=registry,
         )
-        self._gates = Histogram(
-            "harbormaster_upgrade_gate_wait_seconds",
-            "Time that gates were waited for.",
-            buckets=GATE_BUCKETS,
-            registry=registry,
+        self._gates = self.histogram(
+            "harbormaster_upgrade_gate_wait_seconds", "Time that gates were waited for.", GATE_BUCKETS
         )
-        self._lag = Histogram(
+        self._lag = self.histogram(
             "harbormaster_upgrade_window_start_lag_seconds",
             "Time from the opening of a maintenance window to the start of the upgrade that waited for it.",
-            buckets=LAG_BUCKETS,
-            registry=registry,
+            LAG_BUCKETS,
         )
-        self._errors = Counter(
-            "harbormaster_upgrade_upgrader_errors",
-            "Calls of back ends that have failed or taken too long.",
-            LABELS["harbormaster_upgrade_upgrader_errors"],
-            registry=registry,
+        self._errors = self.counter(
+            "harbormaster_upgrade_upgrader_errors", "Calls of back ends that have failed or taken too long."
         )
         self._approvals: set[str] = set()
-        Gauge(
+        self.gauge(
             "harbormaster_upgrade_runs_waiting_for_approval",
             "Upgrade runs at a gate that waits for somebody's approval.",
-            ("kind",),
-            registry=registry,
         ).labels(UPGRADE_RUN.kind).set_function(lambda: len(self._approvals))
         self._runs: set[str] = set()
         self._planned: set[str] = set()
