@@ -96,7 +96,7 @@ def add_routes(api: Api) -> None:
 async def _read(api: Api, request: web.Request) -> RehearsalModel:
     body = await api.read(request, RehearsalModel)
     if mistakes := list(_mistakes(body)):
-        raise ProblemError(Problem.VALIDATION_FAILED, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes)
+        raise ProblemError.of_mistakes(mistakes)
     return body
 
 

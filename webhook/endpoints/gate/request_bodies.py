@@ -238,9 +238,7 @@ class RenewalModel(RequestModel):
 
 def refusal(mistakes: Sequence[Mistake]) -> ProblemError:
     """Return the refusal of a question that cannot be answered."""
-    first = mistakes[0]
-    detail = f"{first.pointer}: {first.detail}" if first.pointer else first.detail
-    return ProblemError(Problem.MALFORMED_REQUEST, detail, mistakes=mistakes)
+    return ProblemError.of_mistakes(mistakes, Problem.MALFORMED_REQUEST)
 
 
 def _not_among(words: Sequence[str], given: str, at: Sequence[str | int]) -> Iterator[Mistake]:

@@ -159,7 +159,7 @@ def _read_question(model: type[ModelT], body: ReservationModel) -> ModelT:
         return read_model(model, body.question)
     except ProblemError as error:
         mistakes = [Mistake(QUESTION + mistake.pointer, mistake.code, mistake.detail) for mistake in error.mistakes]
-        raise ProblemError(error.problem, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes) from error
+        raise ProblemError.of_mistakes(mistakes, error.problem) from error
 
 
 def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *, mine: bool) -> ListedReservation:

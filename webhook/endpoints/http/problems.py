@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
-from typing import Annotated, Final, NotRequired
+from typing import Annotated, Final, NotRequired, Self
 
 from typing_extensions import TypedDict
 
@@ -124,3 +124,10 @@ class ProblemError(Exception):
         self.request_id = request_id
         self.audience = audience
         self.answer = answer
+
+    @classmethod
+    def of_mistakes(cls, mistakes: Sequence[Mistake], problem: Problem = Problem.VALIDATION_FAILED) -> Self:
+        """Return the problem of a request with mistakes. Its detail shows the first."""
+        first = mistakes[0]
+        detail = f"{first.pointer}: {first.detail}" if first.pointer else first.detail
+        return cls(problem, detail, mistakes=mistakes)

@@ -73,12 +73,7 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
             mistake = Mistake("", "too-many", detail)
             raise ProblemError(Problem.VALIDATION_FAILED, detail, mistakes=[mistake]) from error
         mistakes = [_mistake(body, detail) for detail in error.errors(include_url=False)]
-        first = mistakes[0]
-        raise ProblemError(
-            Problem.VALIDATION_FAILED,
-            f"{first.pointer}: {first.detail}" if first.pointer else first.detail,
-            mistakes=mistakes,
-        ) from error
+        raise ProblemError.of_mistakes(mistakes) from error
 
 
 _CODES: Final = {"missing": "required", "extra_forbidden": "unknown", "too_long": "too-many", "too_short": "too-few"}

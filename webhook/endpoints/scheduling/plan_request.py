@@ -93,7 +93,7 @@ def read_proposal(body: PlanModel, known: HubKinds) -> Proposal:
             assert kind is not None
             given.append(ProposedObject(kind, document))
     if mistakes:
-        raise _refusal(mistakes)
+        raise ProblemError.of_mistakes(mistakes)
     deleted = [Deleted(each.kind, each.name, each.namespace) for each in body.deleted]
     return Proposal(given, (), deleted, body.lost, body.drained)
 
@@ -104,17 +104,12 @@ def plan_problems() -> Iterator[None]:
     try:
         yield
     except ProposalError as error:
-        raise _refusal([Mistake(*mistake) for mistake in error.mistakes]) from error
+        raise ProblemError.of_mistakes([Mistake(*mistake) for mistake in error.mistakes]) from error
     except NotReviewedError as error:
         detail = "the hub does not say what you may have placed; without that nothing is planned"
         raise ProblemError(Problem.NOT_READY, detail, retry_after=1) from error
     except PlannerBusyError as error:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
-
-
-def _refusal(mistakes: list[Mistake]) -> ProblemError:
-    first = mistakes[0]
-    return ProblemError(Problem.VALIDATION_FAILED, f"{first.pointer}: {first.detail}", mistakes=mistakes)
 
 
 def _mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:

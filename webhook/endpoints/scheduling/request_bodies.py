@@ -16,7 +16,7 @@ from scorer.api.values.field_path import json_pointer
 from scorer.api.values.label_selector import LabelSelector, selector_error
 from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS, label_requirement_count, too_many_requirements
 from webhook.answers.questions import PlacementQuestion
-from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+from webhook.endpoints.http.problems import Mistake, ProblemError
 from webhook.endpoints.http.request_models import Name, PlacementModel, RequestModel
 from webhook.validation.framework.field import FieldError, shape_errors
 
@@ -123,12 +123,9 @@ def _cluster(document: JsonObject, index: int) -> MemberCluster:
         cluster = MemberCluster.read(document)
     except pydantic.ValidationError as error:
         mistakes = [_mistake(found, at) for found in shape_errors(error)]
-        raise ProblemError(
-            Problem.VALIDATION_FAILED, f"{mistakes[0].pointer}: {mistakes[0].detail}", mistakes=mistakes
-        ) from error
+        raise ProblemError.of_mistakes(mistakes) from error
     if not cluster.metadata.name:
-        mistake = Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")
-        raise ProblemError(Problem.VALIDATION_FAILED, f"{mistake.pointer}: must be given", mistakes=[mistake])
+        raise ProblemError.of_mistakes([Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")])
     return cluster
 
 

@@ -107,9 +107,9 @@ def upgrade_problems() -> Iterator[None]:
         yield
     except UnfitChangeError as error:
         mistake = Mistake(json_pointer(("changes", error.position, *error.at)), "invalid", error.detail)
-        raise _refusal([mistake]) from error
+        raise ProblemError.of_mistakes([mistake]) from error
     except UnfitStrategyError as error:
-        raise _refusal([Mistake("/strategy", "invalid", str(error))]) from error
+        raise ProblemError.of_mistakes([Mistake("/strategy", "invalid", str(error))]) from error
     except UnknownRunError as error:
         raise ProblemError(Problem.NOT_FOUND, str(error)) from error
     except UnplannableError as error:
@@ -141,7 +141,7 @@ async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGe
         await asyncio.sleep(0)  # there may be thousands: others are answered between them
     mistakes = mistakes or list(_twice(found))
     if mistakes:
-        raise _refusal(mistakes)
+        raise ProblemError.of_mistakes(mistakes)
     await _check_strategy(found, may_get)
     return UpgradeQuestion(
         run=found.get(("run",), body.run),
@@ -199,8 +199,3 @@ def _twice(found: dict[tuple[str | int, ...], JsonObject]) -> Iterator[Mistake]:
         if key in visited:
             yield Mistake(json_pointer((*at, "metadata", "name")), "duplicate", f"{quote(key[1])} is there twice")
         visited.add(key)
-
-
-def _refusal(mistakes: list[Mistake]) -> ProblemError:
-    first = mistakes[0]
-    return ProblemError(Problem.VALIDATION_FAILED, f"{first.pointer}: {first.detail}", mistakes=mistakes)

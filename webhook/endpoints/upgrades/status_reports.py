@@ -130,8 +130,7 @@ def _check_operation(operation: str, header: str, report: UpgradeReport, *, unbo
         detail = f"{quote(report.operation_id)}: is another operation than that of the path"
         mistakes.insert(0, Mistake("/operationID", "invalid", detail))
     if mistakes:
-        first = mistakes[0]
-        raise ProblemError(Problem.VALIDATION_FAILED, f"{first.pointer}: {first.detail}", mistakes=mistakes)
+        raise ProblemError.of_mistakes(mistakes)
 
 
 def _twice(report: UpgradeReport) -> Iterator[Mistake]:
