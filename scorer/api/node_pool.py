@@ -10,6 +10,7 @@ Source: nodepool-disruption.md 1; Karpenter ``pkg/apis/v1`` and ``pkg/apis/crds/
 
 from datetime import timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, WithJsonSchema
@@ -311,3 +312,12 @@ def parse_duration_or_never(text: str) -> timedelta | None:
         ValueError: Neither ``Never`` nor whole hours, minutes and seconds of at most 64 bits of nanoseconds.
     """
     return None if text == NEVER else parse_sum(text)
+
+
+@lru_cache(maxsize=1024)
+def read_duration_or_never(text: str) -> timedelta | None:
+    """Return a duration that need not be valid, None for ``Never`` and for what cannot be read."""
+    try:
+        return parse_duration_or_never(text)
+    except ValueError:
+        return None

@@ -15,8 +15,8 @@ from scorer.api.names import REJECTED
 from scorer.api.placement.staged_update import RunState
 from scorer.api.unstructured.documents import (
     conditions_of,
-    current_condition,
     generation_of,
+    has_current_status,
     name_of,
     namespace_of,
     spec_of,
@@ -195,7 +195,7 @@ def approved_already(run: JsonObject, requests: Iterable[JsonObject], *, stage: 
 
 def is_approved(request: JsonObject) -> bool:
     """Say whether somebody has approved a request in a way that counts."""
-    return any((current_condition(request, kind) or {}).get("status") == TRUE for kind in (APPROVED, ACCEPTED))
+    return any(has_current_status(request, kind, TRUE) for kind in (APPROVED, ACCEPTED))
 
 
 def approved_conditions(request: JsonObject, message: str, now: datetime) -> list[JsonObject]:

@@ -15,9 +15,9 @@ from scorer.api.conditions import FALSE, TRUE, UNKNOWN
 from scorer.api.meta import JsonObject
 from scorer.api.placement.staged_update import DELETE_STAGE, RunState, StageTaskType
 from scorer.api.unstructured.documents import (
-    current_condition,
     dicts_at,
     generation_of,
+    has_current_status,
     name_of,
     spec_of,
     status_of,
@@ -232,7 +232,7 @@ def _tasks(
 def _approval(stage: JsonObject, task: JsonObject, requests: Mapping[str, JsonObject], word: str) -> RunWait:
     name = text_at(task, "approvalRequestName")
     request = requests.get(name, {})
-    answered = (current_condition(request, APPROVED) or {}).get("status") == TRUE
+    answered = has_current_status(request, APPROVED, TRUE)
     message = f"approval of {name} {word} stage {stage_name(stage)}"
     if not answered and (progress := progress_of(request)):
         message += f": {progress}"

@@ -172,6 +172,11 @@ def current_condition(document: Mapping[str, Any], kind: str) -> JsonObject | No
     return find_current(conditions if isinstance(conditions, list) else (), kind, generation_of(document))
 
 
+def has_current_status(document: Mapping[str, Any], kind: str, status: str) -> bool:
+    """Return whether the condition of type *kind* has *status* and is about the present generation."""
+    return (current_condition(document, kind) or {}).get("status") == status
+
+
 def find_current(conditions: Iterable[object], kind: str, generation: int) -> JsonObject | None:
     """Return the condition of type *kind* if it is about *generation*; items that are not objects are ignored."""
     for condition in conditions:

@@ -10,11 +10,10 @@ Source: nodepool-disruption.md 5.2 to 5.6, 6.1 and 6.2; Karpenter v1.15.0 ``pkg/
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Final
 
 from scorer.api.meta import format_time
-from scorer.api.node_pool import parse_duration_or_never
+from scorer.api.node_pool import read_duration_or_never
 from scorer.node_budgets.blockers import Blocker, BlockReason, DisruptionClass, node_blockers, state_blockers
 from scorer.node_budgets.nodes import PoolNode
 from scorer.node_budgets.pool_view import PoolView
@@ -193,15 +192,7 @@ def consolidate_after(pool: NodePoolState) -> timedelta | None:
 
     What cannot be read counts as ``Never``: a pool with a mistake keeps its nodes.
     """
-    return _parsed(pool.model.spec.disruption.consolidate_after)
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> timedelta | None:
-    try:
-        return parse_duration_or_never(text)
-    except ValueError:
-        return None
+    return read_duration_or_never(pool.model.spec.disruption.consolidate_after)
 
 
 def quiet_until(node: ClusterNode, pool: NodePoolState) -> datetime | None:

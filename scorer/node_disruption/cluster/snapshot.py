@@ -6,11 +6,11 @@ Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 10 and 15.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from scorer.api.conditions import TRUE, find_condition
 from scorer.api.meta import JsonObject
-from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, Budget, NodePool, parse_duration_or_never
+from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, Budget, NodePool, read_duration_or_never
 from scorer.api.unstructured.documents import (
     annotation,
     annotations_of,
@@ -194,8 +194,8 @@ def read_claim(document: JsonObject) -> Claim:
         labels=labels_of(document),
         annotations=annotations_of(document),
         created=read_instant(metadata.get("creationTimestamp")),
-        expire_after=_duration(spec.get("expireAfter")),
-        termination_grace=_duration(spec.get("terminationGracePeriod")),
+        expire_after=read_duration_or_never(text_at(spec, "expireAfter")),
+        termination_grace=read_duration_or_never(text_at(spec, "terminationGracePeriod")),
         initialized_since=since["Initialized"] if status.get("Initialized") == "True" else None,
         last_pod_event=read_instant(status_of(document).get("lastPodEventTime")),
         drifted_since=since["Drifted"] if status.get("Drifted") == "True" else None,
@@ -266,10 +266,3 @@ def read_pool(document: JsonObject) -> NodePoolState:
 
 def _conditions(document: JsonObject) -> dict[str, JsonObject]:
     return {text_at(condition, "type"): condition for condition in conditions_of(document)}
-
-
-def _duration(value: Any) -> timedelta | None:
-    try:
-        return parse_duration_or_never(value) if isinstance(value, str) else None
-    except ValueError:
-        return None

@@ -8,10 +8,10 @@ Source: nodepool-disruption.md 6.3 and 15.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, NODE_POOL_LABEL, parse_duration_or_never
+from scorer.api.node_pool import CAPACITY_TYPE, HOSTNAME, NODE_POOL_LABEL, read_duration_or_never
 from scorer.node_budgets.nodes import DO_NOT_DISRUPT, INITIALIZED_LABEL, PoolNode
 from scorer.node_disruption.cluster.constraints import HELD_EFFECTS
 from scorer.node_disruption.cluster.pod import Pod
@@ -203,13 +203,6 @@ def _claim(name: str, pool: NodePoolState, labels: Mapping[str, str], now: datet
         labels=labels,
         annotations={**template.metadata.annotations, **marks},
         created=now,
-        expire_after=_duration(template.spec.expire_after),
-        termination_grace=None if grace is None else _duration(grace),
+        expire_after=read_duration_or_never(template.spec.expire_after),
+        termination_grace=None if grace is None else read_duration_or_never(grace),
     )
-
-
-def _duration(text: str) -> timedelta | None:
-    try:
-        return parse_duration_or_never(text)
-    except ValueError:
-        return None

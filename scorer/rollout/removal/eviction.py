@@ -24,8 +24,8 @@ from scorer.api.placement.placement import PlacementType
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
-    current_condition,
     generation_of,
+    has_current_status,
     is_deleting,
     name_of,
     spec_of,
@@ -149,7 +149,7 @@ def is_finished(eviction: Mapping[str, Any]) -> bool:
     """Say whether an eviction has its answer, which is final, whatever happens to the placement afterwards."""
     if any(condition.get("type") == EXECUTED for condition in conditions_of(eviction)):
         return True
-    return (current_condition(eviction, VALID) or {}).get("status") == FALSE
+    return has_current_status(eviction, VALID, FALSE)
 
 
 def decide_eviction(

@@ -15,8 +15,8 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import IS_LATEST_APPROVAL, TARGET_UPDATE_RUN, TARGET_UPDATING_STAGE, TASK_TYPE
 from scorer.api.unstructured.documents import (
     conditions_of,
-    current_condition,
     generation_of,
+    has_current_status,
     is_deleting,
     name_of,
     namespace_of,
@@ -83,7 +83,7 @@ def advance_approval(
     _check_owner(request, name_of(run), stage)
     if is_deleting(request):  # it goes, or its finalizer does: either wakes the run
         return []
-    approved, accepted = _holds(request, APPROVED), _holds(request, ACCEPTED)
+    approved, accepted = has_current_status(request, APPROVED, TRUE), has_current_status(request, ACCEPTED, TRUE)
     if (approved or accepted) and status(task, REQUEST_CREATED) != TRUE:
         return [Discard(request)]
     _note_created(record, task, name)
@@ -107,10 +107,6 @@ def _check_owner(request: JsonObject, run: str, stage: str) -> None:
     if (owner, target) != (run, stage):
         message = f"approval request {name_of(request)} is of stage {target[:64]!r} of run {owner[:64]!r}"
         raise RunFailedError(RunFailureCause.APPROVAL_REQUEST_TAKEN, message)
-
-
-def _holds(request: JsonObject, kind: str) -> bool:
-    return (current_condition(request, kind) or {}).get("status") == TRUE
 
 
 def _accepted(request: JsonObject, record: StagedUpdateRecord) -> JsonObject:

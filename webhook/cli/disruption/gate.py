@@ -285,16 +285,23 @@ async def _of_hub(
             if reservation.seconds is None:
                 return await hub.gate(gate, question)
             who = {"holder": reservation.holder, "ttlSeconds": reservation.seconds}
-            taken = await hub.reserve({"gate": gate, "question": question, **who})
+            reserved = await hub.reserve({"gate": gate, "question": question, **who})
     except HubRefusedError as error:
         if error.answer is not None:
             return error.answer
         mistakes = [_mistake(pointer, detail) for pointer, detail in error.mistakes]
         raise UserError(mistakes or error.message) from error
-    granted = taken["granted"]
-    what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted) or "nothing"
-    made = {"id": taken["id"], "expires": taken["expires"]}
-    return {"allowed": True, "granted": granted, "message": f"{what} may be disrupted", "reservation": made}
+    message = f"{_granted(reserved) or 'nothing'} may be disrupted"
+    reservation_part = {"id": reserved["id"], "expires": reserved["expires"]}
+    return {"allowed": True, "granted": reserved["granted"], "message": message, "reservation": reservation_part}
+
+
+def _granted(reservation: JsonObject) -> str:
+    """Return what a reservation grants: a number of nodes, or names."""
+    from scorer.node_budgets.wording import format_node_count
+
+    granted = reservation["granted"]
+    return format_node_count(granted) if isinstance(granted, int) else ", ".join(granted)
 
 
 def _mistake(pointer: str, detail: str) -> str:
@@ -318,11 +325,9 @@ async def _list(connection: HubConnection) -> JsonObject:
 def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
     """Yield one row per reservation, with its end in *zone*."""
     for item in items:
-        granted = item["granted"]
-        what = _count_of_nodes(granted) if isinstance(granted, int) else ", ".join(granted)
         until = parse_time(item["expires"]).astimezone(zone)
         shown = f"{until:%a %Y-%m-%d %H:%M:%S %Z}"
-        yield item["gate"], item["of"], item["for"] or "-", what, item["holder"], shown, item.get("id", "-")
+        yield item["gate"], item["of"], item["for"] or "-", _granted(item), item["holder"], shown, item.get("id", "-")
 
 
 async def _release(connection: HubConnection, identity: str) -> None:
@@ -334,10 +339,6 @@ async def _release(connection: HubConnection, identity: str) -> None:
             await hub.release(identity)
     except HubRefusedError as error:
         raise UserError(error.message) from error
-
-
-def _count_of_nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def _show(answer: Mapping[str, Any], output: str, zone: ZoneInfo) -> int:

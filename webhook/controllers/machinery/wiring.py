@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar
 
 from scorer.api.kinds import Kind
+from scorer.api.unstructured.documents import spec_of
 from webhook.controllers.machinery.failures import Concerned
 from webhook.controllers.machinery.queue import WorkQueue
 from webhook.controllers.machinery.result import Result
@@ -57,6 +58,11 @@ class Watch(Generic[K]):
     def start(self, cache: Cache, queue: WorkQueue[K]) -> Callable[[], None]:
         """Wake a queue from now on, also for the objects that are there already; returns what ends that."""
         return cache.subscribe(self.kind, _waking(queue, self.keys))
+
+
+def watch_spec(kind: Kind, keys: Callable[[], Iterable[K | Later[K]]]) -> Watch[K]:
+    """Return a watch that wakes keys when an object is created or deleted, or its spec changes."""
+    return Watch(kind, lambda change: keys() if change.touches(spec_of) else ())
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from scorer.api.unstructured.documents import (
     conditions_of,
     current_condition,
     dict_at,
+    has_current_status,
     is_deleting,
     name_of,
     spec_of,
@@ -435,4 +436,4 @@ def _is_unsaid(change: ObjectDelta) -> bool:
 
 
 def _started(binding: JsonObject) -> bool:
-    return (current_condition(binding, ROLLOUT_STARTED) or {}).get("status") == TRUE
+    return has_current_status(binding, ROLLOUT_STARTED, TRUE)

@@ -28,6 +28,7 @@ from scorer.api.unstructured.documents import (
     annotations_of,
     current_condition,
     dict_at,
+    has_current_status,
     is_deleting,
     name_of,
     spec_of,
@@ -160,7 +161,7 @@ class SchedulerController:
             return False
         family = FAMILY_OF[ref.kind]
         records = latest_policy_snapshots(children(self._hub.cache, family.policy_snapshot, ref))
-        return all((current_condition(record, "Scheduled") or {}).get("status") == TRUE for record in records)
+        return all(has_current_status(record, "Scheduled", TRUE) for record in records)
 
     async def reconcile(self, ref: PlacementRef) -> Result:
         """Make the bindings of one placement match the decision of this moment."""

@@ -22,6 +22,7 @@ from scorer.api.unstructured.documents import (
     annotation,
     current_condition,
     dicts_at,
+    has_current_status,
     is_deleting,
     name_of,
     namespace_of,
@@ -147,14 +148,14 @@ class AnalysisController:
     def _question(self, ref: RequestRef) -> "_Question | CheckResult | None":
         """Return what has to be looked at for a request, or what is to be said instead; None: nothing."""
         request = self._request(ref)
-        if request is None or is_deleting(request) or _is_true(request, APPROVED):
+        if request is None or is_deleting(request) or has_current_status(request, APPROVED, TRUE):
             return None
         parent = text_at(request, "spec", "parentStageRollout")
         run = self._hub.cache.get(family_in(ref.namespace).run, parent, ref.namespace)
         if run is None or not (text := annotation(run, ANALYSIS)):
             return None
         if not awaits_request(run, request):  # a run that was stopped counts anew once it goes on
-            met = _is_true(request, ANALYZED)
+            met = has_current_status(request, ANALYZED, TRUE)
             return pause(request, "NotAsked", "the run does not wait for this now", self._now()) if met else None
         if is_rejected(run, request):
             return pause(request, "Rejected", "a person has rejected it: only a person approves it now", self._now())
@@ -226,10 +227,6 @@ class _Question(NamedTuple):
     check: Check
 
 
-def _is_true(request: JsonObject, kind: str) -> bool:
-    return (current_condition(request, kind) or {}).get("status") == TRUE
-
-
 def _word(kind: Kind) -> str:
     """Return a kind as the settings name it."""
     return f"{kind.plural}.{kind.group}".removesuffix(".")
@@ -242,7 +239,7 @@ def _of_request(change: ObjectDelta) -> Iterator[RequestRef]:
 
 
 def _seen_of_request(request: JsonObject) -> object:
-    return desired(request), _is_true(request, APPROVED)
+    return desired(request), has_current_status(request, APPROVED, TRUE)
 
 
 def _of_run(change: ObjectDelta) -> Iterator[RequestRef]:

@@ -27,7 +27,7 @@ from scorer.upgrade.planning.plan import plan_of
 from scorer.upgrade.state.record import OVER, plan_document
 from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.result import DONE, Result
-from webhook.controllers.machinery.wiring import UPGRADES, Later, Signal, Waker, Watch, Wiring, always
+from webhook.controllers.machinery.wiring import UPGRADES, Later, Signal, Waker, Watch, Wiring, always, watch_spec
 from webhook.controllers.upgrades.facts import UpgradeFacts
 from webhook.controllers.upgrades.observer import UNOBSERVED_UPGRADES, UpgradeObserver
 from webhook.controllers.upgrades.runs import seen_of_member
@@ -89,18 +89,14 @@ class UpgradePlanController:
 
     def _watches(self) -> Iterator[Waker[str]]:
         yield Watch(UPGRADE_RUN, self._of_run)
-        yield Watch(UPGRADE_STRATEGY, self._of_definition)
-        yield Watch(VERSION_CATALOG, self._of_definition)
+        yield watch_spec(UPGRADE_STRATEGY, self._open)
+        yield watch_spec(VERSION_CATALOG, self._open)
         yield Watch(MEMBER_CLUSTER, self._of_member)
         yield Signal(self._windows.subscribe, lambda _: self._open())
 
     def _of_run(self, change: ObjectDelta) -> Iterator[Later[str]]:
         if change.touches(_seen_of_run):
             yield self._later(name_of(change.document))
-
-    def _of_definition(self, change: ObjectDelta) -> Iterator[Later[str]]:
-        if change.touches(spec_of):
-            yield from self._open()
 
     def _of_member(self, change: ObjectDelta) -> Iterator[Later[str]]:
         if change.touches(seen_of_member):

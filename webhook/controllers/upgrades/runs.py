@@ -53,7 +53,7 @@ from scorer.upgrade.versions.images import ImageTargets
 from scorer.upgrade.views.metrics import measures
 from webhook.controllers.machinery.failures import concerned_of
 from webhook.controllers.machinery.result import DONE, Result, soonest
-from webhook.controllers.machinery.wiring import UPGRADES, Signal, Waker, Watch, Wiring, always
+from webhook.controllers.machinery.wiring import UPGRADES, Signal, Waker, Watch, Wiring, always, watch_spec
 from webhook.controllers.members.reservations import RESERVATION_POLL_INTERVAL, MemberReservations, Reserved
 from webhook.controllers.upgraders.client import POLL_INTERVAL, UpgraderBackEnds
 from webhook.controllers.upgraders.inventory_annotations import InventoryNotes
@@ -136,8 +136,8 @@ class ClusterUpgradeController:
         yield Watch(UPGRADE_RUN, self._of_run)
         yield Watch(UPGRADE_GATE, _of_gate)
         yield Watch(UPGRADE_REQUEST, _of_request)
-        yield Watch(UPGRADE_STRATEGY, self._of_definition)
-        yield Watch(VERSION_CATALOG, self._of_definition)
+        yield watch_spec(UPGRADE_STRATEGY, self._open)
+        yield watch_spec(VERSION_CATALOG, self._open)
         yield Watch(MEMBER_CLUSTER, self._of_member)
         yield Signal(self._windows.subscribe, lambda _: self._open())
         if self._turns is not None:
@@ -155,10 +155,6 @@ class ClusterUpgradeController:
             yield name_of(change.document)
         if change.is_added_or_deleted or change.alters(_seen_of_run):
             yield from (name for name in self._open() if name != name_of(change.document))
-
-    def _of_definition(self, change: ObjectDelta) -> Iterator[str]:
-        if change.touches(spec_of):
-            yield from self._open()
 
     def _of_member(self, change: ObjectDelta) -> Iterator[str]:
         """Yield the runs that are not over; one that is may have given up an upgrade of a member that comes back."""
