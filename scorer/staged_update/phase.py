@@ -24,7 +24,7 @@ from scorer.api.unstructured.documents import (
     text_at,
 )
 from scorer.api.values.duration import parse_wait_time
-from scorer.staged_update.approval.evaluation import has_automatic_approval, progress_of
+from scorer.staged_update.approval.analysis_evaluation import has_automatic_approval, progress_of
 from scorer.staged_update.approval.requests import APPROVED, requests_of
 from scorer.staged_update.record import (
     INITIALIZED,

@@ -26,7 +26,7 @@ from typing import Final, cast
 
 from aiohttp.web_protocol import RequestHandler
 
-from webhook.endpoints.http.limits import TokenBuckets
+from webhook.endpoints.http.rate_limits import TokenBuckets
 from webhook.server.sockets import LISTENED_ON, listening_on
 
 ACCEPTS_PER_EVENT: Final = 16

@@ -30,7 +30,7 @@ from scorer.api.unstructured.documents import (
     text_at,
 )
 from scorer.staged_update.approval.analysis import AnalysisError, Check, ObjectCheck, QueryCheck, read_analysis
-from scorer.staged_update.approval.evaluation import (
+from scorer.staged_update.approval.analysis_evaluation import (
     ANALYZED,
     PASSED,
     CheckResult,

@@ -18,7 +18,7 @@ import orjson
 
 from scorer.api.values.quoting import quote
 from scorer.staged_update.approval.analysis import QueryCheck
-from scorer.staged_update.approval.evaluation import NotSeen, Observation, read_answer
+from scorer.staged_update.approval.analysis_evaluation import NotSeen, Observation, read_answer
 from webhook.kube.transport.sessions import LoopConnector
 from webhook.runtime.files import read_bounded
 from webhook.settings.analysis import AnalysisOptions

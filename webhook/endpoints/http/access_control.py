@@ -45,8 +45,8 @@ from webhook.access.ports import NotReviewedError, PathAccess
 from webhook.access.rights import Access
 from webhook.access.user import UserInfo
 from webhook.access.vouching import mark_authenticated
-from webhook.endpoints.http.limits import KeyedSemaphore, TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.rate_limits import KeyedSemaphore, TokenBuckets
 from webhook.endpoints.http.services import Admittance
 from webhook.settings.access import AccessSettings
 from webhook.telemetry.metrics import Metrics

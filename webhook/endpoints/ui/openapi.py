@@ -18,8 +18,8 @@ from typing import Final
 from aiohttp import web
 
 from webhook.endpoints.http.api import Api
-from webhook.endpoints.http.limits import TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.rate_limits import TokenBuckets
 from webhook.endpoints.http.responses import JSON, accepts_gzip, matches_etag
 
 PER_SECOND: Final = 2.0

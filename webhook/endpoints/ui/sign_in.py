@@ -13,8 +13,8 @@ from aiohttp import web
 from scorer.api.meta import JsonObject, format_time
 from webhook.endpoints.http.access_control import BEGUN, SESSION, forget, get_cookie, is_of_page, set_cookie
 from webhook.endpoints.http.api import Api
-from webhook.endpoints.http.limits import TokenBuckets
 from webhook.endpoints.http.problems import Problem, ProblemError
+from webhook.endpoints.http.rate_limits import TokenBuckets
 from webhook.settings.access import AccessSettings
 from webhook.sign_in.people import SignIn
 from webhook.sign_in.provider import CALLBACK

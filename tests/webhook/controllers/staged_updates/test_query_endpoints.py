@@ -13,7 +13,7 @@ from aiohttp import web
 
 from certs.authority import Authority
 from scorer.staged_update.approval.analysis import QueryCheck, ThresholdComparison
-from scorer.staged_update.approval.evaluation import NotSeen, Number
+from scorer.staged_update.approval.analysis_evaluation import NotSeen, Number
 from tests.webhook.controllers.query_server import query_server
 from webhook.controllers.staged_updates.query_endpoints import LARGEST_ANSWER_BYTES, QueryEndpoints
 from webhook.runtime.clock import utc_now

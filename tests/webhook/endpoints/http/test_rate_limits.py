@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webhook.endpoints.conftest import wait_until
-from webhook.endpoints.http import limits
-from webhook.endpoints.http.limits import KeyedSemaphore, TokenBuckets
+from webhook.endpoints.http import rate_limits
+from webhook.endpoints.http.rate_limits import KeyedSemaphore, TokenBuckets
 
 
 def test_a_burst_passes_then_one_by_one():
@@ -51,7 +51,7 @@ def test_the_wait_is_in_whole_seconds_and_long_enough():
 
 
 def test_memory_is_bounded_and_those_who_come_often_stay(monkeypatch):
-    monkeypatch.setattr(limits, "MOST_KEYS", 3)
+    monkeypatch.setattr(rate_limits, "MOST_KEYS", 3)
     buckets = TokenBuckets(0.001, 1)
     for name in ("ann", "bob", "cat"):
         buckets.take(name, 0)

@@ -6,7 +6,7 @@ import pytest
 
 from scorer.api.unstructured.documents import conditions_of, current_condition
 from scorer.staged_update.approval.analysis import ObjectCheck, QueryCheck, ThresholdComparison
-from scorer.staged_update.approval.evaluation import (
+from scorer.staged_update.approval.analysis_evaluation import (
     NotSeen,
     Number,
     Reached,
