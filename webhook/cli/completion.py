@@ -55,8 +55,10 @@ def print_for_kubectl(words: Sequence[str] | None = None) -> None:
 
     *typed, incomplete = [*(sys.argv[1:] if words is None else words)] or [""]
     completions = ShellComplete(root, {}, KUBECTL, "_KUBECTL_HARBORMASTER_COMPLETE").get_completions(typed, incomplete)
-    files = any(each.type in ("file", "dir") for each in completions)
-    for each in completions:
-        if each.type == "plain":
-            click.echo(f"{each.value}\t{' '.join(each.help.split())}" if each.help else each.value)
+    files = any(completion.type in ("file", "dir") for completion in completions)
+    for completion in completions:
+        if completion.type == "plain":
+            click.echo(
+                f"{completion.value}\t{' '.join(completion.help.split())}" if completion.help else completion.value
+            )
     click.echo(f":{_FILES if files else _NO_FILES}")

@@ -32,12 +32,12 @@ async def resolve_gate(client: Client, name: str, stage: str) -> tuple[str, str]
         if stage not in ("", of):
             raise UserError(f"gate {name} is one of stage {of}, not of {stage}")
         return name, text_at(gate, "spec", "runName")
-    found = await runs.seen(name)
-    if found is None:
+    view = await runs.seen(name)
+    if view is None:
         return None
     if await _is_staged_update(client, name):
         raise UserError(f"{name} is an upgrade run and a staged update: name the gate, or the approval request")
-    return open_gate(found.read, stage), name
+    return open_gate(view.read, stage), name
 
 
 async def _is_staged_update(client: Client, name: str) -> bool:
@@ -74,8 +74,8 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
     raise UserError(f"run {name} waits for no approval{where}: it is {run.status.state.value}")
 
 
-def _said(found: _Gate) -> str:
-    place, gate = found
+def _said(entry: _Gate) -> str:
+    place, gate = entry
     where = f"group {place.group}" if place.group else f"stage {place.stage}"
     title = f' "{gate.display_name}"' if gate.display_name else ""
     until = f", opens {format_time(gate.absolute_start_time)}" if gate.absolute_start_time is not None else ""

@@ -192,8 +192,8 @@ def _print_reasons(
     lines = [_line(day, begins, ends, spans, zone, minutes) for day, begins, ends in days]
     labels = []
     for look, group in groupby(lines, key=lambda line: line.look):
-        found = list(group)
-        first, last = found[0].day, found[-1].day
+        rows = list(group)
+        first, last = rows[0].day, rows[-1].day
         labels.append((_day(first) if first == last else f"{_day(first)} - {_day(last)}", look))
     room = 2 + max(len(label) for label, _ in labels)
     if len({part.words for part in spans}) == 1:
@@ -303,8 +303,8 @@ def _closed_notes(item: Mapping[str, Any]) -> Iterator[str]:
         yield f"error: budgets[{wrong['budget']}] cannot be used, so nothing is allowed: {wrong['message']}"
     if item["unusable"]:
         return
-    told = {reason for lint in item["lints"] for reason in lint["reasons"]}
-    closed = [reason for reason in item["reasons"] if reason["neverOpens"] and reason["reason"] not in told]
+    lint_reasons = {reason for lint in item["lints"] for reason in lint["reasons"]}
+    closed = [reason for reason in item["reasons"] if reason["neverOpens"] and reason["reason"] not in lint_reasons]
     for binding, group in groupby(closed, key=lambda reason: reason["spans"][-1]["binding"]):
         names = ", ".join(reason["reason"] for reason in group)
         by = ", ".join(describe_budget_row(position, item["budgets"][position]) for position in binding)

@@ -154,8 +154,8 @@ def list_command(
         hub.refuse_with_files()
         from scorer.node_budgets.documents import overview
 
-        found = pools_in_files(load_known(files), pools, _counts(counts))
-        answer: Mapping[str, Any] = overview(found, datetime.now(UTC))
+        budgeted = pools_in_files(load_known(files), pools, _counts(counts))
+        answer: Mapping[str, Any] = overview(budgeted, datetime.now(UTC))
     else:
         _only_with_files(counts)
         connection = hub.find()
@@ -208,8 +208,8 @@ def calendar_command(
         raise UserError(f"--from {shown}: the calendar would leave the years 1 to 9999") from error
     if files:
         hub.refuse_with_files()
-        found = pools_in_files(load_known(files), pools, _counts(counts))
-        answer: Mapping[str, Any] = _offline(found, asked_from, asked_days, shown_in if window.zone else None)
+        budgeted = pools_in_files(load_known(files), pools, _counts(counts))
+        answer: Mapping[str, Any] = _offline(budgeted, asked_from, asked_days, shown_in if window.zone else None)
     else:
         _only_with_files(counts)
         connection = hub.find()
@@ -311,8 +311,8 @@ def pools_in_files(
         raise UserError("there is no NodePool in the files")
     for name in names:
         if name not in pools:
-            known = ", ".join(sorted(pools)[:20])
-            raise UserError(f"there is no NodePool {quote(name)} in the files; those there: {known}")
+            names_in_files = ", ".join(sorted(pools)[:20])
+            raise UserError(f"there is no NodePool {quote(name)} in the files; those there: {names_in_files}")
     desired = [pools[name] for name in dict.fromkeys(names or sorted(pools))]
     _warn_of_missing_nodes(desired)
     return tuple(desired)

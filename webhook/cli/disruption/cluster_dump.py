@@ -101,17 +101,17 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
         UserError: Something cannot be read, is no object, or is a NodePool that admission refuses; or there are no
             nodes, or no pools though they are needed.
     """
-    found = read(files)
+    entries = read(files)
     by_kind: dict[tuple[str, str], list[SourceDocument]] = {kind.group_kind: [] for kind in DUMPED}
     others: Counter[str] = Counter()
     problems: list[str] = []
-    for each in found:
-        if (mistake := _no_object(each.document)) is not None:
-            problems.append(f"{each.source}: {mistake}")
-        elif (listed := by_kind.get(group_kind(each.document))) is not None:
-            listed.append(each)
+    for entry in entries:
+        if (mistake := _no_object(entry.document)) is not None:
+            problems.append(f"{entry.source}: {mistake}")
+        elif (listed := by_kind.get(group_kind(entry.document))) is not None:
+            listed.append(entry)
         else:
-            others[str(each.document["kind"])] += 1
+            others[str(entry.document["kind"])] += 1
     if problems:
         raise UserError(problems)
     needed = (NODE, NODE_POOL) if pools_needed else (NODE,)
@@ -121,12 +121,12 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     pools = _admitted(by_kind.pop(NODE_POOL.group_kind), now)
     notes = [
         *_missing(by_kind, _MISSING if pools_needed else _MISSING_FOR_DRAIN),
-        *_duplicates(each for several in by_kind.values() for each in several),
+        *_duplicates(entry for several in by_kind.values() for entry in several),
     ]
     if others:
         notes.append(f"objects of kinds that play no part: {_listed(others)}")
-    documents = (*pools, *(each.document for several in by_kind.values() for each in several))
-    return Dump(documents, tuple(notes), _made((each.document for each in by_kind[NODE.group_kind]), now))
+    documents = (*pools, *(entry.document for several in by_kind.values() for entry in several))
+    return Dump(documents, tuple(notes), _made((entry.document for entry in by_kind[NODE.group_kind]), now))
 
 
 def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
@@ -137,24 +137,24 @@ def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
     """
     from scorer.node_disruption.cluster.snapshot import read_pool
 
-    found = read(files)
+    entries = read(files)
     strange = [
-        f"{each.source}: kind: {quote(each.document.get('kind'))}: only NodePools can be changed"
-        for each in found
-        if not _is_of(each.document, NODE_POOL)
+        f"{entry.source}: kind: {quote(entry.document.get('kind'))}: only NodePools can be changed"
+        for entry in entries
+        if not _is_of(entry.document, NODE_POOL)
     ]
     if strange:
         raise UserError(strange)
-    return tuple(read_pool(document) for document in _admitted(found, now))
+    return tuple(read_pool(document) for document in _admitted(entries, now))
 
 
-def _admitted(found: Sequence[SourceDocument], now: datetime) -> list[JsonObject]:
+def _admitted(entries: Sequence[SourceDocument], now: datetime) -> list[JsonObject]:
     """Return NodePools as admission would store them. Raises `UserError`."""
     from webhook.cli.offline.admission import admit, context_of
 
-    loaded = resolve(found)
+    loaded = resolve(entries)
     context = context_of(loaded, now)
-    verdicts = [admit(each, context) for each in loaded]
+    verdicts = [admit(entry, context) for entry in loaded]
     problems = [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]
     if problems:
         raise UserError(problems)
@@ -181,7 +181,7 @@ def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapp
     for kind, what_follows in missing.items():
         if not by_kind[kind.group_kind]:
             yield f"there is no {kind.kind}: {what_follows}"
-    pods = (each.document for each in by_kind[POD.group_kind])
+    pods = (entry.document for entry in by_kind[POD.group_kind])
     volumes = by_kind[PERSISTENT_VOLUME.group_kind], by_kind[PERSISTENT_VOLUME_CLAIM.group_kind]
     if not all(volumes) and any(
         "persistentVolumeClaim" in volume for pod in pods for volume in dicts_at(pod, "spec", "volumes")
@@ -194,13 +194,13 @@ def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapp
         yield f"there is no {' and no '.join(absent)}: volumes hold no pod to a zone or node"
 
 
-def _duplicates(found: Iterable[SourceDocument]) -> Iterator[str]:
+def _duplicates(entries: Iterable[SourceDocument]) -> Iterator[str]:
     first: dict[tuple[str, ...], DocumentSource] = {}
     twice: list[str] = []
-    for each in found:
-        key = (*group_kind(each.document), namespace_of(each.document), name_of(each.document))
-        if first.setdefault(key, each.source) is not each.source:
-            twice.append(f"{each.document['kind']} {'/'.join(part for part in key[2:] if part)}")
+    for entry in entries:
+        key = (*group_kind(entry.document), namespace_of(entry.document), name_of(entry.document))
+        if first.setdefault(key, entry.source) is not entry.source:
+            twice.append(f"{entry.document['kind']} {'/'.join(part for part in key[2:] if part)}")
     if twice:
         more = f" and {len(twice) - _NAMED} more" if len(twice) > _NAMED else ""
         yield f"of objects that are there twice, the last counts: {', '.join(twice[:_NAMED])}{more}"
@@ -214,9 +214,9 @@ def _listed(counted: Counter[str]) -> str:
 def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:
     """Return the newest heartbeat; one in the future counts only if all are: the clock of one node may be wrong."""
     beats = (_instant(condition.get("lastHeartbeatTime")) for node in nodes for condition in conditions_of(node))
-    found = [beat for beat in beats if beat is not None]
-    past = [beat for beat in found if beat <= now]
-    return max(past or found, default=None)
+    entries = [beat for beat in beats if beat is not None]
+    past = [beat for beat in entries if beat <= now]
+    return max(past or entries, default=None)
 
 
 def _instant(text: object) -> datetime | None:

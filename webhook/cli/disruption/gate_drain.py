@@ -93,18 +93,18 @@ def command(
     shown_in, present = read_zone(zone), datetime.now(UTC).replace(microsecond=0)
     if files:
         hub.refuse_with_files()
-        documents, notes, made = _of_files(files, present)
+        documents, notes, dump_time = _of_files(files, present)
     else:
         documents, notes = run(_of_cluster(hub.find()))
-        made = None
-    instant = now or made or present
+        dump_time = None
+    instant = now or dump_time or present
     cluster = read_cluster(documents, instant)
     notes = [*notes, *cluster.notes]
     try:
         preview = preview_drain(cluster, nodes, instant)
     except UnknownNodesError as error:
-        known = ", ".join([*cluster.nodes][:20]) or "none"
-        raise UserError(f"{error}; those there: {known}") from error
+        node_names = ", ".join([*cluster.nodes][:20]) or "none"
+        raise UserError(f"{error}; those there: {node_names}") from error
     for note in notes:
         complain(f"note: {note}")
     if output == "table":
@@ -185,5 +185,5 @@ def _sentences(preview: "DrainPreview") -> Iterator[str]:
 
 
 def _listed(numbers: Mapping[str, int]) -> str:
-    said = ((numbers[word], *forms) for word, forms in _FATES.items() if numbers[word])
-    return ", ".join(f"{number} {one if number == 1 else several}" for number, one, several in said) or "no pods"
+    counts = ((numbers[word], *forms) for word, forms in _FATES.items() if numbers[word])
+    return ", ".join(f"{number} {one if number == 1 else several}" for number, one, several in counts) or "no pods"

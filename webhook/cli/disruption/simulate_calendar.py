@@ -16,7 +16,7 @@ SHORTEST: Final = timedelta(minutes=1)
 
 def calendar_of(simulated: SimulationResult, generated: datetime) -> str:
     """Return a simulation as an iCalendar stream."""
-    events = sorted(_events(simulated), key=lambda each: (each.start, each.summary))
+    events = sorted(_events(simulated), key=lambda event: (event.start, event.summary))
     return calendar_file("simulated disruption", events, generated, PRODUCT)
 
 
@@ -26,7 +26,7 @@ def _events(simulated: SimulationResult) -> Iterator[CalendarEvent]:
         ends = [gone.get(name, simulated.end) for name in happening.nodes]
         yield _of_happening(happening, max([*ends, happening.at + SHORTEST]))
     for several in by_cause(simulated.blocked):
-        until = max(each.until or simulated.end for each in several)
+        until = max(period.until or simulated.end for period in several)
         if until - several[0].since >= SHORTEST_SHOWN:
             yield _of_blocked(several, max(until, several[0].since + SHORTEST))
 
@@ -58,7 +58,7 @@ def _of_happening(happening: SimulationEvent, end: datetime) -> CalendarEvent:
 
 def _of_blocked(several: tuple[BlockedPeriod, ...], end: datetime) -> CalendarEvent:
     first = several[0]
-    nodes = tuple(each.node for each in several)
+    nodes = tuple(period.node for period in several)
     what = (first.wanted, first.reason, subject(first.message), "draining" if first.draining else "")
     return CalendarEvent(
         identity=(first.pool, *what, *nodes, format_time(first.since)),

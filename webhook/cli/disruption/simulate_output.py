@@ -72,12 +72,20 @@ def by_cause(blocked: Iterable[BlockedPeriod]) -> list[tuple[BlockedPeriod, ...]
 
     Budgets that hold what consolidation would only look at are left out: they are the calendar of budgets.
     """
-    found: dict[tuple[Any, ...], list[BlockedPeriod]] = {}
-    for each in blocked:
-        if not _only_looked_at(each.wanted, each.reason):
-            key = each.since, each.until, each.pool, each.wanted, each.reason, subject(each.message), each.draining
-            found.setdefault(key, []).append(each)
-    return [tuple(several) for several in found.values()]
+    by_key: dict[tuple[Any, ...], list[BlockedPeriod]] = {}
+    for period in blocked:
+        if not _only_looked_at(period.wanted, period.reason):
+            key = (
+                period.since,
+                period.until,
+                period.pool,
+                period.wanted,
+                period.reason,
+                subject(period.message),
+                period.draining,
+            )
+            by_key.setdefault(key, []).append(period)
+    return [tuple(several) for several in by_key.values()]
 
 
 def _only_looked_at(wanted: str | None, reason: str) -> bool:
@@ -122,38 +130,38 @@ def _row(happening: JsonObject, zone: ZoneInfo) -> tuple[str, ...]:
 def _folded(happenings: Iterable[JsonObject]) -> list[JsonObject]:
     """Return what happens; nodes that are made later, for pods of one that drains, come in the row of that one."""
     rows: list[JsonObject] = []
-    for each in happenings:
-        of = set(each["podsOf"])
+    for happening in happenings:
+        of = set(happening["podsOf"])
         index = next((at for at, row in enumerate(rows) if of and of <= set(row["nodes"])), None)
         if index is None:
-            rows.append(each)
+            rows.append(happening)
             continue
-        row, price = rows[index], each["savingsPerHour"]
+        row, price = rows[index], happening["savingsPerHour"]
         savings = None if None in (price, row["savingsPerHour"]) else row["savingsPerHour"] + price
-        rows[index] = {**row, "replacedBy": [*row["replacedBy"], *each["replacedBy"]], "savingsPerHour": savings}
+        rows[index] = {**row, "replacedBy": [*row["replacedBy"], *happening["replacedBy"]], "savingsPerHour": savings}
     return rows
 
 
 def _held_rows(blocked: Iterable[JsonObject], end: str, zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
     """Yield a row for whatever holds nodes, with all nodes that it holds, at whatever times."""
-    found: dict[tuple[Any, ...], list[JsonObject]] = {}
-    for each in blocked:
-        if not _only_looked_at(each["wanted"], each["reason"]):
-            found.setdefault((each["reason"], subject(each["message"]), each["draining"]), []).append(each)
-    for several in found.values():
+    by_key: dict[tuple[Any, ...], list[JsonObject]] = {}
+    for period in blocked:
+        if not _only_looked_at(period["wanted"], period["reason"]):
+            by_key.setdefault((period["reason"], subject(period["message"]), period["draining"]), []).append(period)
+    for several in by_key.values():
         if _longest(several, end) < SHORTEST_SHOWN:
             continue
-        nodes = list(dict.fromkeys(each["node"] for each in several))
-        wanted = sorted({each["wanted"] or "deletion" for each in several})
-        times = {(each["since"], each["until"]) for each in several}
-        is_open = any(each["until"] is None for each in several)
+        nodes = list(dict.fromkeys(period["node"] for period in several))
+        purposes = sorted({period["wanted"] or "deletion" for period in several})
+        times = {(period["since"], period["until"]) for period in several}
+        is_open = any(period["until"] is None for period in several)
         first = several[0]
         yield (
             named(nodes) + (" (draining)" if first["draining"] else ""),
-            ", ".join(wanted),
+            ", ".join(purposes),
             _shown(min(since for since, _ in times), zone),
             "the end" if is_open else _shown(max(until or end for _, until in times), zone),
-            str(max(len(_of(several, node, word)) for node in nodes for word in wanted)),
+            str(max(len(_of(several, node, word)) for node in nodes for word in purposes)),
             _brief(first),
         )
 
@@ -166,16 +174,16 @@ def _brief(blocked: JsonObject) -> str:
     return message if len(message) <= _LONGEST_MESSAGE else subject(message)
 
 
-def _of(several: Iterable[JsonObject], node: str, wanted: str) -> list[JsonObject]:
-    return [each for each in several if each["node"] == node and (each["wanted"] or "deletion") == wanted]
+def _of(several: Iterable[JsonObject], node: str, purpose: str) -> list[JsonObject]:
+    return [period for period in several if period["node"] == node and (period["wanted"] or "deletion") == purpose]
 
 
 def _longest(several: Iterable[JsonObject], end: str) -> timedelta:
     """Return for how long one node is held from going for one reason, in all."""
     held: dict[tuple[str, str], timedelta] = {}
-    for each in several:
-        key = each["node"], each["wanted"]
-        length = parse_time(each["until"] or end) - parse_time(each["since"])
+    for period in several:
+        key = period["node"], period["wanted"]
+        length = parse_time(period["until"] or end) - parse_time(period["since"])
         held[key] = held.get(key, timedelta()) + length
     return max(held.values())
 

@@ -125,7 +125,7 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
     Raises:
         UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.
     """
-    found: list[SourceDocument] = []
+    documents: list[SourceDocument] = []
     search = Search(files)
     for name, text in search.texts():
         if texts is not None:
@@ -134,17 +134,17 @@ def read(files: Files, *, texts: dict[str, str] | None = None, may_be_empty: boo
             objects = objects_in(name, text, search.problems, confidential=search.is_confidential(name))
             if name == STDIN_NAME and not objects and not search.problems:  # the left end of a pipe has failed
                 search.problems.append(f"no objects in {STDIN_NAME}")
-            found += objects
+            documents += objects
         except UnreadableFileError as error:
             search.problems.append(str(error))
     for note in search.notes():
         complain(f"note: {note}")
     if search.problems:
         raise UserError(search.problems)
-    if files and not found and not may_be_empty:
+    if files and not documents and not may_be_empty:
         left_out = " that are not ignored" if search.ignored else ""
         raise UserError(f"no objects in {files}{left_out}")
-    return found
+    return documents
 
 
 def read_text(name: str, text: str) -> list[SourceDocument]:
@@ -171,7 +171,7 @@ def objects_in(name: str, text: str, problems: list[str], *, confidential: bool 
     Raises:
         UnreadableFileError: The text is neither YAML nor JSON.
     """
-    found: list[SourceDocument] = []
+    documents: list[SourceDocument] = []
     try:
         values = _values(name, text)
     except UnreadableFileError:
@@ -185,8 +185,8 @@ def objects_in(name: str, text: str, problems: list[str], *, confidential: bool 
         if not isinstance(value, dict):
             problems.append(f"{source}: is {_type_name(value)}, expected an object")
         else:
-            found += _members(value, source, problems)
-    return found
+            documents += _members(value, source, problems)
+    return documents
 
 
 def _values(name: str, text: str) -> list[Any]:
@@ -278,14 +278,14 @@ def _type_name(value: Any) -> str:
             return "an object"
 
 
-def definitions(found: Iterable[SourceDocument]) -> dict[tuple[str, str], Kind]:
-    """Return the kinds that CustomResourceDefinitions among *found* make known."""
-    kinds = (kind_of_definition(each.document) for each in found if group_kind(each.document) == DEFINITION)
+def definitions(documents: Iterable[SourceDocument]) -> dict[tuple[str, str], Kind]:
+    """Return the kinds that CustomResourceDefinitions among *documents* make known."""
+    kinds = (kind_of_definition(entry.document) for entry in documents if group_kind(entry.document) == DEFINITION)
     return {kind.group_kind: kind for kind in kinds if kind is not None}
 
 
 def resolve(
-    found: Sequence[SourceDocument],
+    documents: Sequence[SourceDocument],
     *,
     custom: Mapping[tuple[str, str], Kind] | None = None,
     namespace: str = DEFAULT_NAMESPACE,
@@ -293,66 +293,68 @@ def resolve(
     """Check that every object is of a known kind, has a name, and is the only one of that name.
 
     Args:
-        found: What was read.
-        custom: Kinds that are known besides ours, Kubernetes' own, and those defined among *found*.
+        documents: What was read.
+        custom: Kinds that are known besides ours, Kubernetes' own, and those defined among *documents*.
         namespace: For objects that need one and name none.
 
     Raises:
         UserError: With every mistake.
     """
-    known = {**(custom or {}), **definitions(found), **KINDS}
+    kinds = {**(custom or {}), **definitions(documents), **KINDS}
     loaded: list[Loaded] = []
     problems: list[str] = []
     places: dict[Identity, DocumentSource] = {}
-    for each in found:
-        mistakes = list(_mistakes(each.document, known))
-        if mistakes and each.source.confidential:
+    for entry in documents:
+        mistakes = list(_mistakes(entry.document, kinds))
+        if mistakes and entry.source.confidential:
             mistakes = ["is no object of a known kind with a name"]
         if mistakes:
-            problems += (f"{each.source}: {mistake}" for mistake in mistakes)
+            problems += (f"{entry.source}: {mistake}" for mistake in mistakes)
             continue
-        kind = known[group_kind(each.document)]
-        one = Loaded(_with_namespace(each.document, kind, namespace), kind, each.source)
-        if (first := places.setdefault(one.identity, each.source)) is not each.source:
+        kind = kinds[group_kind(entry.document)]
+        one = Loaded(_with_namespace(entry.document, kind, namespace), kind, entry.source)
+        if (first := places.setdefault(one.identity, entry.source)) is not entry.source:
             where = f" in namespace {one.namespace}" if one.namespace else ""
-            problems.append(f"{each.source}: metadata.name: {kind.kind} {quote(one.name)}{where} is also in {first}")
+            problems.append(f"{entry.source}: metadata.name: {kind.kind} {quote(one.name)}{where} is also in {first}")
         loaded.append(one)
     if problems:
         raise UserError(problems)
     return loaded
 
 
-def without_foreign(found: Sequence[SourceDocument], named: Collection[str]) -> tuple[list[SourceDocument], list[str]]:
+def without_foreign(
+    documents: Sequence[SourceDocument], named: Collection[str]
+) -> tuple[list[SourceDocument], list[str]]:
     """Return the objects that can be judged, and a note for each kind of the others.
 
     An object is foreign if its group is neither ours nor Kubernetes', or if it is no Kubernetes object at all. An
     object that looks like one of our kinds is kept: it has a mistake, and `resolve` reports it.
 
     Args:
-        found: What was read.
+        documents: What was read.
         named: Files that the user named, as opposed to files in a folder: nothing in them is skipped.
     """
-    known = {**definitions(found), **KINDS}
+    kinds = {**definitions(documents), **KINDS}
     groups, names = {kind.group for kind in OUR_KINDS}, {kind.kind for kind in OUR_KINDS}
     ours: list[SourceDocument] = []
     skipped: dict[str, list[SourceDocument]] = {}
-    for each in found:
-        version, kind = each.document.get("apiVersion"), each.document.get("kind")
-        if each.source.file in named:
-            ours.append(each)
-        elif kind is None and "metadata" not in each.document and split_api_version(str(version))[0] not in groups:
-            skipped.setdefault("no Kubernetes object", []).append(each)
+    for entry in documents:
+        version, kind = entry.document.get("apiVersion"), entry.document.get("kind")
+        if entry.source.file in named:
+            ours.append(entry)
+        elif kind is None and "metadata" not in entry.document and split_api_version(str(version))[0] not in groups:
+            skipped.setdefault("no Kubernetes object", []).append(entry)
         elif (
             isinstance(version, str)
             and isinstance(kind, str)
-            and group_kind(each.document) not in known
+            and group_kind(entry.document) not in kinds
             and split_api_version(version)[0] not in (groups | {""})
             and kind not in names
         ):
-            about = "a kind" if each.source.confidential else f"{kind} of {version},"
-            skipped.setdefault(f"{about} which is not known here", []).append(each)
+            about = "a kind" if entry.source.confidential else f"{kind} of {version},"
+            skipped.setdefault(f"{about} which is not known here", []).append(entry)
         else:
-            ours.append(each)
+            ours.append(entry)
     notes = []
     for what, objects in skipped.items():
         more = f", and {len(objects) - 1} more" if len(objects) > 1 else ""
@@ -385,23 +387,23 @@ def _with_namespace(document: JsonObject, kind: Kind, namespace: str) -> JsonObj
     return document
 
 
-def _mistakes(document: JsonObject, known: Mapping[tuple[str, str], Kind]) -> Iterator[str]:
+def _mistakes(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[str]:
     unnamed = False
     for member in ("apiVersion", "kind"):
         value = document.get(member)
         if not isinstance(value, str) or not value:
             unnamed = True
             yield f"{member}: {_wanted(value, 'text')}"
-    kind = None if unnamed else known.get(group_kind(document))
-    if not unnamed and (mistake := _kind_mistake(document, kind, known)):
+    kind = None if unnamed else kinds.get(group_kind(document))
+    if not unnamed and (mistake := _kind_mistake(document, kind, kinds)):
         yield mistake
     yield from _metadata_mistakes(document.get("metadata"), kind)
 
 
-def _kind_mistake(document: JsonObject, kind: Kind | None, known: Mapping[tuple[str, str], Kind]) -> str:
+def _kind_mistake(document: JsonObject, kind: Kind | None, kinds: Mapping[tuple[str, str], Kind]) -> str:
     written, word = document["apiVersion"], document["kind"]
     if kind is None:
-        others = [other for other in known.values() if other.kind.lower() == word.lower()]
+        others = [other for other in kinds.values() if other.kind.lower() == word.lower()]
         hint = f"; did you mean {others[0].kind} of {others[0].api_version}?" if others else ""
         return f"kind: {quote(word)} of {quote(written)} is not a known kind{hint}"
     if split_api_version(written)[1] in kind.versions:
@@ -423,10 +425,10 @@ def _metadata_mistakes(metadata: Any, kind: Kind | None) -> Iterator[str]:
         yield f"metadata.namespace: {quote(namespace)}: a {kind.kind} is cluster-scoped"
 
 
-def _wanted(value: Any, wanted: str) -> str:
+def _wanted(value: Any, expected: str) -> str:
     if value is None or value == "":
         return "required"
-    return f"{quote(value)} is {_type_name(value)}, expected {wanted}"
+    return f"{quote(value)} is {_type_name(value)}, expected {expected}"
 
 
 def in_order_of_dependence(loaded: Iterable[Loaded]) -> list[Loaded]:

@@ -155,8 +155,10 @@ class Search:
             folders[:] = sorted(name for name in remaining if not self._is_ignored(here / name, folder))
             if is_chart and _TEMPLATES in folders:
                 folders.remove(_TEMPLATES)
-                if found := sum(self._is_candidate(name) for *_, names in os.walk(here / _TEMPLATES) for name in names):
-                    self.templates[str(here / _TEMPLATES)] = found
+                if template_count := sum(
+                    self._is_candidate(name) for *_, names in os.walk(here / _TEMPLATES) for name in names
+                ):
+                    self.templates[str(here / _TEMPLATES)] = template_count
             for name in sorted((*names, *misnamed)):
                 if self._is_candidate(name) and not self._is_ignored(here / name, folder):
                     yield here / name
@@ -165,9 +167,9 @@ class Search:
         return not name.startswith(".") and self.wanted(name)
 
     def _is_ignored(self, place: Path, folder: Path) -> bool:
-        found = is_ignored(str(place), str(place.relative_to(folder)), self.files.ignored)
-        self.ignored += found
-        return found
+        ignored = is_ignored(str(place), str(place.relative_to(folder)), self.files.ignored)
+        self.ignored += ignored
+        return ignored
 
 
 def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:

@@ -133,10 +133,9 @@ def unauthorized_hint(connection: HubConnection, content: bytes) -> UserError:
         audience = None
     if not isinstance(audience, str) or not audience:
         return UserError(f"{connection} does not accept the token; is it the token of this hub's data folder?")
-    made = f"kubectl create token NAME --audience {quote(audience, safe=':/.')}"
-    return UserError(
-        f"{connection} does not accept the token; has it expired, or is it for another audience? Make one with: {made}"
-    )
+    command = f"kubectl create token NAME --audience {quote(audience, safe=':/.')}"
+    reason = "does not accept the token; has it expired, or is it for another audience?"
+    return UserError(f"{connection} {reason} Make one with: {command}")
 
 
 def _whom_to_trust(connection: HubConnection) -> str:

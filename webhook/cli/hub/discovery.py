@@ -49,11 +49,11 @@ async def discover(client: Client) -> list[ApiResource]:
     versions = [version for group in groups for version in _preferred_first(group)]
     places = [("api", "v1"), *(("apis", *version.split("/")) for version in versions)]
     answers = await asyncio.gather(*(_read(client, place) for place in places))
-    found: dict[tuple[str, str], ApiResource] = {}
+    resources: dict[tuple[str, str], ApiResource] = {}
     for answer in answers:
         for resource in _resources(answer):  # a kind that only an older version has is served all the same
-            found.setdefault((resource.kind.group, resource.kind.plural), resource)
-    return [found[key] for key in sorted(found)]
+            resources.setdefault((resource.kind.group, resource.kind.plural), resource)
+    return [resources[key] for key in sorted(resources)]
 
 
 def _preferred_first(group: JsonObject) -> list[str]:
@@ -95,7 +95,7 @@ async def server_version(client: Client) -> str:
     return text_at(await client.read_discovery("version"), "gitVersion")
 
 
-async def resolve_objects(client: Client, found: Sequence[SourceDocument], namespace: str | None) -> list[Loaded]:
+async def resolve_objects(client: Client, documents: Sequence[SourceDocument], namespace: str | None) -> list[Loaded]:
     """Check what was read; if it has kinds that are not known here, ask the hub for them.
 
     Raises:
@@ -103,17 +103,17 @@ async def resolve_objects(client: Client, found: Sequence[SourceDocument], names
     """
     space = namespace or client.namespace
     try:
-        loaded = resolve(found, namespace=space)
+        loaded = resolve(documents, namespace=space)
     except UserError:
         from webhook.cli.hub.discovery import discover
 
         try:
-            custom = {each.kind.group_kind: each.kind for each in await discover(client)}
+            custom = {resource.kind.group_kind: resource.kind for resource in await discover(client)}
         except HubRefusedError:
             custom = {}
         if not custom:
             raise
-        loaded = resolve(found, custom=custom, namespace=space)
+        loaded = resolve(documents, custom=custom, namespace=space)
     problems = [
         f'{one.source}: metadata.namespace: "{one.namespace}" is not the namespace of --namespace, "{namespace}"'
         for one in loaded

@@ -34,17 +34,17 @@ def find_kubeconfig(file: Path | None, context: str | None, environment: Mapping
         missing = files_of_kubectl(environment)[0]
         raise UserError(f"kubeconfig {missing}: no such file or directory; name another: --kubeconfig FILE")
     try:
-        found = find_context([Kubeconfig.read(path) for path in paths], context)
+        entry = find_context([Kubeconfig.read(path) for path in paths], context)
     except ConfigurationError as error:
         raise UserError(str(error)) from error
     return HubConnection(
-        text_at(found.cluster, "server"),
-        token=text_at(found.user, "token"),
-        ca_file=found.path("cluster", "certificate-authority"),
-        kubeconfig=found.file,
-        context=found.name,
-        namespace=found.namespace or DEFAULT_NAMESPACE,
-        ours=is_hub_of_up(found.cluster),
+        text_at(entry.cluster, "server"),
+        token=text_at(entry.user, "token"),
+        ca_file=entry.path("cluster", "certificate-authority"),
+        kubeconfig=entry.file,
+        context=entry.name,
+        namespace=entry.namespace or DEFAULT_NAMESPACE,
+        ours=is_hub_of_up(entry.cluster),
     )
 
 

@@ -59,10 +59,10 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
         given = [kind for kind in kinds.split(",") if kind]
         if not given:
             raise UserError(f"{kinds!r} is not a known kind")
-        return [each for kind in given for each in await _wanted(kind, "", client)]
+        return [argument for kind in given for argument in await _wanted(kind, "", client)]
     if "," in kinds:
         raise UserError(f"{kinds!r}: names can be given for one kind at a time")
-    return [each for name in names for each in await _wanted(kinds, name, client)]
+    return [argument for name in names for argument in await _wanted(kinds, name, client)]
 
 
 async def _wanted(word: str, name: str, client: Client) -> list[ResourceArgument]:
@@ -79,12 +79,12 @@ async def _wanted(word: str, name: str, client: Client) -> list[ResourceArgument
         raise unknown_kind(word)
     from webhook.cli.hub.discovery import discover
 
-    served = [each for each in await discover(client) if "list" in each.verbs]
-    found = [each for each in served if each.matches(word)][:1]
-    found = found or [each for each in served if word.lower() in each.categories and not name]
-    if not found:
-        raise unknown_kind(word, (each.kind for each in served))
-    return [ResourceArgument(each.kind, name) for each in found]
+    served = [resource for resource in await discover(client) if "list" in resource.verbs]
+    matches = [resource for resource in served if resource.matches(word)][:1]
+    matches = matches or [resource for resource in served if word.lower() in resource.categories and not name]
+    if not matches:
+        raise unknown_kind(word, (resource.kind for resource in served))
+    return [ResourceArgument(resource.kind, name) for resource in matches]
 
 
 def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
@@ -95,15 +95,15 @@ def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
         others: Kinds that are known besides ours and Kubernetes' own.
     """
     short = word.lower().partition(".")[0]
-    known = {kind.group_kind: kind for kind in (*KINDS.values(), *others)}.values()
-    meant = " or ".join(_suggestions(short, known))
+    kinds = {kind.group_kind: kind for kind in (*KINDS.values(), *others)}.values()
+    meant = " or ".join(_suggestions(short, kinds))
     return UserError(f"{word[:64]!r} is not a known kind" + (f"; did you mean {meant}?" if meant else ""))
 
 
-def _suggestions(word: str, known: Iterable[Kind]) -> list[str]:
+def _suggestions(word: str, choices: Iterable[Kind]) -> list[str]:
     """Return what the user may have meant: the kinds whose initials *word* is, and the word most like it."""
-    kinds = list(known)
-    words = {each: kind for kind in kinds for each in (kind.plural, kind.kind.lower(), *kind.short_names)}
+    kinds = list(choices)
+    words = {alias: kind for kind in kinds for alias in (kind.plural, kind.kind.lower(), *kind.short_names)}
     initials = [kind for kind in kinds if word == "".join(filter(str.isupper, kind.kind)).lower()]
     close = [close_match for close_match in get_close_matches(word, words, n=1) if words[close_match] not in initials]
     return [*(kind.plural for kind in initials), *close]
@@ -124,10 +124,10 @@ async def object_names(client: Client, place: ResourcePath) -> list[str]:
 async def suggestion(client: Client, place: ResourcePath) -> str:
     """Return what to say behind the news that there is no object at *place*; empty: no name is like that one."""
     try:
-        known = await object_names(client, ResourcePath(place.kind, place.namespace))
+        names = await object_names(client, ResourcePath(place.kind, place.namespace))
     except HubRefusedError:
         return ""
-    close = get_close_matches(place.name, known, n=1, cutoff=_ALIKE)
+    close = get_close_matches(place.name, names, n=1, cutoff=_ALIKE)
     return f"; did you mean {close[0]}?" if close else ""
 
 

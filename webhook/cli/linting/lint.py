@@ -147,8 +147,8 @@ def _lint(
 ) -> tuple[int, list[LintFinding]]:
     """Return how many objects there are, and what is wrong or odd about them. Raises `UserError`."""
     texts: dict[str, str] = {}
-    found = read(every, texts=texts, may_be_empty=len(named) < len(every.paths))
-    ours, notes = without_foreign(found, {*named, STDIN_NAME})
+    documents = read(every, texts=texts, may_be_empty=len(named) < len(every.paths))
+    ours, notes = without_foreign(documents, {*named, STDIN_NAME})
     loaded = resolve(ours, namespace=namespace or DEFAULT_NAMESPACE)
     for note in notes:
         complain(f"note: {note}")
@@ -187,13 +187,13 @@ def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldC
         yield LintFinding(one, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place)
     if verdict.refusal:
         yield LintFinding(one, ERROR, ADMISSION, "", verdict.refusal, positions.place(one.source, FieldPath()))
-    told = field_warnings(verdict, context)
-    for warning in told:
+    warnings = field_warnings(verdict, context)
+    for warning in warnings:
         if not isinstance(warning, BudgetHint):
             yield _from_warning(one, warning, positions)
-    known = {text for warning in told for text in as_warnings([warning])}
+    texts = {text for warning in warnings for text in as_warnings([warning])}
     for text in verdict.warnings:
-        if text not in known and not _AND_MORE.fullmatch(text):
+        if text not in texts and not _AND_MORE.fullmatch(text):
             yield _from_text(one, text, positions)
 
 

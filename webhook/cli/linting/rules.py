@@ -55,16 +55,16 @@ _LONGEST_KINDS: Final = 32
 def command(words: Sequence[str], output: str) -> int:
     """Print the catalogue, or the part of it that *words* name."""
     entries = catalogue()
-    found = list(_Wanted.read(words, entries).among(entries))
+    matches = list(_Wanted.read(words, entries).among(entries))
     if output in ("json", "yaml"):
-        print_document({"items": [_item(entry) for entry in found]}, output)
-    elif not found:
+        print_document({"items": [_item(entry) for entry in matches]}, output)
+    elif not matches:
         complain("No rules found")
     elif output == "wide":
         headers = ["RULE", "SEVERITY", "ON", "KINDS", "LAYERS", "DEMANDS", "SOURCE"]
-        print_table(headers, [_row(entry, wide=True) for entry in found])
+        print_table(headers, [_row(entry, wide=True) for entry in matches])
     else:
-        print_table(["RULE", "SEVERITY", "ON", "KINDS", "DEMANDS"], [_row(entry, wide=False) for entry in found])
+        print_table(["RULE", "SEVERITY", "ON", "KINDS", "DEMANDS"], [_row(entry, wide=False) for entry in matches])
     return 0
 
 
@@ -108,9 +108,9 @@ class _Wanted:
                 yield replace(entry, enforced=here)
 
 
-def _unknown(word: str, known: set[str], kinds: set[Kind]) -> str:
-    groups = ", ".join(sorted(name for name in known if "-" not in name))
-    words = [*known, *(each for kind in kinds for each in (kind.plural, kind.kind.lower(), *kind.short_names))]
+def _unknown(word: str, names: set[str], kinds: set[Kind]) -> str:
+    groups = ", ".join(sorted(name for name in names if "-" not in name))
+    words = [*names, *(alias for kind in kinds for alias in (kind.plural, kind.kind.lower(), *kind.short_names))]
     close = get_close_matches(word.upper(), words, n=1) or get_close_matches(word.lower(), words, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     return f"{word!r} is no rule such as X-14, no group of rules ({groups}) and no kind{hint}"
@@ -118,20 +118,22 @@ def _unknown(word: str, known: set[str], kinds: set[Kind]) -> str:
 
 def _row(entry: CatalogueEntry, *, wide: bool) -> list[str]:
     rule, enforced = entry.rule, entry.enforced
-    kinds = dict.fromkeys((each.kind.short_names or (each.kind.plural,))[0] for each in enforced)
+    kinds = dict.fromkeys((enforcement.kind.short_names or (enforcement.kind.plural,))[0] for enforcement in enforced)
     shown = ",".join(kinds)
     if not wide and len(shown) > _LONGEST_KINDS:
         shown = f"{len(kinds)} kinds"
     row = [rule.id, ",".join(rule.severity), _operations(enforced), shown]
     if not wide:
         return [*row, rule.what]
-    layers = {layer for each in enforced for layer in each.layers}
+    layers = {layer for enforcement in enforced for layer in enforcement.layers}
     return [*row, ",".join(layer for layer in Layer if layer in layers), rule.what, rule.source]
 
 
 def _operations(enforced: Iterable[RuleEnforcement]) -> str:
     words = dict.fromkeys(
-        f"{operation.lower()} {each.subresource}".rstrip() for each in enforced for operation in each.operations
+        f"{operation.lower()} {enforcement.subresource}".rstrip()
+        for enforcement in enforced
+        for operation in enforcement.operations
     )
     return ",".join(words)
 
@@ -144,12 +146,12 @@ def _item(entry: CatalogueEntry) -> JsonObject:
         "source": entry.rule.source,
         "kinds": [
             {
-                "group": each.kind.group,
-                "kind": each.kind.kind,
-                **({"subresource": each.subresource} if each.subresource else {}),
-                "operations": list(each.operations),
-                "layers": [layer.value for layer in each.layers],
+                "group": enforcement.kind.group,
+                "kind": enforcement.kind.kind,
+                **({"subresource": enforcement.subresource} if enforcement.subresource else {}),
+                "operations": list(enforcement.operations),
+                "layers": [layer.value for layer in enforcement.layers],
             }
-            for each in entry.enforced
+            for enforcement in entry.enforced
         ],
     }

@@ -35,7 +35,7 @@ def cordon_command(name: str, help_text: str, short_help: str, *, cordoned: bool
 
     async def set_taint(hub: HubOptions, member: str) -> int:
         async with Client(hub.find()) as client:
-            is_changed = await cordon(client, member, wanted=cordoned)
+            is_changed = await cordon(client, member, cordoned=cordoned)
         click.echo(f"{member} {changed if is_changed else unchanged}")
         return 0
 

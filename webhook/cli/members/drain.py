@@ -57,7 +57,7 @@ async def _drain(hub: HubOptions, name: str, within: timedelta | None, *, dry_ru
                 reason = "" if removal.standing is RemovalPhase.GOING else f": {removal.message}"
                 click.echo(printable(f"{removal.placement}: {_WOULD.get(removal.standing, removal.standing)}{reason}"))
             return DONE
-        await cordon(client, name, wanted=True)
+        await cordon(client, name, cordoned=True)
         click.echo(f"{name} gets no new placements")
         left = await drain.run(None if within is None else within.total_seconds())
     if not left:

@@ -130,7 +130,7 @@ def judged(
             return RemovalPhase.WAITS, outcome.message
 
 
-async def cordon(client: Client, member: str, *, wanted: bool) -> bool:
+async def cordon(client: Client, member: str, *, cordoned: bool) -> bool:
     """Put the taint of a drain on a member, or remove it, and return whether that changes anything.
 
     Raises:
@@ -143,10 +143,10 @@ async def cordon(client: Client, member: str, *, wanted: bool) -> bool:
         others = [
             taint for taint in taints if taint.get("key") != CORDON.key or taint.get("effect") != str(CORDON.effect)
         ]
-        if (len(others) < len(taints)) is wanted:
+        if (len(others) < len(taints)) is cordoned:
             return False
         version = text_at(document, "metadata", "resourceVersion")
-        spec = {"taints": [*others, _TAINT] if wanted else others}
+        spec = {"taints": [*others, _TAINT] if cordoned else others}
         await client.patch(
             ResourcePath(MEMBER_CLUSTER, name=member), {"metadata": {"resourceVersion": version}, "spec": spec}
         )
@@ -220,12 +220,12 @@ class MemberDrain:
     async def _comes_back(self, placement: str) -> bool:
         """Say whether it is known of a placement that evicting it leads to nothing."""
         try:
-            found = await self._find(CLUSTER.placement, placement)
+            document = await self._find(CLUSTER.placement, placement)
         except HubRefusedError as error:
             if error.code != _FORBIDDEN:  # whoever may only evict finds out by that
                 raise
             return False
-        return found is not None and is_replaced_on_cordoned(found)
+        return document is not None and is_replaced_on_cordoned(document)
 
     async def run(self, seconds: float | None) -> list[PlacementRemoval]:
         """Evict everything; return what has not gone: what cannot be evicted, and what waits when the time is up.
@@ -298,8 +298,8 @@ class MemberDrain:
             return
         answers = {condition.get("type"): condition for condition in conditions_of(eviction)}
         if not is_finished(eviction):
-            said = next((text_at(answer, "message") for answer in answers.values()), "")
-            self._set(removal.placement, RemovalPhase.WAITS, said or "its eviction has no answer yet")
+            message = next((text_at(answer, "message") for answer in answers.values()), "")
+            self._set(removal.placement, RemovalPhase.WAITS, message or "its eviction has no answer yet")
             return
         valid, executed = answers.get(VALID, {}), answers.get(EXECUTED, {})
         if executed.get("status") == "True":

@@ -58,16 +58,16 @@ class _ResourceFilter:
 @hub_options
 def command(choice: _ResourceFilter, output: str, hub: HubOptions) -> int:
     """Show the kinds."""
-    found = [each for each in run(_discover(hub.find())) if choice.has(each)]
+    resources = [resource for resource in run(_discover(hub.find())) if choice.has(resource)]
     if output == "name":
-        for each in found:
-            click.echo(each.kind.resource)
+        for resource in resources:
+            click.echo(resource.kind.resource)
     elif output in ("json", "yaml"):
-        print_document([_document(each) for each in found], output)
+        print_document([_document(resource) for resource in resources], output)
     else:
         headers = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
         headers += ["VERBS", "CATEGORIES"] if output == "wide" else []
-        rows = [_row(each)[: len(headers)] for each in found]
+        rows = [_row(resource)[: len(headers)] for resource in resources]
         if choice.headers:
             print_table(headers, rows)
         else:

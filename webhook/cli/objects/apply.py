@@ -48,21 +48,21 @@ def command(files: ObjectFiles, namespace: str | None, dry_run: DryRun, validati
     """Apply files."""
     if not files:
         raise click.UsageError("say what to apply: -f FILE or -k DIR")
-    found = files.read()
+    documents = files.read()
     connection = hub.find()
-    return run(_apply(connection, found, namespace, dry_run, validation))
+    return run(_apply(connection, documents, namespace, dry_run, validation))
 
 
 async def _apply(
     connection: HubConnection,
-    found: list[SourceDocument],
+    documents: list[SourceDocument],
     namespace: str | None,
     dry_run: DryRun,
     validation: Validation,
 ) -> int:
     refused = False
     async with Client(connection) as client:
-        loaded = await resolve_objects(client, found, namespace)
+        loaded = await resolve_objects(client, documents, namespace)
         check_metadata(loaded)
         fields = FieldCheck.of(validation, loaded)
         if dry_run is DryRun.CLIENT:  # the hub is sent nothing that it could judge

@@ -89,13 +89,17 @@ def command(words: Sequence[str], files: ObjectFiles, namespace: str | None, man
         raise click.UsageError("-l and --all: objects are selected either by their labels or all of them")
     if files and (manner.selector or manner.everything or manner.everywhere):
         raise click.UsageError("-l, --all and -A are for kinds; files name their objects")
-    found = files.read()
+    documents = files.read()
     connection = hub.find()
-    return run(_delete(connection, words, found, namespace, manner))
+    return run(_delete(connection, words, documents, namespace, manner))
 
 
 async def _delete(
-    connection: HubConnection, words: Sequence[str], found: list[SourceDocument], namespace: str | None, manner: Manner
+    connection: HubConnection,
+    words: Sequence[str],
+    documents: list[SourceDocument],
+    namespace: str | None,
+    manner: Manner,
 ) -> int:
     failed = False
     async with Client(connection) as client:
@@ -104,7 +108,7 @@ async def _delete(
         else:
             from webhook.cli.hub.discovery import resolve_objects
 
-            loaded = in_order_of_dependence(await resolve_objects(client, found, namespace))
+            loaded = in_order_of_dependence(await resolve_objects(client, documents, namespace))
             places = [ResourcePath(one.kind, one.namespace or None, one.name) for one in reversed(loaded)]
         waiting: list[tuple[ResourcePath, str]] = []
         for place in places:
@@ -134,38 +138,40 @@ async def _delete(
 
 async def _places(client: Client, words: Sequence[str], namespace: str | None, manner: Manner) -> list[ResourcePath]:
     """Return where the objects are that the user names or selects."""
-    wanted = await parse_resources(words, client)
+    arguments = await parse_resources(words, client)
     selected = bool(manner.selector) or manner.everything
     if manner.everywhere and not selected:
         raise UserError("--all-namespaces: an object is named by its namespace and its name")
     places: list[ResourcePath] = []
-    for each in wanted:
-        space = (namespace or client.namespace) if each.kind.namespaced and not manner.everywhere else None
-        if selected and each.name:
+    for argument in arguments:
+        space = (namespace or client.namespace) if argument.kind.namespaced and not manner.everywhere else None
+        if selected and argument.name:
             raise UserError("--selector, --all: objects are named, so there is nothing to select")
         if selected:
-            places += await _selected(client, each, space, manner.selector)
-        elif each.name:
-            places.append(ResourcePath(each.kind, space, each.name))
+            places += await _selected(client, argument, space, manner.selector)
+        elif argument.name:
+            places.append(ResourcePath(argument.kind, space, argument.name))
         else:
-            raise UserError(f"{each.kind.kind}: say which one: {each.kind.kind.lower()}/NAME, -l LABELS or --all")
+            raise UserError(
+                f"{argument.kind.kind}: say which one: {argument.kind.kind.lower()}/NAME, -l LABELS or --all"
+            )
     if selected and not places:
         complain("No resources found")
     return places
 
 
-async def _selected(client: Client, wanted: ResourceArgument, space: str | None, selector: str) -> list[ResourcePath]:
-    listing = await client.list(ResourcePath(wanted.kind, space), selector)
-    found = [item["metadata"] for item in listing.get("items") or ()]
-    return [ResourcePath(wanted.kind, metadata.get("namespace"), metadata["name"]) for metadata in found]
+async def _selected(client: Client, argument: ResourceArgument, space: str | None, selector: str) -> list[ResourcePath]:
+    listing = await client.list(ResourcePath(argument.kind, space), selector)
+    metadata_items = [item["metadata"] for item in listing.get("items") or ()]
+    return [ResourcePath(argument.kind, metadata.get("namespace"), metadata["name"]) for metadata in metadata_items]
 
 
 def _why_held(namespace: JsonObject) -> str:
     """Return what a namespace that is being deleted says is left in it; it has no finalizers of its own."""
-    said = [
+    reasons = [
         text_at(condition, "message") for condition in conditions_of(namespace) if condition.get("status") == "True"
     ]
-    return " ".join(filter(None, said)) or "nothing that it names; a kube-controller-manager empties namespaces"
+    return " ".join(filter(None, reasons)) or "nothing that it names; a kube-controller-manager empties namespaces"
 
 
 async def _gone(client: Client, waiting: list[tuple[ResourcePath, str]], seconds: float) -> bool:

@@ -64,26 +64,26 @@ async def _describe(
     events: bool,
 ) -> int:
     async with Client(connection) as client:
-        wanted = await parse_resources(words, client)
-        if selector and any(each.name for each in wanted):
+        arguments = await parse_resources(words, client)
+        if selector and any(argument.name for argument in arguments):
             raise UserError("--selector: objects are named, so there is nothing to select")
-        if everywhere and any(each.name and each.kind.namespaced for each in wanted):
+        if everywhere and any(argument.name and argument.kind.namespaced for argument in arguments):
             raise UserError("--all-namespaces: an object is named by its namespace and its name")
         missing: list[str] = []
         first = True
-        for each in wanted:
+        for argument in arguments:
             space = None if everywhere else namespace or client.namespace
             try:
-                found = await _read(client, each, space, selector)
+                objects = await _read(client, argument, space, selector)
             except HubRefusedError as error:
-                if error.code != 404 or not each.name:
+                if error.code != 404 or not argument.name:
                     raise
                 hint = await suggestion(
-                    client, ResourcePath(each.kind, space if each.kind.namespaced else None, each.name)
+                    client, ResourcePath(argument.kind, space if argument.kind.namespaced else None, argument.name)
                 )
                 missing += [line + hint for line in error.lines()]
                 continue
-            for document in found:
+            for document in objects:
                 about = await _events(client, document) if events else []
                 if not first:
                     click.echo("\n")
@@ -97,10 +97,10 @@ async def _describe(
         return 1 if missing else 0
 
 
-async def _read(client: Client, wanted: ResourceArgument, space: str | None, selector: str) -> list[JsonObject]:
-    place = ResourcePath(wanted.kind, space if wanted.kind.namespaced else None, wanted.name)
-    own = {"apiVersion": wanted.kind.api_version, "kind": wanted.kind.kind}
-    if wanted.name:
+async def _read(client: Client, argument: ResourceArgument, space: str | None, selector: str) -> list[JsonObject]:
+    place = ResourcePath(argument.kind, space if argument.kind.namespaced else None, argument.name)
+    own = {"apiVersion": argument.kind.api_version, "kind": argument.kind.kind}
+    if argument.name:
         return [{**own, **await client.get(place)}]
     return [{**own, **item} for item in (await client.list(place, selector)).get("items") or ()]
 
@@ -110,14 +110,14 @@ async def _events(client: Client, document: JsonObject) -> list[JsonObject]:
     place = ResourcePath(EVENT, namespace_of(document) or DEFAULT_NAMESPACE)
     fields = "" if client.simulated else f"regarding.name={name_of(document)}"
     try:
-        found = (await client.list(place, fields=fields)).get("items") or ()
+        events = (await client.list(place, fields=fields)).get("items") or ()
     except HubRefusedError as error:
         complain(f"note: Events could not be read: {error.message}")
         return []
     kind, name, uid = document.get("kind"), name_of(document), text_at(document, "metadata", "uid")
-    about = [each for each in found if dict_at(each, "regarding").get("kind") == kind]
-    about = [each for each in about if text_at(each, "regarding", "name") == name]
-    return sorted((each for each in about if text_at(each, "regarding", "uid") in ("", uid)), key=last_seen)
+    about = [event for event in events if dict_at(event, "regarding").get("kind") == kind]
+    about = [event for event in about if text_at(event, "regarding", "name") == name]
+    return sorted((event for event in about if text_at(event, "regarding", "uid") in ("", uid)), key=last_seen)
 
 
 def description(document: JsonObject, events: Sequence[JsonObject], now: datetime) -> Iterator[str]:

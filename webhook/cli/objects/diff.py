@@ -65,8 +65,8 @@ def command(files: ObjectFiles, namespace: str | None, validation: Validation, h
     if not files:
         raise click.UsageError("say what to compare: -f FILE or -k DIR")
     try:
-        found = files.read()
-        pairs = run(_pairs(hub.find(), found, namespace, validation))
+        documents = files.read()
+        pairs = run(_pairs(hub.find(), documents, namespace, validation))
         return _external(pairs) if TerminalSettings.read(os.environ).external_diff else _shown(pairs)
     except UserError as error:
         error.show()
@@ -80,10 +80,10 @@ class Pair(tuple[str, str, str]):
 
 
 async def _pairs(
-    connection: HubConnection, found: Sequence[SourceDocument], namespace: str | None, validation: Validation
+    connection: HubConnection, documents: Sequence[SourceDocument], namespace: str | None, validation: Validation
 ) -> list[Pair]:
     async with Client(connection) as client:
-        loaded = await resolve_objects(client, found, namespace)
+        loaded = await resolve_objects(client, documents, namespace)
         check_metadata(loaded)
         fields = FieldCheck.of(validation, loaded)
         return [await _pair(client, one, fields) for one in in_order_of_dependence(loaded)]

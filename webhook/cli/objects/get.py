@@ -84,15 +84,15 @@ class _ViewOptions:
         everywhere = everywhere or self.everywhere
         return Style(output.name == "wide", everywhere, labels, self.show_labels, not self.no_headers, kind)
 
-    def check(self, wanted: Sequence[ResourceArgument]) -> None:
+    def check(self, arguments: Sequence[ResourceArgument]) -> None:
         """Raise `UserError` when what is asked for does not fit together."""
-        if any(each.name for each in wanted):
+        if any(argument.name for argument in arguments):
             for option, given in (("--selector", self.selector), ("--field-selector", self.fields)):
                 if given:
                     raise UserError(f"{option}: objects are named, so there is nothing to select")
-        if self.everywhere and any(each.name and each.kind.namespaced for each in wanted):
+        if self.everywhere and any(argument.name and argument.kind.namespaced for argument in arguments):
             raise UserError("--all-namespaces: an object is named by its namespace and its name")
-        if self.watch and len(wanted) > 1:
+        if self.watch and len(arguments) > 1:
             raise UserError("--watch: one kind, or one object, at a time")
         if self.watch and self.sort_by:
             raise UserError("--sort-by: changes are shown as they come, with --watch there is no order")
@@ -125,35 +125,43 @@ def command(words: Sequence[str], files: ObjectFiles, output: Format, view: _Vie
     """Show objects."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to show: KIND, KIND/NAME or -f FILE")
-    found = files.read()
+    documents = files.read()
     connection = hub.find()
-    return run(_get(connection, words, found, output, view))
+    return run(_get(connection, words, documents, output, view))
 
 
 async def _get(
-    connection: HubConnection, words: Sequence[str], found: Sequence[SourceDocument], output: Format, view: _ViewOptions
+    connection: HubConnection,
+    words: Sequence[str],
+    documents: Sequence[SourceDocument],
+    output: Format,
+    view: _ViewOptions,
 ) -> int:
     async with Client(connection) as client:
-        wanted = await parse_resources(words, client) if words else await _of_files(client, found, view.namespace)
-        view.check(wanted)
+        arguments = (
+            await parse_resources(words, client) if words else await _of_files(client, documents, view.namespace)
+        )
+        view.check(arguments)
         try:
             if view.watch:
-                await _Watch(client, wanted[0], output, view).run()
-            return await _show(client, wanted, output, view)
+                await _Watch(client, arguments[0], output, view).run()
+            return await _show(client, arguments, output, view)
         except HubRefusedError as error:
             raise UserError(error.lines()) from error
 
 
-async def _of_files(client: Client, found: Sequence[SourceDocument], namespace: str | None) -> list[ResourceArgument]:
+async def _of_files(
+    client: Client, documents: Sequence[SourceDocument], namespace: str | None
+) -> list[ResourceArgument]:
     from webhook.cli.hub.discovery import resolve_objects
 
-    loaded = await resolve_objects(client, found, namespace)
+    loaded = await resolve_objects(client, documents, namespace)
     return [ResourceArgument(one.kind, one.name, namespace=one.namespace) for one in loaded]
 
 
-def _place(wanted: ResourceArgument, client: Client, view: _ViewOptions) -> ResourcePath:
-    named = wanted.namespace or (None if view.everywhere else view.namespace or client.namespace)
-    return ResourcePath(wanted.kind, named if wanted.kind.namespaced else None, wanted.name)
+def _place(argument: ResourceArgument, client: Client, view: _ViewOptions) -> ResourcePath:
+    named = argument.namespace or (None if view.everywhere else view.namespace or client.namespace)
+    return ResourcePath(argument.kind, named if argument.kind.namespaced else None, argument.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,41 +179,41 @@ class _Group:
     served: Served | None = None
 
 
-async def _show(client: Client, wanted: list[ResourceArgument], output: Format, view: _ViewOptions) -> int:
+async def _show(client: Client, arguments: list[ResourceArgument], output: Format, view: _ViewOptions) -> int:
     missing: list[str] = []
     groups: list[_Group] = []
-    for each in wanted:
+    for argument in arguments:
         try:
-            group = await _read(client, each, output, view)
+            group = await _read(client, argument, output, view)
         except HubRefusedError as error:
-            if error.code != 404 or not each.name:
+            if error.code != 404 or not argument.name:
                 raise
             if not view.ignore_not_found:
-                hint = await suggestion(client, _place(each, client, view))
+                hint = await suggestion(client, _place(argument, client, view))
                 missing += [line + hint for line in error.lines()]
             continue
         last = groups[-1] if groups else None
-        if last is not None and last.wanted.kind == each.kind and last.wanted.name and last.served is None:
+        if last is not None and last.wanted.kind == argument.kind and last.wanted.name and last.served is None:
             last.items.extend(group.items)
         else:
             groups.append(group)
     if view.sort_by:
         groups = _sorted(groups, view.sort_by, whole=not output.is_table)
-    _print(groups, output, view, client, single=len(wanted) == 1 and bool(wanted[0].name))
+    _print(groups, output, view, client, single=len(arguments) == 1 and bool(arguments[0].name))
     for line in missing:
         complain(f"error: {line}")
     return 1 if missing else 0
 
 
-async def _read(client: Client, wanted: ResourceArgument, output: Format, view: _ViewOptions) -> _Group:
-    place = _place(wanted, client, view)
-    if output.is_table and not client.simulated and not has_columns(wanted.kind):
+async def _read(client: Client, argument: ResourceArgument, output: Format, view: _ViewOptions) -> _Group:
+    place = _place(argument, client, view)
+    if output.is_table and not client.simulated and not has_columns(argument.kind):
         served, items = Served.read(await client.table(place, view.selector, view.fields))
-        return _Group(wanted, items, served)
-    if wanted.name:
-        return _Group(wanted, [await client.get(place)])
+        return _Group(argument, items, served)
+    if argument.name:
+        return _Group(argument, [await client.get(place)])
     items = _items(await client.list(place, view.selector, view.fields))
-    return _Group(wanted, sorted(items, key=last_seen) if wanted.kind == EVENT else items)
+    return _Group(argument, sorted(items, key=last_seen) if argument.kind == EVENT else items)
 
 
 def _items(listing: JsonObject) -> list[JsonObject]:
@@ -257,15 +265,15 @@ def _print(groups: list[_Group], output: Format, view: _ViewOptions, client: Cli
 class _Watch:
     """Shows objects and then every change of them."""
 
-    def __init__(self, client: Client, wanted: ResourceArgument, output: Format, view: _ViewOptions) -> None:
+    def __init__(self, client: Client, argument: ResourceArgument, output: Format, view: _ViewOptions) -> None:
         self._client = client
-        self._wanted = wanted
+        self._wanted = argument
         self._output = output
         self._view = view
-        place = _place(wanted, client, view)
+        place = _place(argument, client, view)
         self._place = ResourcePath(place.kind, place.namespace)
-        self._fields = f"metadata.name={wanted.name}" if wanted.name else view.fields
-        self._table = ObjectTable(wanted, view.style(output))
+        self._fields = f"metadata.name={argument.name}" if argument.name else view.fields
+        self._table = ObjectTable(argument, view.style(output))
         self._columns: CustomColumns | None = output.columns() if output.name == "custom-columns" else None
         self._widths: list[int] = []
 

@@ -118,14 +118,14 @@ def command(words: Sequence[str], choice: _HistoryFilter, output: str, hub: HubO
 async def _history(hub: HubOptions, words: Sequence[str], choice: _HistoryFilter, output: str) -> int:
     own = choice.installed_in or NamespaceSettings.read(os.environ).namespace
     async with Client(hub.find()) as client:
-        wanted = await _one(words, client)
-        namespace = choice.namespace or (client.namespace if wanted and wanted.name else "")
+        argument = await _one(words, client)
+        namespace = choice.namespace or (client.namespace if argument and argument.name else "")
         documents = dicts_at(await client.list(ResourcePath(CONFIG_MAP, own), f"{LABEL}={LABELS[LABEL]}"), "items")
-    kind: Kind | None = wanted.kind if wanted else None
+    kind: Kind | None = argument.kind if argument else None
     query = Query(
-        types=frozenset(EntryType(each) for each in choice.types),
+        types=frozenset(EntryType(word) for word in choice.types),
         kind=kind.kind if kind else "",
-        name=wanted.name if wanted else "",
+        name=argument.name if argument else "",
         namespace=namespace if kind is None or kind.namespaced else "",
         reason=choice.reason,
         by=choice.by,
@@ -146,20 +146,20 @@ async def _one(words: Sequence[str], client: Client) -> ResourceArgument | None:
     return resources[0]
 
 
-def _show(found: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> None:
+def _show(page: HistoryPage, output: str, namespace: str, *, is_kept: bool) -> None:
     if output != "table":
-        print_document(found.document(), output)
+        print_document(page.document(), output)
         return
-    if found.entries:
-        print_table(HEADERS, [_row(entry) for entry in reversed(found.entries)])
+    if page.entries:
+        print_table(HEADERS, [_row(entry) for entry in reversed(page.entries)])
     elif is_kept:
         complain("nothing of that is on record")
     else:
         complain(f"there is no record in namespace {namespace}: nothing has happened yet, or it is not kept there")
-    if found.more:
+    if page.more:
         complain(f"there are older entries: --limit shows up to {MOST_ITEMS}, --since and --type choose")
-    if found.unreadable:
-        complain(f"{found.unreadable} lines of the record could not be read")
+    if page.unreadable:
+        complain(f"{page.unreadable} lines of the record could not be read")
 
 
 def _row(entry: RecordEntry) -> tuple[str, ...]:

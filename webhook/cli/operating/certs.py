@@ -135,10 +135,10 @@ def command() -> None:
 @hub_options
 def inspect_command(place: _AuthorityOptions, output: str, hub: HubOptions) -> int:
     """Show everything, then what is wrong with it."""
-    found = run(_look(hub, place.settings()))
+    state = run(_look(hub, place.settings()))
     if output == "pem":
-        return _print_pem(found)
-    document = found.document()
+        return _print_pem(state)
+    document = state.document()
     if output == "table":
         _print_tables(document)
         for problem in document["problems"]:
@@ -158,16 +158,16 @@ def rotate_command(*, force: bool, distrust: bool, place: _AuthorityOptions, out
     """Write the next generation into the Secret."""
     if distrust and not force:
         raise click.UsageError("--distrust goes with --force: the authorities so far stop being trusted at once")
-    found = run(_rotate(hub, place.settings(), force=force, distrust=distrust))
+    state = run(_rotate(hub, place.settings(), force=force, distrust=distrust))
     if output != "table":
-        document = found.document()
+        document = state.document()
         del document["problems"], document["webhookConfigurations"]  # of before
         print_document(document, output)
         return 0
-    lineage = found.stored.lineage
+    lineage = state.stored.lineage
     assert lineage is not None
     click.echo(
-        f"Secret {found.secret}: generation {lineage.generation}, {lineage.active.name}; replicas follow within seconds"
+        f"Secret {state.secret}: generation {lineage.generation}, {lineage.active.name}; replicas follow within seconds"
     )
     return 0
 
@@ -185,20 +185,20 @@ async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, di
     from webhook.kube.ports import ConflictError
 
     async with _Hub(hub, settings) as opened:
-        found = await opened.look()
-        lineage = found.stored.lineage
+        state = await opened.look()
+        lineage = state.stored.lineage
         if lineage is None:
-            raise UserError(found.problems())
-        _check_due(found, lineage, force=force)
-        _warn(found, lineage, distrust=distrust)
-        following = lineage.rolled_over(found.now, _next_life(settings, lineage), distrust=distrust)
+            raise UserError(state.problems())
+        _check_due(state, lineage, force=force)
+        _warn(state, lineage, distrust=distrust)
+        following = lineage.rolled_over(state.now, _next_life(settings, lineage), distrust=distrust)
         try:
-            await opened.secret.write(following, found.stored)
+            await opened.secret.write(following, state.stored)
         except ConflictError as error:
             raise UserError(
-                f"Secret {found.secret} has been changed meanwhile; look at it with: harbormaster certs inspect"
+                f"Secret {state.secret} has been changed meanwhile; look at it with: harbormaster certs inspect"
             ) from error
-        return replace(found, stored=StoredLineage(None, following))
+        return replace(state, stored=StoredLineage(None, following))
 
 
 def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":
@@ -215,22 +215,22 @@ def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":
     return min(lineage.active.not_after - lineage.active.not_before, timedelta(seconds=LONGEST_LIFE_SECONDS))
 
 
-def _check_due(found: "CertificateState", lineage: "Lineage", *, force: bool) -> None:
+def _check_due(state: "CertificateState", lineage: "Lineage", *, force: bool) -> None:
     """Raise `UserError` when nobody has asked for a rollover before its time."""
     from scorer.api.meta import format_time
 
-    if not force and not lineage.is_due(found.now):
+    if not force and not lineage.is_due(state.now):
         raise UserError(
             f"{lineage.active.name} is to be replaced at {format_time(lineage.due())}, which the replicas do by "
             "themselves; to do it now: --force"
         )
 
 
-def _warn(found: "CertificateState", lineage: "Lineage", *, distrust: bool) -> None:
+def _warn(state: "CertificateState", lineage: "Lineage", *, distrust: bool) -> None:
     """Say who is cut off; on a terminal, ask whether to go on. Raises `click.Abort`."""
     from webhook.doctor.certificate_report import untrusting_clients
 
-    warning = untrusting_clients(lineage, found.now)
+    warning = untrusting_clients(lineage, state.now)
     if distrust:
         warning = "every client that has not heard of the new authority is cut off, the API server too for some seconds"
     if not warning:
@@ -287,12 +287,12 @@ class _Hub:
         return CertificateState(self.secret.key, stored, self._bundles.name, registered, utc_now())
 
 
-def _print_pem(found: "CertificateState") -> int:
+def _print_pem(state: "CertificateState") -> int:
     from certs.rotation import pem_of
 
-    if found.stored.lineage is None:
-        raise UserError(found.problems())
-    click.echo(pem_of(found.stored.lineage.trusted()).decode(), nl=False)
+    if state.stored.lineage is None:
+        raise UserError(state.problems())
+    click.echo(pem_of(state.stored.lineage.trusted()).decode(), nl=False)
     return 0
 
 

@@ -143,8 +143,8 @@ def command(place: _InstallationOptions, member: _MemberOptions, output: str, hu
 def _lines(check: JsonObject) -> Iterator[str]:
     """Yield the line of a check, and below it what is wrong and what to do, if anything is."""
     problems = check["problems"]
-    found = problems[0] if len(problems) == 1 else check["found"]
-    yield f"{_MARKS[check['state']]} {check['check']:<14} {found} ({check['milliseconds']} ms)"
+    finding = problems[0] if len(problems) == 1 else check["found"]
+    yield f"{_MARKS[check['state']]} {check['check']:<14} {finding} ({check['milliseconds']} ms)"
     if len(problems) > 1:
         yield from (f"{_INDENT}- {problem}" for problem in problems)
     if problems and check["advice"]:

@@ -396,12 +396,12 @@ def _print(roles: "Sequence[Role]", holder: JsonObject, output: str, policies: "
     narrowing: list[tuple[JsonObject, tuple[PolicyRule, ...]]] = [
         (document, ()) for document in policy_documents(policies, username_of(holder))
     ]
-    made = [*narrowing, *documents(roles, holder)]
+    objects = [*narrowing, *documents(roles, holder)]
     if output == "json":
-        items = [document for document, _ in made]
+        items = [document for document, _ in objects]
         print_document({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}, "json")
         return 0
-    click.echo("---\n".join("".join(_commented(document, rules)) for document, rules in made), nl=False)
+    click.echo("---\n".join("".join(_commented(document, rules)) for document, rules in objects), nl=False)
     return 0
 
 

@@ -290,8 +290,8 @@ class _Session:
                     else:
                         refused += 1
                         print_outcome(outcome, FieldCheck())
-        said = {"kept": "kept as changed on the hub"}
-        words = [f"{count} {said.get(action, action)}" for action, count in sorted(counts.items())]
+        notes = {"kept": "kept as changed on the hub"}
+        words = [f"{count} {notes.get(action, action)}" for action, count in sorted(counts.items())]
         if refused:
             words.append(f"{refused} refused")
         of = "1 object" if len(self._loaded) == 1 else f"{len(self._loaded)} objects"
@@ -324,11 +324,11 @@ def _placement_of(run: JsonObject) -> PlacementRef:
 
 def _row(item: Mapping[str, Any], run: str) -> list[str]:
     """Return the row of a placement; *run* is taking it through its stages, if it is not empty."""
-    wanted = "all" if item["wanted"] is None else str(item["wanted"])
+    total = "all" if item["wanted"] is None else str(item["wanted"])
     return [
         str(item["ref"]),
         str(item["type"]),
-        wanted,
+        total,
         str(item["picked"]),
         str(item["available"]) + (f" (+{item['availableOld']} old)" if item["availableOld"] else ""),
         str(item["state"]),

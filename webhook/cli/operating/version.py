@@ -43,14 +43,14 @@ Exit codes:
 @hub_options
 def command(only_client: bool, output: str, hub: HubOptions) -> int:
     """Print the versions."""
-    found: dict[str, Any] = {"version": installed_version()}
+    versions: dict[str, Any] = {"version": installed_version()}
     if not only_client and (connection := _hub(hub)) is not None:
-        found |= _told(connection, named=bool(hub))
+        versions |= _told(connection, named=bool(hub))
     if output != "table":
-        print_document(found, output)
+        print_document(versions, output)
         return 0
-    click.echo(f"harbormaster {found['version']}")
-    for line in _lines(found):
+    click.echo(f"harbormaster {versions['version']}")
+    for line in _lines(versions):
         click.echo(printable(line))
     return 0
 
@@ -80,13 +80,13 @@ async def _ask(connection: HubConnection) -> dict[str, Any]:
     from webhook.cli.hub.discovery import server_version
 
     async with Client(connection) as client:
-        found: dict[str, Any] = {"hub": await server_version(client)}
+        versions: dict[str, Any] = {"hub": await server_version(client)}
         for name, ask in (("server", _servers), ("agents", _agents)):
             try:
-                found[name] = await ask(client)
+                versions[name] = await ask(client)
             except HubRefusedError as error:
                 complain(f"note: {_WHAT[name]} could not be read: {error.message}")
-        return found
+        return versions
 
 
 async def _servers(client: Client) -> list[dict[str, str]]:
@@ -111,14 +111,15 @@ async def _agents(client: Client) -> list[dict[str, Any]]:
     return [{"version": number, "count": count[number]} for number in sorted(count)]
 
 
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    if "hub" in found:
-        yield f"hub {found['hub']}"
-    for each in found.get("server", ()):
-        yield f"server {each['version']} ({each['namespace']}/{each['name']}){_skew(each['version'], found['version'])}"
-    for each in found.get("agents", ()):
+def _lines(versions: dict[str, Any]) -> Iterator[str]:
+    if "hub" in versions:
+        yield f"hub {versions['hub']}"
+    for each in versions.get("server", ()):
+        skew = _skew(each["version"], versions["version"])
+        yield f"server {each['version']} ({each['namespace']}/{each['name']}){skew}"
+    for each in versions.get("agents", ()):
         number = "1 member" if each["count"] == 1 else f"{each['count']} members"
-        yield f"agents {each['version']} ({number}){_skew(each['version'], found['version'])}"
+        yield f"agents {each['version']} ({number}){_skew(each['version'], versions['version'])}"
 
 
 def _skew(number: str, own: str) -> str:

@@ -44,9 +44,9 @@ def complete_objects(ctx: click.Context, param: click.Parameter, incomplete: str
     given = ctx.params.get(param.name or "") or ()
     typed = [given] if isinstance(given, str) else [*given]
     word, slash, beginning = incomplete.partition("/")
-    if slash or any("/" in each for each in typed):
-        found = _names(ctx, find_kind(word)) if slash else []
-        return _items((f"{word}/{name}" for name in found if name.startswith(beginning)), incomplete)
+    if slash or any("/" in word_typed for word_typed in typed):
+        names = _names(ctx, find_kind(word)) if slash else []
+        return _items((f"{word}/{name}" for name in names if name.startswith(beginning)), incomplete)
     if typed:
         return _items((name for name in _names(ctx, find_kind(typed[0])) if name not in typed), incomplete)
     done, comma, _ = incomplete.rpartition(",")

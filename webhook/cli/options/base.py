@@ -24,8 +24,8 @@ def tab(what: str) -> Callable[[click.Context, click.Parameter, str], list[Compl
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         completions = import_module("webhook.cli.options.argument_completion")
-        found: list[CompletionItem] = getattr(completions, f"complete_{what}")(ctx, param, incomplete)
-        return found
+        items: list[CompletionItem] = getattr(completions, f"complete_{what}")(ctx, param, incomplete)
+        return items
 
     return complete
 

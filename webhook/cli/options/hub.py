@@ -124,19 +124,19 @@ class HubOptions:
             raise UserError(
                 f"--server {_checked(server)}: a token is missing; name the file it is in: --token-file FILE"
             )
-        known = _known(folder / FILE, advice)
+        connection = _known(folder / FILE, advice)
         if server and self.ca_file and not self.token_file:
-            own = known.server.rstrip("/")
-            if _checked(server) != own and self.ca_file != known.ca_file:
+            own = connection.server.rstrip("/")
+            if _checked(server) != own and self.ca_file != connection.ca_file:
                 raise UserError(
                     f"--server {_checked(server)}: a token is missing, the one in {folder} is for {own}; "
                     "name the file it is in: --token-file FILE"
                 )
         return replace(
-            known,
-            server=_checked(server or known.server),
-            token=_token(self.token_file) if self.token_file else known.token,
-            ca_file=self.ca_file or known.ca_file,
+            connection,
+            server=_checked(server or connection.server),
+            token=_token(self.token_file) if self.token_file else connection.token,
+            ca_file=self.ca_file or connection.ca_file,
             advice=advice,
         )
 
@@ -147,13 +147,13 @@ def called_by_kubectl() -> bool:
     return context is not None and (context.find_root().info_name or "").startswith(KUBECTL)
 
 
-def _another_of_up(environment: Mapping[str, str], found: HubConnection) -> bool:
-    """Say whether another hub than *found* would be found if kubectl had not called us."""
+def _another_of_up(environment: Mapping[str, str], connection: HubConnection) -> bool:
+    """Say whether another hub than *connection* would be found if kubectl had not called us."""
     file = default_data(environment) / FILE
-    return bool(CommandVariables.read(environment).server) or (file.exists() and file != found.kubeconfig)
+    return bool(CommandVariables.read(environment).server) or (file.exists() and file != connection.kubeconfig)
 
 
-def _another_of_kubectl(environment: Mapping[str, str], found: HubConnection) -> HubConnection | None:
+def _another_of_kubectl(environment: Mapping[str, str], connection: HubConnection) -> HubConnection | None:
     """Return the hub that kubectl would ask, if it is another one; None also if its kubeconfig cannot be used."""
     if not any(file.exists() for file in files_of_kubectl(environment)):
         return None
@@ -161,7 +161,7 @@ def _another_of_kubectl(environment: Mapping[str, str], found: HubConnection) ->
         other = find_kubeconfig(None, None, environment)
     except UserError:
         return None
-    return other if other.server != found.server else None
+    return other if other.server != connection.server else None
 
 
 def _known(file: Path, advice: str) -> HubConnection:
@@ -175,12 +175,12 @@ def _known(file: Path, advice: str) -> HubConnection:
     if os.geteuid() not in (0, owner):  # another user's hub would get what this user writes
         raise UserError(f"{file}: belongs to {name_of_owner(owner)} and not to you; {advice}")
     try:
-        known = find_kubeconfig(file, None, {})
+        connection = find_kubeconfig(file, None, {})
     except UserError as error:
         raise UserError(f"{error.message}; {advice}") from error
-    if not known.ours or not known.token:
+    if not connection.ours or not connection.token:
         raise UserError(f"{file}: is not that of harbormaster up; {advice}")
-    return replace(known, kubeconfig=None, context="")  # its token is all there is to it
+    return replace(connection, kubeconfig=None, context="")  # its token is all there is to it
 
 
 def _token(file: Path) -> str:

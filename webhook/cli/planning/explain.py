@@ -133,10 +133,10 @@ def _only(answer: Mapping[str, Any], clusters: Sequence[str]) -> Mapping[str, An
     Raises:
         UserError: One of them is not in the fleet.
     """
-    known = [item["cluster"] for item in answer["items"]]
+    fleet = [item["cluster"] for item in answer["items"]]
     for cluster in clusters:
-        if cluster not in known:
-            others = ", ".join(sorted(known)[:20]) or "none"
+        if cluster not in fleet:
+            others = ", ".join(sorted(fleet)[:20]) or "none"
             raise UserError(f"there is no member cluster {cluster!r}; the fleet: {others}")
     if not clusters:
         return answer

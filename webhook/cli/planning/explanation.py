@@ -27,8 +27,8 @@ _MEMBERS: Final = re.compile(r"since the last run these members changed: (.+?)(?
 
 def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
     """Return what holds for the placement as a whole."""
-    wanted, found = answer.get("wanted"), answer.get("found")
-    asks = "takes every cluster that passes" if wanted is None else f"wants {_clusters(wanted)}"
+    requested, found = answer.get("wanted"), answer.get("found")
+    asks = "takes every cluster that passes" if requested is None else f"wants {_clusters(requested)}"
     lines = [f"{reference} {asks}, has {found}. Judged at {answer.get('evaluatedAt')}."]
     snapshot = answer.get("snapshot") or "none yet"
     fleet = _clusters(answer.get("fleetSize") or 0)
@@ -67,10 +67,10 @@ def because(message: str) -> str:
 
 
 def _happened(aspects: str) -> str:
-    found = aspects.split(", ")
-    if "gone" in found:
+    words = aspects.split(", ")
+    if "gone" in words:
         return "left the fleet"
-    return "joined the fleet" if "new" in found else f"changed ({aspects})"
+    return "joined the fleet" if "new" in words else f"changed ({aspects})"
 
 
 def _listed(names: list[str]) -> str:
@@ -122,10 +122,11 @@ def limits(items: Iterable[JsonObject]) -> list[str]:
     """Return where one more placement would exceed a soft limit of the spread: such clusters rank last."""
     lines = []
     for item in items:
-        for each in (item.get("topology") or {}).get("constraints") or ():
-            if each.get("violated") and each["points"]:
-                subject = f"one more in {each['domain']} would exceed maxSkew {each['maxSkew']} of {each['key']}"
-                lines.append(f"{item['cluster']}: {subject}, which costs {-each['points']}")
+        for constraint in (item.get("topology") or {}).get("constraints") or ():
+            if constraint.get("violated") and constraint["points"]:
+                limit = f"maxSkew {constraint['maxSkew']} of {constraint['key']}"
+                subject = f"one more in {constraint['domain']} would exceed {limit}"
+                lines.append(f"{item['cluster']}: {subject}, which costs {-constraint['points']}")
     return lines
 
 
@@ -221,18 +222,18 @@ def _term(term: Mapping[str, Any]) -> str:
     return "; ".join(words) or "asks for nothing"
 
 
-def _reading(each: Mapping[str, Any]) -> str:
-    if each.get("expired"):
-        return f"was {each['lastValue']}, which expired {each['expiredFor']} ago (at {each['validUntil']})"
-    if each.get("observed") is None:
+def _reading(reading: Mapping[str, Any]) -> str:
+    if reading.get("expired"):
+        return f"was {reading['lastValue']}, which expired {reading['expiredFor']} ago (at {reading['validUntil']})"
+    if reading.get("observed") is None:
         return "is not reported"
-    if each.get("unreadable") and str(each["name"]).startswith(SCORE_PREFIX):
+    if reading.get("unreadable") and str(reading["name"]).startswith(SCORE_PREFIX):
         return "cannot be read"  # the annotation is JSON; the warning says what is wrong with it
-    notes = ["unreadable"] if each.get("unreadable") else []
-    notes += [f"{each['age']} old"] if each.get("age") else []
-    notes += ["out of date"] if each.get("stale") else []
-    notes += [f"valid for {each['expiresIn']} (until {each['validUntil']})"] if each.get("expiresIn") else []
-    return f"is {each['observed']}" + (f" ({', '.join(notes)})" if notes else "")
+    notes = ["unreadable"] if reading.get("unreadable") else []
+    notes += [f"{reading['age']} old"] if reading.get("age") else []
+    notes += ["out of date"] if reading.get("stale") else []
+    notes += [f"valid for {reading['expiresIn']} (until {reading['validUntil']})"] if reading.get("expiresIn") else []
+    return f"is {reading['observed']}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _points(item: Mapping[str, Any]) -> Iterator[str]:
@@ -256,17 +257,19 @@ def _signed(points: int) -> str:
     return f"{points:+5d}" if points else f"{0:5d}"
 
 
-def _constraint(each: Mapping[str, Any]) -> str:
-    if each.get("domain") is None:
-        return f"{each['key']}: has no such label, so it is outside the spread"
-    counts = ", ".join(f"{name} {count}" for name, count in each["counts"].items())
-    effect = f"the skew (largest less smallest) is {each['skew']}, one more in {each['domain']} changes it by "
-    effect += f"{each['change']:+d}"
-    limit = f"the limit of {each['maxSkew']} is kept"
-    if each.get("violated"):
-        after = "it comes after all that keep it" if each["points"] else "it is turned away"
-        limit = f"the limit of {each['maxSkew']} is exceeded, so {after}"
-    return f"{each['key']}: placed so far: {counts}; {effect}; {limit} ({each['whenUnsatisfiable']})"
+def _constraint(constraint: Mapping[str, Any]) -> str:
+    if constraint.get("domain") is None:
+        return f"{constraint['key']}: has no such label, so it is outside the spread"
+    counts = ", ".join(f"{name} {count}" for name, count in constraint["counts"].items())
+    effect = (
+        f"the skew (largest less smallest) is {constraint['skew']}, one more in {constraint['domain']} changes it by "
+    )
+    effect += f"{constraint['change']:+d}"
+    limit = f"the limit of {constraint['maxSkew']} is kept"
+    if constraint.get("violated"):
+        after = "it comes after all that keep it" if constraint["points"] else "it is turned away"
+        limit = f"the limit of {constraint['maxSkew']} is exceeded, so {after}"
+    return f"{constraint['key']}: placed so far: {counts}; {effect}; {limit} ({constraint['whenUnsatisfiable']})"
 
 
 def _preference(term: Mapping[str, Any]) -> str:
@@ -324,10 +327,10 @@ def history(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _run(item: Mapping[str, Any]) -> Iterator[str]:
-    wanted = "every cluster that passes" if item["wanted"] is None else item["wanted"]
+    requested = "every cluster that passes" if item["wanted"] is None else item["wanted"]
     again = f", seen {item['times']} times until {item['until']}" if "times" in item else ""
     fleet = "" if item["fleetSize"] is None else f", the fleet has {item['fleetSize']}"
-    yield f"{item['time']}{again}: policy snapshot {item['snapshot']} wants {wanted}, has {item['found']}{fleet}"
+    yield f"{item['time']}{again}: policy snapshot {item['snapshot']} wants {requested}, has {item['found']}{fleet}"
     yield f"  because  {because(item['trigger']['message'])}"
     for position, note in enumerate(item["difference"]):
         yield f"  {'changed' if not position else '       '}  {note}"

@@ -113,10 +113,10 @@ def _row(entry: JsonObject) -> str:
     remaining = [pick["cluster"] for pick in entry["picked"] if pick["cluster"] not in new]
     signs = (("+", gained), ("-", lost), ("", remaining))
     clusters = "<br>".join(_named(sign, names) for sign, names in signs if names)
-    wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
+    requested = "all" if entry["wanted"] is None else str(entry["wanted"])
     note = "" if entry["satisfied"] and entry["rollout"]["type"] != "Deletion" else code(entry["message"], cell=True)
     kind = entry["type"] if entry["type"].isalnum() else code(entry["type"], cell=True)  # as written, if it is none
-    cells = (code(reference(entry), cell=True), kind, wanted, str(len(entry["picked"])), clusters, note)
+    cells = (code(reference(entry), cell=True), kind, requested, str(len(entry["picked"])), clusters, note)
     return f"| {' | '.join(cells)} |\n"
 
 

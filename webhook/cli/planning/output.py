@@ -67,10 +67,10 @@ def _row(entry: JsonObject) -> list[str]:
     if len(remaining) > MOST_KEPT:
         words.append(f"(and {len(remaining) - MOST_KEPT} more)")
     words += [f"-{cluster}" for cluster in lost]
-    wanted = "all" if entry["wanted"] is None else str(entry["wanted"])
+    requested = "all" if entry["wanted"] is None else str(entry["wanted"])
     ends = entry["rollout"]["type"] == "Deletion"
     reason = "" if entry["satisfied"] and not ends else entry["message"]
-    return [reference(entry), entry["type"], wanted, str(len(picked)), " ".join(words), reason]
+    return [reference(entry), entry["type"], requested, str(len(picked)), " ".join(words), reason]
 
 
 def _rollouts(entries: Sequence[JsonObject]) -> Iterator[str]:
@@ -96,8 +96,8 @@ def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
     """
     for name, side in zip(names, ("left", "right"), strict=True):
         head = answer[side]
-        wanted = "all" if head["wanted"] is None else head["wanted"]
-        line = f"{name}: {reference(head)}, {head['type']}, wants {wanted}, gets {head['found']}"
+        requested = "all" if head["wanted"] is None else head["wanted"]
+        line = f"{name}: {reference(head)}, {head['type']}, wants {requested}, gets {head['found']}"
         click.echo(printable(line if head["satisfied"] else f"{line}: {head['message']}"))
     different = [cluster for cluster in answer["clusters"] if cluster["differs"]]
     if different:

@@ -102,8 +102,8 @@ class _Ground:
         document = plan_changes(self.base, given, fate, now=self.now, clock=datetime.now(UTC), named=named)
         if only is not None:
             selected = {(one.namespace, one.name) for one in only}
-            found = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in selected]
-            document = {**document, "placements": found}
+            placements = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in selected]
+            document = {**document, "placements": placements}
         return document
 
 
@@ -218,11 +218,11 @@ def command(wanted: _PlanOptions, output: str, now: datetime | None, hub: HubOpt
         return _plan(wanted, output, now, hub)
 
 
-def _plan(wanted: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
-    live = wanted.is_of_hub(hub, now)
-    files, bases, lost, drained = wanted.files, wanted.bases, wanted.lost, wanted.drained
+def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
+    live = options.is_of_hub(hub, now)
+    files, bases, lost, drained = options.files, options.bases, options.lost, options.drained
     connection, texts = hub.find() if live else None, dict[str, str]()
-    if wanted.pair is not None:
+    if options.pair is not None:
         if output in ("markdown", "sarif"):
             raise click.UsageError(f"--compare takes no -o {output}: it is a table, json or yaml")
         if files and (live or bases):
@@ -231,26 +231,28 @@ def _plan(wanted: _PlanOptions, output: str, now: datetime | None, hub: HubOptio
                 "(-f FILE)"
             )
         ground = _Ground(connection, load_known(Files((*files.paths, *bases), files.ignored)) if not live else (), now)
-        return _compare(wanted.pair, ground, output, wanted.validation)
+        return _compare(options.pair, ground, output, options.validation)
     if connection is None and not bases:
         if called_by_kubectl():
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
-        return _plan_files(load_known(files, texts=texts), wanted, _Report(output, texts), now)
+        return _plan_files(load_known(files, texts=texts), options, _Report(output, texts), now)
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
     given = load_known(files, namespace=namespace, texts=texts) if files else []
     _point_to_upgrades(given)
-    fields = FieldCheck.of(wanted.validation, given)
+    fields = FieldCheck.of(options.validation, given)
     hub_files = Files(bases, files.ignored)
     document = _Ground(connection, load_known(hub_files) if bases else (), now).plan(
-        given, lost=lost, drained=drained, named=wanted.run
+        given, lost=lost, drained=drained, named=options.run
     )
     document = _settled(document, given, fields, of_hub=connection is not None)
-    return _Report(output, texts).show(document, given, everything=wanted.run is not None)
+    return _Report(output, texts).show(document, given, everything=options.run is not None)
 
 
 def _settled(document: JsonObject, given: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
     """Return a plan with the unknown fields of *given* settled in its verdicts."""
-    own = [fields.settled(each, one, of_hub=of_hub) for each, one in zip(document["admission"], given, strict=False)]
+    own = [
+        fields.settled(verdict, one, of_hub=of_hub) for verdict, one in zip(document["admission"], given, strict=False)
+    ]
     return {**document, "admission": [*own, *document["admission"][len(own) :]]}
 
 
@@ -261,17 +263,17 @@ def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
         complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
 
 
-def _plan_files(loaded: Sequence[Loaded], wanted: _PlanOptions, report: "_Report", now: datetime | None) -> int:
+def _plan_files(loaded: Sequence[Loaded], options: _PlanOptions, report: "_Report", now: datetime | None) -> int:
     """Plan on files that are both the hub and what is planned on it."""
     from webhook.cli.offline.plan import MemberOutages, plan_files
 
     _point_to_upgrades(loaded)
-    fate = MemberOutages(wanted.lost, wanted.drained)
-    fields = FieldCheck.of(wanted.validation, loaded)
+    fate = MemberOutages(options.lost, options.drained)
+    fields = FieldCheck.of(options.validation, loaded)
     fields.check(one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS))
-    document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=wanted.run)
+    document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=options.run)
     document = _settled(document, planned, fields, of_hub=False)
-    everything = wanted.run is not None or not (wanted.lost or wanted.drained)
+    everything = options.run is not None or not (options.lost or options.drained)
     return report.show(document, planned, everything=everything)
 
 
@@ -420,7 +422,7 @@ def _place(one: Loaded) -> JsonObject:
 
 def _the_placement(file: str) -> Loaded:
     """Return the only placement in *file*. Raises `UserError`."""
-    found = [one for one in load(Files((file,))) if one.kind in PLACEMENTS]
-    if len(found) != 1:
-        raise UserError(f"{file}: has {len(found) or 'no'} placements, expected one")
-    return found[0]
+    placements = [one for one in load(Files((file,))) if one.kind in PLACEMENTS]
+    if len(placements) != 1:
+        raise UserError(f"{file}: has {len(placements) or 'no'} placements, expected one")
+    return placements[0]

@@ -103,8 +103,8 @@ def _content(content: JsonObject) -> Iterator[str]:
         yield f"  {content['from']} is not retained, so the changes are not known"
     elif not content["objects"]:
         yield "  none: the objects are the same"
-    for each in content["objects"]:
-        yield from (f"  {line}" for line in _change(each))
+    for change in content["objects"]:
+        yield from (f"  {line}" for line in _change(change))
     if content["more"]:
         yield f"  and {content['more']} more objects"
 

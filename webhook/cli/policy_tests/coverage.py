@@ -35,9 +35,9 @@ class Coverage:
         """Return the coverage of the writes that cases were about."""
         writes = list(judged)
         done = {(each.kind, each.operation) for each in writes}
-        said = Counter(rule for each in writes for rule in each.rules)
+        rule_counts = Counter(rule for each in writes for rule in each.rules)
         counts = [
-            (entry.rule, said[entry.rule.id])
+            (entry.rule, rule_counts[entry.rule.id])
             for entry in catalogue()
             if not _SPEAK.isdisjoint(entry.rule.severity)
             and any((each.kind, operation) in done for each in entry.enforced for operation in each.operations)

@@ -36,9 +36,9 @@ def hub_arguments(hub: HubOptions) -> list[str]:
     return [word for option, value in named.items() if value is not None for word in (option, str(value))]
 
 
-def answer_to(wait: RunWait, found: RunView, hub: HubOptions) -> str:
+def answer_to(wait: RunWait, view: RunView, hub: HubOptions) -> str:
     """Return the command that answers what a run waits for; empty: no command does."""
-    words = approval_command(found.run, found.situation, wait)
+    words = approval_command(view.run, view.situation, wait)
     return command_line(words, hub) if words else ""
 
 
@@ -49,11 +49,11 @@ def command_line(words: Sequence[str], hub: HubOptions) -> str:
     return f"{program} {shlex.join([*words, *hub_arguments(hub)])}"
 
 
-def run_document(found: RunView, hub: HubOptions) -> JsonObject:
+def run_document(view: RunView, hub: HubOptions) -> JsonObject:
     """Return the whole of a run, with the commands that answer what it waits for."""
-    document = overview(found.run, found.situation)
-    for shown, wait in zip(document["waits"], found.situation.waits, strict=True):
-        shown["command"] = answer_to(wait, found, hub) or None
+    document = overview(view.run, view.situation)
+    for shown, wait in zip(document["waits"], view.situation.waits, strict=True):
+        shown["command"] = answer_to(wait, view, hub) or None
     return document
 
 

@@ -199,29 +199,29 @@ def start(name: str, content: _NewRunOptions, namespace: str, waiting: WaitOptio
     return run(_start(hub.find(), content.order(name, namespace), waiting, hub))
 
 
-async def _start(connection: HubConnection, wanted: RunOrder, waiting: WaitOptions, hub: HubOptions) -> int:
-    planning = wanted.state is RunState.INITIALIZE
+async def _start(connection: HubConnection, order: RunOrder, waiting: WaitOptions, hub: HubOptions) -> int:
+    planning = order.state is RunState.INITIALIZE
     async with Client(connection) as client:
-        runs = Runs(client, wanted.namespace)
-        found = await runs.find(wanted.name)
-        if found is None:
-            _check_complete(wanted)
-            await runs.check(wanted)
-            title = await runs.create(wanted.document())
+        runs = Runs(client, order.namespace)
+        view = await runs.find(order.name)
+        if view is None:
+            _check_complete(order)
+            await runs.check(order)
+            title = await runs.create(order.document())
             click.echo(f"{title} created{' to be planned only' if planning else ''}")
         else:
-            said = ("planned already", "planned") if planning else ("running already", "started")
+            words = ("planned already", "planned") if planning else ("running already", "started")
             with as_user_error():
-                state = order_start(found.run, found.situation, wanted)
-            await _order(runs, found.run, state, *said)
-        return await wait_for(runs, wanted.name, waiting, initialised if planning else waiting.finished, hub)
+                state = order_start(view.run, view.situation, order)
+            await _order(runs, view.run, state, *words)
+        return await wait_for(runs, order.name, waiting, initialised if planning else waiting.finished, hub)
 
 
-def _check_complete(wanted: RunOrder) -> None:
-    given = {"--placement": wanted.placement, "--strategy": wanted.strategy}
+def _check_complete(order: RunOrder) -> None:
+    given = {"--placement": order.placement, "--strategy": order.strategy}
     missing = " and ".join(option for option, value in given.items() if not value)
     if missing:
-        raise click.UsageError(f"{missing}: missing, and there is no run {wanted.name} yet")
+        raise click.UsageError(f"{missing}: missing, and there is no run {order.name} yet")
 
 
 async def _order(runs: Runs, document: JsonObject, state: RunState | None, already: str, done: str) -> None:
@@ -259,14 +259,14 @@ async def _change(
     namespace: str,
     waiting: WaitOptions,
     order: Callable[[JsonObject, RunSituation], RunState | None],
-    said: tuple[str, str],
+    words: tuple[str, str],
 ) -> int:
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
-        found = await runs.get(name)
+        view = await runs.get(name)
         with as_user_error():
-            state = order(found.run, found.situation)
-        await _order(runs, found.run, state, *said)
+            state = order(view.run, view.situation)
+        await _order(runs, view.run, state, *words)
         return await wait_for(runs, name, waiting, stopped if order is order_stop else waiting.finished, hub)
 
 

@@ -64,14 +64,14 @@ class Runs(RunsOfKind[RunView]):
         Raises:
             UserError: There is neither a run nor a request of that name, or one of each.
         """
-        found = await self.find(name)
-        request = None if found is not None and stage else await self.get_object(self.family.approval_request, name)
-        if found is not None and request is not None:
+        view = await self.find(name)
+        request = None if view is not None and stage else await self.get_object(self.family.approval_request, name)
+        if view is not None and request is not None:
             owner = parent_run(request)
             subject = f"{name} is a run, and an approval request of run {owner}"
             raise UserError(f"{subject}: name the run that is meant, with --stage")
-        if found is not None:
-            return found, ""
+        if view is not None:
+            return view, ""
         if request is None:
             raise UserError(f"there is no run and no approval request {name}{self.elsewhere()}")
         return await self.get(parent_run(request) or name), name
@@ -86,15 +86,15 @@ class Runs(RunsOfKind[RunView]):
         snapshots = await self._list(place, f"{PARENT_PLACEMENT}={placement},{RESOURCE_INDEX}")
         return {group.index for group in snapshot_groups(snapshots) if group.master is not None}
 
-    async def check(self, wanted: RunOrder) -> None:
+    async def check(self, order: RunOrder) -> None:
         """Make sure that the placement and the strategy of a new run exist, as far as the caller may read them.
 
         Raises:
             UserError: One of them does not exist. All mistakes are named, with the objects that exist.
         """
         references = (
-            ("--placement", self.family.placement, wanted.placement),
-            ("--strategy", self.family.strategy, wanted.strategy),
+            ("--placement", self.family.placement, order.placement),
+            ("--strategy", self.family.strategy, order.strategy),
         )
         mistakes = [
             f"{option} {name}: there is no such {kind.kind}{self._within()}; {await self._existing(kind)}"
@@ -115,11 +115,11 @@ class Runs(RunsOfKind[RunView]):
     async def _existing(self, kind: Kind) -> str:
         """Return the objects of a kind in words."""
         try:
-            known = await object_names(self.client, ResourcePath(kind, self.space))
+            names = await object_names(self.client, ResourcePath(kind, self.space))
         except HubRefusedError:
             return f"you may not list {kind.plural}"
-        more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
-        return f"existing: {', '.join(known[:_MOST_NAMED])}{more}" if known else f"there are no {kind.plural}"
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        return f"existing: {', '.join(names[:_MOST_NAMED])}{more}" if names else f"there are no {kind.plural}"
 
     async def patch(self, run: JsonObject, patch: JsonObject) -> None:
         """Change a run."""

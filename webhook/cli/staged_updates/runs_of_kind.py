@@ -41,10 +41,10 @@ class RunsOfKind(ABC, Generic[View]):
 
     async def get(self, name: str) -> View:
         """Return a run. Raises `UserError` when it does not exist."""
-        found = await self.find(name)
-        if found is None:
+        view = await self.find(name)
+        if view is None:
             raise UserError(f"there is no {self.kind.kind} {name}{self.elsewhere()}")
-        return found
+        return view
 
     async def create(self, document: JsonObject) -> str:
         """Create a run and return its title."""

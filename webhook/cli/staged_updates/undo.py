@@ -50,10 +50,10 @@ def command(name: str, namespace: str, waiting: WaitOptions, hub: HubOptions, *,
 async def _undo(hub: HubOptions, name: str, namespace: str, waiting: WaitOptions, *, force: bool) -> int:
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
-        found = await runs.get(name)
-        retained = await runs.retained(text_at(found.run, "spec", "placementName"))
+        view = await runs.get(name)
+        retained = await runs.retained(text_at(view.run, "spec", "placementName"))
         with as_user_error():
-            document = undo(found.run, found.situation, await runs.all(), retained, force=force)
+            document = undo(view.run, view.situation, await runs.all(), retained, force=force)
         title = await runs.create(document)
         index = document["spec"]["resourceSnapshotIndex"]
         click.echo(f"{title} created: it takes back {name}, to resource snapshot {index}")

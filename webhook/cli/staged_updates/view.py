@@ -49,9 +49,9 @@ class Shown(Generic[F]):
         self._view = view
         self._last: JsonObject | None = None
 
-    def show(self, found: F) -> None:
+    def show(self, run: F) -> None:
         """Print the run, or what is new about it."""
-        document, last = self._view.document(found, self.hub), self._last
+        document, last = self._view.document(run, self.hub), self._last
         self._last = document
         if document == last:
             return
@@ -65,9 +65,9 @@ class Shown(Generic[F]):
             for line in self._view.news(last, document):
                 click.echo(printable(line))
 
-    def wait_lines(self, found: F) -> Iterable[str]:
+    def wait_lines(self, run: F) -> Iterable[str]:
         """Return what a run waits for, a line each."""
-        return self._view.waits(self._view.document(found, self.hub), utc_now())
+        return self._view.waits(self._view.document(run, self.hub), utc_now())
 
 
 async def show_status(
@@ -83,14 +83,14 @@ async def show_status(
         shown: Shows the run.
     """
     if shown.watch:
-        ends = finished if waiting.wait else (lambda found: DONE if found.situation.is_over else None)
-        code, found = await follow(runs, name, waiting, ends, shown.show)
+        ends = finished if waiting.wait else (lambda run: DONE if run.situation.is_over else None)
+        code, run = await follow(runs, name, waiting, ends, shown.show)
     elif waiting.wait:
-        code, found = await follow(runs, name, waiting, finished)
-        shown.show(found)
+        code, run = await follow(runs, name, waiting, finished)
+        shown.show(run)
     else:
         shown.show(await runs.get(name))
         return DONE
     if not waiting.wait or shown.output != "table":
         return code
-    return report(code, found, waiting, lambda: shown.wait_lines(found))
+    return report(code, run, waiting, lambda: shown.wait_lines(run))

@@ -140,28 +140,28 @@ class WaitOptions:
             given = "--timeout" if self.timeout is not None else "--through-approvals"
             raise click.UsageError(f"{given}: only with --wait")
 
-    def finished(self, found: RunView) -> int | None:
+    def finished(self, run: RunView) -> int | None:
         """End when the run is over, or when nothing happens until somebody acts."""
-        if found.situation.is_over:
-            return DONE if found.situation.phase is RunPhase.SUCCEEDED else FAILED
-        persons = [wait.kind for wait in found.situation.waits if wait.needs_person]
+        if run.situation.is_over:
+            return DONE if run.situation.phase is RunPhase.SUCCEEDED else FAILED
+        persons = [wait.kind for wait in run.situation.waits if wait.needs_person]
         if self.through_approvals:
             persons = [kind for kind in persons if kind is not RunWaitKind.APPROVAL]
         return NEEDS_PERSON if persons else None
 
 
-def stopped(found: RunView) -> int | None:
+def stopped(run: RunView) -> int | None:
     """End when the run is stopped, or over."""
-    if found.situation.is_over:
-        return DONE if found.situation.phase is RunPhase.SUCCEEDED else FAILED
-    return DONE if found.situation.phase is RunPhase.STOPPED else None
+    if run.situation.is_over:
+        return DONE if run.situation.phase is RunPhase.SUCCEEDED else FAILED
+    return DONE if run.situation.phase is RunPhase.STOPPED else None
 
 
-def initialised(found: RunView) -> int | None:
+def initialised(run: RunView) -> int | None:
     """End when the run has its plan, or cannot have one."""
-    if found.situation.phase is RunPhase.INITIALIZING:
+    if run.situation.phase is RunPhase.INITIALIZING:
         return None
-    return FAILED if found.situation.phase is RunPhase.FAILED else DONE
+    return FAILED if run.situation.phase is RunPhase.FAILED else DONE
 
 
 def stopping_options(command: _Command) -> _Command:
@@ -190,17 +190,17 @@ async def follow(
     """
     clock = asyncio.get_running_loop().time
     end = None if waiting.timeout is None else clock() + waiting.timeout.total_seconds()
-    found = await runs.get(name)
+    run = await runs.get(name)
     while True:
         if seen is not None:
-            seen(found)
-        code = verdict(found)
+            seen(run)
+        code = verdict(run)
         if code is not None:
-            return code, found
+            return code, run
         if end is not None and clock() >= end:
-            return TIMED_OUT, found
+            return TIMED_OUT, run
         await asyncio.sleep(POLL_SECONDS if end is None else max(0.0, min(POLL_SECONDS, end - clock())))
-        found = await _again(runs, name) or found
+        run = await _again(runs, name) or run
 
 
 async def _again(runs: RunReader[F], name: str) -> F | None:
@@ -210,7 +210,7 @@ async def _again(runs: RunReader[F], name: str) -> F | None:
         UserError: The run is gone.
     """
     try:
-        found = await runs.find(name)
+        run = await runs.find(name)
     except HubRefusedError as error:
         if error.code not in _PASSING:
             raise
@@ -219,36 +219,36 @@ async def _again(runs: RunReader[F], name: str) -> F | None:
     except UserError as error:
         complain(f"waiting: {error.message}")
         return None
-    if found is None:
+    if run is None:
         raise UserError(f"run {runs.title(name)} is gone")
-    return found
+    return run
 
 
 def print_waits() -> Callable[[FollowedRun], None]:
     """Return what says on standard error what a run waits for, whenever that changes."""
-    said = ""
+    last_line = ""
 
-    def tell(found: FollowedRun) -> None:
-        nonlocal said
-        waits = "; ".join(wait.message for wait in found.situation.waits) or found.situation.message
-        line = f"{found.situation.phase}: {waits}" if waits else str(found.situation.phase)
-        if line != said and not found.situation.is_over:
+    def tell(run: FollowedRun) -> None:
+        nonlocal last_line
+        waits = "; ".join(wait.message for wait in run.situation.waits) or run.situation.message
+        line = f"{run.situation.phase}: {waits}" if waits else str(run.situation.phase)
+        if line != last_line and not run.situation.is_over:
             complain(f"waiting: {line}")
-        said = line
+        last_line = line
 
     return tell
 
 
-def report(code: int, found: FollowedRun, waiting: WaitOptions, lines: Callable[[], Iterable[str]]) -> int:
+def report(code: int, run: FollowedRun, waiting: WaitOptions, lines: Callable[[], Iterable[str]]) -> int:
     """Say how a wait has ended; return the exit code.
 
     Args:
         code: The exit code.
-        found: The run as it was last.
+        run: The run as it was last.
         waiting: How long it was waited for.
         lines: Returns what the run waits for, where somebody has to act.
     """
-    name, situation = found.run["metadata"]["name"], found.situation
+    name, situation = run.run["metadata"]["name"], run.situation
     if code == FAILED:
         where = f" at stage {situation.stage}" if situation.stage else ""
         complain(f"error: run {name} has ended as {situation.phase}{where}: {situation.message}")
@@ -267,5 +267,5 @@ async def wait_for(runs: Runs, name: str, waiting: WaitOptions, verdict: Verdict
     """Wait for a run if that is wanted; return the exit code."""
     if not waiting.wait:
         return DONE
-    code, found = await follow(runs, name, waiting, verdict, print_waits())
-    return report(code, found, waiting, lambda: wait_lines(run_document(found, hub), utc_now()))
+    code, run = await follow(runs, name, waiting, verdict, print_waits())
+    return report(code, run, waiting, lambda: wait_lines(run_document(run, hub), utc_now()))

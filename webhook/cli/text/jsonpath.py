@@ -57,11 +57,11 @@ class _Recursive:
     """Every object and list that has something in it, at any depth."""
 
     def find(self, values: Sequence[Any]) -> list[Any]:
-        found = []
+        matches = []
         for value in values:
             if inner := _children(value):
-                found += [value, *self.find(inner)]
-        return found
+                matches += [value, *self.find(inner)]
+        return matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Slice:
     step: int
 
     def find(self, values: Sequence[Any]) -> list[Any]:
-        found: list[Any] = []
+        matches: list[Any] = []
         for value in values:
             if value is None:
                 continue
@@ -89,8 +89,8 @@ class _Slice:
                 raise JsonPathError(f"array index out of bounds: index {beyond}, length {length}")
             if first > end:
                 raise JsonPathError(f"starting index {first} is greater than ending index {end}")
-            found += value[first : end : self.step]
-        return found
+            matches += value[first : end : self.step]
+        return matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +122,14 @@ class _Filter:
     right: "Path | None"
 
     def find(self, values: Sequence[Any]) -> list[Any]:
-        found = []
+        matches = []
         for value in values:
             if value is None:
                 continue
             if not isinstance(value, list):
                 raise JsonPathError(f"{_text(value)[:_SHOWN]} is not a list and cannot be filtered")
-            found += [item for item in value if self._holds(item)]
-        return found
+            matches += [item for item in value if self._holds(item)]
+        return matches
 
     def _holds(self, item: Any) -> bool:
         left = self.left.find([item])
@@ -154,10 +154,10 @@ class Path:
 
     def find(self, values: Sequence[Any]) -> list[Any]:
         """Return what the steps find in *values*. Raises `JsonPathError`."""
-        found = list(values)
+        matches = list(values)
         for step in self.steps:
-            found = step.find(found)
-        return found
+            matches = step.find(matches)
+        return matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,10 +354,10 @@ def _item(text: str) -> _Step:
         return _Wildcard()
     if _QUOTED.fullmatch(text):
         return _Field(_unquoted(text))
-    found = _SLICE.fullmatch(text)
-    if not text or found is None or text == "-":
+    match = _SLICE.fullmatch(text)
+    if not text or match is None or text == "-":
         raise JsonPathError(f"invalid array index {text[:_SHOWN]}")
-    first, colon, end, step = found.groups()
+    first, colon, end, step = match.groups()
     try:
         numbers = [int(each) if each else None for each in (first, end, step)]
     except ValueError as error:
@@ -398,7 +398,7 @@ def _named(text: str) -> _Field | _Wildcard:
 
 
 def _unquoted(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text[1:-1])
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text[1:-1])
 
 
 def _number(text: str) -> int | float:

@@ -119,12 +119,12 @@ def print_plain(
 ) -> list[int]:
     """Print plain columns; return their widths, so that later rows can be put under the same headers."""
     lines = [[printable(cell) for cell in row] for row in ([headers, *rows] if headers else rows)]
-    found = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
-    found = [max(width, _NARROWEST) for width in found]
-    found = [max(pair) for pair in zip(found, widths, strict=True)] if widths else found
+    column_widths = [max((len(cell) for cell in column), default=0) for column in zip(*lines, strict=True)]
+    column_widths = [max(width, _NARROWEST) for width in column_widths]
+    column_widths = [max(pair) for pair in zip(column_widths, widths, strict=True)] if widths else column_widths
     for line in lines:
-        click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, found, strict=True)).rstrip())
-    return found
+        click.echo(_GAP.join(cell.ljust(width) for cell, width in zip(line, column_widths, strict=True)).rstrip())
+    return column_widths
 
 
 def print_document(value: Any, output: str) -> None:

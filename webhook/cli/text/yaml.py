@@ -111,10 +111,10 @@ class _Reader:
         """Return the value that begins with *event*."""
         if isinstance(event, yaml.AliasEvent):
             return self._repeated(event, depth)
-        found = self._written(event, depth)
+        node = self._written(event, depth)
         if event.anchor:
-            self.anchors[event.anchor] = found
-        return found
+            self.anchors[event.anchor] = node
+        return node
 
     def _written(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.ScalarEvent):
@@ -178,16 +178,16 @@ class _Reader:
 
     def _merge(self, members: dict[str, Any], lines: Mapping[str, int], event: Any, depth: int) -> None:
         """Add the members of what ``<<`` names; of several the first that has a member counts."""
-        found = self.value(next(self.events), depth + 1)
-        for each in found if isinstance(found, list) else [found]:
-            if not isinstance(each, dict):
+        base = self.value(next(self.events), depth + 1)
+        for mapping in base if isinstance(base, list) else [base]:
+            if not isinstance(mapping, dict):
                 raise YamlError(_line(event), "<< takes an object, or a list of objects")
-            if twice := next((key for key in each if key in lines), None):
+            if twice := next((key for key in mapping if key in lines), None):
                 raise YamlError(
                     _line(event),
                     f"<< has {twice!r:.66}, too, which stands before it in line {lines[twice]}: put << first",
                 )
-            for key, value in each.items():
+            for key, value in mapping.items():
                 members.setdefault(key, value)
 
 

@@ -38,15 +38,15 @@ def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
     return command_line(words, hub)
 
 
-def upgrade_document(found: UpgradeRunView, hub: HubOptions) -> JsonObject:
+def upgrade_document(view: UpgradeRunView, hub: HubOptions) -> JsonObject:
     """Return the whole of a run, with the commands that answer what it waits for and show its plan."""
-    document: JsonObject = dict(overview(found.read, found.situation))
-    for shown, wait in zip(document["waits"], found.situation.waits, strict=True):
-        shown["command"] = answer_to(wait, found.read.metadata.name, hub) or None
-    plan = dict_at(status_of(found.run), "plan")
+    document: JsonObject = dict(overview(view.read, view.situation))
+    for shown, wait in zip(document["waits"], view.situation.waits, strict=True):
+        shown["command"] = answer_to(wait, view.read.metadata.name, hub) or None
+    plan = dict_at(status_of(view.run), "plan")
     document["plan"] = None
     if plan:
-        shows = command_line(["upgrade", "plan", found.read.metadata.name], hub)
+        shows = command_line(["upgrade", "plan", view.read.metadata.name], hub)
         document["plan"] = {**{key: plan.get(key) for key in ("computedAt", "eta", "etaP90")}, "command": shows}
     return document
 
@@ -152,9 +152,9 @@ _MOST_WAITS: Final = 3
 async def list_upgrades(hub: HubOptions, output: str) -> int:
     """Print all upgrade runs, those that are not over first."""
     async with Client(hub.find()) as client:
-        found = await UpgradeRuns(client).all()
-    found.sort(key=lambda each: (each.situation.is_over, each.read.metadata.name))
-    documents = [upgrade_document(each, hub) for each in found]
+        views = await UpgradeRuns(client).all()
+    views.sort(key=lambda view: (view.situation.is_over, view.read.metadata.name))
+    documents = [upgrade_document(view, hub) for view in views]
     if output != "table":
         print_document(
             {"items": [{key: document[key] for key in ("run", "waits", "plan")} for document in documents]}, output

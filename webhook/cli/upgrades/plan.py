@@ -91,8 +91,8 @@ async def _plan_of_files(hub: HubOptions, name: str, files: Files, validation: V
         if output != "table":
             print_document(planned, output)
             return 0
-        wanted = question["run"]
-        title = wanted if isinstance(wanted, str) else name_of(wanted)
+        run_question = question["run"]
+        title = run_question if isinstance(run_question, str) else name_of(run_question)
         print_plan(planned, title, utc_now(), await _background(client, question))
     return 0
 
@@ -114,7 +114,7 @@ def _checked(files: Files, validation: Validation) -> list[Loaded]:
 
 def _unknown(question: JsonObject) -> Iterator[str]:
     """Say of which members of the files nobody knows what they run: those are never reached."""
-    if names := [name_of(each) for each in question.get("members", ()) if not annotation(each, OBSERVED)]:
+    if names := [name_of(member) for member in question.get("members", ()) if not annotation(member, OBSERVED)]:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         listed = ", ".join(names[:_MOST_NAMED]) + more
         yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {listed}"
@@ -122,16 +122,16 @@ def _unknown(question: JsonObject) -> Iterator[str]:
 
 async def _background(client: Client, question: JsonObject) -> Background:
     """Return what is known of the run of a question."""
-    wanted = question["run"]
-    if isinstance(wanted, str):
-        found = await UpgradeRuns(client).find(wanted)
-        known = Background() if found is None else Background.of(found.run)
-        return replace(known, strategy=spec_of(question["strategy"])) if "strategy" in question else known
+    run = question["run"]
+    if isinstance(run, str):
+        view = await UpgradeRuns(client).find(run)
+        background = Background() if view is None else Background.of(view.run)
+        return replace(background, strategy=spec_of(question["strategy"])) if "strategy" in question else background
     if "strategy" in question:
         return Background(spec_of(question["strategy"]))
-    if strategy := dict_at(spec_of(wanted), "strategy"):
+    if strategy := dict_at(spec_of(run), "strategy"):
         return Background(strategy)
-    if not (name := text_at(wanted, "spec", "strategyRef", "name")):
+    if not (name := text_at(run, "spec", "strategyRef", "name")):
         return Background()
     try:
         return Background(spec_of(await client.get(ResourcePath(UPGRADE_STRATEGY, name=name))))
@@ -141,16 +141,16 @@ async def _background(client: Client, question: JsonObject) -> Background:
 
 async def _plan(hub: HubOptions, name: str, output: str) -> int:
     async with Client(hub.find()) as client:
-        found = await _planned(UpgradeRuns(client), name)
-    planned = dict_at(status_of(found.run), "plan")
+        view = await _planned(UpgradeRuns(client), name)
+    planned = dict_at(status_of(view.run), "plan")
     if not planned:
         reason = "the loop has not made one: does it run?"
-        if found.situation.is_over:
+        if view.situation.is_over:
             status = command_line(["upgrade", "status", name], hub)
-            reason = f"it is {found.situation.phase.value}; how it went: {status}"
+            reason = f"it is {view.situation.phase.value}; how it went: {status}"
         raise UserError(f"run {name} has no plan: {reason}")
     if output == "table":
-        print_plan(planned, name, utc_now(), Background.of(found.run))
+        print_plan(planned, name, utc_now(), Background.of(view.run))
     else:
         print_document(planned, output)
     return 0
@@ -160,8 +160,8 @@ async def _planned(runs: UpgradeRuns, name: str) -> UpgradeRunView:
     """Return a run with its plan, or without one if none is made within seconds."""
     clock = asyncio.get_running_loop().time
     end = clock() + PATIENCE_SECONDS
-    found = await runs.get(name)
-    while not found.situation.is_over and not dict_at(status_of(found.run), "plan") and clock() < end:
+    view = await runs.get(name)
+    while not view.situation.is_over and not dict_at(status_of(view.run), "plan") and clock() < end:
         await asyncio.sleep(POLL_SECONDS)
-        found = await runs.find(name) or found
-    return found
+        view = await runs.find(name) or view
+    return view

@@ -45,23 +45,23 @@ class Background:
         return cls(dict_at(run, "status", "strategySnapshot"), states)
 
 
-def print_plan(plan: JsonObject, name: str, now: datetime, known: Background) -> None:
+def print_plan(plan: JsonObject, name: str, now: datetime, background: Background) -> None:
     """Print a plan as a table.
 
     Args:
         plan: Of an upgrade run.
         name: Of the run.
         now: The moment.
-        known: What is known of the run besides.
+        background: What is known of the run besides.
     """
     late = f", at the latest {plan['etaP90']}" if plan.get("etaP90") else ""
     click.echo(printable(f"{name}: {_over(plan, now)}{late}, as of {plan.get('computedAt', '')}"))
     many = f"{plan.get('maxConcurrent', 0)} at once at most"
     click.echo(printable(f"{many}; {plan.get('exposure', 0)} upgraded before anybody looks"))
-    rows = [_planned(member, known.states) for member in dicts_at(plan, "members")]
+    rows = [_planned(member, background.states) for member in dicts_at(plan, "members")]
     if rows:
         print_table(HEADERS, rows)
-    for line in _besides(plan, gates_by_name(name, known.strategy)):
+    for line in _besides(plan, gates_by_name(name, background.strategy)):
         click.echo(printable(line))
 
 
@@ -115,20 +115,20 @@ def gates_by_name(run: str, strategy: JsonObject) -> dict[str, str]:
 
     Source: upgrade-runs.md 3.5.
     """
-    found: dict[str, str] = {}
+    gates: dict[str, str] = {}
     for stage in dicts_at(strategy, "stages"):
-        _add_gates(found, stage, [run, stage["name"]], f"stage {stage['name']}")
+        _add_gates(gates, stage, [run, stage["name"]], f"stage {stage['name']}")
         for group in dicts_at(stage, "groups"):
-            _add_gates(found, group, [run, stage["name"], group["name"]], f"group {group['name']}")
-    return found
+            _add_gates(gates, group, [run, stage["name"], group["name"]], f"group {group['name']}")
+    return gates
 
 
-def _add_gates(found: dict[str, str], part: JsonObject, place: Sequence[str], where: str) -> None:
+def _add_gates(gates: dict[str, str], part: JsonObject, place: Sequence[str], where: str) -> None:
     for timing in ("before", "after"):
         for index, gate in enumerate(dicts_at(part, f"{timing}Gates")):
             name = "-".join((*place, timing, str(index)))[: LONGEST_GENERATED_NAME - _HASH]
             title = f' "{gate["displayName"]}"' if gate.get("displayName") else ""
-            found.setdefault(name, f"gate{title} {timing} {where}")
+            gates.setdefault(name, f"gate{title} {timing} {where}")
 
 
 def _exposed(stage: dict[str, Any]) -> Iterator[str]:

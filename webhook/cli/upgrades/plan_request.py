@@ -34,21 +34,21 @@ def plan_question(name: str, loaded: Iterable[Loaded], follows: str = "") -> tup
     Raises:
         UserError: It is not clear which run is meant, or which strategy it follows.
     """
-    found: dict[Kind, list[JsonObject]] = {}
-    for each in loaded:
-        found.setdefault(each.kind, []).append(each.document)
-    run = _run(name, found.get(kinds.UPGRADE_RUN, ()))
-    question: JsonObject = {_LISTS[kind]: documents for kind, documents in found.items() if kind in _LISTS}
+    by_kind: dict[Kind, list[JsonObject]] = {}
+    for item in loaded:
+        by_kind.setdefault(item.kind, []).append(item.document)
+    run = _run(name, by_kind.get(kinds.UPGRADE_RUN, ()))
+    question: JsonObject = {_LISTS[kind]: documents for kind, documents in by_kind.items() if kind in _LISTS}
     question["run"] = run
     notes = []
-    strategies = found.get(kinds.UPGRADE_STRATEGY, ())
+    strategies = by_kind.get(kinds.UPGRADE_STRATEGY, ())
     strategy = _of_hub_run(follows, strategies) if isinstance(run, str) else _of_file(run, strategies)
     if strategy is not None:
         question["strategy"] = strategy
         if isinstance(run, str) and name_of(strategy) != follows:
             instead = f"in place of {follows}" if follows else "which it does not name"
             notes.append(f"the run follows strategy {name_of(strategy)} of the files, {instead}")
-    if unused := _unused(run, strategy, found):
+    if unused := _unused(run, strategy, by_kind):
         notes.append(f"not used for this plan: {unused}")
     return question, notes
 
@@ -85,10 +85,10 @@ def _named(name: str, documents: Sequence[JsonObject]) -> JsonObject | None:
     return next((document for document in documents if name_of(document) == name), None)
 
 
-def _unused(run: JsonObject | str, strategy: JsonObject | None, found: dict[Kind, list[JsonObject]]) -> str:
+def _unused(run: JsonObject | str, strategy: JsonObject | None, by_kind: dict[Kind, list[JsonObject]]) -> str:
     counts = Counter(
         kind.kind
-        for kind, documents in found.items()
+        for kind, documents in by_kind.items()
         for document in documents
         if kind not in _LISTS and document is not run and document is not strategy
     )

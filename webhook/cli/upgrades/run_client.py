@@ -56,13 +56,13 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
 
     async def all(self) -> list[UpgradeRunView]:
         """Return all runs; what cannot be read is named on standard error."""
-        found = []
+        views = []
         for document in dicts_at(await self.client.list(ResourcePath(UPGRADE_RUN)), "items"):
             try:
-                found.append(await self.view(document))
+                views.append(await self.view(document))
             except UserError as error:
                 complain(f"warning: {error.message}")
-        return found
+        return views
 
     async def order(self, name: str, decide: Callable[[UpgradeRunView], JsonObject | None]) -> bool:
         """Change a run and return True, or return False when *decide* returns no patch.
@@ -76,12 +76,12 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
         """
 
         async def attempt() -> bool:
-            found = await self.get(name)
+            view = await self.get(name)
             with as_user_error():
-                patch = decide(found)
+                patch = decide(view)
             if patch is None:
                 return False
-            version = text_at(found.run, "metadata", "resourceVersion")
+            version = text_at(view.run, "metadata", "resourceVersion")
             whole = {**patch, "metadata": {"resourceVersion": version}}
             print_warnings(await self.client.patch(ResourcePath(UPGRADE_RUN, name=name), whole))
             return True
@@ -135,9 +135,9 @@ PATIENCE_SECONDS: Final = 5.0
 """How long the loop is given to take an order in before the command says what it has come to."""
 
 
-def start_refusal(found: UpgradeRunView) -> str:
+def start_refusal(view: UpgradeRunView) -> str:
     """Return why a run cannot start, as the loop says; empty: it says no such thing."""
-    status = found.read.status
+    status = view.read.status
     initialized = find_condition(status.conditions, INITIALIZED)
     if status.start_time is not None or initialized is None or initialized.status != FALSE:
         return ""
@@ -153,18 +153,18 @@ async def wait_accepted(runs: UpgradeRuns, ordered: UpgradeRunView) -> UpgradeRu
     """
     clock = asyncio.get_running_loop().time
     end = clock() + PATIENCE_SECONDS
-    found = ordered
-    while not is_accepted(found) and clock() < end:
+    view = ordered
+    while not is_accepted(view) and clock() < end:
         await asyncio.sleep(POLL_SECONDS)
-        found = await runs.get(name_of(ordered.run))
-    return found
+        view = await runs.get(name_of(ordered.run))
+    return view
 
 
-def is_accepted(found: UpgradeRunView) -> bool:
+def is_accepted(view: UpgradeRunView) -> bool:
     """Return whether the order to start has come to something: the run has begun, or it is known why it cannot."""
-    spec, status = found.read.spec, found.read.status
-    if status.observed_generation < found.read.metadata.generation:
+    spec, status = view.read.spec, view.read.status
+    if status.observed_generation < view.read.metadata.generation:
         return False
     if status.start_time is None:
-        return bool(start_refusal(found))
+        return bool(start_refusal(view))
     return status.observed_restart_token == spec.restart_token

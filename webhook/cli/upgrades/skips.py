@@ -83,15 +83,15 @@ def _effect(stages: Sequence[StageStatus], target: SkipTarget, *, halted: bool) 
             )
         case SkipTargetType.GROUP:
             groups = [group for stage in stages for group in stage.groups if group.name == target.name]
-            found = _of_members(target, _members(groups), halted=halted)
-            return _with_more(found, more=any(map(_is_open, _gates_of(groups))), groups=groups)
+            effect = _of_members(target, _members(groups), halted=halted)
+            return _with_more(effect, more=any(map(_is_open, _gates_of(groups))), groups=groups)
         case SkipTargetType.STAGE:
-            stage = next(each for each in stages if each.name == target.name)
-            found = _of_members(target, _members(stage.groups), halted=halted)
+            stage = next(candidate for candidate in stages if candidate.name == target.name)
+            effect = _of_members(target, _members(stage.groups), halted=halted)
             gates = (*stage.before_gates, *stage.after_gates, *_gates_of(stage.groups))
-            return _with_more(found, more=any(map(_is_open, gates)) or _waits(stage), groups=stage.groups)
+            return _with_more(effect, more=any(map(_is_open, gates)) or _waits(stage), groups=stage.groups)
         case _:
-            stage = next(each for each in stages if each.name == target.name)
+            stage = next(candidate for candidate in stages if candidate.name == target.name)
             return _of_wait(target, stage)
 
 
@@ -105,14 +105,14 @@ def _of_members(target: SkipTarget, entries: Iterator[MemberStatus], *, halted: 
     return Effect(target, tuple(left), notes=tuple(notes))
 
 
-def _with_more(found: Effect, *, more: bool, groups: Sequence[GroupStatus]) -> Effect:
+def _with_more(effect: Effect, *, more: bool, groups: Sequence[GroupStatus]) -> Effect:
     """Return the effect on a part: an empty one that is still to come is left out, too."""
     to_come = all(group.state is UpgradeState.NOT_STARTED for group in groups)
     more = more or (to_come and not any(group.members for group in groups))
-    notes = found.notes
-    if not found.members and not more and not notes:
-        notes = (f"{found.target.type.value.lower()} {found.target.name} is over already",)
-    return Effect(found.target, found.members, more, notes)
+    notes = effect.notes
+    if not effect.members and not more and not notes:
+        notes = (f"{effect.target.type.value.lower()} {effect.target.name} is over already",)
+    return Effect(effect.target, effect.members, more, notes)
 
 
 def _of_wait(target: SkipTarget, stage: StageStatus) -> Effect:

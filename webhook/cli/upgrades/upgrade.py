@@ -172,12 +172,12 @@ def command() -> None:
 def finished(waiting: WaitOptions) -> Verdict[UpgradeRunView]:
     """Return what ends a wait when the run is over, or when nothing happens until somebody acts."""
 
-    def verdict(found: UpgradeRunView) -> int | None:
-        if found.situation.is_over:
+    def verdict(view: UpgradeRunView) -> int | None:
+        if view.situation.is_over:
             return DONE
-        if found.situation.phase == "Failed":
+        if view.situation.phase == "Failed":
             return FAILED
-        persons = [wait.kind for wait in found.situation.waits if wait.needs_person]
+        persons = [wait.kind for wait in view.situation.waits if wait.needs_person]
         if waiting.through_approvals:
             persons = [kind for kind in persons if kind is not UpgradeWaitKind.GATE]
         return NEEDS_PERSON if persons else None
@@ -185,11 +185,11 @@ def finished(waiting: WaitOptions) -> Verdict[UpgradeRunView]:
     return verdict
 
 
-def _stopped(found: UpgradeRunView) -> int | None:
+def _stopped(view: UpgradeRunView) -> int | None:
     """End when the run is stopped, or over."""
-    if found.situation.phase == "Failed":
+    if view.situation.phase == "Failed":
         return FAILED
-    return DONE if found.situation.is_over or found.situation.is_halted else None
+    return DONE if view.situation.is_over or view.situation.is_halted else None
 
 
 @command.command("start", help=START_HELP, short_help="Start an upgrade run, or start it again.")
@@ -205,29 +205,29 @@ def start(name: str, waiting: WaitOptions, hub: HubOptions) -> int:
 async def _start(hub: HubOptions, name: str, waiting: WaitOptions, token: str) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
-        ordered = await runs.order(name, lambda found: order_start(found.read, token))
-        found = await runs.get(name)
-        if not ordered and found.read.status.start_time is not None:
+        ordered = await runs.order(name, lambda view: order_start(view.read, token))
+        view = await runs.get(name)
+        if not ordered and view.read.status.start_time is not None:
             click.echo(f"{runs.title(name)} running already")
         else:
-            await _tell_start(runs, found, waiting)
-        return await _follow(runs, found, waiting, finished(waiting), hub)
+            await _tell_start(runs, view, waiting)
+        return await _follow(runs, view, waiting, finished(waiting), hub)
 
 
-async def _tell_start(runs: UpgradeRuns, found: UpgradeRunView, waiting: WaitOptions) -> None:
+async def _tell_start(runs: UpgradeRuns, view: UpgradeRunView, waiting: WaitOptions) -> None:
     """Say what has become of the order to start.
 
     Raises:
         UserError: The run cannot start, and nobody waits for it.
     """
-    title = runs.title(name_of(found.run))
-    found = await wait_accepted(runs, found)
-    if reason := start_refusal(found):
+    title = runs.title(name_of(view.run))
+    view = await wait_accepted(runs, view)
+    if reason := start_refusal(view):
         text = f"{title} is told to start, but cannot: {reason}"
         if not waiting.wait:
             raise UserError(text)
         complain(text)
-    elif is_accepted(found):
+    elif is_accepted(view):
         click.echo(f"{title} started")
     else:
         click.echo(f"{title} is told to start; the loop has not taken that in yet")
@@ -246,25 +246,25 @@ def stop(name: str, waiting: WaitOptions, hub: HubOptions) -> int:
 async def _stop(hub: HubOptions, name: str, waiting: WaitOptions) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
-        ordered = await runs.order(name, lambda found: order_stop(found.read))
-        found = await runs.get(name)
+        ordered = await runs.order(name, lambda view: order_stop(view.read))
+        view = await runs.get(name)
         click.echo(f"{runs.title(name)} {'told to stop' if ordered else 'stopped already'}")
-        return await _follow(runs, found, waiting, _stopped, hub)
+        return await _follow(runs, view, waiting, _stopped, hub)
 
 
 async def _follow(
-    runs: UpgradeRuns, found: UpgradeRunView, waiting: WaitOptions, verdict: Verdict[UpgradeRunView], hub: HubOptions
+    runs: UpgradeRuns, view: UpgradeRunView, waiting: WaitOptions, verdict: Verdict[UpgradeRunView], hub: HubOptions
 ) -> int:
     """Wait for what an order comes to, if that is wanted; return the exit code."""
     if not waiting.wait:
         return DONE
-    generation = found.read.metadata.generation
+    generation = view.read.metadata.generation
 
     def taken(now: UpgradeRunView) -> int | None:
         """Say how the wait ends, once the run has taken the order in."""
         return verdict(now) if now.read.status.observed_generation >= generation else None
 
-    code, ended = await follow(runs, name_of(found.run), waiting, taken, print_waits())
+    code, ended = await follow(runs, name_of(view.run), waiting, taken, print_waits())
     return report(code, ended, waiting, lambda: upgrade_wait_lines(upgrade_document(ended, hub), utc_now()))
 
 
@@ -303,22 +303,22 @@ def skip(
 
 
 async def _skip(hub: HubOptions, name: str, targets: list[SkipTarget]) -> int:
-    told: list[Effect] = []
+    skips: list[Effect] = []
     notes: list[str] = []
 
-    def decide(found: UpgradeRunView) -> JsonObject:
-        order_skip(found.read, targets)  # names that the run does not have are mistakes
-        told[:] = effects(found.read, targets)
-        notes[:] = dict.fromkeys(note for each in told for note in each.notes)
-        effective = [each.target for each in told if each.does_something]
+    def decide(view: UpgradeRunView) -> JsonObject:
+        order_skip(view.read, targets)  # names that the run does not have are mistakes
+        skips[:] = effects(view.read, targets)
+        notes[:] = dict.fromkeys(note for effect in skips for note in effect.notes)
+        effective = [effect.target for effect in skips if effect.does_something]
         if not effective:
             raise UserError([f"{note}: nothing to skip" for note in notes])
-        return order_skip(found.read, effective)
+        return order_skip(view.read, effective)
 
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
         await runs.order(name, decide)
-    words = ", ".join(each.description for each in told if each.does_something)
+    words = ", ".join(effect.description for effect in skips if effect.does_something)
     click.echo(printable(f"{runs.title(name)} is to leave out {words}"))
     for note in notes:
         complain(printable(f"note: {note}"))
@@ -338,10 +338,10 @@ def retry(name: str, new: str, dry_run: bool, hub: HubOptions) -> int:
 async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
-        found = await runs.get(name)
+        view = await runs.get(name)
         with as_user_error():
-            document = retry_run(found.read, new)
-        if not _is_left(found):
+            document = retry_run(view.read, new)
+        if not _is_left(view):
             raise UserError(f"run {name} has left nothing to do again: its members run what it was to bring")
         if dry_run:
             print_document(document, "yaml")
@@ -351,9 +351,9 @@ async def _retry(hub: HubOptions, name: str, new: str, *, dry_run: bool) -> int:
     return DONE
 
 
-def _is_left(found: UpgradeRunView) -> bool:
+def _is_left(view: UpgradeRunView) -> bool:
     """Say whether any member of a run does not run what it was to bring."""
-    entries = (entry for stage in found.read.status.stages for group in stage.groups for entry in group.members)
+    entries = (entry for stage in view.read.status.stages for group in stage.groups for entry in group.members)
     return any(
         entry.state is not UpgradeState.COMPLETED and entry.reason not in ("AlreadyAtTarget", "AheadOfTarget")
         for entry in entries
