@@ -1,115 +1,23 @@
-"""The engine over the present state of the hub, for the HTTP handlers.
-
-Answers come from one snapshot of the fleet and one instant. The instant moves in steps, so that a question asked twice
-within a step gets the same bytes, and it moves even when no member reports, so that answers show their silence.
+"""The engine over the present state of the hub, for the HTTP handlers: decisions, and views of members and placements.
 
 Source: serving.md 3.1 and 3.2.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import partial
+from collections.abc import Iterable, Sequence
 
-from scorer.api.family import FAMILY_OF, Family, PlacementRef, UnknownObjectError
+from scorer.api.family import FAMILY_OF, Family, PlacementRef
 from scorer.api.meta import JsonObject
-from scorer.api.placement.placement import PlacementPolicy, StrategyType
+from scorer.api.placement.placement import StrategyType
 from scorer.api.unstructured.documents import dict_at, list_at
-from scorer.columns import BoolColumn
-from scorer.fleet import Fleet
-from scorer.placement.binding_plan import BrokenBindingError
-from scorer.placement.explanation import ExplainAnswer
-from scorer.placement.plan_document import decide
-from scorer.placement.policy_hash import policy_hash, policy_in_force
-from scorer.placement.request import Request, read_request
-from scorer.placement.schedule import ScheduleResult, schedule
-from scorer.placement.trace import DecisionContext, explanation
 from scorer.rollout.views.timeline import UpdateTimeline, rolling_timeline
-from scorer.selectors import InvalidPolicyError, match_labels
 from webhook.answers.clusters import Cluster, clusters_view
-from webhook.answers.history import RunHistory
+from webhook.answers.decisions import HubDecisions
 from webhook.answers.placements import Placement, PlacementDetail, placement_view
-from webhook.answers.questions import InvalidQuestionError, PlacementQuestion, PlacementVerdict
-from webhook.answers.ranking import RankedClusters, RejectedClusters
-from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.placements import children
 
-STEP = timedelta(seconds=10)
-"""How long answers use the same instant."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""From which steps are counted: at the same time by all replicas."""
 
-
-class HubAdvisor:
-    """Answers from a cache.
-
-    Args:
-        cache: The hub's objects.
-        now: The clock.
-        history: Knows what made the scheduler decide last; None: that is not known.
-    """
-
-    def __init__(self, cache: Cache, now: Callable[[], datetime], history: RunHistory | None = None) -> None:
-        self._cache = cache
-        self._history = history
-        self._now = now
-
-    @property
-    def fleet_revision(self) -> str:
-        """The fleet and the step that would be judged now."""
-        return self._revision(self._now())
-
-    def _revision(self, now: datetime) -> str:
-        return f"{self._cache.fleet.revision}/{(now - EPOCH) // STEP}"
-
-    def evaluate(self, question: PlacementQuestion) -> PlacementVerdict:
-        """Filter and rank as a first run would, regardless of what is placed already."""
-        policy, namespace = self._policy(question)
-        request = self._request(policy, namespace, question)
-        moment = self._now()
-        fleet, now = self._fleet(question), self._instant(question, moment)
-        run = schedule(request, fleet, (), now)
-        wanted = self._wanted_rows(question, fleet)
-        selected = {pick.cluster for pick in run.picked}
-        if isinstance(question.placement, PlacementRef) and question.clusters is None:
-            actual = self._deciding(question.placement, now, known=run)(fleet)
-            selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
-        eligible, rejected = RankedClusters(run, frozenset(selected), wanted), RejectedClusters(run, wanted)
-        turned_away = run.last.turned_away() if run.last else {}
-        digest = f"sha256:{policy_hash(policy)}"
-        return PlacementVerdict(self._revision(moment), digest, now, eligible, rejected, turned_away)
-
-    def explain(self, question: PlacementQuestion) -> ExplainAnswer:
-        """Explain the present decision, bindings included."""
-        return self.explaining(question)()
-
-    def explaining(self, question: PlacementQuestion) -> Callable[[], ExplainAnswer]:
-        """See `Advisor.explaining`.
-
-        Decides here, so that the shared fleet keeps the columns, and again where the answer is made, perhaps in another
-        thread, on a copy of the fleet to which no other task adds columns meanwhile.
-        """
-        policy, namespace = self._policy(question)
-        request = self._request(policy, namespace, question)
-        moment = self._now()
-        now, fleet = self._instant(question, moment), self._fleet(question)
-        if isinstance(question.placement, PlacementRef) and question.clusters is None and not question.anew:
-            decided = self._deciding(question.placement, now)
-        else:
-            decided = partial(_first_run, request, now)
-        decided(fleet)
-        wanted = self._wanted_rows(question, fleet)
-        names = None if wanted is None else [name for name in fleet.names if _is_wanted(wanted, fleet, name)]
-        revision, occasion, copy = self._revision(moment), self._occasion(question), fleet.updated(())
-        return lambda: explanation(decided(copy), policy, revision, names, occasion)
-
-    def _occasion(self, question: PlacementQuestion) -> DecisionContext:
-        ref = question.placement
-        if not isinstance(ref, PlacementRef):
-            return DecisionContext()
-        family = FAMILY_OF[ref.kind]
-        snapshots = children(self._cache, family.policy_snapshot, ref)
-        trigger = self._history.last_trigger(ref) if self._history else None
-        return DecisionContext(str(ref), policy_in_force(self._placement(ref), snapshots), trigger)
+class HubAdvisor(HubDecisions):
+    """Answers from a cache; the arguments are those of `HubDecisions`."""
 
     def cluster_names(self) -> Sequence[str]:
         """See `Advisor.cluster_names`."""
@@ -158,70 +66,3 @@ class HubAdvisor:
         if dict_at(placement, "spec", "strategy").get("type") == StrategyType.EXTERNAL:
             return None
         return rolling_timeline(children(self._cache, family.binding, family.ref(placement))).document()
-
-    def _policy(self, question: PlacementQuestion) -> tuple[JsonObject, str]:
-        placement = question.placement
-        if isinstance(placement, PlacementPolicy):
-            return placement.model_dump(mode="json", by_alias=True, exclude_unset=True), ""
-        return dict_at(self._placement(placement), "spec", "policy"), placement.namespace
-
-    def _placement(self, ref: PlacementRef) -> JsonObject:
-        family = FAMILY_OF.get(ref.kind)
-        document = self._cache.get(family.placement, ref.name, ref.namespace) if family else None
-        if document is None:
-            raise UnknownObjectError(f"there is no placement {ref}")
-        return document
-
-    def _request(self, policy: JsonObject, namespace: str, question: PlacementQuestion) -> Request:
-        try:
-            return read_request(policy, namespace=namespace)
-        except InvalidPolicyError as error:
-            where = "/placement/ref" if isinstance(question.placement, PlacementRef) else "/placement/inline"
-            raise InvalidQuestionError(where, str(error)) from error
-
-    def _fleet(self, question: PlacementQuestion) -> Fleet:
-        return self._cache.fleet if question.clusters is None else Fleet.of(question.clusters)
-
-    def _instant(self, question: PlacementQuestion, moment: datetime) -> datetime:
-        """Return the start of the step of *moment*; for clusters given with the question, *moment* itself."""
-        if question.clusters is not None:
-            return moment
-        return EPOCH + (moment - EPOCH) // STEP * STEP
-
-    def _deciding(
-        self, ref: PlacementRef, now: datetime, known: ScheduleResult | None = None
-    ) -> Callable[[Fleet], ScheduleResult]:
-        """Look up what the decision on a placement depends on; return a function that decides for a fleet."""
-        family, document = FAMILY_OF[ref.kind], self._placement(ref)
-        bindings = children(self._cache, family.binding, ref)
-        snapshots = children(self._cache, family.policy_snapshot, ref)
-
-        def decide_on(fleet: Fleet) -> ScheduleResult:
-            try:
-                return decide(document, fleet, bindings, snapshots, now, known)
-            except BrokenBindingError as error:
-                raise InvalidQuestionError("/placement/ref", str(error)) from error
-
-        return decide_on
-
-    def _wanted_rows(self, question: PlacementQuestion, fleet: Fleet) -> BoolColumn | None:
-        mask: BoolColumn | None = None
-        if question.names is not None:
-            unknown = sorted(name for name in question.names if fleet.row(name) is None)
-            if unknown:
-                raise UnknownObjectError(f"there is no member cluster {unknown[0]!r}")
-            mask = fleet.rows(question.names)
-        if question.selector is not None:
-            matched = match_labels(fleet, question.selector.requirements())
-            if matched is not None:
-                mask = matched if mask is None else mask & matched
-        return mask
-
-
-def _first_run(request: Request, now: datetime, fleet: Fleet) -> ScheduleResult:
-    return schedule(request, fleet, (), now)
-
-
-def _is_wanted(mask: BoolColumn | None, fleet: Fleet, name: str) -> bool:
-    row = fleet.row(name)
-    return mask is None or (row is not None and bool(mask[row]))

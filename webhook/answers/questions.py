@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.family import PlacementRef
@@ -11,8 +11,10 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import PlacementPolicy
 from scorer.api.values.label_selector import LabelSelector
 from scorer.placement.explanation import ExplainAnswer
-from webhook.answers.clusters import Cluster
-from webhook.answers.placements import Placement, PlacementDetail
+
+if TYPE_CHECKING:  # a command that explains does not load the views
+    from webhook.answers.clusters import Cluster
+    from webhook.answers.placements import Placement, PlacementDetail
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ class Advisor(Protocol):
         """Return the names of all member clusters, sorted."""
         ...
 
-    def clusters(self, names: Iterable[str]) -> list[Cluster]:
+    def clusters(self, names: Iterable[str]) -> "list[Cluster]":
         """Return member clusters as the engine sees them, in the order of *names*, without those that there are not."""
         ...
 
@@ -136,11 +138,11 @@ class Advisor(Protocol):
         """Return the references of all placements, sorted as texts."""
         ...
 
-    def placements(self, refs: Iterable[PlacementRef]) -> list[Placement]:
+    def placements(self, refs: Iterable[PlacementRef]) -> "list[Placement]":
         """Return placements with their picks, in the order of *refs*, without those that there are not."""
         ...
 
-    def placement(self, ref: PlacementRef) -> PlacementDetail | None:
+    def placement(self, ref: PlacementRef) -> "PlacementDetail | None":
         """Return one placement with ``selectedResources`` and ``strategy``, or None."""
         ...
 

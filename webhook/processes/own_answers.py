@@ -45,8 +45,8 @@ ANSWER_SECONDS: Final = 60.0
 class OwnAnswers:
     """Answers questions about a hub, with the rights of the kubeconfig's owner: an async context manager.
 
-    Methods raise `webhook.endpoints.http.problems.ProblemError`, `UnknownObjectError` and `InvalidQuestionError` as the
-    handlers of `harbormaster serve` do, `NotReadableError` when the hub does not let us read what the answer needs, and
+    Methods raise `webhook.endpoints.http.problems.ProblemError` and `UnknownObjectError` as the handlers of
+    `harbormaster serve` do, `NotReadableError` when the hub does not let us read what the answer needs, and
     `TimeoutError` when the answer takes too long.
 
     Args:
@@ -84,14 +84,17 @@ class OwnAnswers:
 
     async def explain(self, ref: PlacementRef) -> JsonObject:
         """Return the answer of ``/v1/explain`` for a placement."""
-        from webhook.answers.advisor import HubAdvisor
+        from webhook.answers.decisions import HubDecisions
         from webhook.answers.history import RunHistory
-        from webhook.answers.questions import PlacementQuestion
+        from webhook.answers.questions import InvalidQuestionError, PlacementQuestion
 
         cache = Cache(self._store)
-        advisor = HubAdvisor(cache, self._now, RunHistory(cache, self._now))
+        decisions = HubDecisions(cache, self._now, RunHistory(cache, self._now))
         async with self._reading(cache):
-            return _as_json(await asyncio.to_thread(advisor.explaining(PlacementQuestion(ref))))
+            try:
+                return _as_json(await asyncio.to_thread(decisions.explaining(PlacementQuestion(ref))))
+            except InvalidQuestionError as error:
+                raise ProblemError(Problem.VALIDATION_FAILED, error.detail) from error
 
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
         """Return the answer of ``/v1/placements/…/runs``."""

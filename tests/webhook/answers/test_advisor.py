@@ -27,7 +27,8 @@ from tests.scorer.builders import (
     policy,
     prefer,
 )
-from webhook.answers.advisor import EPOCH, STEP, HubAdvisor
+from webhook.answers.advisor import HubAdvisor
+from webhook.answers.decisions import EPOCH, STEP
 from webhook.answers.questions import PlacementQuestion
 from webhook.answers.ranking import affinity_range
 from webhook.embedded.storage.store import EmbeddedStore

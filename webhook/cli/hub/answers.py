@@ -144,8 +144,7 @@ async def answers_of(client: Client) -> AsyncIterator[HubAnswers]:
         yield ServedAnswers(client)
         return
     from scorer.api.family import UnknownObjectError
-    from webhook.answers.questions import InvalidQuestionError
-    from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
+    from webhook.endpoints.http.problems import Problem, ProblemError
     from webhook.processes.hub_reading import NotReadableError
     from webhook.processes.own_answers import OwnAnswers
     from webhook.settings.answers import AnswerSettings
@@ -163,9 +162,6 @@ async def answers_of(client: Client) -> AsyncIterator[HubAnswers]:
         raise UserError(f"{client.connection}: {error}") from error
     except UnknownObjectError as error:
         raise _refusal(ProblemError(Problem.NOT_FOUND, str(error))) from error
-    except InvalidQuestionError as error:
-        mistake = Mistake(error.pointer, "invalid", error.detail)
-        raise _refusal(ProblemError(Problem.VALIDATION_FAILED, error.detail, mistakes=[mistake])) from error
     except ProblemError as error:
         raise _refusal(error) from error
     except TimeoutError as error:
