@@ -150,10 +150,10 @@ def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
 
 def _admitted(entries: Sequence[SourceDocument], now: datetime) -> list[JsonObject]:
     """Return NodePools as admission would store them. Raises `UserError`."""
-    from webhook.cli.offline.admission import admit, context_of
+    from webhook.cli.offline.admission import admit, offline_context
 
     loaded = resolve(entries)
-    context = context_of(loaded, now)
+    context = offline_context(loaded, now)
     verdicts = [admit(entry, context) for entry in loaded]
     problems = [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]
     if problems:

@@ -22,7 +22,7 @@ from webhook.cli.files.positions import Positions, TextRange
 from webhook.cli.files.search import STDIN_NAME, Files
 from webhook.cli.linting.reports import Report, annotations, report_failures, report_option, write
 from webhook.cli.linting.sarif import ADMISSION, Replacement, SarifResult, sarif_log
-from webhook.cli.offline.admission import admit, context_of, field_warnings
+from webhook.cli.offline.admission import admit, offline_context, field_warnings
 from webhook.cli.options.base import file_option, namespace_option, output_option
 from webhook.cli.options.field_validation import UNKNOWN, UNKNOWN_FIELD, FieldCheck, Validation, validate_option
 from webhook.cli.text.output import print_document
@@ -152,7 +152,7 @@ def _lint(
     loaded = resolve(ours, namespace=namespace or DEFAULT_NAMESPACE)
     for note in notes:
         complain(f"note: {note}")
-    context = context_of(loaded, datetime.now(UTC)).with_user(_ADMINISTRATOR)
+    context = offline_context(loaded, datetime.now(UTC), user=_ADMINISTRATOR)
     positions = Positions(texts)
     fields = FieldCheck.of(validation, loaded)
     return len(loaded), [remark for one in loaded for remark in lint_object(one, context, positions, fields)]

@@ -15,7 +15,7 @@ from webhook.cli.files.search import Files
 from webhook.cli.linting.lint import lint_object, result_of
 from webhook.cli.linting.reports import report_failures
 from webhook.cli.linting.sarif import sarif_log
-from webhook.cli.offline.admission import OfflineVerdict, admit, context_of
+from webhook.cli.offline.admission import OfflineVerdict, admit, offline_context
 from webhook.cli.options.base import file_option, namespace_option, output_option
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.text.output import print_document, print_table
@@ -53,7 +53,7 @@ def command(files: Files, namespace: str | None, validation: Validation, output:
     texts: dict[str, str] = {}
     with report_failures(output):
         loaded = load_known(files, namespace=namespace or DEFAULT_NAMESPACE, texts=texts)
-    context = context_of(loaded, datetime.now(UTC)).with_user(_ADMINISTRATOR)
+    context = offline_context(loaded, datetime.now(UTC), user=_ADMINISTRATOR)
     fields = FieldCheck.of(validation, loaded)
     verdicts = [admit(one, context, fields=fields) for one in loaded]
     allowed = all(verdict.allowed for verdict in verdicts)

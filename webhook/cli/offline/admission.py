@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, group_kind
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import metadata_of
+from webhook.access.user import UserInfo
 from webhook.admission import registry
 from webhook.admission.failures import log_failure
 from webhook.admission.judge import as_warnings, judge
@@ -17,12 +20,14 @@ from webhook.admission.rehearsal import WriteOperation, rehearse
 from webhook.answers.proposal import has_rules
 from webhook.cli.files.documents import Loaded
 from webhook.cli.options.field_validation import UNKNOWN, FieldCheck
-from webhook.validation.framework.context import Context
+from webhook.settings.admission import AdmissionSettings
+from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.field import FieldError, FieldWarning, path_order
 from webhook.validation.framework.rule import rules_of
 from webhook.validation.guard_rails.writes import ReviewedWrite
 from webhook.validation.live.check import run_checks
 
+_REMEDY: Final = "; the CustomResourceDefinition with -f settles it"
 ANY_NAME: Final = "A-01"
 """The rule for names of all kinds."""
 
@@ -62,9 +67,19 @@ class OfflineVerdict:
         return [f"{self.loaded.source}: {mistake}" for mistake in mistakes]
 
 
-def context_of(loaded: Iterable[Loaded], now: datetime) -> Context:
-    """Return the context of a hub that holds all of *loaded*."""
-    return Context.of_objects([one.document for one in loaded], now=now, on_failure=log_failure)
+def offline_context(
+    loaded: Iterable[Loaded], now: datetime, *, user: UserInfo | None = None, settings: AdmissionSettings | None = None
+) -> Context:
+    """Return the context of a hub that holds all of *loaded*.
+
+    Files rarely hold every CustomResourceDefinition of their hub. The kinds are complete only in a dump, where the
+    definitions have the ``uid`` that an API server gives them.
+    """
+    documents = [one.document for one in loaded]
+    definitions = [document for document in documents if group_kind(document) == CUSTOM_RESOURCE_DEFINITION.group_kind]
+    dumped = any(metadata_of(definition).get("uid") for definition in definitions)
+    kinds = HubKinds.of_definitions(definitions, complete=dumped, remedy=_REMEDY)
+    return Context.of_objects(documents, user=user, settings=settings, now=now, on_failure=log_failure, kinds=kinds)
 
 
 def admit(

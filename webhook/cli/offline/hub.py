@@ -25,7 +25,7 @@ from webhook.admission.documents import DocumentSet
 from webhook.answers.proposal import PLANNED_KINDS
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
-from webhook.cli.offline.admission import OfflineVerdict, admit, context_of
+from webhook.cli.offline.admission import OfflineVerdict, admit, offline_context
 from webhook.embedded.simulation.annotations import figures, parse_behaviour, silent_status, status_in_annotation
 from webhook.member.membership.heartbeat import heartbeat_status
 from webhook.validation.framework.field import shape_errors
@@ -75,7 +75,7 @@ def make_hub(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime)
             problems += _shape_mistakes(one)
     verdicts: list[OfflineVerdict] = []
     if not problems:
-        context = context_of(loaded, now or clock)
+        context = offline_context(loaded, now or clock)
         verdicts = [admit(one, context) for one in loaded if one.kind in PLACEMENTS]
         problems += (line for verdict in verdicts for line in verdict.lines())
     if problems:

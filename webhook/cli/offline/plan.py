@@ -10,13 +10,12 @@ from scorer.api.family import PLACEMENTS
 from scorer.api.meta import JsonObject
 from scorer.what_if.state import ObjectKey
 from webhook.access.user import UserInfo
-from webhook.admission.failures import log_failure
 from webhook.answers.proposal import EVERYBODY, RUNS, Audience, Proposal, ProposalError, ProposedObject, plan
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import Loaded
+from webhook.cli.offline.admission import offline_context
 from webhook.cli.offline.hub import StoredFiles, store
 from webhook.settings.admission import AdmissionSettings
-from webhook.validation.framework.context import Context
 
 _POINTER: Final = re.compile(r"(?<= in )(/(?:objects|lost|drained)(?:/[0-9]+)?)$", re.ASCII)
 """In the text of a mistake: the pointer to the other place where the same is given."""
@@ -93,10 +92,7 @@ def _plan(
     places: "Places",
     settings: AdmissionSettings | None,
 ) -> JsonObject:
-    documents = [one.document for one in loaded]
-    context = Context.of_objects(
-        documents, user=_ADMINISTRATOR, settings=settings, now=stored.now, on_failure=log_failure
-    )
+    context = offline_context(loaded, stored.now, user=_ADMINISTRATOR, settings=settings)
     audience = EVERYBODY if places.named is None else Audience(only=(), runs=(places.named,))
     try:
         return dict(plan(stored.hub, proposal, context, audience))

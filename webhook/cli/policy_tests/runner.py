@@ -14,7 +14,6 @@ from scorer.api.kinds import MEMBER_CLUSTER, Kind, find_kind
 from scorer.api.meta import JsonObject, format_time
 from scorer.api.values.quoting import printable, quote
 from webhook.access.user import UserInfo
-from webhook.admission.failures import log_failure
 from webhook.admission.judge import as_warnings
 from webhook.answers.proposal import ProposedObject, as_written
 from webhook.cli.disruption.budgets import pools_in_files
@@ -22,7 +21,14 @@ from webhook.cli.errors import UserError
 from webhook.cli.files.documents import DocumentSource, Loaded, SourceDocument, definitions, load, load_known, resolve
 from webhook.cli.files.search import SUFFIXES, Files
 from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.offline.admission import OfflineVerdict, admit, admit_deletion, field_warnings, refusing_rules
+from webhook.cli.offline.admission import (
+    OfflineVerdict,
+    admit,
+    admit_deletion,
+    field_warnings,
+    offline_context,
+    refusing_rules,
+)
 from webhook.cli.offline.hub import store
 from webhook.cli.offline.plan import MemberOutages, plan_changes, plan_files
 from webhook.cli.offline.pools import gate_answer, offline_pools
@@ -210,9 +216,7 @@ class Scene:
         """Return what admission reads: with a fleet, all that a hub knows; without, what is not there is not known."""
         every = [*self.fleet, *self.objects]
         now = self._now(case)
-        context = Context.of_objects(
-            [one.document for one in every], settings=self.test.settings, now=now or self.clock, on_failure=log_failure
-        )
+        context = offline_context(every, now or self.clock, settings=self.test.settings)
         if not any(one.kind == MEMBER_CLUSTER for one in every):
             return context
         stored = store(every, now=now, clock=self.clock)

@@ -17,7 +17,7 @@ from webhook.cli.files.documents import Loaded, load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.answers import answers_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
-from webhook.cli.offline.admission import admit, context_of
+from webhook.cli.offline.admission import admit, offline_context
 from webhook.cli.options.base import file_option, output_option, run, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
@@ -105,7 +105,7 @@ def _checked(files: Files, validation: Validation) -> list[Loaded]:
     """
     loaded = load_known(files)
     FieldCheck.of(validation, loaded).check(loaded)
-    context = context_of(loaded, datetime.now(UTC))
+    context = offline_context(loaded, datetime.now(UTC))
     verdicts = [admit(one, context) for one in loaded if one.kind in PLANNED]
     if mistakes := [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]:
         raise UserError(mistakes)

@@ -21,7 +21,7 @@ from typing import Final, NoReturn, Protocol
 from pydantic import ValidationError
 
 from scorer.api.cluster.member_cluster import MemberCluster
-from scorer.api.kinds import KINDS, MEMBER_CLUSTER, Kind, group_kind
+from scorer.api.kinds import BUILT_IN, CUSTOM_RESOURCE_DEFINITION, KINDS, MEMBER_CLUSTER, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import labels_of, name_of, namespace_of
 from scorer.fleet import Fleet
@@ -29,6 +29,7 @@ from webhook.access.user import UserInfo
 from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings
 
 _NO_KINDS: Mapping[tuple[str, str], Kind] = MappingProxyType({})
+_BUILT_IN_GROUPS: Final = frozenset(kind.group for kind in BUILT_IN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +39,20 @@ class HubKinds:
     Args:
         custom: By group and kind, from discovery or CustomResourceDefinitions.
         complete: False: discovery was not available, so a kind that is not listed may still exist.
+        remedy: How to make an unlisted kind known, for messages. Empty: the user cannot.
     """
 
     custom: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: _NO_KINDS)
     complete: bool = True
+    remedy: str = ""
 
     @classmethod
-    def of_definitions(cls, definitions: Iterable[JsonObject]) -> "HubKinds":
+    def of_definitions(
+        cls, definitions: Iterable[JsonObject], *, complete: bool = True, remedy: str = ""
+    ) -> "HubKinds":
         """Return the kinds that CustomResourceDefinition objects define; unreadable ones are left out."""
         kinds = (_kind_of_definition(definition) for definition in definitions)
-        return cls({kind.group_kind: kind for kind in kinds if kind})
+        return cls({kind.group_kind: kind for kind in kinds if kind}, complete, remedy)
 
     def find(self, group: str, kind: str) -> Kind | None:
         """Return a kind of any version."""
@@ -59,6 +64,10 @@ class HubKinds:
         if built_in is None or version not in built_in.versions:
             built_in = self.custom.get((group, kind))
         return built_in if built_in is not None and version in built_in.versions else None
+
+    def may_serve(self, group: str) -> bool:
+        """Return whether the hub may serve unlisted kinds of *group*. The table lists Kubernetes' own groups in full."""
+        return not self.complete and group not in _BUILT_IN_GROUPS
 
 
 _UNKNOWN_KINDS: Final = HubKinds(complete=False)
@@ -225,13 +234,23 @@ class Context:
         settings: AdmissionSettings | None = None,
         now: datetime | None = None,
         on_failure: Callable[[str, Exception], None] = _raise,
+        kinds: HubKinds | None = None,
     ) -> "Context":
-        """Return the context of a hub that holds *objects*; its CustomResourceDefinitions make their kinds known."""
+        """Return the context of a hub that holds *objects*.
+
+        Args:
+            objects: What the hub holds.
+            user: The user who sends requests. None: unset, so harbormaster's own controller.
+            settings: The switches. None: unset, so the defaults.
+            now: The time of requests. None: unset, so that of a `Context()`.
+            on_failure: See the class.
+            kinds: The kinds that the hub serves. None: unset, so those of its CustomResourceDefinitions.
+        """
         by_kind: dict[tuple[str, str], list[JsonObject]] = {}
         for document in objects:
             by_kind.setdefault(group_kind(document), []).append(document)
         context = cls(
-            kinds=HubKinds.of_definitions(by_kind.get(("apiextensions.k8s.io", "CustomResourceDefinition"), ())),
+            kinds=kinds or HubKinds.of_definitions(by_kind.get(CUSTOM_RESOURCE_DEFINITION.group_kind, ())),
             existing=lambda kind: by_kind.get(kind.group_kind, ()),
             hub=DocumentHub(by_kind),
             on_failure=on_failure,

@@ -56,8 +56,8 @@ def validate_kind_scope(
 ) -> Iterator[Finding]:
     """The hub serves the kind (P-06), with the scope that this kind of placement takes (P-07, P-08).
 
-    If discovery is not available, a kind outside the built-in table passes with a warning (P-09), where the reference
-    refuses it.
+    If discovery is not available, a kind of a group that is not Kubernetes' own passes with a warning (P-09), where the
+    reference refuses it.
 
     Args:
         term: The selector.
@@ -68,12 +68,13 @@ def validate_kind_scope(
     """
     kind = context.kinds.find_served(term.group, term.version, term.kind)
     if kind is None:
-        if context.kinds.complete:
+        if context.kinds.may_serve(term.group):
+            message = f"cannot tell whether the hub has {quote(term.kind)}{context.kinds.remedy}"
+            yield FieldWarning(at / "kind", message, "P-09")
+        else:
             kind_text = quote(f"{term.group}/{term.version}" if term.group else term.version)
             parts = (at / "group", at / "version", at / "kind")
             yield invalid(at / "kind", term.kind, f"the hub has no such kind in {kind_text}", "P-06", parts)
-        else:
-            yield FieldWarning(at / "kind", f"cannot tell whether the hub has {quote(term.kind)}", "P-09")
     elif namespaced and not kind.namespaced:
         reason = f"{quote(term.kind)}: is cluster-scoped; a ResourcePlacement takes namespaced kinds only"
         yield FieldError(at / "kind", Cause.INVALID, reason, "P-08")
