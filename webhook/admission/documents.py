@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from scorer.api.kinds import Kind, group_kind
 from scorer.api.meta import JsonObject
-from scorer.api.unstructured.documents import labels_of, name_of, namespace_of
+from scorer.api.unstructured.documents import indexed_values, name_of, namespace_of
 from scorer.fleet import Fleet
 from webhook.kube.ports import Key
 from webhook.validation.framework.context import UnknownStateError
@@ -79,7 +79,7 @@ class DocumentSet:
         if index is None:
             by_label: dict[tuple[str, str], list[JsonObject]] = defaultdict(list)
             for document in self.existing(kind):
-                if (found := labels_of(document).get(label)) is not None:
+                for found in indexed_values(document, label):
                     by_label[found, namespace_of(document)].append(document)
             index = self._labelled[kind.group_kind, label] = dict(by_label)
         return index.get((value, namespace), ())

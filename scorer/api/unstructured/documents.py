@@ -13,7 +13,7 @@ new document and copies only the maps on the path to the change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from scorer.api.names import IS_LATEST_SNAPSHOT
 from scorer.api.unstructured.json_object import JsonObject
@@ -136,6 +136,25 @@ def annotations_of(document: Mapping[str, Any]) -> Mapping[str, str]:
 def finalizers_of(document: Mapping[str, Any]) -> list[str]:
     """Return the finalizers that are strings, empty when there are none."""
     return texts_at(document, "metadata", "finalizers")
+
+
+SELECTED_OBJECTS: Final = "spec.resourceSelectors"
+"""Placements are indexed by this field as if it were a label: see `indexed_values`."""
+
+
+def selection_key(group: str, kind: str, name: str = "") -> str:
+    """Return the indexed value of one resource selector. Without a name, it selects by labels or all of the kind."""
+    return f"{group}/{kind}/{name}"
+
+
+def indexed_values(document: Mapping[str, Any], label: str) -> Sequence[str]:
+    """Return the indexed values of an object under a label, or under `SELECTED_OBJECTS`."""
+    if label != SELECTED_OBJECTS:
+        value = labels_of(document).get(label)
+        return () if value is None else (value,)
+    terms = dicts_at(document, "spec", "resourceSelectors")
+    keys = (selection_key(text_at(term, "group"), text_at(term, "kind"), text_at(term, "name")) for term in terms)
+    return tuple(dict.fromkeys(keys))
 
 
 def is_deleting(document: Mapping[str, Any]) -> bool:

@@ -22,7 +22,7 @@ from webhook.cli.files.positions import Positions, TextRange
 from webhook.cli.files.search import STDIN_NAME, Files
 from webhook.cli.linting.reports import Report, annotations, report_failures, report_option, write
 from webhook.cli.linting.sarif import ADMISSION, Replacement, SarifResult, sarif_log
-from webhook.cli.offline.admission import admit, offline_context, field_warnings
+from webhook.cli.offline.admission import admit, field_warnings, offline_context
 from webhook.cli.options.base import file_option, namespace_option, output_option
 from webhook.cli.options.field_validation import UNKNOWN, UNKNOWN_FIELD, FieldCheck, Validation, validate_option
 from webhook.cli.text.output import print_document

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, UPGRADED_MEMBER
-from scorer.api.unstructured.documents import dict_at
+from scorer.api.unstructured.documents import SELECTED_OBJECTS, dict_at, indexed_values
 from webhook.kube.cache.changes import Handler, ObjectDelta
 from webhook.kube.cache.memory import Interner, untracked
 from webhook.kube.ports import EventType, Key, WatchEvent, key_of
@@ -303,6 +303,9 @@ def _uid(document: JsonObject) -> str:
 def _label_entries(document: JsonObject) -> Iterable[tuple[str, str]]:
     labels: Mapping[str, str] = document["metadata"].get("labels") or {}
     entries = [(label, labels[label]) for label in INDEXED_LABELS if label in labels]
-    if isinstance(cluster := dict_at(document, "spec").get("targetCluster"), str):
+    spec = dict_at(document, "spec")
+    if isinstance(cluster := spec.get("targetCluster"), str):
         entries.append((TARGET_CLUSTER, cluster))
+    if "resourceSelectors" in spec:
+        entries += ((SELECTED_OBJECTS, value) for value in indexed_values(document, SELECTED_OBJECTS))
     return entries

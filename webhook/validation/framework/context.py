@@ -16,14 +16,14 @@ from datetime import UTC, datetime
 from functools import cached_property
 from math import inf
 from types import MappingProxyType
-from typing import Final, NoReturn, Protocol
+from typing import Final, NoReturn, Protocol, TypeVar
 
 from pydantic import ValidationError
 
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.kinds import BUILT_IN, CUSTOM_RESOURCE_DEFINITION, KINDS, MEMBER_CLUSTER, Kind, group_kind
 from scorer.api.meta import JsonObject
-from scorer.api.unstructured.documents import labels_of, name_of, namespace_of
+from scorer.api.unstructured.documents import indexed_values, name_of, namespace_of
 from scorer.fleet import Fleet
 from webhook.access.user import UserInfo
 from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings
@@ -66,7 +66,7 @@ class HubKinds:
         return built_in if built_in is not None and version in built_in.versions else None
 
     def may_serve(self, group: str) -> bool:
-        """Return whether the hub may serve unlisted kinds of *group*. The table lists Kubernetes' own groups in full."""
+        """Return whether the hub may serve unlisted kinds of *group*; of Kubernetes' own groups, all are listed."""
         return not self.complete and group not in _BUILT_IN_GROUPS
 
 
@@ -109,7 +109,10 @@ class HubView(Protocol):
         ...
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
-        """Return the objects of *kind* with an indexed label, of one namespace or, with none, cluster-scoped."""
+        """Return the objects of *kind* with an indexed label, of one namespace or, with none, cluster-scoped.
+
+        The label may also be `SELECTED_OBJECTS`, with a `selection_key` as its value.
+        """
         ...
 
     @property
@@ -140,37 +143,68 @@ class UnknownHub:
 
 
 class DocumentHub:
-    """A hub with the objects of some files; a kind without an object in them is unknown."""
+    """A hub with the objects of some files. A kind without an object in them is unknown.
+
+    Each index is made once, so that reviewing all objects of the files takes time linear in their number.
+    """
 
     def __init__(self, documents: Mapping[tuple[str, str], Sequence[JsonObject]]) -> None:
         self._documents = documents
+        self._named: dict[tuple[str, str], Mapping[tuple[str, str], JsonObject]] = {}
+        self._in_namespace: dict[tuple[str, str], Mapping[str, list[JsonObject]]] = {}
+        self._labelled: dict[tuple[tuple[str, str], str], Mapping[tuple[str, str], list[JsonObject]]] = {}
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
         """See `HubView.get`."""
-        key = (name, namespace)
-        return next(
-            (document for document in self.list(kind) if (name_of(document), namespace_of(document)) == key), None
-        )
+        documents = self._of(kind)
+        if (index := self._named.get(kind.group_kind)) is None:
+            # Reversed: the first of several objects of a name counts.
+            index = {(name_of(document), namespace_of(document)): document for document in reversed(documents)}
+            self._named[kind.group_kind] = index
+        return index.get((name, namespace))
 
     def list(self, kind: Kind, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.list`."""
-        documents = self._documents.get(kind.group_kind)
-        if not documents:
-            raise UnknownStateError(kind)
-        return [document for document in documents if namespace in ("", namespace_of(document))]
+        documents = self._of(kind)
+        if not namespace:
+            return documents
+        if (index := self._in_namespace.get(kind.group_kind)) is None:
+            index = _grouped((namespace_of(document), document) for document in documents)
+            self._in_namespace[kind.group_kind] = index
+        return index.get(namespace, ())
 
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """See `HubView.labelled`."""
-        return [
-            document
-            for document in self.list(kind)
-            if namespace_of(document) == namespace and labels_of(document).get(label) == value
-        ]
+        documents = self._of(kind)
+        if (index := self._labelled.get((kind.group_kind, label))) is None:
+            index = _grouped(
+                ((found, namespace_of(document)), document)
+                for document in documents
+                for found in indexed_values(document, label)
+            )
+            self._labelled[kind.group_kind, label] = index
+        return index.get((value, namespace), ())
+
+    def _of(self, kind: Kind) -> Sequence[JsonObject]:
+        documents = self._documents.get(kind.group_kind)
+        if not documents:
+            raise UnknownStateError(kind)
+        return documents
 
     @cached_property
     def fleet(self) -> Fleet:
         """See `HubView.fleet`; a member that cannot be read is left out."""
         return Fleet.of(filter(None, map(_read_member, self.list(MEMBER_CLUSTER))))
+
+
+_GroupKey = TypeVar("_GroupKey")
+
+
+def _grouped(pairs: Iterable[tuple[_GroupKey, JsonObject]]) -> Mapping[_GroupKey, list[JsonObject]]:
+    groups: dict[_GroupKey, list[JsonObject]] = {}
+    for key, document in pairs:
+        groups.setdefault(key, []).append(document)
+    return groups
 
 
 def _read_member(document: JsonObject) -> MemberCluster | None:
@@ -239,7 +273,7 @@ class Context:
         """Return the context of a hub that holds *objects*.
 
         Args:
-            objects: What the hub holds.
+            objects: The objects of the hub.
             user: The user who sends requests. None: unset, so harbormaster's own controller.
             settings: The switches. None: unset, so the defaults.
             now: The time of requests. None: unset, so that of a `Context()`.

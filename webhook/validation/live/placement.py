@@ -19,6 +19,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, json_equal
 from scorer.api.names import RESOURCE_INDEX, SCORE_PREFIX
 from scorer.api.unstructured.documents import (
+    SELECTED_OBJECTS,
     dict_at,
     dicts_at,
     is_deleting,
@@ -26,6 +27,7 @@ from scorer.api.unstructured.documents import (
     labels_of,
     name_of,
     namespace_of,
+    selection_key,
     text_at,
     texts_at,
 )
@@ -277,32 +279,36 @@ def warn_about_shared_objects(
     if document is None or not named:
         return
     family, namespace = family_of(document), namespace_of(document)
-    kinds = {text_at(term, "kind") for _, term in named}
-    placements = timed(context.hub.list(family.placement, namespace), context)
-    others = [other for other in placements if any(text_at(term, "kind") in kinds for term in _selectors_of(other))]
-    others = [
-        other
-        for other in others
-        if not is_same_object(document, other) and not is_deleting(other) and not (_shares(document) and _shares(other))
-    ]
     planned: frozenset[str] | None = None
     for i, term in named:
-        reaching = (other for other in timed(others, context) if _selects(other, term, context))
-        for other in reaching:
-            planned = _planned(document, context) if planned is None else planned
+        for other in _others_selecting(term, document, context):
             bindings = children(family.binding, name_of(other), namespace, context)
-            both = planned & {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
-            if both:
+            held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
+            if not held or not _selects(other, term, context):
+                continue
+            planned = _planned(document, context) if planned is None else planned
+            if both := planned & held:
                 message = f"{family.ref(other)} places it on {len(both)} of the same clusters: the later one fails"
                 yield FieldWarning(SELECTORS / i, message, "X-22")
                 break
 
 
-def _selectors_of(placement: JsonObject) -> list[JsonObject]:
-    """Return the selectors of a placement; faster than `dicts_at`, for loops over all placements."""
-    spec = placement.get("spec")
-    terms = spec.get("resourceSelectors") if isinstance(spec, dict) else None
-    return [term for term in terms if isinstance(term, dict)] if isinstance(terms, list) else []
+def _others_selecting(named: JsonObject, document: JsonObject, context: Context) -> Iterator[JsonObject]:
+    """Yield the other placements that select an object by its name, then those that may by labels.
+
+    Args:
+        named: The selector of the object.
+        document: The placement of the selector. One that shares the ownership with it is no conflict.
+        context: Knows the placements, by what they select.
+    """
+    kind, namespace = family_of(document).placement, namespace_of(document)
+    group, selected = text_at(named, "group"), text_at(named, "kind")
+    for name in (text_at(named, "name"), ""):
+        key = selection_key(group, selected, name)
+        for other in timed(context.hub.labelled(kind, SELECTED_OBJECTS, key, namespace), context):
+            is_other = not is_same_object(document, other) and not is_deleting(other)
+            if is_other and not (_shares(document) and _shares(other)):
+                yield other
 
 
 def _shares(placement: JsonObject) -> bool:
@@ -321,9 +327,9 @@ def _planned(document: JsonObject, context: Context) -> frozenset[str]:
 
 
 def _selects(placement: JsonObject, named: JsonObject, context: Context) -> bool:
-    """Say whether a placement selects the object that the term *named* names."""
+    """Return whether a placement selects the object that the term *named* names."""
     group, kind, name = named.get("group") or "", named.get("kind"), named.get("name")
-    for term in _selectors_of(placement):
+    for term in dicts_at(placement, "spec", "resourceSelectors"):
         if term.get("kind") != kind or (term.get("group") or "") != group:
             continue
         if term.get("name") == name or (not term.get("name") and _fits_labels(term, named, context)):
