@@ -664,7 +664,7 @@ class FixtureHub:
     @staticmethod
     def _part(request: web.Request, items: Json, by: str) -> web.Response:
         page = page_of(request, sorted(items), by)
-        return tagged(request, page.document([items[name] for name in page.names]))
+        return tagged(request, {"items": [items[name] for name in page.names], "continue": page.next})
 
     async def _history(self, request: web.Request) -> web.Response:
         return web.json_response(
