@@ -7,7 +7,7 @@ from datetime import datetime
 from scorer.api.meta import JsonObject
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.selection.selector import InvalidSelection, Selection
-from scorer.rollout.snapshots.resources import SnapshotGroup
+from scorer.rollout.snapshots.groups import SnapshotGroup
 
 
 @dataclass(frozen=True, slots=True)

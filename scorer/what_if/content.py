@@ -14,7 +14,7 @@ from scorer.api.meta import JsonObject, without_nulls
 from scorer.api.names import RESOURCE_INDEX
 from scorer.api.unstructured.documents import index_of, name_of, namespace_of, spec_of
 from scorer.rollout.selection.selector import DocumentInventory, Selection, select_resources
-from scorer.rollout.snapshots.resources import SnapshotGroup, latest_group, snapshot_groups
+from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
 from scorer.what_if.state import ObjectKey, identity_of
 
 

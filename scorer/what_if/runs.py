@@ -19,7 +19,7 @@ from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
 from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, Selection, select_resources
-from scorer.rollout.snapshots.resources import SnapshotGroup, latest_group, snapshot_groups
+from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, snapshot_groups
 from scorer.staged_update.execution.engine import is_over
 from scorer.staged_update.facts import StagedUpdateFacts
 from scorer.staged_update.outcome import NotYetError, RunFailedError

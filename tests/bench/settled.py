@@ -19,7 +19,8 @@ from scorer.api.names import PARENT_BINDING, RESOURCE_HASH, WORK_OBJECTS
 from scorer.api.unstructured.documents import annotation, label, name_of, spec_of
 from scorer.placement.binding_plan import lost_binding
 from scorer.rollout.removal.marks import objects_digest
-from scorer.rollout.snapshots.resources import resource_hash, selected_resources
+from scorer.rollout.snapshots.groups import selected_resources
+from scorer.rollout.snapshots.resources import resource_hash
 from scorer.rollout.works.provenance import Provenance
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import World, make_config_map, make_member, pick_n, running

@@ -18,8 +18,9 @@ from scorer.api.unstructured.documents import annotation, dict_at, dicts_at, nam
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.envelopes import EnvelopeError, unwrap
 from scorer.rollout.overrides.rules import RulesError, member_labels, override_spec, read_rules
+from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.snapshots.overrides import latest_override_snapshots
-from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope
+from scorer.rollout.snapshots.resources import is_envelope
 
 
 class OverrideTarget(NamedTuple):

@@ -7,7 +7,6 @@ Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
 """
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -31,7 +30,6 @@ from scorer.api.names import (
 from scorer.api.placement.placement import DEFAULT_REVISION_HISTORY_LIMIT
 from scorer.api.unstructured.documents import (
     annotation,
-    index_of,
     is_deleting,
     is_labelled_latest,
     metadata_of,
@@ -45,16 +43,22 @@ from scorer.api.unstructured.go_json import go_json
 from scorer.rollout.object_size import (
     CONTENT_LIMIT,
     STATUS_BYTES,
-    ObjectIdentity,
     StorableContent,
     TooLarge,
     by_identity,
     fit_each,
     format_left_out,
-    parse_left_out,
 )
 from scorer.rollout.selection.content import resource_identifier
 from scorer.rollout.selection.exclusions import ENVELOPE_KINDS
+from scorer.rollout.snapshots.groups import (
+    SnapshotGroup,
+    is_labelled,
+    latest_group,
+    placed_group,
+    selected_resources,
+    snapshot_groups,
+)
 from scorer.rollout.writes import Write, create, delete, replace
 
 SHARD_LIMIT = 800 * 1024
@@ -78,87 +82,6 @@ DEFAULT_SETTINGS = SnapshotSettings()
 
 UNTHROTTLED = SnapshotSettings(timedelta(), timedelta())
 """For update runs, which never wait (staged-updates.md 4)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotGroup:
-    """The master of one index and its shards in order; the master is missing if another client has deleted it."""
-
-    index: int
-    master: JsonObject | None
-    shards: tuple[JsonObject, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Name of the master, the one that bindings point at; empty without one."""
-        return name_of(self.master) if self.master else ""
-
-    @property
-    def documents(self) -> tuple[JsonObject, ...]:
-        """All snapshots of the group, the master first."""
-        return (self.master, *self.shards) if self.master else self.shards
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether as many snapshots exist as the master announces."""
-        return self.master is not None and annotation(self.master, NUMBER_OF_RESOURCE_SNAPSHOTS) == str(
-            len(self.shards) + 1
-        )
-
-    def objects(self) -> list[JsonObject]:
-        """Return the objects to place, in order."""
-        return [content for document in self.documents for content in selected_resources(document)]
-
-    def left_out(self) -> frozenset[ObjectIdentity]:
-        """Return the selected objects that are too large for a snapshot.
-
-        Raises:
-            ValueError, TypeError: Another client has edited the record.
-        """
-        return parse_left_out(annotation(self.master or {}, LEFT_OUT))
-
-    def identifiers(self) -> list[JsonObject]:
-        """Return ``status.selectedResources`` of the group's content."""
-        return [resource_identifier(content) for content in self.objects()]
-
-
-def selected_resources(snapshot: JsonObject) -> Sequence[JsonObject]:
-    """Return ``spec.selectedResources``."""
-    return spec_of(snapshot).get("selectedResources") or ()
-
-
-def snapshot_groups(snapshots: Iterable[JsonObject]) -> list[SnapshotGroup]:
-    """Sort the snapshots of one placement into groups, the oldest index first."""
-    by_index: dict[int, list[JsonObject]] = defaultdict(list)
-    for snapshot in snapshots:
-        by_index[index_of(snapshot, RESOURCE_INDEX)].append(snapshot)
-    groups = []
-    for index, documents in sorted(by_index.items()):
-        masters = [document for document in documents if _subindex(document) < 0]
-        shards = sorted((document for document in documents if _subindex(document) >= 0), key=_subindex)
-        groups.append(SnapshotGroup(index, masters[0] if masters else None, tuple(shards)))
-    return groups
-
-
-def _subindex(snapshot: JsonObject) -> int:
-    text = annotation(snapshot, SUBINDEX_OF_RESOURCE_SNAPSHOT)
-    return int(text) if text.isascii() and text.isdigit() else -1
-
-
-def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
-    """Return the group whose master is labelled latest; if none is, as after a crash, the one of the greatest index."""
-    masters = [group for group in groups if group.master is not None]
-    labelled = [group for group in masters if _is_labelled(group) and annotation(group.master or {}, RESOURCE_HASH)]
-    return next(reversed(labelled or masters), None)
-
-
-def placed_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
-    """Return the latest complete group: the content that clusters may have."""
-    return latest_group([group for group in groups if group.is_complete])
-
-
-def _is_labelled(group: SnapshotGroup) -> bool:
-    return group.master is not None and is_labelled_latest(group.master)
 
 
 def resource_hash(objects: Iterable[JsonObject]) -> str:
@@ -254,7 +177,7 @@ def plan_resource_snapshots(
         group = group_of(latest.index)
         if latest.is_complete or _is_begun(latest, group):
             return plan([*_repair(latest, group), *_delete(unfinished)], latest.index)
-    if latest is not None and latest.master is not None and _is_labelled(latest) and latest.is_complete:
+    if latest is not None and latest.master is not None and is_labelled(latest) and latest.is_complete:
         detected = _detection_time(latest.master)
         if detected is not None and detected > now:  # by a clock that was ahead: counted anew
             detected = None
@@ -313,7 +236,7 @@ def _succeed(
     master, *shards = wanted
     existing = {name_of(document) for group in begun for document in group.documents}
     yield from (create(document) for document in shards if name_of(document) not in existing)
-    if latest is not None and latest.master is not None and _is_labelled(latest):
+    if latest is not None and latest.master is not None and is_labelled(latest):
         yield replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"}))
     yield from _delete(old)
     yield create(master)
@@ -420,7 +343,7 @@ def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Wri
     """
     master, records = latest.master or {}, {key: annotation(wanted[0], key) for key in (RESOURCE_HASH, LEFT_OUT)}
     is_edited = any(annotation(master, key) != record for key, record in records.items())
-    if not _is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME) or is_edited:
+    if not is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME) or is_edited:
         annotations = {NEXT_CANDIDATE_DETECTION_TIME: None, **{key: record or None for key, record in records.items()}}
         yield replace(with_metadata(master, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations))
     existing = {name_of(document) for document in latest.documents}

@@ -59,7 +59,8 @@ from scorer.rollout.object_size import (
 )
 from scorer.rollout.removal.marks import is_marked_for_removal, objects_digest
 from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings
-from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope, selected_resources
+from scorer.rollout.snapshots.groups import SnapshotGroup, selected_resources
+from scorer.rollout.snapshots.resources import is_envelope
 from scorer.rollout.works.records import (
     format_overrides,
     is_edited,

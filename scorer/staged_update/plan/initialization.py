@@ -26,12 +26,8 @@ from scorer.api.unstructured.documents import (
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.selection.selector import InvalidSelection
-from scorer.rollout.snapshots.resources import (
-    UNTHROTTLED,
-    SnapshotGroup,
-    index_in_name,
-    plan_resource_snapshots,
-)
+from scorer.rollout.snapshots.groups import SnapshotGroup
+from scorer.rollout.snapshots.resources import UNTHROTTLED, index_in_name, plan_resource_snapshots
 from scorer.rollout.writes import Write
 from scorer.staged_update.approval.requests import TaskPlace, request_name
 from scorer.staged_update.facts import StagedUpdateFacts

@@ -20,7 +20,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.placement.staged_update import StageTaskType
 from scorer.api.unstructured.documents import dicts_at, status_of, text_at, with_metadata
 from scorer.api.values.duration import parse_wait_time
-from scorer.rollout.snapshots.resources import snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.rollout.writes import applied
 from scorer.staged_update.approval.requests import TaskPlace
 from scorer.staged_update.execution.clusters import DesiredBinding

@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime
 
-from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 GROUP = "placement.kubernetes-fleet.io/v1beta1"

@@ -21,7 +21,8 @@ from scorer.rollout.object_size import (
     parse_left_out,
     stored_size,
 )
-from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from scorer.rollout.status.binding import binding_status
 from scorer.rollout.works.plan import WorkPlan, plan_works
 from scorer.rollout.works.status import work_status

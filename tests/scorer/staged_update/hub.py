@@ -21,7 +21,8 @@ from scorer.api.unstructured.documents import (
     with_spec,
 )
 from scorer.rollout.selection.selector import Selection
-from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance
 from scorer.staged_update.facts import ClusterWait, StagedUpdateFacts

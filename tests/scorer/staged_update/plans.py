@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 from scorer.api.meta import parse_time
 from scorer.rollout.selection.selector import Selection
-from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from scorer.rollout.writes import applied
 from scorer.staged_update.facts import StagedUpdateFacts
 

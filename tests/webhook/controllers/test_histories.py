@@ -44,8 +44,9 @@ from scorer.api.unstructured.documents import with_spec
 from scorer.api.values.int_or_percent import scaled_up
 from scorer.placement.policy_hash import policy_hash
 from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
 from scorer.rollout.snapshots.policies import plan_policy_snapshots
-from scorer.rollout.snapshots.resources import UNTHROTTLED, latest_group, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from tests.builders.go_texts import GO_ESCAPED
 from tests.thoroughness import SOAK
 from tests.webhook.controllers.by_hand import Life, Served

@@ -9,7 +9,7 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT, RESOURCE_INDEX, TARGET_UPDATE_RUN
 from scorer.api.unstructured.documents import name_of
-from scorer.rollout.snapshots.resources import snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.staged_update.orders import (
     RunOrder,
     approved_conditions,

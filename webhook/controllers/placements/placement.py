@@ -39,13 +39,9 @@ from scorer.rollout.removal.finalization import (
 )
 from scorer.rollout.removal.marks import REMOVED, is_marked_for_removal
 from scorer.rollout.selection.selector import InvalidSelection, Selection
+from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.rollout.snapshots.policies import latest_policy_snapshots, plan_policy_snapshots
-from scorer.rollout.snapshots.resources import (
-    fitting_content,
-    plan_orphaned_snapshots,
-    plan_resource_snapshots,
-    snapshot_groups,
-)
+from scorer.rollout.snapshots.resources import fitting_content, plan_orphaned_snapshots, plan_resource_snapshots
 from scorer.rollout.status.namespace_copy import (
     copy_namespace,
     moved_namespace_error,

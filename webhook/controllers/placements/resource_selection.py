@@ -10,7 +10,7 @@ from scorer.api.kinds import split_api_version
 from scorer.api.meta import JsonObject
 from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.rollout.selection.selector import InvalidSelection, Selection, select_resources
-from scorer.rollout.snapshots.resources import latest_group, snapshot_groups
+from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.placements import children

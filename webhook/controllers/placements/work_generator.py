@@ -32,7 +32,7 @@ from scorer.rollout.removal.deletion import is_abandoned, is_removal_requested
 from scorer.rollout.removal.finalization import RemainingWorks
 from scorer.rollout.removal.marks import is_marked_for_removal
 from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings
-from scorer.rollout.snapshots.resources import SnapshotGroup, snapshot_groups
+from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.status.binding import binding_status
 from scorer.rollout.works.plan import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write, replace

@@ -37,7 +37,7 @@ from scorer.api.unstructured.documents import (
 from scorer.member_gate.holds import staged_update_holder, staged_update_holds
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.removal.deletion import awaits_restoration
-from scorer.rollout.snapshots.resources import SnapshotGroup, snapshot_groups
+from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.staged_update.approval.analysis_evaluation import ANALYZED, has_automatic_approval, is_check_pending
 from scorer.staged_update.approval.requests import APPROVED, requests_of
 from scorer.staged_update.execution.clusters import started_status

@@ -15,7 +15,7 @@ from scorer.api.unstructured.documents import is_deleting, namespace_of
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.application import binding_override
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster
-from scorer.rollout.snapshots.resources import SnapshotGroup
+from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.works.plan import Override
 from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import RetryError

@@ -18,7 +18,7 @@ from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import annotation, label, spec_of, text_at
 from scorer.rollout.bindings import BindingView, Overrides, views
 from scorer.rollout.planner import RequestedClusters, RolloutPlan, plan_rollout
-from scorer.rollout.snapshots.resources import latest_group, snapshot_groups
+from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
 from scorer.rollout.views.preview import with_reserved_changes
 from webhook.kube.cache.informer import Cache
 from webhook.kube.listers.overrides import desired_overrides

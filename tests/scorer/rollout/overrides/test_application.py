@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.rollout.overrides.application import VariableError, binding_override, substituted
-from scorer.rollout.snapshots.resources import SnapshotGroup
+from scorer.rollout.snapshots.groups import SnapshotGroup
 from scorer.rollout.works.plan import OverrideError, WorkCause, plan_works
 from tests.scorer.builders import modest
 

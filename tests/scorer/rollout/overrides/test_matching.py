@@ -7,7 +7,8 @@ import pytest
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.overrides.matching import matching_overrides, overrides_by_cluster, placement_key
 from scorer.rollout.overrides.rules import RulesError, read_rules
-from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from tests.builders.placement import make_placement
 
 FLEET = "kubernetes-fleet.io/"

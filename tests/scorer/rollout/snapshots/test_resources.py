@@ -8,16 +8,15 @@ from hypothesis import strategies as st
 
 from scorer.api.placement.snapshots import ClusterResourceSnapshot
 from scorer.api.unstructured.documents import with_metadata
+from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
 from scorer.rollout.snapshots.resources import (
     SHARD_LIMIT,
     UNTHROTTLED,
     SnapshotSettings,
-    latest_group,
     plan_orphaned_snapshots,
     plan_resource_snapshots,
     resource_hash,
     shard_lengths,
-    snapshot_groups,
 )
 from scorer.rollout.writes import Verb
 from tests.builders.go_texts import GO_TEXTS

@@ -14,7 +14,7 @@ from scorer.api.unstructured.documents import with_metadata, with_spec
 from scorer.rollout.bindings import NO_OVERRIDES, BindingView, Overrides, is_failed, readiness
 from scorer.rollout.envelopes import EnvelopeError, EnvelopeKey, unwrap
 from scorer.rollout.removal.marks import objects_digest
-from scorer.rollout.snapshots.resources import SnapshotGroup, snapshot_groups
+from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.rollout.status.binding import binding_status
 from scorer.rollout.works.plan import (
     OverrideError,

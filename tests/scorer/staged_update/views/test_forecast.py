@@ -7,7 +7,7 @@ import pytest
 
 from scorer.api.meta import format_time
 from scorer.rollout.selection.selector import InvalidSelection
-from scorer.rollout.snapshots.resources import latest_group
+from scorer.rollout.snapshots.groups import latest_group
 from scorer.staged_update.execution.engine import advance
 from scorer.staged_update.facts import ClusterWait
 from scorer.staged_update.outcome import NotYetError, RunFailedError, RunFailureCause

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.api.unstructured.documents import name_of, status_of, with_metadata
-from scorer.rollout.snapshots.resources import snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
 from scorer.rollout.writes import applied
 from scorer.staged_update.execution.clusters import started_status
 from scorer.staged_update.execution.engine import advance, is_over

@@ -18,7 +18,8 @@ from scorer.api.kinds import (
 )
 from scorer.api.names import IS_LATEST_SNAPSHOT, OVERRIDE_CLEANUP
 from scorer.rollout.bindings import Overrides
-from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots, snapshot_groups
+from scorer.rollout.snapshots.groups import snapshot_groups
+from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
 from scorer.rollout.works.plan import OverrideError
 from tests.builders.binding import make_binding
 from tests.scorer.builders import modest

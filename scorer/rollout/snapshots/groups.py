@@ -1,0 +1,102 @@
+"""Snapshot groups: the resource snapshots of one index, a master with its shards, and which group is in force.
+
+Source: rollout.md 3.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scorer.api.meta import JsonObject
+from scorer.api.names import (
+    LEFT_OUT,
+    NUMBER_OF_RESOURCE_SNAPSHOTS,
+    RESOURCE_HASH,
+    RESOURCE_INDEX,
+    SUBINDEX_OF_RESOURCE_SNAPSHOT,
+)
+from scorer.api.unstructured.documents import annotation, index_of, is_labelled_latest, name_of, spec_of
+from scorer.rollout.object_size import ObjectIdentity, parse_left_out
+from scorer.rollout.selection.content import resource_identifier
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotGroup:
+    """The master of one index and its shards in order; the master is missing if another client has deleted it."""
+
+    index: int
+    master: JsonObject | None
+    shards: tuple[JsonObject, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the master, the one that bindings point at; empty without one."""
+        return name_of(self.master) if self.master else ""
+
+    @property
+    def documents(self) -> tuple[JsonObject, ...]:
+        """All snapshots of the group, the master first."""
+        return (self.master, *self.shards) if self.master else self.shards
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many snapshots exist as the master announces."""
+        return self.master is not None and annotation(self.master, NUMBER_OF_RESOURCE_SNAPSHOTS) == str(
+            len(self.shards) + 1
+        )
+
+    def objects(self) -> list[JsonObject]:
+        """Return the objects to place, in order."""
+        return [content for document in self.documents for content in selected_resources(document)]
+
+    def left_out(self) -> frozenset[ObjectIdentity]:
+        """Return the selected objects that are too large for a snapshot.
+
+        Raises:
+            ValueError, TypeError: Another client has edited the record.
+        """
+        return parse_left_out(annotation(self.master or {}, LEFT_OUT))
+
+    def identifiers(self) -> list[JsonObject]:
+        """Return ``status.selectedResources`` of the group's content."""
+        return [resource_identifier(content) for content in self.objects()]
+
+
+def selected_resources(snapshot: JsonObject) -> Sequence[JsonObject]:
+    """Return ``spec.selectedResources``."""
+    return spec_of(snapshot).get("selectedResources") or ()
+
+
+def snapshot_groups(snapshots: Iterable[JsonObject]) -> list[SnapshotGroup]:
+    """Sort the snapshots of one placement into groups, the oldest index first."""
+    by_index: dict[int, list[JsonObject]] = defaultdict(list)
+    for snapshot in snapshots:
+        by_index[index_of(snapshot, RESOURCE_INDEX)].append(snapshot)
+    groups = []
+    for index, documents in sorted(by_index.items()):
+        masters = [document for document in documents if _subindex(document) < 0]
+        shards = sorted((document for document in documents if _subindex(document) >= 0), key=_subindex)
+        groups.append(SnapshotGroup(index, masters[0] if masters else None, tuple(shards)))
+    return groups
+
+
+def _subindex(snapshot: JsonObject) -> int:
+    text = annotation(snapshot, SUBINDEX_OF_RESOURCE_SNAPSHOT)
+    return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
+    """Return the group whose master is labelled latest; if none is, as after a crash, the one of the greatest index."""
+    masters = [group for group in groups if group.master is not None]
+    labelled = [group for group in masters if is_labelled(group) and annotation(group.master or {}, RESOURCE_HASH)]
+    return next(reversed(labelled or masters), None)
+
+
+def placed_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
+    """Return the latest complete group: the content that clusters may have."""
+    return latest_group([group for group in groups if group.is_complete])
+
+
+def is_labelled(group: SnapshotGroup) -> bool:
+    """Return whether the master of a group is labelled latest."""
+    return group.master is not None and is_labelled_latest(group.master)
