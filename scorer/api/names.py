@@ -61,6 +61,9 @@ TOO_LARGE = OURS + "too-large"
 LEFT_OUT = OURS + "left-out"
 """On a master resource snapshot: the identities of selected objects that are too large for it, as JSON. Absent: none. A
 cluster that has one keeps it."""
+RELEASE = OURS + "release"
+"""On a master resource snapshot and on a Work: the identities, as JSON, of objects that were placed and belong to the
+clusters since. The agent releases those that it owns. Absent: none."""
 OVERRIDES = OURS + "overrides"
 """On a Work: the override lists of its binding, as JSON, in case the binding is lost; absent: none."""
 PROVENANCE = OURS + "provenance"

@@ -47,6 +47,12 @@ _ORDINAL: Final = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _SERVICE: Final = KINDS["", "Service"]
 _STATEFUL_SET: Final = KINDS["apps", "StatefulSet"]
 
+EVIDENCE: Final[Mapping[tuple[str, str], Kind]] = {
+    ("", "Endpoints"): _SERVICE,
+    ("", "PersistentVolumeClaim"): _STATEFUL_SET,
+}
+"""Kinds of objects whose origin shows in objects of another kind: both have to be read."""
+
 
 class ObjectLister(Protocol):
     """The objects on the hub."""

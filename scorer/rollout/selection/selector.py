@@ -6,8 +6,8 @@ refused in every mode, a term with neither name nor labels skips them, and any s
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -26,6 +26,9 @@ from scorer.api.values.label_selector import LabelSelector, selector_error
 from scorer.rollout.ownership.objects import ClusterObjects, ObjectLister
 from scorer.rollout.selection.content import resource_identifier, stored_content
 from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings, is_fleet_namespace
+
+ObjectKey: TypeAlias = tuple[str, str, str, str]
+"""Group, kind, namespace and name."""
 
 
 class DocumentInventory:
@@ -53,10 +56,13 @@ class Selection:
     Args:
         objects: Trimmed to what is placed, in the order of snapshots.
         identifiers: The same objects as ``status.selectedResources`` names them.
+        cluster_objects: The objects that the terms reach and that are left out, as a cluster's controllers create them:
+            group, kind, namespace and name of each, with its origin (`ClusterObjects.origin`).
     """
 
     objects: tuple[JsonObject, ...]
     identifiers: tuple[JsonObject, ...]
+    cluster_objects: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ def select_resources(
     except _UserError as error:
         return InvalidSelection(str(error))
     content = sorted(map(stored_content, selected), key=order_key)
-    return Selection(tuple(content), tuple(map(resource_identifier, content)))
+    return Selection(tuple(content), tuple(map(resource_identifier, content)), selector.cluster_objects)
 
 
 class _UserError(Exception):
@@ -108,16 +114,17 @@ class _Selector:
         self._kinds = kinds
         self._settings = settings
         self._clusters = ClusterObjects(inventory, workloads_enabled=settings.workloads_enabled)
+        self.cluster_objects: dict[ObjectKey, str] = {}
 
     def run(self, terms: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
         """Return the selected objects as they are on the hub, term by term."""
         if is_fleet_namespace(self._namespace, (self._settings.home,)):
             raise _UserError(f"namespace {self._namespace} belongs to the fleet itself and nothing in it can be placed")
         home = self._namespace or self._selected_home(terms)
-        selected: dict[tuple[str, str, str, str], JsonObject] = {}
+        selected: dict[ObjectKey, JsonObject] = {}
         for at, term in enumerate(terms):
             for document in self._term(term, home):
-                identity = (*group_kind(document), namespace_of(document), name_of(document))
+                identity = _key(document)
                 if identity in selected:
                     _, kind, space, name = identity
                     place = f"{space}/{name}" if space else name
@@ -205,11 +212,21 @@ class _Selector:
         yield from self._live(document for document in candidates if matches(labels_of(document)))
 
     def _live(self, documents: Iterable[JsonObject]) -> Iterator[JsonObject]:
-        return (each for each in documents if not is_deleting(each) and not self._clusters.origin(each))
+        for document in documents:
+            if is_deleting(document):
+                continue
+            if origin := self._clusters.origin(document):
+                self.cluster_objects[_key(document)] = origin
+            else:
+                yield document
 
     def _refuse_reserved(self, namespace: str) -> None:
         if self._settings.is_reserved(namespace):
             raise _UserError(f"namespace {namespace} is reserved and cannot be placed")
+
+
+def _key(document: JsonObject) -> ObjectKey:
+    return (*group_kind(document), namespace_of(document), name_of(document))
 
 
 def _is_namespace(term: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from scorer.api.meta import JsonObject
 from scorer.api.names import (
     LEFT_OUT,
     NUMBER_OF_RESOURCE_SNAPSHOTS,
+    RELEASE,
     RESOURCE_HASH,
     RESOURCE_INDEX,
     SUBINDEX_OF_RESOURCE_SNAPSHOT,
@@ -56,6 +57,14 @@ class SnapshotGroup:
             ValueError, TypeError: Another client has edited the record.
         """
         return parse_left_out(annotation(self.master or {}, LEFT_OUT))
+
+    def released(self) -> frozenset[ObjectIdentity]:
+        """Return the objects that belong to the clusters since they were placed.
+
+        Raises:
+            ValueError, TypeError: Another client has edited the record.
+        """
+        return parse_left_out(annotation(self.master or {}, RELEASE))
 
     def identifiers(self) -> list[JsonObject]:
         """Return ``status.selectedResources`` of the group's content."""

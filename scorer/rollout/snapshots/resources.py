@@ -7,7 +7,7 @@ Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
 """
 
 import dataclasses
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -23,6 +23,7 @@ from scorer.api.names import (
     NUMBER_OF_RESOURCE_SNAPSHOTS,
     PARENT_PLACEMENT,
     PLACEMENT_GROUP,
+    RELEASE,
     RESOURCE_HASH,
     RESOURCE_INDEX,
     SUBINDEX_OF_RESOURCE_SNAPSHOT,
@@ -43,6 +44,7 @@ from scorer.api.unstructured.go_json import go_json
 from scorer.rollout.object_size import (
     CONTENT_LIMIT,
     STATUS_BYTES,
+    ObjectIdentity,
     StorableContent,
     TooLarge,
     by_identity,
@@ -59,6 +61,7 @@ from scorer.rollout.snapshots.groups import (
     selected_resources,
     snapshot_groups,
 )
+from scorer.rollout.snapshots.release import plan_releases
 from scorer.rollout.writes import Write, create, delete, replace
 
 SHARD_LIMIT = 800 * 1024
@@ -140,6 +143,7 @@ def plan_resource_snapshots(
     settings: SnapshotSettings = DEFAULT_SETTINGS,
     *,
     bindings: Iterable[JsonObject] = (),
+    cluster_objects: Collection[ObjectIdentity] = (),
 ) -> ResourceSnapshotPlan:
     """Make sure that the latest snapshot group holds *objects*.
 
@@ -154,10 +158,12 @@ def plan_resource_snapshots(
         bindings: All bindings of the placement. No index that one of them uses is assigned again, even if its snapshots
             are gone, as with a history of one after a crash between their deletion and the creation of the new ones:
             a binding would otherwise seem to have the new content already.
+        cluster_objects: The objects that were left out of the selection, as a cluster's controllers create them.
     """
     groups = snapshot_groups(snapshots)
+    releases = plan_releases(groups, objects, cluster_objects)
     latest = latest_group([group for group in groups if group.master and not is_deleting(group.master)])
-    fitting, parts = fitting_content(groups, objects)
+    fitting, parts = fitting_content(groups, releases.objects)
     left_out = format_left_out(fitting.too_large)
     digest, identifiers = _hash(parts, left_out), tuple(map(resource_identifier, fitting.objects))
 
@@ -167,7 +173,8 @@ def plan_resource_snapshots(
         )
 
     def group_of(index: int) -> list[JsonObject]:
-        return _make_group(placement, index, fitting.objects, parts, digest, left_out)
+        records = {LEFT_OUT: left_out, RELEASE: releases.record}
+        return _make_group(placement, index, fitting.objects, parts, digest, records)
 
     used = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
     retained_indices = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used}
@@ -338,10 +345,11 @@ def _due(master: JsonObject, detected: datetime, now: datetime, settings: Snapsh
 def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Write]:
     """Complete a group that a crash left unfinished, and drop the detection time of a change that was undone.
 
-    The hash, and the record of the objects that are left out, are restored, too: without the record, these would count
-    as no longer selected.
+    The hash, and the records of the objects that are left out or released, are restored, too: without the records, the
+    objects would count as no longer selected.
     """
-    master, records = latest.master or {}, {key: annotation(wanted[0], key) for key in (RESOURCE_HASH, LEFT_OUT)}
+    master = latest.master or {}
+    records = {key: annotation(wanted[0], key) for key in (RESOURCE_HASH, LEFT_OUT, RELEASE)}
     is_edited = any(annotation(master, key) != record for key, record in records.items())
     if not is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME) or is_edited:
         annotations = {NEXT_CANDIDATE_DETECTION_TIME: None, **{key: record or None for key, record in records.items()}}
@@ -361,7 +369,7 @@ def _make_group(
     objects: Sequence[JsonObject],
     parts: Sequence[bytes],
     digest: str,
-    left_out: str,
+    records: Mapping[str, str],
 ) -> list[JsonObject]:
     lengths = shard_lengths(len(part) + STATUS_BYTES for part in parts)
     kind = family_in(namespace_of(placement)).resource_snapshot
@@ -375,7 +383,7 @@ def _make_group(
                 RESOURCE_HASH: digest,
                 NUMBER_OF_RESOURCE_SNAPSHOTS: str(len(lengths)),
                 NUMBER_OF_ENVELOPED_OBJECTS: str(enveloped),
-                **({LEFT_OUT: left_out} if left_out else {}),
+                **{key: record for key, record in records.items() if record},
             }
         else:
             annotations = {SUBINDEX_OF_RESOURCE_SNAPSHOT: str(at - 1)}

@@ -1,14 +1,16 @@
 """The conditions of a placement: their types, the texts of each, and what they mean together."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from scorer.api.conditions import TRUE, UNKNOWN, ConditionStatus, make_condition
+from scorer.api.conditions import TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
 from scorer.api.family import family_in
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import (
+    conditions_of,
     current_condition,
     find_current,
     generation_of,
@@ -24,6 +26,9 @@ JUDGED_AGAIN = "being judged again"
 """Shown of a placement that a user has changed, beside the earlier decision, until there is a new one."""
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
+OBJECTS_NOT_SELECTED = "ObjectsNotSelected"
+"""Short type of the condition that counts what is left to the clusters. It exists only while it is True."""
+NOT_SELECTED_REASON = "CreatedByControllers"
 
 
 class ConditionWords(NamedTuple):
@@ -127,6 +132,28 @@ def too_large_message(placement: JsonObject) -> str:
     """Return the message of the status about objects that are too large, if there are any."""
     condition = current_condition(placement, condition_type(placement, OBJECTS_TOO_LARGE))
     return str((condition or {}).get("message") or "")
+
+
+def with_objects_not_selected(
+    placement: JsonObject, status: JsonObject, origins: Iterable[str], now: datetime
+) -> JsonObject:
+    """Return *status* with the condition ObjectsNotSelected, last, if there are such objects.
+
+    Args:
+        placement: With its present status.
+        status: The status to store.
+        origins: Of each object that the selectors reach and that the controllers of a cluster create.
+        now: The time of a transition.
+    """
+    kind = condition_type(placement, OBJECTS_NOT_SELECTED)
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
+    if counts := Counter(origins):
+        details = ", ".join(f"{origin} ({count})" for origin, count in sorted(counts.items()))
+        subject = "1 object is" if counts.total() == 1 else f"{counts.total()} objects are"
+        message = f"{subject} not placed, because every cluster's own controllers create them: {details}"
+        condition = placement_condition(placement, OBJECTS_NOT_SELECTED, TRUE, NOT_SELECTED_REASON, message, now)
+        conditions += merge_conditions(conditions_of(placement), [condition])
+    return {**status, "conditions": conditions}
 
 
 def is_decision_pending(placement: JsonObject) -> bool:

@@ -26,6 +26,7 @@ from scorer.api.names import (
     PARENT_PLACEMENT_NAMESPACE,
     PARENT_RESOURCE_SNAPSHOT_INDEX,
     PARENT_RESOURCE_SNAPSHOT_NAME,
+    RELEASE,
     TOO_LARGE,
     WORK_GENERATION,
     WORK_OBJECTS,
@@ -56,6 +57,7 @@ from scorer.rollout.object_size import (
     fit_together,
     fits_together,
     format_left_out,
+    parse_left_out,
 )
 from scorer.rollout.removal.marks import is_marked_for_removal, objects_digest
 from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings
@@ -248,6 +250,7 @@ class _WorkPlanner:
             "reportBackStrategy": dict(report_back) if report_back else None,
         }
         self._left_out: frozenset[ObjectIdentity] = frozenset()
+        self._released: frozenset[ObjectIdentity] = frozenset()
         self._hashes = override_hashes(spec)
         self._overrides = {OVERRIDES: format_overrides(Overrides.of(spec))}
 
@@ -278,7 +281,7 @@ class _WorkPlanner:
 
     def _follow(self, group: SnapshotGroup) -> WorkPlan:
         names = self._envelope_works()
-        self._left_out = group.left_out()
+        self._left_out, self._released = group.left_out(), group.released()
         slots = list(self._slots(group))
         desired_names = {names[slot.envelope] for slot in slots if slot.envelope in names}
         writes: list[Write] = []
@@ -299,7 +302,7 @@ class _WorkPlanner:
         unwanted = []
         for name in sorted(self._works.keys() - desired_names):
             work = self._works[name]
-            if not self._holds_left_out(work):
+            if not self._holds_left_out(work) and not self._releases(name):
                 unwanted.append(work)
             elif self._is_current(work, group.index) or EnvelopeKey.of_work(work):
                 writes += self._refresh(work)
@@ -315,6 +318,20 @@ class _WorkPlanner:
         if (key := EnvelopeKey.of_work(work)) is not None:
             return key.identity in self._left_out
         return bool(self._kept(name_of(work)))
+
+    def _releases(self, name: str) -> frozenset[ObjectIdentity]:
+        """Return the objects that the agent is to release because of a Work: those that it holds, or held before.
+
+        A Work that is created may follow one that was lost, so it names all. An unwanted Work is kept while it names
+        some. An agent of an earlier release does not know the record and would delete them with the Work.
+        """
+        if not self._released or name not in self._works:
+            return self._released
+        try:
+            before = parse_left_out(annotation(self._works[name], RELEASE))
+        except (ValueError, TypeError):  # another client wrote it
+            before = self._released
+        return self._released & (self._present(name).keys() | before)
 
     def _kept(self, name: str) -> list[JsonObject]:
         """Return the objects of a Work that are selected, but too large for a snapshot."""
@@ -395,6 +412,7 @@ class _WorkPlanner:
             **(slot.envelope.labels() if slot.envelope else {}),
         }
         fitting = self._fitting(name, [*self._manifests(slot), *([] if slot.envelope else self._kept(name))])
+        released = self._releases(name)
         annotations: dict[str, str | None] = {
             PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
             **self._hashes,
@@ -402,7 +420,9 @@ class _WorkPlanner:
             WORK_OBJECTS: objects_digest(fitting.objects),
             TOO_LARGE: describe(fitting.too_large) or None,
             # The agent keeps them: their content is on the member alone, if a Work that held it was lost.
-            LEFT_OUT: format_left_out(fitting.too_large, self._left_out) or None,
+            # So does an agent of an earlier release with objects that it is to release.
+            LEFT_OUT: format_left_out(fitting.too_large, self._left_out | released) or None,
+            RELEASE: format_left_out((), released) or None,
         }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
         document = work or {

@@ -157,7 +157,13 @@ def _content(
         raise NotYetError("what the placement selects is not known yet")
     snapshots = [document for group in facts.groups for document in group.documents]
     plan = plan_resource_snapshots(
-        placement, snapshots, selection.objects, facts.now, UNTHROTTLED, bindings=facts.bindings
+        placement,
+        snapshots,
+        selection.objects,
+        facts.now,
+        UNTHROTTLED,
+        bindings=facts.bindings,
+        cluster_objects=selection.cluster_objects,
     )
     if plan.writes:
         return None, plan.writes

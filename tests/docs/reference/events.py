@@ -60,6 +60,11 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("AppliedWorkMadeAnew", WARNING, "the AppliedWork was deleted on the member, and made again"),
         Told("KeptWithoutOrder", WARNING, "the Work goes without an order to remove what it placed, which stays"),
         Told("AnotherWriter", WARNING, "another client on the member keeps changing what is applied"),
+        Told(
+            "ObjectsReleased",
+            NORMAL,
+            "objects that every cluster's own controllers create are no longer placed, and remain on the member",
+        ),
         Told("DefinitionReleased", WARNING, "a definition stays on the member, because it has objects of the member"),
     ),
     "MemberCluster": (

@@ -3,6 +3,7 @@
 Source: rollout.md 2 to 4, 16, 17, 20.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -50,7 +51,7 @@ from scorer.rollout.status.namespace_copy import (
     with_status_synced,
 )
 from scorer.rollout.status.placement import PlacementReport, SnapshotView, invalid_selection, placement_status
-from scorer.rollout.status.placement_conditions import is_stalled
+from scorer.rollout.status.placement_conditions import is_stalled, with_objects_not_selected
 from scorer.rollout.writes import Write
 from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
@@ -181,10 +182,12 @@ class PlacementController:
         is_first = not children(self._hub.cache, family.policy_snapshot, ref)
         if not is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
-        latest, pending, too_large = await self._keep_resources(family, ref, placement, selection.objects)
+        latest, pending, too_large = await self._keep_resources(family, ref, placement, selection)
         if is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
         report = self._status(family, ref, placement, latest, too_large)
+        status = with_objects_not_selected(placement, report.status, selection.cluster_objects.values(), self._now())
+        report = dataclasses.replace(report, status=status)
         return soonest(await self._report(family, placement, report), pending)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
@@ -245,15 +248,23 @@ class PlacementController:
         return plan.writes
 
     async def _keep_resources(
-        self, family: Family, ref: PlacementRef, placement: JsonObject, objects: tuple[JsonObject, ...]
+        self, family: Family, ref: PlacementRef, placement: JsonObject, selection: Selection
     ) -> tuple[SnapshotView | None, Result, Sequence[TooLarge]]:
         await self._collect_strays(family, ref, placement)
         snapshots = children(self._hub.cache, family.resource_snapshot, ref)
         if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run finds the same
-            return None, DONE, fitting_content(snapshot_groups(snapshots), objects)[0].too_large
+            return None, DONE, fitting_content(snapshot_groups(snapshots), selection.objects)[0].too_large
         bindings = children(self._hub.cache, family.binding, ref)
         throttle = self._settings.snapshots
-        plan = plan_resource_snapshots(placement, snapshots, objects, self._now(), throttle, bindings=bindings)
+        plan = plan_resource_snapshots(
+            placement,
+            snapshots,
+            selection.objects,
+            self._now(),
+            throttle,
+            bindings=bindings,
+            cluster_objects=selection.cluster_objects,
+        )
         await self._hub.carry_out(family.resource_snapshot, plan.writes)
         return SnapshotView(plan.name, plan.index, plan.identifiers), Result(plan.requeue_after), plan.too_large
 

@@ -16,11 +16,12 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from scorer.api.family import PlacementRef
-from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, Kind
+from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import MEMBER_NAMESPACE_PREFIX
 from scorer.api.placement.placement import SelectionScope
 from scorer.api.unstructured.documents import namespace_of
+from scorer.rollout.ownership.objects import EVIDENCE
 from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.rollout.selection.selector import is_concerned
 from scorer.shards import WHOLE, Share
@@ -44,7 +45,6 @@ RETRY_INTERVAL = timedelta(seconds=1)
 KEPT_SECONDS: Final = 60.0
 """How long kinds are still watched after the end of a term: longer than it takes to regain a Lease."""
 
-_ENDPOINTS, _SERVICE = ("", "Endpoints"), ("", "Service")
 _WITH_DATA: Final = frozenset({("", "ConfigMap"), ("", "Secret")})
 
 Identity = tuple[str, str]
@@ -339,8 +339,8 @@ class Selectables:
         if kind is None or not self._settings.is_selectable(kind.group, str(term.get("version") or ""), kind.kind):
             return
         yield kind
-        if identity == _ENDPOINTS:
-            yield served.get(_SERVICE, KINDS[_SERVICE])
+        if (evidence := EVIDENCE.get(identity)) is not None:
+            yield served.get(evidence.group_kind, evidence)
         if _is_whole_namespace(term):
             yield from (kind for kind in served.values() if kind.namespaced and self._is_selectable(kind))
 

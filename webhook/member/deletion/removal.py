@@ -6,19 +6,20 @@ Source: rollout.md 11.3, 18 and 20.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP, LEFT_OUT
+from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP, LEFT_OUT, RELEASE
 from scorer.api.unstructured.documents import annotation, is_deleting, with_metadata, without_finalizer
 from scorer.membership.identity import HubMember, is_owned_by
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.object_size import parse_left_out
+from scorer.rollout.object_size import ObjectIdentity, parse_left_out
 from scorer.rollout.removal.marks import RemovalAction, RemovalFacts, has_hub_signature, is_marked, removal_action
 from scorer.rollout.selection.exclusions import MemberLimits
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
@@ -35,10 +36,15 @@ from webhook.member.objects.owner_references import (
     with_owners,
     without_owner,
 )
+from webhook.member.store.events import record_event
 from webhook.member.store.ports import MemberStore
 
 STUCK_AFTER: Final = timedelta(minutes=5)
 """How long objects that others own, too, may block the deletion of an AppliedWork (rollout.md 20)."""
+
+OBJECTS_RELEASED: Final = "ObjectsReleased"
+_MOST_NAMED: Final = 10
+"""How many objects the Event names."""
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +63,7 @@ async def remove_left_overs(
 
     An object that another Work of the same binding holds now is handed over to that Work. An object that an earlier
     agent applied and that this one leaves alone is released, too, even if the Work still holds it. An object that the
-    hub left out of the Work only because it is too large is kept.
+    hub left out of the Work only because it is too large is kept. One that belongs to the cluster is released.
 
     Returns:
         The objects that are still there: the member refused, the Work is not signed, the object is left out, or another
@@ -76,13 +82,15 @@ async def remove_left_overs(
         _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
         return left
     try:
-        left_out = parse_left_out(annotation(work, LEFT_OUT))
+        released = parse_left_out(annotation(work, RELEASE))
+        left_out = parse_left_out(annotation(work, LEFT_OUT)) - released
     except (ValueError, TypeError):  # another client wrote it
         return left
     refused = [identity for identity in left if identity in left_out]
     left = [identity for identity in left if identity not in left_out]
     heirs = await sibling_works(work, hub, member) if left else NO_SIBLING_WORKS
-    keeping = _Keeping(owner, content, limits, us, heirs, Definitions(work, hub, member, us, now))
+    definitions = Definitions(work, hub, member, us, now)
+    keeping = _Keeping(owner, content, limits, us, heirs, definitions, released)
     keeping.keep(await _spaces_of_marked(left, owner, member))
     found = await served_kinds(_inside_first(left), member)
     refused += [identity for identity in unanswered(owner, member) if identity in left]
@@ -96,7 +104,19 @@ async def remove_left_overs(
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
             _log.warning("cannot remove an object that its Work no longer holds", extra=fields)
             refused.append(identity)
+    if keeping.left_to_cluster:
+        await record_event(work, _released_event(keeping.left_to_cluster), hub, member, now)
     return refused
+
+
+def _released_event(identities: Sequence[ManifestIdentity]) -> Event:
+    names = [f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}" for _, kind, namespace, name in identities]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    message = (
+        "not placed any more, because every cluster's own controllers create such objects. They remain on the member, "
+        f"without an owner: {', '.join(names[:_MOST_NAMED])}{more}"
+    )
+    return Event(OBJECTS_RELEASED, message)
 
 
 async def _let_go_of_untouchable(
@@ -215,6 +235,7 @@ class _Keeping:
         us: Which member this is, of which hub.
         heirs: The other Works of the binding.
         definitions: Inspects the definitions among the objects. None: unset, no object is removed.
+        released: Objects that belong to the cluster: they are released.
     """
 
     def __init__(
@@ -225,6 +246,7 @@ class _Keeping:
         us: HubMember,
         heirs: SiblingWorks = NO_SIBLING_WORKS,
         definitions: Definitions | None = None,
+        released: Collection[ObjectIdentity] = (),
     ) -> None:
         self._name = owner["metadata"]["name"]
         self._content = content
@@ -232,7 +254,15 @@ class _Keeping:
         self._us = us
         self._heirs = heirs
         self.definitions = definitions
+        self._released = released
+        self.left_to_cluster: list[ManifestIdentity] = []
         self._spaces: set[str] = set()
+
+    def note_released(self, kind: Kind, key: Key) -> None:
+        """Note an object that was released, if it belongs to the cluster."""
+        identity = ManifestIdentity(*kind.group_kind, key.namespace, key.name)
+        if identity in self._released:
+            self.left_to_cluster.append(identity)
 
     def keep(self, spaces: Iterable[str]) -> None:
         """Note namespaces that have to stay."""
@@ -245,9 +275,12 @@ class _Keeping:
         marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
         space = about.get("namespace") or ""
         names = (kind.group, kind.versions, kind.kind, about["name"], space)
-        untouchable = bool(self._limits.refusal(*names, cluster_scoped=not kind.namespaced))
+        identity = ManifestIdentity(*kind.group_kind, space, about["name"])
+        untouchable = identity in self._released or bool(
+            self._limits.refusal(*names, cluster_scoped=not kind.namespaced)
+        )
         compared = self._content.compared and was_compared(live, self._name)
-        inherited = ManifestIdentity(*kind.group_kind, space, about["name"]) in self._heirs.holders
+        inherited = identity in self._heirs.holders
         if (marked or untouchable or compared or inherited) and space:
             self._spaces.add(space)
         content = replace(
@@ -361,6 +394,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
                     await member.replace(kind, released)
                 except ForbiddenError as error:
                     raise NotReleasedError(str(error)) from error
+                keeping.note_released(kind, key)
                 if reason and keeping.definitions:
                     await keeping.definitions.report(live, reason)
             case RemovalAction.HANDED_OVER:

@@ -22,7 +22,7 @@ from scorer.api.conditions import TRUE
 from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import ABANDON, LEFT_OUT, REMOVE, WORK_CLEANUP, WORK_OBJECTS
+from scorer.api.names import ABANDON, LEFT_OUT, RELEASE, REMOVE, WORK_CLEANUP, WORK_OBJECTS
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import (
     annotation,
@@ -83,7 +83,7 @@ OWNER_DELETED: Final = (
     "the AppliedWork was deleted on the member; the objects it owned stay, and the agent has made a new one to own them"
 )
 
-WORDS: Final = (ABANDON, LEFT_OUT, REMOVE, WORK_OBJECTS)
+WORDS: Final = (ABANDON, LEFT_OUT, RELEASE, REMOVE, WORK_OBJECTS)
 """Annotations of a Work that change what the agent does, or may do, about it."""
 
 PARALLEL_MANIFESTS: Final = 16

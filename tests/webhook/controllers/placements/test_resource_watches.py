@@ -8,6 +8,7 @@ import pytest
 
 from scorer.api.family import PlacementRef
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, NAMESPACE, PLACEMENT, RESOURCE_SNAPSHOT
+from scorer.rollout.ownership.objects import EVIDENCE
 from scorer.rollout.selection.exclusions import HOME
 from tests.builders.placement import make_placement
 from tests.waiting import PATIENCE_SECONDS
@@ -65,6 +66,21 @@ async def test_a_kind_is_watched_while_a_placement_selects_it():
             await world.store.delete(PLACEMENT, Key(name))
             await world.until(lambda name=name: world.cache.get(PLACEMENT, name) is None)
         assert not world.cache.watches(STORAGE_CLASS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "evidence"), [pytest.param(KINDS[kind], other, id=kind[1]) for kind, other in EVIDENCE.items()]
+)
+async def test_a_kind_that_shows_the_origin_of_a_selected_one_is_watched_too(kind, evidence):
+    async with running() as world:
+        made = selecting("web", kind)
+        scope = {"selectionScope": "NamespaceWithResourceSelectors"}
+        made["spec"]["resourceSelectors"] += [
+            {"group": "", "version": "v1", "kind": "Namespace", "name": "shop", **scope}
+        ]
+        await world.add(made)
+        await world.until(lambda: scheduled(world, "web"))
+        assert world.cache.watches(evidence)
 
 
 @pytest.mark.parametrize("kind", [CONFIG_MAP, SECRET], ids=str)

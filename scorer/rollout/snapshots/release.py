@@ -1,0 +1,78 @@
+"""Release of objects that a placement has placed and that belong to the clusters since.
+
+A new release may recognize more objects as those of a cluster's controllers. A claim becomes one when a user adds its
+StatefulSet. Selection drops them. That must not remove them from the members, so the master snapshot names them in
+``harbormaster.dev/release``, each Work that held one repeats it, and the agent releases the object.
+
+Source: docs/specifications/rollout.md 3.9.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from scorer.api.meta import JsonObject
+from scorer.rollout.object_size import ObjectIdentity, format_left_out, object_identity
+from scorer.rollout.selection.selector import order_key
+from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group
+
+LONGEST_RECORD: Final = 96 * 1024
+"""Bytes of the annotation. A Work has it twice, and all its annotations may have 256 KiB."""
+
+
+class Releases(NamedTuple):
+    """The objects that belong to the clusters since they were placed.
+
+    Args:
+        record: Names those to release, for the master snapshot. Empty: none.
+        objects: The content of the next snapshot: what is selected, and the objects that the record has no room for.
+    """
+
+    record: str
+    objects: Sequence[JsonObject]
+
+
+def plan_releases(
+    groups: Sequence[SnapshotGroup], objects: Sequence[JsonObject], cluster_objects: Collection[ObjectIdentity]
+) -> Releases:
+    """Find the objects that members may have, and that selection leaves to the clusters.
+
+    An object remains on the record while it is on the hub or in a snapshot, as a binding may still have that content.
+
+    Args:
+        groups: All snapshot groups of a placement.
+        objects: The objects that are selected now.
+        cluster_objects: The objects that were left out of the selection, as a cluster's controllers create them.
+    """
+    latest = placed_group(groups)
+    recorded, held = _recorded(latest), [latest] if latest and cluster_objects else []
+    if recorded is None:
+        recorded, held = frozenset(), list(groups)
+    placed = {object_identity(content): content for group in held for content in group.objects()}
+    current = recorded | (placed.keys() & set(cluster_objects))
+    if not current:
+        return Releases("", objects)
+    current -= {object_identity(content) for content in objects}
+    if gone := current.difference(cluster_objects):
+        current -= gone.difference(object_identity(content) for group in groups for content in group.objects())
+    overflow = _overflow(sorted(current, key=lambda identity: (identity not in recorded, identity)))
+    kept = [placed[identity] for identity in overflow if identity in placed]
+    record = format_left_out((), current.difference(overflow))
+    return Releases(record, sorted([*objects, *kept], key=order_key) if kept else objects)
+
+
+def _recorded(group: SnapshotGroup | None) -> frozenset[ObjectIdentity] | None:
+    """Return the record of a group. None: unknown, as another client has edited it."""
+    try:
+        return group.released() if group else frozenset()
+    except (ValueError, TypeError):
+        return None
+
+
+def _overflow(identities: Sequence[ObjectIdentity]) -> Sequence[ObjectIdentity]:
+    """Return the identities that the record has no room for."""
+    size = 2
+    for at, identity in enumerate(identities):
+        size += len(format_left_out((), [identity]).encode())
+        if size > LONGEST_RECORD:
+            return identities[at:]
+    return ()
