@@ -60,9 +60,9 @@ class Objects:
         found = self.find(kind, metadata["name"], metadata.get("namespace", ""))
         return "it has a deletion mark" if found and "deletionTimestamp" in found["metadata"] else ""
 
-    def patch(self, kind: Kind, name: str, change: JsonObject, namespace: str = "") -> JsonObject:
-        """Merge *change* into an object."""
-        path = path_of(kind, namespace, name)
+    def patch(self, kind: Kind, name: str, change: JsonObject, namespace: str = "", *, manager: str = "") -> JsonObject:
+        """Merge *change* into an object, as a field manager if one is named."""
+        path = f"{path_of(kind, namespace, name)}{f'?fieldManager={manager}' if manager else ''}"
         return self.cluster.request("PATCH", path, change, user=self.user, content_type=MERGE)[0]
 
     def patch_status(self, kind: Kind, name: str, status: JsonObject, namespace: str = "") -> JsonObject:

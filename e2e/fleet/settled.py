@@ -27,6 +27,7 @@ from scorer.api.kinds import (
     NAMESPACE,
     WORK,
 )
+from scorer.rollout.status.placement_conditions import OBJECTS_NOT_SELECTED
 
 FLEET = "kubernetes-fleet.io/"
 WHOLE = "NamespaceWithResources"
@@ -185,7 +186,9 @@ class _Hub:
                 report_diff=report_diff,
                 fulfilled=name not in allowed.short,
             )
-            if problem := check_rows(name, rows_of(placement), wanted):
+            # Any namespace may have objects that are left to the members.
+            rows = [row for row in rows_of(placement) if not row[0].endswith(OBJECTS_NOT_SELECTED)]
+            if problem := check_rows(name, rows, wanted):
                 yield f"{problem}; {self._below(bindings)}"
         index = labels_of(master)[f"{FLEET}resource-index"]
         shards = [item for item in snapshots if labels_of(item)[f"{FLEET}resource-index"] == index]

@@ -133,6 +133,10 @@ def _annotation(key: str) -> FieldRule:
     return FieldRule(("metadata", "annotations", key), overwritten=_always)
 
 
+def _is_of_managers(rule: FieldRule) -> bool:
+    return rule.filled is _has_injected_ca
+
+
 def _ca_bundle(*path: str) -> FieldRule:
     return FieldRule((*path, "caBundle"), _has_injected_ca, _has_injected_ca)
 
@@ -196,6 +200,9 @@ RULES: Final[Mapping[tuple[str, str], tuple[FieldRule, ...]]] = {
     ("apiregistration.k8s.io", "APIService"): (_ca_bundle("spec"),),
 }
 """The fields of each kind that a cluster fills, by group and kind."""
+
+WITH_MANAGERS: Final = frozenset(kind for kind, rules in RULES.items() if any(_is_of_managers(rule) for rule in rules))
+"""Kinds whose field managers show who filled a field."""
 
 
 def without_filled_fields(document: JsonObject) -> JsonObject:

@@ -1,7 +1,7 @@
 """The hub store: a real API server behind the same Protocol as the embedded store.
 
 Lists are read in pages, from the server's watch cache or from etcd as the server chooses; watches carry bookmarks and
-are renewed before the server ends them; ``managedFields``, which nothing here reads, are dropped.
+are renewed before the server ends them. ``managedFields`` are dropped, except from the few kinds whose managers matter.
 
 Source: serving.md 7.
 """
@@ -11,8 +11,9 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
-from scorer.api.kinds import OUR_KINDS, Kind
+from scorer.api.kinds import OUR_KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
+from scorer.rollout.ownership.fields import WITH_MANAGERS
 from webhook.kube.client.paths import ApiPath, path_of, path_of_object
 from webhook.kube.client.responses import REQUEST_SECONDS, ObjectRequests
 from webhook.kube.ports import (
@@ -56,7 +57,7 @@ class HubStore:
     Args:
         server: The connection.
         fence: Called right before a write leaves; if it raises, the write does not leave. None: every write may.
-        keep_managers: Leave ``managedFields`` in what is read.
+        keep_managers: Leave ``managedFields`` in what is read, of every kind.
     """
 
     def __init__(
@@ -214,7 +215,7 @@ class HubStore:
 
     def _read(self, document: JsonObject) -> JsonObject:
         metadata = _metadata(document, "a request")
-        if not self._keep_managers:
+        if not self._keep_managers and group_kind(document) not in WITH_MANAGERS:
             metadata.pop("managedFields", None)
         return document
 
