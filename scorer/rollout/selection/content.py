@@ -5,6 +5,7 @@ Source: rollout.md 2.6 and 2.7; KubeFleet pkg/controllers/placement/resource_sel
 
 from scorer.api.kinds import split_api_version
 from scorer.api.meta import JsonObject
+from scorer.api.names import ALLOW_DELETION
 from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of
 from scorer.rollout.ownership.fields import without_filled_fields
 
@@ -12,7 +13,8 @@ _HUB_METADATA = frozenset(
     {"resourceVersion", "generation", "uid", "selfLink", "managedFields", "ownerReferences", "finalizers"}
     | {"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"}
 )
-_HUB_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+_HUB_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration", ALLOW_DELETION})
+"""Annotations that only clients of the hub read."""
 
 
 def stored_content(document: JsonObject) -> JsonObject:

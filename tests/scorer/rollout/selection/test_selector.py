@@ -275,7 +275,10 @@ def test_both_lists_exclude_each_other():
                 metadata={
                     "generation": 3,
                     "finalizers": ["f"],
-                    "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"},
+                    "annotations": {
+                        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+                        "harbormaster.dev/allow-deletion": "true",
+                    },
                 },
             ),
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}},

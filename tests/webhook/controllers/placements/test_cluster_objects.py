@@ -6,10 +6,12 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.kinds import KINDS, PLACEMENT
-from scorer.api.names import LEFT_OUT, RELEASE
+from scorer.api.names import IGNORE_FIELDS, LEFT_OUT, RELEASE
+from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.object_size import parse_left_out
 from scorer.rollout.ownership.objects import ClusterObjects
 from tests.builders.placement import make_placement
+from tests.webhook.controllers.staged_world import make_run, make_stage, make_strategy
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, running
 from webhook.kube.ports import Key
 from webhook.member.deletion import removal
@@ -71,7 +73,7 @@ def earlier_release():
 async def world(monkeypatch):
     monkeypatch.setattr(backoff, "FIRST", timedelta(seconds=0.2))
     async with running() as found:
-        await found.add(make_member("a"))
+        await found.add(make_member("a", stage="test"))
         yield found
 
 
@@ -182,3 +184,33 @@ async def test_an_object_that_the_hub_deletes_before_the_rollout_is_removed_as_e
     await world.store.delete(CONFIG_MAP, Key("istio-ca-root-cert", "shop"))
     await world.until(lambda: "istio-ca-root-cert" not in manifests(world) and all(map(is_applied, world.works())))
     assert await world.on_member("a", CONFIG_MAP, "istio-ca-root-cert", "shop") is None
+
+
+async def test_fields_to_ignore_are_content_that_is_rolled_out(world):
+    await world.add(make_placement("web"))
+    await world.until(lambda: "rates" in manifests(world) and all(map(is_applied, world.works())))
+    for text in ("/data/value", "/data/other", None):
+        stored = await world.store.get(CONFIG_MAP, Key("rates", "shop"))
+        await world.store.replace(CONFIG_MAP, with_metadata(stored, annotations={IGNORE_FIELDS: text}))
+        await world.until(lambda text=text: ignored(world) == text and all(map(is_applied, world.works())))
+    assert world.cache.get(PLACEMENT, "web")["status"]["observedResourceIndex"] == "3"
+
+
+def ignored(world):
+    """Return the annotation of the placed ConfigMap."""
+    (work,) = world.works()
+    metadata = next(each["metadata"] for each in work["spec"]["workload"]["manifests"] if each["kind"] == "ConfigMap")
+    return metadata.get("annotations", {}).get(IGNORE_FIELDS)
+
+
+async def test_an_update_run_releases_them_as_well(world):
+    await world.add(make_config_map("istio-ca-root-cert"), make_placement("p", strategy={"type": "External"}))
+    await world.add(make_strategy(make_stage("test")))
+    with earlier_release():
+        await world.until(lambda: world.bound("p"))
+        await world.add(make_run("first"))
+        await world.until(lambda: "istio-ca-root-cert" in manifests(world) and all(map(is_applied, world.works())))
+    await world.add(make_run("second"))
+    await world.until(lambda: released(world) == {"istio-ca-root-cert"} and all(map(is_applied, world.works())))
+    live = await world.on_member("a", CONFIG_MAP, "istio-ca-root-cert", "shop")
+    assert not live["metadata"].get("ownerReferences")
