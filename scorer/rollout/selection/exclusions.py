@@ -176,8 +176,8 @@ HOME = "harbormaster-system"
 
 ENVELOPE_KINDS = frozenset(family.envelope.kind for family in FAMILIES)
 
-_BLOCKED_GROUPS = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
-_BLOCKED_KINDS = frozenset(
+BLOCKED_GROUPS = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
+BLOCKED_KINDS = frozenset(
     {
         ("", "Pod"),
         ("", "Node"),
@@ -234,7 +234,7 @@ class SelectionSettings:
             return False
         if self.allowed:
             return _any(self.allowed, group, version, kind)
-        if group in _BLOCKED_GROUPS or (group, kind) in _BLOCKED_KINDS:
+        if group in BLOCKED_GROUPS or (group, kind) in BLOCKED_KINDS:
             return False
         return not _any(self.blocked, group, version, kind)
 

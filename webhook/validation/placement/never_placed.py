@@ -6,7 +6,14 @@ Source: placement-api.md 2.1, X-01 and X-02; rollout.md 2.3.
 from typing import Final
 
 from scorer.api.names import PLACEMENT_GROUP, SYSTEM_NAMESPACE_PREFIXES, is_reserved_namespace
-from scorer.rollout.selection.exclusions import ENVELOPE_KINDS, exclusion_reason, is_fleet_group, is_fleet_namespace
+from scorer.rollout.selection.exclusions import (
+    BLOCKED_GROUPS,
+    BLOCKED_KINDS,
+    ENVELOPE_KINDS,
+    exclusion_reason,
+    is_fleet_group,
+    is_fleet_namespace,
+)
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.rule import OURS, deny
 
@@ -19,23 +26,14 @@ KIND_RULE: Final = deny(
     OURS,
 )
 
-_GROUPS: Final = frozenset({"events.k8s.io", "coordination.k8s.io", "metrics.k8s.io"})
-_KINDS: Final = frozenset(
-    {("", "Pod"), ("", "Node"), ("", "Event")}
-    | {
-        ("networking.fleet.azure.com", kind)
-        for kind in ("ServiceImport", "TrafficManagerProfile", "TrafficManagerBackend")
-    }
-)
-
 
 def is_never_placed(group: str, kind: str, context: Context) -> bool:
     """Say whether no object of a kind is ever placed (X-02); of our own kinds only envelopes are, for their content."""
     if group == PLACEMENT_GROUP:
         return kind not in ENVELOPE_KINDS
-    if group in _GROUPS or is_fleet_group(group):
+    if group in BLOCKED_GROUPS or is_fleet_group(group):
         return True
-    return (group, kind) in _KINDS or (group, kind) in context.settings.skipped_kinds
+    return (group, kind) in BLOCKED_KINDS or (group, kind) in context.settings.skipped_kinds
 
 
 def is_never_placed_namespace(name: str, context: Context) -> bool:
