@@ -41,8 +41,9 @@ WANTED_KINDS: Final = (
     kinds.UPGRADE_RUN,
     kinds.UPGRADE_REQUEST,
     kinds.VERSION_CATALOG,
+    kinds.KINDS["batch", "Job"],
 )
-"""The kinds that live checks on upgrades read, where the account may: roles of an older release do not have them."""
+"""Further kinds that live checks read, where the account may: roles of an older release do not have them."""
 ADMISSION_KINDS: Final = (
     kinds.CUSTOM_RESOURCE_DEFINITION,
     *(family.override for family in FAMILIES),

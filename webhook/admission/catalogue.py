@@ -23,6 +23,7 @@ from webhook.validation.live import eviction as live_eviction
 from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
+from webhook.validation.live import selected_objects
 from webhook.validation.live import staged_update as live_staged_update
 from webhook.validation.live import upgrade as live_upgrade
 from webhook.validation.placement import override
@@ -101,6 +102,9 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     ),
     live_placement.warn_about_history: (
         warn("X-24", "revisionHistoryLimit keeps the snapshots that unfinished runs use.", on=UPDATE),
+    ),
+    selected_objects.warn_about_jobs_with_a_ttl: (
+        warn("X-37", "A selected Job has no ttlSecondsAfterFinished, or runs once per manifest."),
     ),
     live_staged_update.warn_about_stages: (
         warn("X-35", "Every member cluster is in exactly one stage and can be sorted there."),

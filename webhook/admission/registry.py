@@ -27,6 +27,7 @@ from webhook.validation.live import eviction as live_eviction
 from webhook.validation.live import member_cluster as live_member_cluster
 from webhook.validation.live import override as live_override
 from webhook.validation.live import placement as live_placement
+from webhook.validation.live import selected_objects
 from webhook.validation.live import staged_update as live_staged_update
 from webhook.validation.live import upgrade as live_upgrade
 from webhook.validation.live.check import LiveCheck
@@ -108,7 +109,7 @@ _ENTRIES: Final = (
             placement_defaults.default,
             _CUD,
             warn_about_deletion=placement.warn_about_deletion,
-            live=(*impact.CHECKS, *live_placement.CHECKS, *taking_over.CHECKS),
+            live=(*impact.CHECKS, *live_placement.CHECKS, *selected_objects.CHECKS, *taking_over.CHECKS),
         )
         for family, validate in (
             (CLUSTER, placement.validate_cluster_placement),

@@ -82,7 +82,7 @@ class ClusterObjects:
     def origin(self, document: JsonObject) -> str:
         """Return what created an object, as a plural for a count ("Jobs of CronJobs"). Empty: an author may have."""
         kind = group_kind(document)
-        if owner := _owner(document, kind):
+        if owner := owning_controller(document):
             return f"{_plural(kind[1])} of {_plural(owner)}"
         match kind:
             case "", "ConfigMap":
@@ -119,8 +119,9 @@ class ClusterObjects:
         return prefix in self._claims[namespace]
 
 
-def _owner(document: Mapping[str, Any], kind: tuple[str, str]) -> str:
+def owning_controller(document: Mapping[str, Any]) -> str:
     """Return the kind of the owner whose controller created an object. Empty: none that creates such objects."""
+    kind = group_kind(document)
     if (creators := OWNERS.get(kind)) is None:
         return ""
     references = dicts_at(document, "metadata", "ownerReferences")

@@ -318,6 +318,25 @@ def test_cluster_envelopes(data, wanted):
     assert errors_of(envelope.validate_cluster_envelope(make_envelope(data), None, Context())) == wanted
 
 
+JOB = {**make_manifest("Job", "batch/v1", namespace="shop"), "spec": {"ttlSecondsAfterFinished": 0}}
+
+
+def test_x75_fields_to_ignore_in_an_envelope_can_be_read():
+    annotations = {"harbormaster.dev/ignore-fields": "data.a"}
+    document = make_envelope(
+        {"a": make_manifest("ClusterRole", "rbac.authorization.k8s.io/v1", annotations=annotations)}
+    )
+    (at,) = errors_of(envelope.validate_cluster_envelope(document, None, Context()))
+    assert at == ("X-75", "data.a.metadata.annotations[harbormaster.dev/ignore-fields]")
+
+
+def test_x76_a_job_with_a_ttl_in_an_envelope_is_warned_about_once():
+    document = make_envelope({"a": JOB})
+    findings = list(envelope.validate_resource_envelope(document, None, Context()))
+    assert ("X-76", "data.a.spec.ttlSecondsAfterFinished") in warnings_of(findings)
+    assert not warnings_of(envelope.validate_resource_envelope(document, document, Context()))
+
+
 @pytest.mark.parametrize(
     ("entry", "wanted"),
     [

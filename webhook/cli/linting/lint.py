@@ -20,6 +20,7 @@ from webhook.cli.errors import complain
 from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, read, resolve, without_foreign
 from webhook.cli.files.positions import Positions, TextRange
 from webhook.cli.files.search import STDIN_NAME, Files
+from webhook.cli.linting.placed_objects import IGNORED_FIELDS, placed_object_remarks
 from webhook.cli.linting.reports import Report, annotations, report_failures, report_option, write
 from webhook.cli.linting.sarif import ADMISSION, Replacement, SarifResult, sarif_log
 from webhook.cli.offline.admission import admit, field_warnings, offline_context
@@ -38,7 +39,8 @@ in it, objects of unknown kinds are skipped, with a note, as in a folder that -f
 consist of objects of known kinds. Templates of Helm charts are skipped; --ignore skips more.
 
 An error is what admission would refuse, or an unknown field. A warning is what would be admitted with a warning, or an
-unknown field of a foreign kind whose definition is not among the files, such as NodePool. All of them are shown, each
+unknown field of a foreign kind whose definition is not among the files, such as NodePool. So is a workload without
+harbormaster.dev/ignore-fields that is placed together with its HorizontalPodAutoscaler. All of them are shown, each
 with file, line, column, rule and field. If the budgets of a NodePool do not do what they seem to, the output has the
 corrected budgets, ready to paste.
 
@@ -155,7 +157,14 @@ def _lint(
     context = offline_context(loaded, datetime.now(UTC), user=_ADMINISTRATOR)
     positions = Positions(texts)
     fields = FieldCheck.of(validation, loaded)
-    return len(loaded), [remark for one in loaded for remark in lint_object(one, context, positions, fields)]
+    findings = [remark for one in loaded for remark in lint_object(one, context, positions, fields)]
+    return len(loaded), [*findings, *_about_placed_objects(loaded, positions)]
+
+
+def _about_placed_objects(loaded: Sequence[Loaded], positions: Positions) -> Iterator[LintFinding]:
+    for remark in placed_object_remarks(loaded):
+        severity, place = ERROR if remark.is_error else WARNING, positions.place(remark.about.source, remark.field)
+        yield LintFinding(remark.about, severity, IGNORED_FIELDS, str(remark.field), remark.message, place)
 
 
 def _show(count: int, remarks: Sequence[LintFinding], output: str) -> None:

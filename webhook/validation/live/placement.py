@@ -231,7 +231,7 @@ def warn_about_empty_selectors(
     """A selector matches nothing on the hub (X-25): the object may be created later, or its name is misspelt."""
     before = dicts_at(old, "spec", "resourceSelectors")
     terms = dicts_at(document, "spec", "resourceSelectors")
-    home = namespace_of(document or {}) or _selected_home(terms)
+    home = namespace_of(document or {}) or selected_home(terms)
     for i, term in enumerate(terms):
         kind = context.kinds.find(text_at(term, "group"), text_at(term, "kind"))
         if term in before or kind is None or (kind.namespaced and not home):
@@ -246,7 +246,8 @@ def warn_about_empty_selectors(
             yield FieldWarning(SELECTORS / i, message, "X-25")
 
 
-def _selected_home(terms: list[JsonObject]) -> str:
+def selected_home(terms: list[JsonObject]) -> str:
+    """Return the namespace of terms for namespaced kinds in a ClusterResourcePlacement. Empty: unset."""
     names = (text_at(term, "name") for term in terms if term.get("selectionScope") == "NamespaceWithResourceSelectors")
     return next(names, "")
 

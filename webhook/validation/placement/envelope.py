@@ -8,20 +8,24 @@ Source: placement-api.md 7.8 and 10.3.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from scorer.api.kinds import NAMESPACE, group_kind
+from scorer.api.kinds import KINDS, NAMESPACE, group_kind
 from scorer.api.meta import JsonObject
+from scorer.api.names import IGNORE_FIELDS
 from scorer.api.placement.envelope import ClusterResourceEnvelope
-from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of
+from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of, spec_of
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.quoting import quote
+from scorer.rollout.ownership.ignored_fields import ignored_fields_mistakes
 from scorer.rollout.selection.exclusions import is_fleet_group
 from webhook.validation.framework.context import Context
-from webhook.validation.framework.field import Cause, FieldError, duplicate, invalid
+from webhook.validation.framework.field import Cause, FieldError, FieldWarning, duplicate, invalid
 from webhook.validation.framework.metadata import USER_RULES, validate_metadata, warn_about_reserved_keys
 from webhook.validation.framework.reading import Finding, read_object
-from webhook.validation.framework.rule import CRD, OURS, deny, enforces, schema, shape_rules
+from webhook.validation.framework.rule import CRD, OURS, deny, enforces, schema, shape_rules, warn
 from webhook.validation.placement import never_placed
 
+JOB: Final = KINDS["batch", "Job"]
+RUNS_ONCE: Final = "each member deletes the Job after it has finished, and runs it again only when its manifest changes"
 DATA: Final = FieldPath.of("data")
 
 RULES: Final = (
@@ -32,6 +36,8 @@ RULES: Final = (
     deny("X-70", "An entry has apiVersion, kind and metadata.name.", OURS),
     deny("X-73", "An entry is neither an envelope nor another object of the fleet.", OURS),
     deny("X-74", "No object is in an envelope twice.", OURS),
+    deny("X-75", "The annotation harbormaster.dev/ignore-fields of an entry can be read.", OURS),
+    warn("X-76", "A Job in an envelope has no ttlSecondsAfterFinished, or runs once per manifest."),
 )
 CLUSTER_RULES: Final = (*RULES, deny("X-71", "An entry of a ClusterResourceEnvelope is cluster-scoped.", OURS))
 NAMESPACED_RULES: Final = (
@@ -71,11 +77,20 @@ def _judge(
         yield from validate_identity(entry, at)
         yield from validate_no_fleet_kind(entry, at)
         yield from validate_not_reserved(entry, at, context)
+        for mistake in ignored_fields_mistakes(entry):
+            yield FieldError(at.below("metadata", "annotations", IGNORE_FIELDS), Cause.INVALID, mistake, "X-75")
+        if group_kind(entry) == JOB.group_kind and has_ttl(entry) and (old is None or entry != old.data.get(key)):
+            yield FieldWarning(at.below("spec", "ttlSecondsAfterFinished"), RUNS_ONCE, "X-76")
         if namespaced:
             yield from validate_own_namespace(entry, new.metadata.namespace, at)
         else:
             yield from validate_cluster_scoped(entry, at, context)
     yield from validate_distinct_objects(new.data)
+
+
+def has_ttl(job: Mapping[str, Any]) -> bool:
+    """Return whether a Job is deleted some time after it has finished."""
+    return spec_of(job).get("ttlSecondsAfterFinished") is not None
 
 
 def validate_identity(entry: Mapping[str, Any], at: FieldPath) -> Iterator[FieldError]:

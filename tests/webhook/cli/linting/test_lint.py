@@ -287,3 +287,72 @@ def test_no_value_is_printed_that_swamps_a_log(cli, tmp_path, command, document)
         result = cli(command, "-o", output, "-f", file)
         told = longest(json.loads(result.stdout)) if output == "sarif" else longest(result.stdout.splitlines())
         assert max(told, longest(result.stderr.splitlines())) < 3 * LONGEST_LINE  # escaped for a command of the runner
+
+
+IGNORE = "harbormaster.dev/ignore-fields"
+
+
+def placed(*objects, **annotations):
+    """Return a placement of a namespace with a Deployment and its autoscaler, and further objects."""
+    template = {"spec": {"containers": [{"name": "a", "image": "a"}]}}
+    metadata = {"name": "web", "namespace": "shop", "annotations": annotations}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata,
+            "spec": {"replicas": 2, "selector": {"matchLabels": {}}, "template": template},
+        },
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"scaleTargetRef": target, "maxReplicas": 5},
+        },
+        *objects,
+    ]
+
+
+def of_shop():
+    document = placement()
+    document["spec"]["resourceSelectors"] = [{"group": "", "version": "v1", "kind": "Namespace", "name": "shop"}]
+    return document
+
+
+def found(cli, file, rule):
+    return [line for line in lines(cli("lint", "-f", file)) if f" {rule} " in line]
+
+
+def test_replicas_that_an_autoscaler_sets_are_to_be_ignored(cli, tmp_path):
+    file = write(tmp_path / "a.yaml", of_shop(), *placed())
+    (line,) = found(cli, file, "ignore-fields")
+    assert ": warning ignore-fields Deployment shop/web: spec.replicas: HorizontalPodAutoscaler web sets them" in line
+    assert f"{IGNORE}=/spec/replicas" in line
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        pytest.param([of_shop(), *placed(**{IGNORE: "/spec/replicas"})], id="they-are"),
+        pytest.param(placed(), id="not-placed"),
+    ],
+)
+def test_replicas_are_not_mentioned(cli, tmp_path, documents):
+    assert not found(cli, write(tmp_path / "a.yaml", *documents), "ignore-fields")
+
+
+def test_an_annotation_that_ignores_nothing_is_an_error(cli, tmp_path):
+    file = write(tmp_path / "a.yaml", of_shop(), *placed(**{IGNORE: "spec.replicas"}))
+    error, warning = found(cli, file, "ignore-fields")
+    assert 'metadata.annotations[harbormaster.dev/ignore-fields]: "spec.replicas" is not a JSON Pointer' in error
+    assert ": error " in error
+    assert ": warning " in warning
+
+
+def test_a_selected_job_that_runs_once_is_a_warning(cli, tmp_path):
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "migrate", "namespace": "shop"}}
+    file = write(tmp_path / "a.yaml", of_shop(), *placed({**job, "spec": {"ttlSecondsAfterFinished": 5}}))
+    (line,) = found(cli, file, "X-37")
+    assert "spec.resourceSelectors[0]: Job shop/migrate has ttlSecondsAfterFinished" in line

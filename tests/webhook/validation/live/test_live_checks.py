@@ -779,3 +779,46 @@ def test_nothing_breaks_over_what_else_is_in_the_files(subject, spoilt, member, 
 def test_the_kinds_in_these_tests_are_real():
     assert all((doc["apiVersion"].rpartition("/")[0], doc["kind"]) in KINDS for doc in [*EVERYTHING, *SUBJECTS])
     assert PLACEMENT.kind == SUBJECTS[0]["kind"]
+
+
+def job(name="migrate", namespace="shop", ttl=5, **metadata):
+    made = plain("batch/v1", "Job", name, namespace)
+    return {**made, "metadata": {**made["metadata"], **metadata}, "spec": {"ttlSecondsAfterFinished": ttl}}
+
+
+ONCE = "Job shop/migrate has ttlSecondsAfterFinished: each member deletes the Job after it has finished, and runs it again only when its manifest changes"  # noqa: E501
+OF_A_CRON_JOB = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "c"}]}
+IN_SHOP = {**NAMESPACE, "selectionScope": "NamespaceWithResourceSelectors"}
+
+
+@pytest.mark.parametrize(
+    ("selectors", "namespace", "hub", "messages"),
+    [
+        pytest.param([NAMESPACE], "", [SHOP, job()], [ONCE], id="in-a-selected-namespace"),
+        pytest.param([NAMESPACE], "", [SHOP, job(ttl=0)], [ONCE], id="zero-seconds"),
+        pytest.param([NAMESPACE], "", [SHOP, job(ttl=None)], [], id="without"),
+        pytest.param([NAMESPACE], "", [SHOP, job(namespace="quay")], [], id="in-another-namespace"),
+        pytest.param([NAMESPACE], "", [SHOP, job(**OF_A_CRON_JOB)], [], id="of-a-cron-job"),
+        pytest.param([{**NAMESPACE, "selectionScope": "NamespaceOnly"}], "", [SHOP, job()], [], id="namespace-only"),
+        pytest.param(
+            [IN_SHOP, {"group": "batch", "version": "v1", "kind": "Job"}], "", [SHOP, job()], [ONCE], id="by-kind"
+        ),
+        pytest.param(
+            [IN_SHOP, {"group": "", "version": "v1", "kind": "Secret"}], "", [SHOP, job()], [], id="another-kind"
+        ),
+        pytest.param(
+            [{"group": "batch", "version": "v1", "kind": "Job", "name": "migrate"}], "shop", [job()], [ONCE], id="named"
+        ),
+        pytest.param(
+            [{"group": "batch", "version": "v1", "kind": "Job", "name": "other"}], "shop", [job()], [], id="other-name"
+        ),
+    ],
+)
+def test_x37_a_selected_job_that_runs_once(selectors, namespace, hub, messages):
+    document = make_placement(selectors=selectors, namespace=namespace)
+    assert [message for _, message in of("X-37", findings(document, None, hub))] == messages
+
+
+def test_x37_an_update_is_judged_by_what_it_adds():
+    document = make_placement(selectors=[NAMESPACE])
+    assert not of("X-37", findings(document, document, [SHOP, job()]))
