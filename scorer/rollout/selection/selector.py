@@ -23,7 +23,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
 )
 from scorer.api.values.label_selector import LabelSelector, selector_error
-from scorer.rollout.ownership.objects import ClusterObjects, ObjectLister
+from scorer.rollout.ownership.objects import EVIDENCE, ClusterObjects, ObjectLister
 from scorer.rollout.selection.content import resource_identifier, stored_content
 from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings, is_fleet_namespace
 
@@ -290,8 +290,16 @@ def is_concerned(
         candidate = None if deleted and not where else changed
     if candidate is not None and any(_reaches(term, candidate) for term in terms):
         return True
+    if own and any(_is_evidence(changed, term) for term in terms):
+        return True
     identity = _identity(resource_identifier(changed))
     return any(identity == _identity(item) for item in dicts_at(placement, "status", "selectedResources"))
+
+
+def _is_evidence(document: JsonObject, term: Mapping[str, Any]) -> bool:
+    """Return whether an object may show the origin of objects that a term reaches, as a StatefulSet of its claims."""
+    kind = EVIDENCE.get((str(term.get("group") or ""), str(term.get("kind") or "")))
+    return kind is not None and kind.group_kind == group_kind(document)
 
 
 def _reaches(term: Mapping[str, Any], document: JsonObject) -> bool:

@@ -393,6 +393,20 @@ SETTINGS = HUB[5]
             False,
             id="other-label",
         ),
+        pytest.param(
+            make_placement(term("PersistentVolumeClaim"), namespace="shop"),
+            make("apps/v1", "StatefulSet", "db", "shop"),
+            False,
+            True,
+            id="owner-of-selected-claims",
+        ),
+        pytest.param(
+            make_placement(term("PersistentVolumeClaim"), namespace="bank"),
+            make("apps/v1", "StatefulSet", "db", "shop"),
+            False,
+            False,
+            id="owner-of-other-claims",
+        ),
     ],
 )
 def test_which_placements_a_change_concerns(placement, changed, deleted, concerned):
