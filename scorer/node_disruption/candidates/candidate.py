@@ -239,9 +239,11 @@ def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) ->
 def is_inside(node: ClusterNode, pool: NodePoolState | None, now: datetime) -> bool:
     """Return whether a node is still within its consolidateAfter, so that it does not take pods that are moved.
 
-    A node of a pool that makes no nodes for pods, such as a static one, never is.
+    A node of a pool that makes no nodes for pods, such as a static one, never is, nor is one that is not initialized.
     """
     if pool is None or not pool.is_dynamic or not consolidate_after(pool):
+        return False
+    if node.claim is None or node.claim.initialized_since is None:
         return False
     until = quiet_until(node, pool)
     return until is not None and now < until

@@ -190,6 +190,14 @@ def test_only_nodes_of_pools_that_make_nodes_keep_moved_pods_away(pool, expected
     assert is_inside(cluster.nodes["a"], cluster.pools["general"], NOW) is expected
 
 
+def test_a_node_that_is_not_initialized_has_no_window():
+    node, claim = make_worker("a", last_pod_event=NOW)
+    initialized = next(each for each in claim["status"]["conditions"] if each["type"] == "Initialized")
+    initialized["status"] = "Unknown"
+    cluster = make_cluster(make_pool_of(after="5m"), node, claim)
+    assert not is_inside(cluster.nodes["a"], cluster.pools["general"], NOW)
+
+
 def test_the_clock_starts_when_the_node_is_initialized_if_no_pod_came():
     cluster = make_cluster(make_pool_of(after="8000h"), make_worker("a"))
     found = not_consolidatable(cluster.nodes["a"], cluster.pools["general"], NOW)
