@@ -2,7 +2,7 @@
 
 For each reason a pool may lose as many nodes as the strictest budget in force for that reason allows, less those it is
 already losing. A budget that is invalid blocks every disruption, for every reason: a pool that stands still is better
-than one that a typing error drains.
+than one that a typing error drains. Schedules are UTC (`scorer.windows.cron`).
 
 Source: nodepool-disruption.md 4.1 to 4.5; seed 002; Karpenter ``pkg/apis/v1/nodepool.go``.
 """

@@ -2,7 +2,7 @@
 
 The configurations come from a chart or from ``harbormaster webhook-configuration``. Only this one field of each entry
 is ours, and by a setting its ``failurePolicy``. Both are patched in place. Nothing is ever deleted and created again:
-in between nothing would be checked.
+in between nothing would be checked. `webhook.kube.certificates.shared_authority` decides what a bundle contains.
 
 `settle_at_start` and `settle_at_changes` call a function once at the start and after every change, with backoff.
 
