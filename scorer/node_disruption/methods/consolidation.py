@@ -148,7 +148,10 @@ def _spot_for_spot(survey: Survey, candidates: Sequence[Candidate], node: NewNod
 
 
 def _may_be(node: NewNode, capacity_type: str) -> bool:
-    """Say whether a new node may become one of a capacity type: it is allowed, and some type is offered so."""
+    """Return whether a new node may become one of a capacity type: it is allowed, and some type is offered so.
+
+    Karpenter looks only at the requirements (DK-2 in scorer/README.md).
+    """
     requirements = {**node.requirements, CAPACITY_TYPE: _only(node.requirements, capacity_type)}
     return any(True for instance_type in node.types for _ in instance_type.offered(requirements))
 

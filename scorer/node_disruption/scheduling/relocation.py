@@ -3,12 +3,11 @@
 Pods on nodes that are already draining are planned together with those of the candidates, as in Karpenter: a new node
 that only they need is one more. A node that is launching takes them, and is too uncertain for others.
 
-Pending pods are placed first, once, and keep their places. New nodes for them do not count. Karpenter plans pending
-pods in every simulation, so one pod that waits for a new node blocks all consolidation.
+Pending pods are placed first, once, and keep their places. New nodes for them do not count (DK-1 in scorer/README.md).
 
 A node that will take a pending pod, or one of a draining node, is nominated and is no candidate.
 
-Source: nodepool-disruption.md 5.4, 5.6, 6.3, 6.5 and 19; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go``.
+Source: nodepool-disruption.md 5.4, 5.6, 6.3 and 6.5; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go``.
 """
 
 import math
