@@ -3,7 +3,17 @@
 import pytest
 
 from scorer.api.family import family_in
-from scorer.api.kinds import APPROVAL_REQUEST, MEMBER_CLUSTER, STAGED_RUN
+from scorer.api.kinds import APPROVAL_REQUEST, BINDING, MEMBER_CLUSTER, STAGED_RUN
+from scorer.api.unstructured.documents import (
+    finalizers_of,
+    is_deleting,
+    name_of,
+    namespace_of,
+    spec_of,
+    uid_of,
+    with_metadata,
+)
+from scorer.rollout.removal.marks import marked_for_removal
 from tests.builders.placement import make_placement, namespace_term
 from tests.webhook.controllers.staged_world import (
     STAGES,
@@ -23,6 +33,8 @@ from tests.webhook.controllers.staged_world import (
     staged,
 )
 from tests.webhook.controllers.world import controller, make_config_map
+from tests.webhook.edits import edit
+from webhook.embedded.simulation.annotations import SIMULATE_APPLY
 from webhook.kube.ports import Key
 
 DONE = "True UpdateRunSucceeded"
@@ -117,6 +129,52 @@ async def test_a_failed_release_is_rolled_back_where_the_strategy_says_so():
         back = run_of(world, "r-rollback")
         assert back["spec"]["resourceSnapshotIndex"] == "0"
         assert back["metadata"]["annotations"]["harbormaster.dev/rollback-of"] == "r"
+
+
+async def test_an_evicted_binding_that_hangs_in_deletion_holds_up_only_its_own_cluster():
+    async with staged() as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: said(world, "Progressing") == "False UpdateRunWaiting")
+        await evict(world, "t1")  # finished
+        old = await evict(world, "v2")  # to come
+        await approve(world, "r-after-test")
+        held = f"cluster v2 of stage live waits: binding {old.name} of cluster v2 is being deleted"
+        await world.until(lambda: held in message(world, "Progressing"))
+        assert [contents(world)[name] for name in ("v1", "v3")] == ["0", "0"]
+        await edit(world.store, BINDING, old, lambda it: with_finalizers(it, []))
+        await world.until(lambda: said(world, "Succeeded") == DONE)
+        assert contents(world)["v2"] == "0"
+        assert [spec_of(each)["targetCluster"] for each in world.cache.list(BINDING) if is_deleting(each)] == ["t1"]
+
+
+async def evict(world, cluster):
+    """Delete a binding as an eviction does, on a member that does not answer; return its key."""
+    key = Key(name_of(binding_of(world, cluster)))
+    held = [*finalizers_of(binding_of(world, cluster)), "example.com/hold"]
+    await edit(world.store, BINDING, key, lambda it: with_finalizers(marked_for_removal(it), held))
+    await world.store.delete(BINDING, key)
+    return key
+
+
+async def test_a_binding_in_flight_that_a_user_deletes_is_created_again_and_the_run_goes_on():
+    async with staged(make_stage("test"), make_stage("live"), stuck="t1") as world:
+        await world.add(make_run("r"))
+        await world.until(lambda: any(namespace_of(work) == "fleet-member-t1" for work in world.works()))
+        before = binding_of(world, "t1")
+        await world.store.delete(BINDING, Key(name_of(before)))
+        await world.until(lambda: uid_of(binding_of(world, "t1")) not in ("", uid_of(before)))
+        accepting = {SIMULATE_APPLY: None}
+        await edit(world.store, MEMBER_CLUSTER, Key("t1"), lambda it: with_metadata(it, annotations=accepting))
+        await world.until(lambda: said(world, "Succeeded") == DONE)
+
+
+def binding_of(world, cluster):
+    bindings = world.cache.list(BINDING)
+    return next((each for each in bindings if each["spec"]["targetCluster"] == cluster), {})
+
+
+def with_finalizers(document, finalizers):
+    return {**document, "metadata": {**document["metadata"], "finalizers": finalizers}}
 
 
 async def test_an_approval_for_another_generation_does_not_count():
