@@ -43,7 +43,10 @@ OF_THE_READER = re.compile(
 )
 REFUSED = {
     "apply -f examples/refused/two-mistakes.yaml",
+    "lint . --ignore vendor --ignore charts/**/ci",
+    "lint . --ignore vendor --report sarif=harbormaster.sarif",
     "lint examples/budgets --strict",
+    "validate -f . -o sarif",
     "validate -f examples/refused",
 }
 """They end with 1 to show how mistakes are told."""

@@ -220,7 +220,7 @@ def there(tmp_path, monkeypatch):
         ("plan -f good.yaml --lost none", '--lost none: there is no member cluster "none"; the fleet: none'),
         ("plan -f good.yaml --now yesterday", "'yesterday' is no instant such as 2026-03-01T10:00:00Z"),
         ("plan --compare good.yaml", "Option '--compare' requires 2 arguments."),
-        ("lint none.yaml", "none.yaml: no such file or directory"),
+        ("validate -f none.yaml", "none.yaml: no such file or directory"),
         ("test empty.yaml", "no tests in empty.yaml: no file is called harbormaster-test.yaml"),
         ("validate", "say what to check: -f FILE"),
         ("gate disruption spot", "Missing option '--reason'. Choose from: underutilized, empty, drifted"),

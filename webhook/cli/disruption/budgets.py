@@ -15,10 +15,11 @@ from scorer.api.unstructured.documents import spec_of, status_of
 from scorer.api.values.quoting import quote
 from webhook.cli.disruption.options import CountOptions, count_options
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Loaded, load_known
+from webhook.cli.files.documents import Loaded
+from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
-from webhook.cli.options.base import file_option, grouped, output_option, run, tab
+from webhook.cli.options.base import grouped, output_option, repository_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import read_zone, zone_option
 from webhook.cli.text.output import print_document, print_table
@@ -135,7 +136,7 @@ def command() -> None:
 
 @command.command("list", help=LIST_HELP, short_help="Show how many nodes may be disrupted now, per pool and reason.")
 @pools_argument
-@file_option
+@repository_option
 @zone_option
 @counts_of_files
 @output_option("table", "json", "yaml")
@@ -174,7 +175,7 @@ def list_command(
 
 @command.command("calendar", help=CALENDAR_HELP, short_help="Show how many nodes may be disrupted at which times.")
 @pools_argument
-@file_option
+@repository_option
 @grouped(
     "window",
     _CalendarOptions,

@@ -25,7 +25,9 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.unstructured.documents import conditions_of, dicts_at, name_of, namespace_of
 from scorer.api.values.quoting import quote
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import DocumentSource, SourceDocument, read, resolve
+from webhook.cli.files.documents import Loaded, read, resolve
+from webhook.cli.files.parsing import DocumentSource, SourceDocument
+from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     for kind in needed:
         if not by_kind[kind.group_kind]:
             raise UserError(f"there is no {kind.kind} in {files}; make a dump with: {DUMP_LINE}")
-    pools = _admitted(by_kind.pop(NODE_POOL.group_kind), now)
+    pools = _admitted(resolve(by_kind.pop(NODE_POOL.group_kind)), now)
     notes = [
         *_missing(by_kind, _MISSING if pools_needed else _MISSING_FOR_DRAIN),
         *_duplicates(entry for several in by_kind.values() for entry in several),
@@ -130,29 +132,28 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
 
 
 def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
-    """Read NodePools, and nothing else.
+    """Read NodePools. Objects of unknown kinds beside them, such as node classes, are skipped with a note.
 
     Raises:
         UserError: Something cannot be read, or is no NodePool that admission takes.
     """
     from scorer.node_disruption.cluster.snapshot import read_pool
 
-    entries = read(files)
+    loaded = load_known(files)
     strange = [
-        f"{entry.source}: kind: {quote(entry.document.get('kind'))}: only NodePools can be changed"
-        for entry in entries
-        if not _is_of(entry.document, NODE_POOL)
+        f"{one.source}: kind: {quote(one.kind.kind)}: only NodePools can be changed"
+        for one in loaded
+        if one.kind != NODE_POOL
     ]
     if strange:
         raise UserError(strange)
-    return tuple(read_pool(document) for document in _admitted(entries, now))
+    return tuple(read_pool(document) for document in _admitted(loaded, now))
 
 
-def _admitted(entries: Sequence[SourceDocument], now: datetime) -> list[JsonObject]:
+def _admitted(loaded: Sequence[Loaded], now: datetime) -> list[JsonObject]:
     """Return NodePools as admission would store them. Raises `UserError`."""
     from webhook.cli.offline.admission import admit, offline_context
 
-    loaded = resolve(entries)
     context = offline_context(loaded, now)
     verdicts = [admit(entry, context) for entry in loaded]
     problems = [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]
@@ -170,11 +171,6 @@ def _no_object(document: JsonObject) -> str | None:
     if not isinstance(document.get("metadata"), dict) or not name_of(document):
         return "metadata.name: required"
     return None
-
-
-def _is_of(document: JsonObject, kind: Kind) -> bool:
-    words = document.get("apiVersion"), document.get("kind")
-    return all(isinstance(word, str) for word in words) and group_kind(document) == kind.group_kind
 
 
 def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapping[Kind, str]) -> Iterator[str]:

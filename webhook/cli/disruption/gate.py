@@ -19,11 +19,11 @@ from webhook.cli.disruption.options import (
     reservation_options,
 )
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import load_known
+from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.options.base import file_option, grouped, output_option, run, tab
+from webhook.cli.options.base import grouped, output_option, repository_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Instant, in_zone, read_zone, zone_option
 from webhook.cli.text.output import print_document, print_table
@@ -168,7 +168,7 @@ def command() -> None:
     click.option("--now", type=Instant(), help="Ask about this instant.  [default: now]"),
     zone_option,
 )
-@file_option
+@repository_option
 @count_options("The number of nodes.", "How many of them are being deleted.", "How many others are not ready.")
 @output_option("text", "json", "yaml")
 @hub_options

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from scorer.api.values.field_path import FieldPath
-from webhook.cli.files.documents import DocumentSource
+from webhook.cli.files.parsing import DocumentSource
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -5,17 +5,20 @@ are no objects before Helm has rendered them, so they are passed over in folders
 `harbormaster test`. Every mistake is one line that names the file.
 """
 
+import codecs
 import os
 import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path, PurePath
 from typing import Final, NoReturn
 
 from webhook.cli.errors import UserError
+from webhook.cli.files.parsing import FileMistake, UnreadableFileError
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 LARGEST_FILE: Final = 64 * 1024 * 1024
@@ -27,8 +30,11 @@ _CHART: Final = "Chart.yaml"
 _TEMPLATES: Final = "templates"
 
 
-class UnreadableFileError(Exception):
-    """A file or folder cannot be read; the message is a whole line."""
+class UnknownKinds(StrEnum):
+    """What becomes of objects of kinds that are not known here."""
+
+    SKIP = "skip"
+    FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +45,27 @@ class Files:
         paths: Files, folders, or ``-`` for standard input.
         ignored: Patterns of files and folders to pass over: see `is_ignored`.
         named_in: The file that names the paths, if the user does not: see `Search.is_confidential`.
+        searched: Further files and folders, which may hold nothing of ours, as those that pre-commit passes.
+        unknown_kinds: What becomes of unknown kinds. None: unset, so they are skipped, but a named file has to hold an
+            object of a known kind.
     """
 
     paths: Sequence[str] = ()
     ignored: Sequence[str] = ()
     named_in: str = ""
+    searched: Sequence[str] = ()
+    unknown_kinds: UnknownKinds | None = None
 
     def __bool__(self) -> bool:
         """Whether anything is named."""
-        return bool(self.paths)
+        return bool(self.paths or self.searched)
 
     def __str__(self) -> str:
-        return ", ".join(STDIN_NAME if path == STDIN else path for path in self.paths)
+        return ", ".join(STDIN_NAME if path == STDIN else path for path in (*self.paths, *self.searched))
+
+    def names(self, file: str) -> bool:
+        """Return whether the user names *file* itself, so that it is expected to hold objects."""
+        return file == STDIN_NAME or file in self.paths
 
 
 @dataclass(slots=True)
@@ -61,7 +76,7 @@ class Search:
         files: What to read.
         wanted: Which names of files in folders to read.
         may_be_empty: Whether a folder without such files is all right.
-        problems: What cannot be read, one line each.
+        problems: What cannot be read.
         templates: How many templates of a Helm chart were passed over, by folder.
         ignored: How many files and folders were ignored.
     """
@@ -69,7 +84,7 @@ class Search:
     files: Files
     wanted: Callable[[str], bool] = lambda name: name.endswith(SUFFIXES) and not TEST_FILE.fullmatch(name)
     may_be_empty: bool = False
-    problems: list[str] = field(default_factory=list)
+    problems: list[FileMistake] = field(default_factory=list)
     templates: dict[str, int] = field(default_factory=dict)
     ignored: int = 0
 
@@ -81,11 +96,11 @@ class Search:
         """
         if self.files.paths.count(STDIN) > 1:
             raise UserError("-f -: standard input can be read once only")
-        for path in self.files.paths:
+        for path in (*self.files.paths, *self.files.searched):
             try:
                 yield from self._texts(path)
             except UnreadableFileError as error:
-                self.problems.append(str(error))
+                self.problems.append(error.mistake)
 
     def is_confidential(self, name: str) -> bool:
         """Return whether messages must not repeat anything of a file that has been read.
@@ -119,13 +134,15 @@ class Search:
             yield STDIN_NAME, _decode(STDIN_NAME, sys.stdin.buffer.read(LARGEST_FILE + 1))
             return
         if path.startswith(("http://", "https://")):
-            raise UnreadableFileError(f"{path}: addresses are not fetched; download it, look at it, and name the file")
+            raise UnreadableFileError(path, "addresses are not fetched; download it, inspect it, and name the file")
         if is_ignored(path, "", self.files.ignored):
             self.ignored += 1
             return
         place = Path(path)
         if place.is_dir() and place.suffix not in SUFFIXES:
             yield from self._texts_in_folder(place)
+        elif not self.files.names(path) and (folder := _templates_of(place)) is not None:
+            self.templates[str(folder)] = self.templates.get(str(folder), 0) + 1
         else:
             yield path, _decode(path, _content(place))
 
@@ -137,15 +154,15 @@ class Search:
                 _check_within(file, folder)
                 yield str(file), _decode(str(file), _content(file, regular=True))
             except UnreadableFileError as error:
-                self.problems.append(str(error))
+                self.problems.append(error.mistake)
         if not (count or self.may_be_empty or self.templates or self.ignored > passed_over):
-            raise UnreadableFileError(f"{folder}: no *.yaml, *.yml or *.json file in this folder")
+            raise UnreadableFileError(str(folder), "no *.yaml, *.yml or *.json file in this folder")
 
     def _files_in(self, folder: Path) -> Iterator[Path]:
         """Yield the wanted files of a folder and its folders; hidden ones are passed over in silence."""
 
         def fail(error: OSError) -> NoReturn:
-            raise UnreadableFileError(f"{error.filename}: {_reason(error)}") from error
+            raise UnreadableFileError(str(error.filename), _reason(error)) from error
 
         for base, folders, names in os.walk(folder, onerror=fail):
             here = Path(base)
@@ -226,20 +243,20 @@ def _fits(name: str, pattern: str) -> bool:
 
 def _check_within(file: Path, folder: Path) -> None:
     if not file.resolve().is_relative_to(folder.resolve()):
-        raise UnreadableFileError(f"{file}: is a link out of {folder}; to read it, name the file itself")
+        raise UnreadableFileError(str(file), f"is a link out of {folder}; to read it, name the file itself")
 
 
 def _content(file: Path, *, regular: bool = False) -> bytes:
     try:
         mode = file.stat().st_mode
         if stat.S_ISDIR(mode):
-            raise UnreadableFileError(f"{file}: is a directory, expected a file")
+            raise UnreadableFileError(str(file), "is a directory, expected a file")
         if regular and not stat.S_ISREG(mode):
-            raise UnreadableFileError(f"{file}: is not a regular file")
+            raise UnreadableFileError(str(file), "is not a regular file")
         with file.open("rb") as stream:
             return stream.read(LARGEST_FILE + 1)
     except OSError as error:
-        raise UnreadableFileError(f"{file}: {_reason(error)}") from error
+        raise UnreadableFileError(str(file), _reason(error)) from error
 
 
 def _reason(error: OSError) -> str:
@@ -247,14 +264,22 @@ def _reason(error: OSError) -> str:
 
 
 def _decode(name: str, content: bytes) -> str:
+    """Return the text of a file in UTF-8, or in UTF-16 behind a byte order mark, as kubectl reads it."""
     if len(content) > LARGEST_FILE:
-        raise UnreadableFileError(f"{name}: is larger than {LARGEST_FILE // 2**20} MiB")
+        raise UnreadableFileError(name, f"is larger than {LARGEST_FILE // 2**20} MiB")
+    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding, word = ("utf-16", "UTF-16") if is_utf16 else ("utf-8-sig", "UTF-8")
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
-        raise UnreadableFileError(
-            f"{name}: is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}"
-        ) from None
+        reason = f"is not {word} text: byte {error.start} is {content[error.start]:#04x}"
+        raise UnreadableFileError(name, reason, content=content.decode(encoding, errors="replace")) from None
+
+
+def _templates_of(file: Path) -> Path | None:
+    """Return the folder of the templates of a Helm chart that a file is in; None: it is in none."""
+    folders = (folder for folder in file.parents if folder.name == _TEMPLATES)
+    return next((folder for folder in folders if (folder.parent / _CHART).is_file()), None)
 
 
 def example_fleet() -> Path:

@@ -11,7 +11,8 @@ from scorer.api.kinds import Kind, find_kind, split_api_version
 from scorer.api.unstructured.documents import dicts_at, text_at, texts_at
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import Loaded, SourceDocument, resolve
+from webhook.cli.files.documents import Loaded, resolve
+from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError
 
 

@@ -16,15 +16,17 @@ from scorer.node_budgets.lints import block_style, flow_style
 from webhook.access.user import UserInfo
 from webhook.admission.catalogue import rule_texts
 from webhook.admission.judge import as_warnings
-from webhook.cli.errors import complain
-from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, read, resolve, without_foreign
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded
+from webhook.cli.files.parsing import FileMistake
 from webhook.cli.files.positions import Positions, TextRange
-from webhook.cli.files.search import STDIN_NAME, Files
+from webhook.cli.files.repositories import Repository, read_repository
+from webhook.cli.files.search import Files
+from webhook.cli.linting.environments import contexts_of
 from webhook.cli.linting.placed_objects import IGNORED_FIELDS, placed_object_remarks
 from webhook.cli.linting.reports import Report, annotations, report_failures, report_option, write
 from webhook.cli.linting.sarif import ADMISSION, Replacement, SarifResult, sarif_log
-from webhook.cli.offline.admission import admit, field_warnings, offline_context
-from webhook.cli.options.base import file_option, namespace_option, output_option
+from webhook.cli.offline.admission import admit, field_warnings
+from webhook.cli.options.base import namespace_option, output_option, repository_option
 from webhook.cli.options.field_validation import UNKNOWN, UNKNOWN_FIELD, FieldCheck, Validation, validate_option
 from webhook.cli.text.output import print_document
 from webhook.validation.framework.context import Context
@@ -34,15 +36,19 @@ from webhook.validation.node_pool_budgets import BudgetHint, BudgetWarning
 
 HELP = """Find what is wrong or odd in files, for CI.
 
-Judges every object as `harbormaster validate` does, offline and by the same rules. PATH is a file or folder to search:
-in it, objects of unknown kinds are skipped, with a note, as in a folder that -f names; a file that -f names has to
-consist of objects of known kinds. Templates of Helm charts are skipped; --ignore skips more.
+Judges every object as `harbormaster validate` does, offline and by the same rules. PATH is a file or folder to search.
+What is foreign there is skipped and counted in notes: objects of unknown kinds, values files, templates, YAML and JSON
+of other tools in any form, patches of kustomizations. --ignore skips more. A file that -f names has to hold an object
+of a known kind.
 
-An error is what admission would refuse, or an unknown field. A warning is what would be admitted with a warning, or an
-unknown field of a foreign kind whose definition is not among the files, such as NodePool. So is a workload without
-harbormaster.dev/ignore-fields that is placed together with its HorizontalPodAutoscaler. All of them are shown, each
-with file, line, column, rule and field. If the budgets of a NodePool do not do what they seem to, the output has the
-corrected budgets, ready to paste.
+An object may be in several environments. It is an error if one file or one kustomization has it twice. An object with
+only generateName is judged under a name that the API server might generate.
+
+An error is what admission would refuse, an unknown field, or a file of ours that cannot be read. A warning is what
+would be admitted with a warning, or an unknown field of a foreign kind whose definition is not among the files, such as
+NodePool. So is a workload without harbormaster.dev/ignore-fields that is placed together with its
+HorizontalPodAutoscaler. All of them are shown, each with file, line, column, rule and field. If the budgets of a
+NodePool do not do what they seem to, the output has the corrected budgets, ready to paste.
 
 \b
 Output:
@@ -60,11 +66,13 @@ Examples:
 \b
 Exit codes:
   0  nothing, or only warnings
-  1  an error, with --strict also a warning, or a file cannot be used
+  1  an error, with --strict also a warning
 """
 
 FORMATS: Final = ("text", "json", "sarif", "github")
 ERROR: Final = "error"
+UNUSABLE: Final = "file"
+"""Takes the place of a rule id where a file, or an object in it, cannot be used."""
 WARNING: Final = "warning"
 
 _AND_MORE: Final = re.compile(r"and [0-9]+ more warnings")
@@ -77,10 +85,11 @@ _REPLACES: Final = "Write the corrected budgets; comments between the old ones a
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """One error or warning about one object.
+    """One error or warning about one object, or an error about a file.
 
     Args:
-        about: The object.
+        about: The object; None: unknown, the file or a document of it cannot be used.
+        file: Its file.
         severity: `ERROR` or `WARNING`.
         rule: Its id.
         field: Path of the field, empty if the remark concerns no field.
@@ -90,7 +99,8 @@ class LintFinding:
         replacement: The same as text in place of the old ones, where these can be found.
     """
 
-    about: Loaded
+    about: Loaded | None
+    file: str
     severity: str
     rule: str
     field: str
@@ -100,15 +110,9 @@ class LintFinding:
     replacement: Replacement | None = None
 
     @property
-    def file(self) -> str:
-        """The file of the object."""
-        return self.about.source.file
-
-    @property
     def object(self) -> str:
-        """The object, as one names it in a sentence."""
-        one = self.about
-        return f"{one.kind.kind} {one.shown_name}"
+        """The object, as messages name it; empty if it is unknown."""
+        return "" if self.about is None else f"{self.about.kind.kind} {self.about.shown_name}"
 
     @property
     def text(self) -> str:
@@ -118,14 +122,13 @@ class LintFinding:
 
 @click.command("lint", help=HELP, short_help="Find what is wrong or odd in files, for CI.")
 @click.argument("searched", nargs=-1, metavar="[PATH]...")
-@file_option
+@repository_option
 @namespace_option
 @output_option(*FORMATS)
 @report_option(*FORMATS)
 @validate_option
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings, too.")
 def command(
-    searched: Sequence[str],
     files: Files,
     namespace: str | None,
     output: str,
@@ -135,36 +138,35 @@ def command(
     strict: bool,
 ) -> int:
     """Check files."""
-    if not (files or searched):
+    if not files:
         raise click.UsageError("say what to check: PATH, or -f FILE")
     with report_failures(output, reports):
-        count, remarks = _lint(Files((*files.paths, *searched), files.ignored), files.paths, namespace, validation)
+        repository = read_repository(files, namespace=namespace or DEFAULT_NAMESPACE)
+    remarks = lint_repository(repository, validation)
+    count = len(repository.loaded)
     write(reports, lambda wanted: _show(count, remarks, wanted))
     _show(count, remarks, output)
     return 1 if any(strict or remark.severity == ERROR for remark in remarks) else 0
 
 
-def _lint(
-    every: Files, named: Sequence[str], namespace: str | None, validation: Validation
-) -> tuple[int, list[LintFinding]]:
-    """Return how many objects there are, and what is wrong or odd about them. Raises `UserError`."""
-    texts: dict[str, str] = {}
-    documents = read(every, texts=texts, may_be_empty=len(named) < len(every.paths))
-    ours, notes = without_foreign(documents, {*named, STDIN_NAME})
-    loaded = resolve(ours, namespace=namespace or DEFAULT_NAMESPACE)
-    for note in notes:
-        complain(f"note: {note}")
-    context = offline_context(loaded, datetime.now(UTC), user=_ADMINISTRATOR)
-    positions = Positions(texts)
-    fields = FieldCheck.of(validation, loaded)
-    findings = [remark for one in loaded for remark in lint_object(one, context, positions, fields)]
-    return len(loaded), [*findings, *_about_placed_objects(loaded, positions)]
+def lint_repository(repository: Repository, validation: Validation) -> list[LintFinding]:
+    """Return what is wrong or odd about the objects of some files, and about the files."""
+    contexts = contexts_of(repository.loaded, datetime.now(UTC), _ADMINISTRATOR)
+    positions = Positions(repository.texts)
+    fields = FieldCheck.of(validation, repository.loaded)
+    remarks = [_from_mistake(mistake, positions) for mistake in repository.mistakes]
+    for one in repository.loaded:
+        remarks += lint_object(one, contexts(one), positions, fields)
+    remarks += _about_placed_objects(repository.loaded, positions)
+    order = {file: number for number, file in enumerate(repository.texts)}
+    return sorted(remarks, key=lambda remark: (order.get(remark.file, -1), remark.place[:2]))
 
 
 def _about_placed_objects(loaded: Sequence[Loaded], positions: Positions) -> Iterator[LintFinding]:
     for remark in placed_object_remarks(loaded):
-        severity, place = ERROR if remark.is_error else WARNING, positions.place(remark.about.source, remark.field)
-        yield LintFinding(remark.about, severity, IGNORED_FIELDS, str(remark.field), remark.message, place)
+        source = remark.about.source
+        severity, place = ERROR if remark.is_error else WARNING, positions.place(source, remark.field)
+        yield LintFinding(remark.about, source.file, severity, IGNORED_FIELDS, str(remark.field), remark.message, place)
 
 
 def _show(count: int, remarks: Sequence[LintFinding], output: str) -> None:
@@ -193,9 +195,11 @@ def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldC
     verdict = admit(one, context, fields=fields)
     for error in verdict.errors:
         place = positions.place(one.source, error.field)
-        yield LintFinding(one, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place)
+        yield LintFinding(one, one.source.file, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place)
     if verdict.refusal:
-        yield LintFinding(one, ERROR, ADMISSION, "", verdict.refusal, positions.place(one.source, FieldPath()))
+        yield LintFinding(
+            one, one.source.file, ERROR, ADMISSION, "", verdict.refusal, positions.place(one.source, FieldPath())
+        )
     warnings = field_warnings(verdict, context)
     for warning in warnings:
         if not isinstance(warning, BudgetHint):
@@ -206,13 +210,22 @@ def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldC
             yield _from_text(one, text, positions)
 
 
+def _from_mistake(mistake: FileMistake, positions: Positions) -> LintFinding:
+    """Return why a file or an object in it cannot be used, at the line of a syntax error or at the field."""
+    source, line = mistake.source, mistake.line
+    place = positions.place(source, mistake.path) if source.number else TextRange(line, 1, line, 1)
+    return LintFinding(None, source.file, ERROR, UNUSABLE, str(mistake.path), mistake.message, place)
+
+
 def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> LintFinding:
     place = positions.place(one.source, warning.field)
     fix = warning.fix if isinstance(warning, BudgetWarning) else None
     if fix is not None and len(dump_json(list(fix))) > _LARGEST_FIX:
         fix = None
     replacement = None if fix is None else _replacement(one, fix, positions)
-    return LintFinding(one, WARNING, warning.rule, str(warning.field), warning.message, place, fix, replacement)
+    return LintFinding(
+        one, one.source.file, WARNING, warning.rule, str(warning.field), warning.message, place, fix, replacement
+    )
 
 
 def _from_text(one: Loaded, text: str, positions: Positions) -> LintFinding:
@@ -223,7 +236,7 @@ def _from_text(one: Loaded, text: str, positions: Positions) -> LintFinding:
     if path is None and not unknown:
         field, message = "", text
     place = positions.place(one.source, path or FieldPath())
-    return LintFinding(one, WARNING, UNKNOWN_FIELD if unknown else ADMISSION, field, message, place)
+    return LintFinding(one, one.source.file, WARNING, UNKNOWN_FIELD if unknown else ADMISSION, field, message, place)
 
 
 def _replacement(one: Loaded, fix: Sequence[JsonObject], positions: Positions) -> Replacement | None:
@@ -240,36 +253,44 @@ def _replacement(one: Loaded, fix: Sequence[JsonObject], positions: Positions) -
 
 def _print(remarks: Sequence[LintFinding]) -> None:
     """Print a line for each remark, and below it the corrected budgets, once where several ask for the same."""
-    shown: list[tuple[Loaded, object]] = []
+    shown: list[tuple[Loaded | None, object]] = []
     for remark in remarks:
         place = f"{printable(remark.file)}:{remark.place.line}:{remark.place.column}"
-        click.echo(f"{place}: {remark.severity} {remark.rule} {remark.object}: {remark.text}")
+        subject = f"{remark.rule} {remark.object}".rstrip()
+        click.echo(f"{place}: {remark.severity} {subject}: {remark.text}")
         if remark.fix is not None and (remark.about, remark.fix) not in shown:
             shown.append((remark.about, remark.fix))
             click.echo(f"  corrected:\n    budgets:\n    {block_style(remark.fix, indent=4)}")
 
 
 def _item(remark: LintFinding) -> JsonObject:
-    one = remark.about
     return {
         "file": remark.file,
-        "document": one.source.number,
-        **({} if one.source.item is None else {"item": one.source.item}),
+        **_object_item(remark.about),
         "line": remark.place.line,
         "column": remark.place.column,
         "severity": remark.severity,
         "rule": remark.rule,
-        "apiVersion": one.document["apiVersion"],
-        "kind": one.kind.kind,
-        "namespace": one.namespace,
-        "name": one.name,
         "field": remark.field,
         "message": remark.message,
         **({} if remark.fix is None else {"budgets": list(remark.fix)}),
     }
 
 
+def _object_item(one: Loaded | None) -> JsonObject:
+    if one is None:
+        return {}
+    return {
+        "document": one.source.number,
+        **({} if one.source.item is None else {"item": one.source.item}),
+        "apiVersion": one.document["apiVersion"],
+        "kind": one.kind.kind,
+        "namespace": one.namespace,
+        "name": one.name,
+    }
+
+
 def result_of(remark: LintFinding) -> SarifResult:
     """Return a remark as a finding."""
-    message = f"{remark.object}: {remark.text}"
+    message = f"{remark.object}: {remark.text}" if remark.about else remark.text
     return SarifResult(remark.rule, remark.severity, message, remark.file, remark.place, remark.replacement)

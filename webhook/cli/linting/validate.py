@@ -9,14 +9,16 @@ from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import shortened
 from webhook.access.user import UserInfo
 from webhook.admission.catalogue import rule_texts
-from webhook.cli.files.documents import DEFAULT_NAMESPACE, load_known
-from webhook.cli.files.positions import Positions
+from webhook.cli.errors import UserError
+from webhook.cli.files.documents import DEFAULT_NAMESPACE
+from webhook.cli.files.repositories import read_repository
 from webhook.cli.files.search import Files
-from webhook.cli.linting.lint import lint_object, result_of
+from webhook.cli.linting.environments import contexts_of
+from webhook.cli.linting.lint import lint_repository, result_of
 from webhook.cli.linting.reports import report_failures
 from webhook.cli.linting.sarif import sarif_log
-from webhook.cli.offline.admission import OfflineVerdict, admit, offline_context
-from webhook.cli.options.base import file_option, namespace_option, output_option
+from webhook.cli.offline.admission import OfflineVerdict, admit
+from webhook.cli.options.base import namespace_option, output_option, repository_option
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.text.output import print_document, print_table
 
@@ -35,14 +37,14 @@ Examples:
 \b
 Exit codes:
   0  all objects would be admitted
-  1  an object would be refused, or a file cannot be used
+  1  an object would be refused, or a file of ours cannot be read
 """
 
 _ADMINISTRATOR = UserInfo("harbormaster:validate", frozenset({"system:masters", "system:authenticated"}))
 
 
 @click.command("validate", help=HELP, short_help="Check objects as admission would.")
-@file_option
+@repository_option
 @namespace_option
 @validate_option
 @output_option("table", "json", "yaml", "sarif")
@@ -50,22 +52,22 @@ def command(files: Files, namespace: str | None, validation: Validation, output:
     """Check files."""
     if not files:
         raise click.UsageError("say what to check: -f FILE")
-    texts: dict[str, str] = {}
     with report_failures(output):
-        loaded = load_known(files, namespace=namespace or DEFAULT_NAMESPACE, texts=texts)
-    context = offline_context(loaded, datetime.now(UTC), user=_ADMINISTRATOR)
-    fields = FieldCheck.of(validation, loaded)
-    verdicts = [admit(one, context, fields=fields) for one in loaded]
-    allowed = all(verdict.allowed for verdict in verdicts)
-    if output == "table":
+        repository = read_repository(files, namespace=namespace or DEFAULT_NAMESPACE)
+    contexts = contexts_of(repository.loaded, datetime.now(UTC), _ADMINISTRATOR)
+    fields = FieldCheck.of(validation, repository.loaded)
+    verdicts = [admit(one, contexts(one), fields=fields) for one in repository.loaded]
+    allowed = not repository.mistakes and all(verdict.allowed for verdict in verdicts)
+    if output == "table" and verdicts:
         rows = [row for verdict in verdicts for row in _rows(verdict)]
         print_table(["DOCUMENT", "OBJECT", "VERDICT", "WHY"], rows)
     elif output == "sarif":
-        positions = Positions(texts)
-        results = [result_of(remark) for one in loaded for remark in lint_object(one, context, positions, fields)]
-        print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
-    else:
+        results = map(result_of, lint_repository(repository, validation))
+        print_document(sarif_log(list(results), rule_texts(), Path.cwd()), "json")
+    elif output != "table":
         print_document({"allowed": allowed, "items": [_item(verdict) for verdict in verdicts]}, output)
+    if repository.mistakes:
+        raise UserError(map(str, repository.mistakes))
     return 0 if allowed else 1
 
 

@@ -3,7 +3,8 @@
 import click
 
 from webhook.cli.errors import complain
-from webhook.cli.files.documents import SourceDocument, check_metadata
+from webhook.cli.files.documents import check_metadata
+from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.discovery import resolve_objects

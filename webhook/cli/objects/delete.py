@@ -9,7 +9,8 @@ import click
 from scorer.api.unstructured.documents import conditions_of, finalizers_of, text_at
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import SourceDocument, in_order_of_dependence, title_of
+from webhook.cli.files.documents import in_order_of_dependence, title_of
+from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import ResourceArgument, parse_resources, suggestion

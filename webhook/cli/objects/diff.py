@@ -16,7 +16,8 @@ from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.unstructured.secrets import hidden
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Loaded, SourceDocument, check_metadata, in_order_of_dependence
+from webhook.cli.files.documents import Loaded, check_metadata, in_order_of_dependence
+from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.discovery import resolve_objects

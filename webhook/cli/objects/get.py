@@ -9,7 +9,8 @@ import click
 from scorer.api.crd.table import has_columns, last_seen
 from scorer.api.unstructured.json_object import JsonObject
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import SourceDocument, title_of
+from webhook.cli.files.documents import title_of
+from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import EVENT, ResourceArgument, parse_resources, suggestion

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 import click
 
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import SourceDocument, read, read_text
+from webhook.cli.files.documents import read, read_text
+from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.files.search import Files
 from webhook.cli.options.base import grouped, ignore_option
 

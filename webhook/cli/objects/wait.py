@@ -14,7 +14,8 @@ from scorer.api.unstructured.json_object import JsonObject
 from scorer.api.values.duration import parse_go_duration
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import SourceDocument, title_of
+from webhook.cli.files.documents import title_of
+from webhook.cli.files.parsing import SourceDocument
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath, find
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_resources

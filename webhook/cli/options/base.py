@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from webhook.cli.errors import UserError
-from webhook.cli.files.search import Files
+from webhook.cli.files.search import Files, UnknownKinds
 from webhook.cli.process import end_in_order
 
 _Result = TypeVar("_Result")
@@ -80,20 +80,31 @@ ignore_option = click.option(
     metavar="GLOB",
     help="Files and folders to pass over: a name, or a path with * and **. May be given several times.",
 )
-file_option = grouped(
+_filename_option = click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    metavar="FILE",
+    help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
+)
+file_option = grouped("files", Files, _filename_option, ignore_option)
+"""What to read; the command gets it as ``files``."""
+repository_option = grouped(
     "files",
     Files,
-    click.option(
-        "-f",
-        "--filename",
-        "paths",
-        multiple=True,
-        metavar="FILE",
-        help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
-    ),
+    _filename_option,
     ignore_option,
+    click.option(
+        "--unknown-kinds",
+        type=click.Choice([each.value for each in UnknownKinds]),
+        callback=lambda _context, _parameter, value: None if value is None else UnknownKinds(value),
+        metavar="skip|fail",
+        help="Objects of kinds that are not known here: skip them with a note, or fail.  "
+        "[default: skip, except in a file of -f that holds no other]",
+    ),
 )
-"""What to read; the command gets it as ``files``."""
+"""The same, of files that may hold objects of other tools; see `webhook.cli.files.repositories`."""
 
 
 selecting_options = (

@@ -11,11 +11,11 @@ from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.values.quoting import printable
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import load_known
+from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.hub.resource_arguments import parse_reference
-from webhook.cli.options.base import file_option, output_option, run, tab
+from webhook.cli.options.base import output_option, repository_option, run, tab
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import now_option
 from webhook.cli.planning.explanation import advice, details, heading, history, limits, overview, ranges
@@ -45,7 +45,7 @@ Exit codes:
 @click.command("explain", help=HELP, short_help="Say why a placement got the clusters it got.")
 @click.argument("placement", shell_complete=tab("placements"))
 @click.argument("clusters", nargs=-1, metavar="[CLUSTER]...", shell_complete=tab("clusters"))
-@file_option
+@repository_option
 @output_option("text", "json", "yaml")
 @click.option("--runs", is_flag=True, help="Show the last decisions, each compared with the one before it.")
 @now_option

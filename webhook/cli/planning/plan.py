@@ -17,12 +17,13 @@ from scorer.what_if.document import changes_anything
 from scorer.what_if.state import ObjectKey
 from webhook.answers.proposal import RUNS
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load, load_known
+from webhook.cli.files.documents import DEFAULT_NAMESPACE, Loaded, load
+from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.connection import HubConnection
 from webhook.cli.linting.reports import report_failures
 from webhook.cli.linting.sarif import findings, sarif_log
-from webhook.cli.options.base import file_option, grouped, output_option, run, run_namespace_option, tab
+from webhook.cli.options.base import grouped, output_option, repository_option, run, run_namespace_option, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, called_by_kubectl, hub_options
 from webhook.cli.options.times import now_option
@@ -169,7 +170,7 @@ class _PlanOptions:
 @grouped(
     "wanted",
     _PlanOptions,
-    file_option,
+    repository_option,
     click.option(
         "--on",
         "bases",

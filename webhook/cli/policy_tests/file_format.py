@@ -24,9 +24,9 @@ from scorer.node_budgets.question import QUESTION_REASONS
 from webhook.admission.catalogue import rule_texts
 from webhook.cli.disruption.options import LARGEST_COUNT
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import DocumentSource, objects_in
+from webhook.cli.files.parsing import DocumentSource, FileMistake, UnreadableFileError, objects_in
 from webhook.cli.files.positions import Positions, TextRange
-from webhook.cli.files.search import TEST_FILE, Files, Search, UnreadableFileError
+from webhook.cli.files.search import TEST_FILE, Files, Search
 from webhook.settings.admission import AdmissionSettings, ReviewSettings
 from webhook.settings.environment import SettingsError
 from webhook.validation.framework.field import Cause, FieldError, invalid, path_of, shape_errors
@@ -348,21 +348,25 @@ def read_tests(files: Files) -> list[PolicyTest]:
         UserError: Something cannot be read or is no test, and every such mistake is named; or there is no test.
     """
     found: list[PolicyTest] = []
+    every: list[str] = []
     search = Search(files, wanted=lambda name: TEST_FILE.fullmatch(name) is not None, may_be_empty=True)
     for name, text in search.texts():
         positions = Positions({name: text})
         problems: list[str] = []
+        strange: list[FileMistake] = []
         try:
-            documents = objects_in(name, text, problems)
+            documents = objects_in(name, text, strange)
+            problems += map(str, strange)
             tests = [_read(document.document, document.source, positions, problems) for document in documents]
             found += (test for test in tests if test is not None)
         except UnreadableFileError as error:
             problems.append(str(error))
         if problems and search.is_confidential(name):
             problems = [f"{name}: is no test; the mistakes are not shown, because a link leads to the file"]
-        search.problems += problems
-    if search.problems:
-        raise UserError(search.problems)
+        every += problems
+    every += map(str, search.problems)
+    if every:
+        raise UserError(every)
     if not found:
         raise UserError(f"no tests in {files}: no file is called {FILE_NAMES}")
     return found

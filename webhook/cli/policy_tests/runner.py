@@ -18,7 +18,9 @@ from webhook.admission.judge import as_warnings
 from webhook.answers.proposal import ProposedObject, as_written
 from webhook.cli.disruption.budgets import pools_in_files
 from webhook.cli.errors import UserError
-from webhook.cli.files.documents import DocumentSource, Loaded, SourceDocument, definitions, load, load_known, resolve
+from webhook.cli.files.documents import Loaded, definitions, load, resolve
+from webhook.cli.files.parsing import DocumentSource, SourceDocument
+from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import SUFFIXES, Files
 from webhook.cli.hub.resource_arguments import parse_reference
 from webhook.cli.offline.admission import (

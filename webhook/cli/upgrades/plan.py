@@ -13,12 +13,13 @@ from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import annotation, dict_at, name_of, spec_of, status_of, text_at
 from scorer.upgrade.back_ends.inventories import OBSERVED
 from webhook.cli.errors import UserError, complain
-from webhook.cli.files.documents import Loaded, load_known
+from webhook.cli.files.documents import Loaded
+from webhook.cli.files.repositories import load_known
 from webhook.cli.files.search import Files
 from webhook.cli.hub.answers import answers_of
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
 from webhook.cli.offline.admission import admit, offline_context
-from webhook.cli.options.base import file_option, output_option, run, tab
+from webhook.cli.options.base import output_option, repository_option, run, tab
 from webhook.cli.options.field_validation import FieldCheck, Validation, validate_option
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.staged_updates.output import command_line
@@ -65,7 +66,7 @@ PATIENCE_SECONDS: Final = 6.0
 
 @click.command("plan", help=HELP, short_help="Show when an upgrade run reaches each member.")
 @click.argument("name", default="", shell_complete=tab("upgrades"))
-@file_option
+@repository_option
 @validate_option
 @output_option("table", "json", "yaml")
 @hub_options

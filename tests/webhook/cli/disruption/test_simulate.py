@@ -323,6 +323,14 @@ def test_what_is_no_object(simulate, tmp_path, document, mistake):
     assert (result.exit_code, mistake in result.stderr) == (1, True)
 
 
+def test_a_class_beside_a_changed_pool_is_skipped(simulate, tmp_path, dump, prices):
+    node_class = {"apiVersion": "karpenter.azure.com/v1beta1", "kind": "AKSNodeClass", "metadata": {"name": "default"}}
+    changed = write(tmp_path / "changed.yaml", make_pool_of("general"), node_class)
+    result = simulate("-f", dump, "--prices", prices, "--pools", changed)
+    assert result.exit_code in (0, 2), result.output
+    assert "document 2: skipped: AKSNodeClass of karpenter.azure.com/v1beta1" in result.stderr
+
+
 def test_only_pools_can_be_changed(simulate, tmp_path, dump):
     result = simulate("-f", dump, "--pools", write(tmp_path / "changed.yaml", make_worker("w")[0]))
     assert (result.exit_code, 'kind: "Node": only NodePools can be changed' in result.stderr) == (1, True)

@@ -192,8 +192,9 @@ def test_in_a_folder_what_is_not_ours_is_skipped_with_a_note(cli, tmp_path):
 def test_in_a_folder_what_is_meant_to_be_ours_is_not_skipped(cli, tmp_path, meant):
     write(tmp_path / "a.yaml", meant)
     result = cli("lint", "-f", tmp_path)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"error: {tmp_path}/a.yaml: document 1: ")
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{tmp_path}/a.yaml:")
+    assert ": error file: " in result.stdout
 
 
 def test_a_fix_replaces_nothing_that_stands_for_other_places_too(cli, tmp_path):
@@ -207,25 +208,34 @@ def test_a_fix_replaces_nothing_that_stands_for_other_places_too(cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("name", "content", "reason"),
     [
         pytest.param("none.yaml", None, "no such file", id="no-file"),
         pytest.param("a.yaml", b"a: [1\n", "not YAML", id="not-yaml"),
         pytest.param("a.json", b"{", "not JSON", id="not-json"),
-        pytest.param("a.yaml", b"\xff\xfe\x00", "not UTF-8", id="not-utf-8"),
+        pytest.param("a.yaml", b"a: \xff", "not UTF-8", id="not-utf-8"),
+        pytest.param("a.yaml", b"\xff\xfe\x00", "not UTF-16", id="not-utf-16"),
         pytest.param("a.yaml", b"5\n", "expected an object", id="no-object"),
         pytest.param("a.yaml", b"apiVersion: a.io/v1\nkind: Ship\nmetadata: {name: x}\n", "Ship", id="unknown-kind"),
-        pytest.param("a.yaml", b"", "no objects", id="empty"),
     ],
 )
-def test_what_cannot_be_used_is_told_as_validate_tells_it(cli, tmp_path, name, content, says):
+def test_a_file_that_cannot_be_used_is_a_finding(cli, tmp_path, name, content, reason):
     file = tmp_path / name
     if content is not None:
         file.write_bytes(content)
     result, validated = cli("lint", "-f", file, "-o", "json"), cli("validate", "-f", file)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert says in result.stderr
-    assert result.stderr == validated.stderr
+    (item,) = json.loads(result.stdout)["items"]
+    assert (result.exit_code, validated.exit_code, result.stderr) == (1, 1, "")
+    assert (item["file"], item["severity"], item["rule"]) == (str(file), "error", "file")
+    assert reason in item["message"]
+    assert item["message"] in validated.stderr
+
+
+@pytest.mark.parametrize("command", [("lint", "-o", "json", "-f"), ("validate", "-f")])
+def test_a_file_without_objects_is_told(cli, tmp_path, command):
+    file = write(tmp_path / "a.yaml")
+    result = cli(*command, file)
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", f"error: no objects in {file}\n")
 
 
 def test_without_files_the_usage_is_told(cli):

@@ -208,7 +208,7 @@ def test_duplicate_fields_are_refused(cli, hub, tmp_path):
     file.write_text(yaml.safe_dump(placement()) + "spec: {}\n")
     for command in (["apply"], ["diff"], ["validate"], ["lint"], ["plan"]):
         result = cli(*command, "-f", file)
-        assert (result.exit_code, "is given twice" in result.stderr) == (REFUSED.get(command[0], 1), True)
+        assert (result.exit_code, "is given twice" in result.output) == (REFUSED.get(command[0], 1), True)
 
 
 GOOD = yaml.safe_dump(placement())

@@ -1,0 +1,63 @@
+"""Tells objects of ours from what other tools keep in the same repository."""
+
+from difflib import SequenceMatcher
+from typing import Any, Final
+
+from scorer.api.kinds import OUR_KINDS, UPGRADE_GROUP, Kind, split_api_version
+from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
+from scorer.api.unstructured.json_object import JsonObject
+
+_FLEET_GROUPS: Final = frozenset({PLACEMENT_GROUP, CLUSTER_GROUP, UPGRADE_GROUP})
+"""The groups of which we know every kind. Karpenter's has kinds that we do not judge."""
+_PREFIXES: Final = tuple(f"{group}/" for group in sorted({kind.group for kind in OUR_KINDS}))
+_ALIKE: Final = 0.8
+"""The least similarity of a typo with the word that is meant."""
+
+
+def mentions_ours(text: str) -> bool:
+    """Return whether a text that cannot be parsed has an ``apiVersion`` of ours, so that it is meant to be ours.
+
+    An indented ``apiVersion`` of YAML counts only in a list: others stand in templates and in text of other objects.
+    """
+    versions = (value for head, _, value in (line.partition(":") for line in text.splitlines()) if _is_version(head))
+    in_json = (part.lstrip(" :\n") for part in text.split('"apiVersion"')[1:])
+    return any(version.lstrip("\"' ").startswith(_PREFIXES) for version in (*versions, *in_json))
+
+
+def _is_version(key: str) -> bool:
+    """Return whether a line of YAML begins with the key ``apiVersion`` of an object."""
+    item = key.lstrip().removeprefix("- ")
+    return item.strip("\"' ") == "apiVersion" and (item != key.lstrip() or not key.startswith(" "))
+
+
+def is_ours(value: Any) -> bool:
+    """Return whether a parsed value is an object of ours, correct or not, or a list that has one at any depth."""
+    if isinstance(value, list):
+        return any(map(is_ours, value))
+    if not isinstance(value, dict):
+        return False
+    kind = value.get("kind")
+    if isinstance(kind, str) and kind.endswith("List"):
+        return _is_one(value) or any(is_ours(member) for member in value.values() if isinstance(member, list))
+    return _is_one(value)
+
+
+def _is_one(document: JsonObject) -> bool:
+    """Return whether an object is of one of our kinds, or meant to be: with a typo in its kind, group or version."""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    group = split_api_version(version)[0] if isinstance(version, str) else ""
+    if group in _FLEET_GROUPS:
+        return True
+    return isinstance(kind, str) and any(_means(group, kind, one) for one in OUR_KINDS)
+
+
+def _means(group: str, kind: str, one: Kind) -> bool:
+    if group == one.group:
+        return kind == one.kind or _alike(kind, one.kind)
+    return kind == one.kind and (not group or _alike(group, one.group))
+
+
+def _alike(word: str, meant: str) -> bool:
+    """Return whether two words differ by a typo; the cheap bounds first, as words of strangers may be long."""
+    matcher = SequenceMatcher(None, word, meant)
+    return matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE

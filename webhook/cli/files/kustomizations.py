@@ -1,0 +1,123 @@
+"""Kustomizations among the files of a repository: which files are patches, and which files belong together.
+
+Paths are normalized, as `os.path.normpath` does it. Nothing is fetched: a resource that is an address is left out.
+
+Source: kustomize, "The Kustomization File".
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from scorer.api.unstructured.documents import dicts_at, text_at, texts_at
+from scorer.api.unstructured.json_object import JsonObject
+
+FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml")
+_GROUP: Final = "kustomize.config.k8s.io/"
+_RENAMING: Final = ("namePrefix", "nameSuffix", "namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class Kustomization:
+    """One kustomization.
+
+    Args:
+        file: Its file.
+        document: The content.
+    """
+
+    file: str
+    document: JsonObject
+
+    @property
+    def folder(self) -> str:
+        """Its folder."""
+        return str(Path(self.file).parent)
+
+    @property
+    def resources(self) -> Iterator[str]:
+        """Its resources, bases and components: files and folders."""
+        for member in ("resources", "bases", "components"):
+            yield from map(self._path, texts_at(self.document, member))
+
+    @property
+    def patches(self) -> Iterator[str]:
+        """The files that change its objects, or configure how."""
+        for member in ("patches", "patchesJson6902", "replacements"):
+            yield from (self._path(text_at(each, "path")) for each in dicts_at(self.document, member))
+        for member in ("patchesStrategicMerge", "configurations", "transformers", "generators", "validators"):
+            yield from map(self._path, texts_at(self.document, member))
+
+    @property
+    def has_addresses(self) -> bool:
+        """Whether it names something that has to be fetched."""
+        return any("://" in each or "?ref=" in each or each.startswith(("github.com", "git@")) for each in self.named)
+
+    @property
+    def named(self) -> Iterator[str]:
+        """Its resources, bases and components, as written."""
+        for member in ("resources", "bases", "components"):
+            yield from texts_at(self.document, member)
+
+    @property
+    def renames(self) -> bool:
+        """Whether it changes names or namespaces of its objects."""
+        return any(self.document.get(member) for member in _RENAMING)
+
+    def _path(self, written: str) -> str:
+        return os.path.normpath(Path(self.folder) / written)
+
+
+@dataclass(slots=True)
+class Kustomizations:
+    """The kustomizations of a repository, by folder."""
+
+    by_folder: dict[str, Kustomization] = field(default_factory=dict)
+    _files: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def add(self, file: str, value: object) -> bool:
+        """Take in a document of *file*, and return whether it is a kustomization."""
+        if Path(file).name not in FILE_NAMES or not isinstance(value, dict):
+            return False
+        if not str(value.get("apiVersion") or _GROUP).startswith(_GROUP):
+            return False
+        one = Kustomization(os.path.normpath(file), value)
+        self.by_folder[one.folder] = one
+        return True
+
+    def patches(self) -> frozenset[str]:
+        """Return the files that are patches or configuration of any kustomization."""
+        return frozenset(file for one in self.by_folder.values() for file in one.patches)
+
+    def files_of(self, folder: str) -> frozenset[str]:
+        """Return the files whose objects are the objects of a kustomization, under the same names."""
+        if folder not in self._files:
+            self._files[folder] = frozenset()  # ends a cycle
+            self._files[folder] = frozenset(self._collect(folder))
+        return self._files[folder]
+
+    def _collect(self, folder: str) -> Iterator[str]:
+        for path in self.by_folder[folder].resources:
+            if path not in self.by_folder:
+                yield path
+            elif not self.by_folder[path].renames:
+                yield from self.files_of(path)
+
+    def containing(self) -> Mapping[str, frozenset[str]]:
+        """Return the folders of the kustomizations that have the objects of a file, by file."""
+        found: dict[str, set[str]] = {}
+        for folder in self.by_folder:
+            for file in self.files_of(folder):
+                found.setdefault(file, set()).add(folder)
+        return {file: frozenset(folders) for file, folders in found.items()}
+
+
+def kustomization_files(files: Iterable[str]) -> Iterator[Path]:
+    """Yield the files of kustomizations in the folders of *files* and above, up to the working directory."""
+    folders = {parent: None for file in files for parent in Path(os.path.normpath(file)).parents}
+    here = Path.cwd()
+    for folder in folders:
+        if not folder.is_absolute() or folder.is_relative_to(here):
+            yield from (folder / name for name in FILE_NAMES if (folder / name).is_file())
