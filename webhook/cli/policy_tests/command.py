@@ -72,12 +72,14 @@ class _TestOptions:
         fail_fast: Stop after the first that does not pass.
         coverage: Show which rules of admission were exercised.
         coverage_minimum: How many percent of them at least, with *coverage* or without.
+        if_present: Accept that there are no tests.
     """
 
     wanted: str
     fail_fast: bool
     coverage: bool
     coverage_minimum: float | None
+    if_present: bool
 
 
 @click.command("test", help=HELP, short_help="Run tests of placements, admission, budgets and the gate.")
@@ -97,6 +99,7 @@ class _TestOptions:
         metavar="PERCENT",
         help="Exit with 2 if fewer rules were exercised.",
     ),
+    click.option("--if-present", is_flag=True, help="Exit with 0 if there are no tests."),
 )
 @output_option(*FORMATS)
 @report_option(*FORMATS)
@@ -106,8 +109,9 @@ def command(
     """Run tests."""
     files = Files(paths or (".",), ignored)
     with report_failures(output, reports):
-        outcomes = list(_run(_chosen(read_tests(files), choices.wanted), choices))
-    measured = choices.coverage or choices.coverage_minimum is not None
+        tests = read_tests(files, may_be_absent=choices.if_present)
+        outcomes = list(_run(_chosen(tests, choices.wanted), choices)) if tests else []
+    measured = tests and (choices.coverage or choices.coverage_minimum is not None)
     coverage = Coverage.of(outcome.judged for outcome in outcomes if outcome.judged is not None) if measured else None
     write(reports, lambda wanted: _print(outcomes, coverage, choices, wanted))
     _print(outcomes, coverage, choices, output)

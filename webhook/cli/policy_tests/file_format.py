@@ -341,8 +341,12 @@ class PolicyTest:
         return str(Path(self.file).parent / written)
 
 
-def read_tests(files: Files) -> list[PolicyTest]:
+def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]:
     """Read the tests in *files*; in folders, those in files of the names for that.
+
+    Args:
+        files: What to read.
+        may_be_absent: Whether files without tests are accepted.
 
     Raises:
         UserError: Something cannot be read or is no test, and every such mistake is named; or there is no test.
@@ -367,7 +371,7 @@ def read_tests(files: Files) -> list[PolicyTest]:
     every += map(str, search.problems)
     if every:
         raise UserError(every)
-    if not found:
+    if not (found or may_be_absent):
         raise UserError(f"no tests in {files}: no file is called {FILE_NAMES}")
     return found
 

@@ -320,6 +320,12 @@ def test_where_there_is_no_test_nothing_passes(cli, fleet):
     )
 
 
+@pytest.mark.parametrize("output", ["table", "json", "junit", "sarif", "github"])
+def test_no_test_is_accepted_if_asked_for(cli, fleet, output):
+    result = cli("test", "--ignore", "x", "--if-present", "--coverage-minimum", "50", "-o", output)
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+
+
 BAD, GOOD = ({**PLACED, "name": name, "expect": {"count": count}} for name, count in (("bad", 3), ("good", 2)))
 
 
