@@ -177,7 +177,7 @@ def resolve_each(
         problems += mistakes
         if not mistakes:
             kind = known[group_kind(each.document)]
-            loaded.append(Loaded(_with_namespace(each.document, kind, namespace), kind, each.source))
+            loaded.append(Loaded(with_namespace(each.document, kind, namespace), kind, each.source))
     return loaded, problems
 
 
@@ -214,7 +214,8 @@ def check_metadata(loaded: Iterable[Loaded]) -> None:
         raise UserError(problems)
 
 
-def _with_namespace(document: JsonObject, kind: Kind, namespace: str) -> JsonObject:
+def with_namespace(document: JsonObject, kind: Kind, namespace: str) -> JsonObject:
+    """Return an object in *namespace* if it needs a namespace and names none."""
     metadata = document["metadata"]
     if kind.namespaced and not metadata.get("namespace"):
         return {**document, "metadata": {**metadata, "namespace": namespace}}

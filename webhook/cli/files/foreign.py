@@ -8,7 +8,7 @@ from scorer.api.names import CLUSTER_GROUP, PLACEMENT_GROUP
 from scorer.api.unstructured.json_object import JsonObject
 
 _FLEET_GROUPS: Final = frozenset({PLACEMENT_GROUP, CLUSTER_GROUP, UPGRADE_GROUP})
-"""The groups of which we know every kind. Karpenter's has kinds that we do not judge."""
+"""The groups whose kinds are all ours. Karpenter's group has kinds that we do not judge."""
 _PREFIXES: Final = tuple(f"{group}/" for group in sorted({kind.group for kind in OUR_KINDS}))
 _ALIKE: Final = 0.8
 """The least similarity of a typo with the word that is meant."""
@@ -25,7 +25,7 @@ def mentions_ours(text: str) -> bool:
 
 
 def _is_version(key: str) -> bool:
-    """Return whether a line of YAML begins with the key ``apiVersion`` of an object."""
+    """Return whether *key* is the ``apiVersion`` of an object, at the left margin or in a list."""
     item = key.lstrip().removeprefix("- ")
     return item.strip("\"' ") == "apiVersion" and (item != key.lstrip() or not key.startswith(" "))
 
@@ -48,7 +48,9 @@ def _is_one(document: JsonObject) -> bool:
     group = split_api_version(version)[0] if isinstance(version, str) else ""
     if group in _FLEET_GROUPS:
         return True
-    return isinstance(kind, str) and any(_means(group, kind, one) for one in OUR_KINDS)
+    if not isinstance(kind, str):
+        return f"{group}/" in _PREFIXES
+    return any(_means(group, kind, one) for one in OUR_KINDS)
 
 
 def _means(group: str, kind: str, one: Kind) -> bool:
@@ -58,6 +60,6 @@ def _means(group: str, kind: str, one: Kind) -> bool:
 
 
 def _alike(word: str, meant: str) -> bool:
-    """Return whether two words differ by a typo; the cheap bounds first, as words of strangers may be long."""
+    """Return whether two words differ by a typo. Cheap bounds come first, because words may be long."""
     matcher = SequenceMatcher(None, word, meant)
     return matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE

@@ -16,6 +16,10 @@ from scorer.api.unstructured.json_object import JsonObject
 
 FILE_NAMES: Final = ("kustomization.yaml", "kustomization.yml")
 _GROUP: Final = "kustomize.config.k8s.io/"
+_INCLUDING: Final = ("resources", "bases", "components")
+_PATCHING: Final = ("patches", "patchesJson6902", "replacements")
+_CONFIGURING: Final = ("patchesStrategicMerge", "configurations", "transformers", "generators", "validators")
+_HOSTS: Final = ("github.com", "git@", "git::")
 _RENAMING: Final = ("namePrefix", "nameSuffix", "namespace")
 
 
@@ -39,27 +43,33 @@ class Kustomization:
     @property
     def resources(self) -> Iterator[str]:
         """Its resources, bases and components: files and folders."""
-        for member in ("resources", "bases", "components"):
+        for member in _INCLUDING:
             yield from map(self._path, texts_at(self.document, member))
 
     @property
     def patches(self) -> Iterator[str]:
         """The files that change its objects, or configure how."""
-        for member in ("patches", "patchesJson6902", "replacements"):
+        for member in _PATCHING:
             yield from (self._path(text_at(each, "path")) for each in dicts_at(self.document, member))
-        for member in ("patchesStrategicMerge", "configurations", "transformers", "generators", "validators"):
+        for member in _CONFIGURING:
             yield from map(self._path, texts_at(self.document, member))
 
     @property
     def has_addresses(self) -> bool:
-        """Whether it names something that has to be fetched."""
-        return any("://" in each or "?ref=" in each or each.startswith(("github.com", "git@")) for each in self.named)
+        """Whether it names something that kustomize would fetch: a URL, or a repository."""
+        return any("://" in each or "?ref=" in each or each.startswith(_HOSTS) for each in self._named)
 
     @property
-    def named(self) -> Iterator[str]:
-        """Its resources, bases and components, as written."""
-        for member in ("resources", "bases", "components"):
+    def _named(self) -> Iterator[str]:
+        """Every file, folder and address in it, as written."""
+        for member in (*_INCLUDING, *_CONFIGURING, "crds"):
             yield from texts_at(self.document, member)
+        yield text_at(self.document, "openapi", "path")
+        for member in _PATCHING:
+            yield from (text_at(each, "path") for each in dicts_at(self.document, member))
+        for member in ("configMapGenerator", "secretGenerator"):
+            for each in dicts_at(self.document, member):
+                yield from (*texts_at(each, "files"), *texts_at(each, "envs"), text_at(each, "env"))
 
     @property
     def renames(self) -> bool:
@@ -87,6 +97,13 @@ class Kustomizations:
         self.by_folder[one.folder] = one
         return True
 
+    def missing(self) -> Iterator[Path]:
+        """Yield the files of kustomizations that others include and that have not been added."""
+        for one in list(self.by_folder.values()):
+            for path in one.resources:
+                if path not in self.by_folder and Path(path).is_dir():
+                    yield from (file for name in FILE_NAMES if (file := Path(path, name)).is_file())
+
     def patches(self) -> frozenset[str]:
         """Return the files that are patches or configuration of any kustomization."""
         return frozenset(file for one in self.by_folder.values() for file in one.patches)
@@ -104,6 +121,26 @@ class Kustomizations:
                 yield path
             elif not self.by_folder[path].renames:
                 yield from self.files_of(path)
+
+    def roots(self) -> Iterator[Kustomization]:
+        """Yield the kustomizations that no other one includes, except components, in order of their folders."""
+        included = {path for one in self.by_folder.values() for path in one.resources}
+        for folder, one in sorted(self.by_folder.items()):
+            if folder not in included and one.document.get("kind") != "Component":
+                yield one
+
+    def everything_of(self, root: Kustomization) -> tuple[list[Kustomization], frozenset[str]]:
+        """Return a kustomization with all that it includes, and all their files of objects and patches."""
+        visited: dict[str, Kustomization] = {}
+        pending = [root]
+        while pending:
+            one = pending.pop()
+            if one.folder not in visited:
+                visited[one.folder] = one
+                pending += (self.by_folder[path] for path in one.resources if path in self.by_folder)
+        parts = list(visited.values())
+        files = (path for one in parts for path in (*one.resources, *one.patches) if path not in self.by_folder)
+        return parts, frozenset(files)
 
     def containing(self) -> Mapping[str, frozenset[str]]:
         """Return the folders of the kustomizations that have the objects of a file, by file."""

@@ -25,7 +25,8 @@ class DocumentSource:
         number: Of the document, counted from 1; 0: the file as a whole.
         item: The index in a list.
         confidential: Whether messages must not repeat its content.
-        rendered_by: The program whose output holds the object; empty: the file itself does.
+        rendered_by: The program whose output holds the object. Empty: the file itself holds it.
+        origin: The place that a rendered object comes from; None: unknown, or it is not rendered.
     """
 
     file: str
@@ -33,6 +34,12 @@ class DocumentSource:
     item: int | None = None
     confidential: bool = field(default=False, compare=False)
     rendered_by: str = ""
+    origin: "DocumentSource | None" = field(default=None, compare=False)
+
+    @property
+    def written(self) -> "DocumentSource":
+        """The place in a file to show to the user."""
+        return self.origin or self
 
     def __str__(self) -> str:
         if not self.number:
@@ -44,7 +51,7 @@ class DocumentSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """One object as it was read; only that it is a JSON object has been checked."""
+    """One object as it was read. It is a JSON object, and nothing else has been checked."""
 
     document: JsonObject
     source: DocumentSource
@@ -59,7 +66,7 @@ class FileMistake:
         message: Why.
         path: The field of the object.
         line: The line of the file, where that is known.
-        content: What could be read of the file, never shown.
+        content: The readable part of the file, never shown.
     """
 
     source: DocumentSource
@@ -73,7 +80,7 @@ class FileMistake:
 
 
 class UnreadableFileError(Exception):
-    """A file or folder cannot be read; the message is a whole line."""
+    """A file or folder cannot be read. The message is a whole line."""
 
     def __init__(self, file: str, reason: str, line: int = 1, content: str = "") -> None:
         self.mistake = FileMistake(DocumentSource(file, 0), reason, line=line, content=content)
@@ -102,7 +109,7 @@ def objects_in(
 
 
 def values_in(name: str, text: str, *, confidential: bool = False) -> list[tuple[DocumentSource, Any]]:
-    """Return the values in the text of a file, except empty documents; the rest is as for `objects_in`."""
+    """Return the values in the text of a file, except empty documents. Arguments and errors: see `objects_in`."""
     try:
         values = _values(name, text)
     except UnreadableFileError:
@@ -117,7 +124,7 @@ def values_in(name: str, text: str, *, confidential: bool = False) -> list[tuple
 
 
 def _values(name: str, text: str) -> list[Any]:
-    """Read the documents of one text; what starts like JSON and is not may still be YAML."""
+    """Read the documents of one text. A text that starts like JSON may still be YAML."""
     is_json = name.endswith(".json")
     if is_json or text.lstrip().startswith("{"):
         try:

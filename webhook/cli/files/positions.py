@@ -86,7 +86,7 @@ class Positions:
         if source.file not in self._documents:
             self._documents[source.file] = list(_compose(source.file, self.texts.get(source.file, "")))
         documents = self._documents[source.file]
-        if source.number > len(documents):
+        if source.rendered_by or not 0 < source.number <= len(documents):
             return None, False
         node, is_json = documents[source.number - 1]
         if source.item is not None:
@@ -95,7 +95,7 @@ class Positions:
 
 
 def _compose(name: str, text: str) -> Iterator[tuple[Any, bool]]:
-    """Yield the root of each document, and whether it is JSON, decided as `webhook.cli.files.documents` does."""
+    """Yield the root of each document, and whether it is JSON, decided as `webhook.cli.files.parsing` does."""
     try:
         if name.endswith(".json") or text.lstrip().startswith("{"):
             yield from [(yaml.compose(part, Loader=_Loader), True) for part in _json_documents(text)]

@@ -1,7 +1,7 @@
 """The objects of a repository: ours, and those of Kubernetes, among the files of other tools.
 
-What is foreign is skipped and counted, in whatever form: unknown kinds, lists, templates, custom tags, other encodings.
-What is ours, or meant to be, and cannot be used is a `FileMistake` beside the objects that can.
+Foreign documents are skipped and counted in any form: unknown kinds, lists, templates, custom tags, other encodings. A
+file or an object of ours that cannot be used is a `FileMistake` beside the objects that can.
 """
 
 import os
@@ -23,6 +23,7 @@ from webhook.cli.files.documents import (
     known_kinds,
     object_mistakes,
     resolve_each,
+    with_namespace,
 )
 from webhook.cli.files.foreign import is_ours, mentions_ours
 from webhook.cli.files.kustomizations import Kustomizations, kustomization_files
@@ -34,6 +35,7 @@ from webhook.cli.files.parsing import (
     members_of,
     values_in,
 )
+from webhook.cli.files.rendered import Rendering
 from webhook.cli.files.search import STDIN_NAME, Files, Search, UnknownKinds
 
 _MOST_NOTES: Final = 20
@@ -45,13 +47,13 @@ _GENERATED: Final = "with only generateName, judged under a generated name"
 
 @dataclass(slots=True)
 class Repository:
-    """What was read of some files.
+    """The objects of some files, and the mistakes in them.
 
     Args:
         loaded: The objects that can be evaluated, in order.
         mistakes: Why others cannot, in order.
         texts: The text of each file, by the file name of `DocumentSource`.
-        notes: What was skipped, for people.
+        notes: The skipped documents, for people.
     """
 
     loaded: list[Loaded] = field(default_factory=list)
@@ -63,10 +65,10 @@ class Repository:
 def load_known(
     files: Files, *, namespace: str = DEFAULT_NAMESPACE, texts: dict[str, str] | None = None
 ) -> list[Loaded]:
-    """Return the objects of files that are one hub; what is foreign is noted on standard error.
+    """Return the objects of files that are one hub. Foreign documents are noted on standard error.
 
     Raises:
-        UserError: Something of ours cannot be used, or is in the files twice; every such mistake is named.
+        UserError: Something of ours cannot be used, or is in the files twice. Every such mistake is named.
     """
     repository = read_repository(files, namespace=namespace)
     if texts is not None:
@@ -79,7 +81,7 @@ def load_known(
 
 
 def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> Repository:
-    """Read files; what is foreign is noted on standard error.
+    """Read files. Foreign documents are noted on standard error.
 
     Objects without a namespace that need one get *namespace*. An object that is in the files twice is a mistake if both
     are in one file or in one kustomization. Otherwise, they may be of different environments.
@@ -94,8 +96,9 @@ def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> Repo
         sorter.take_broken(mistake, mistake.content)
     if not (files.searched or any(sorter.sources) or search.templates):
         raise UserError(f"no objects in {files}{' that are not ignored' if search.ignored else ''}")
+    rendered = sorter.render(search) if files.render else []
     repository = sorter.repository(namespace)
-    for note in (*search.notes(), *repository.notes):
+    for note in (*search.notes(), *rendered, *repository.notes):
         complain(f"note: {note}")
     return repository
 
@@ -105,10 +108,10 @@ class _Sorter:
     """Sorts what was read into objects, mistakes and foreign documents.
 
     Args:
-        files: What the user names.
+        files: The files that the user names.
         texts: The text of each file.
         found: Objects of any kind.
-        mistakes: What is ours and cannot be read.
+        mistakes: Files and objects of ours that cannot be used.
         skipped: Where foreign documents are, by what they are.
         kustomizations: Those among the files.
     """
@@ -156,6 +159,17 @@ class _Sorter:
         else:
             self.mistakes.append(mistake)
 
+    def render(self, search: Search) -> list[str]:
+        """Put the output of renderers in place of the files of kustomizations and charts of ours. Return notes."""
+        self._read_included()
+        rendering = Rendering(search, self.kustomizations, self.found)
+        ours = {os.path.normpath(each.source.file) for each in self.found if is_ours(each.document)}
+        rendering.render_kustomizations(ours)
+        rendering.render_charts()
+        self.found = [each for each in self.found if os.path.normpath(each.source.file) not in rendering.replaced]
+        self.found += rendering.found
+        return list(rendering.notes())
+
     def repository(self, namespace: str) -> Repository:
         """Return what is left when everything foreign is skipped."""
         self._find_kustomizations()
@@ -178,6 +192,15 @@ class _Sorter:
     def _skip(self, what: str, source: DocumentSource) -> None:
         self.skipped.setdefault(what, []).append(source)
 
+    def _read_included(self) -> None:
+        """Read the kustomizations outside of the named folders that those inside include, such as a base."""
+        visited: set[Path] = set()
+        while pending := [file for file in self.kustomizations.missing() if file not in visited]:
+            visited.update(pending)
+            for file in pending:
+                for value in _values_of(file):
+                    self.kustomizations.add(str(file), value)
+
     def _find_kustomizations(self) -> None:
         """Read the kustomizations around single files, as pre-commit passes them."""
         searched = [path for path in self.files.searched if path in self.texts]
@@ -190,7 +213,8 @@ class _Sorter:
         patches = self.kustomizations.patches()
 
         def is_patch(source: DocumentSource) -> bool:
-            return os.path.normpath(source.file) in patches and not self.files.names(source.file)
+            is_named = self.files.names(source.file) or source.rendered_by
+            return os.path.normpath(source.file) in patches and not is_named
 
         for each in self.found:
             if is_patch(each.source):
@@ -202,7 +226,7 @@ class _Sorter:
         self.mistakes = [each for each in self.mistakes if not is_patch(each.source)]
 
     def _is_usable(self, each: SourceDocument, known: Mapping[tuple[str, str], Kind]) -> bool:
-        """Return whether an object is ours, was named, or is a correct one of a known kind; skip others."""
+        """Return whether an object is ours, was named, or is a correct one of a known kind. Skip others."""
         document, source = each.document, each.source
         if self.files.names(source.file) or is_ours(document):
             return True
@@ -231,7 +255,7 @@ class _Sorter:
                 yield each
 
     def _is_skipped(self, file: str, with_known: Iterable[str]) -> bool:
-        """Return whether objects of unknown kinds in a file are skipped; a named file has to hold a known one."""
+        """Return whether objects of unknown kinds in a file are skipped. A named file has to hold a known one."""
         if self.files.unknown_kinds is None:
             return not self.files.names(file) or file in with_known
         return self.files.unknown_kinds is UnknownKinds.SKIP
@@ -271,8 +295,9 @@ def _has_placeholder(each: SourceDocument, known: Mapping[tuple[str, str], Kind]
     """Return whether the name or namespace is none, because a template or a kustomization has yet to write it."""
     from webhook.validation.framework.object_meta import validate_place
 
-    metadata = metadata_of(_with_name(each, "00000").document)
-    return any(validate_place(known[group_kind(each.document)], metadata))
+    kind = known[group_kind(each.document)]
+    document = with_namespace(_with_name(each, "00000").document, kind, DEFAULT_NAMESPACE)
+    return any(validate_place(kind, metadata_of(document)))
 
 
 def _is_of_unknown_kind(document: JsonObject, known: Mapping[tuple[str, str], Kind]) -> bool:
@@ -287,7 +312,7 @@ def _about(each: SourceDocument, words: str) -> str:
 
 
 def _values_of(file: Path) -> Iterator[Any]:
-    """Yield what is in a file that only helps to understand others; one that cannot be read does not help."""
+    """Yield the values in a file, none if it cannot be read."""
     try:
         for _, value in values_in(str(file), file.read_text(encoding="utf-8-sig")):
             yield value
@@ -296,7 +321,7 @@ def _values_of(file: Path) -> Iterator[Any]:
 
 
 def _notes(skipped: dict[str, list[DocumentSource]]) -> Iterator[str]:
-    """Yield a note for each kind of what was skipped; the rarest are only counted."""
+    """Yield a note for each form of skipped documents. The rarest are only counted."""
     shown = sorted(skipped, key=lambda what: -len(skipped[what]))[:_MOST_NOTES]
     for what, sources in skipped.items():
         if what in shown:

@@ -31,7 +31,7 @@ _TEMPLATES: Final = "templates"
 
 
 class UnknownKinds(StrEnum):
-    """What becomes of objects of kinds that are not known here."""
+    """Whether objects of unknown kinds are skipped or fail."""
 
     SKIP = "skip"
     FAIL = "fail"
@@ -46,8 +46,9 @@ class Files:
         ignored: Patterns of files and folders to pass over: see `is_ignored`.
         named_in: The file that names the paths, if the user does not: see `Search.is_confidential`.
         searched: Further files and folders, which may hold nothing of ours, as those that pre-commit passes.
-        unknown_kinds: What becomes of unknown kinds. None: unset, so they are skipped, but a named file has to hold an
+        unknown_kinds: Whether unknown kinds fail. None: unset, so they are skipped, but a named file has to hold an
             object of a known kind.
+        render: Whether to render kustomizations and charts of ours in folders.
     """
 
     paths: Sequence[str] = ()
@@ -55,6 +56,7 @@ class Files:
     named_in: str = ""
     searched: Sequence[str] = ()
     unknown_kinds: UnknownKinds | None = None
+    render: bool = True
 
     def __bool__(self) -> bool:
         """Whether anything is named."""
@@ -76,9 +78,10 @@ class Search:
         files: What to read.
         wanted: Which names of files in folders to read.
         may_be_empty: Whether a folder without such files is all right.
-        problems: What cannot be read.
+        problems: Files that cannot be read.
         templates: How many templates of a Helm chart were passed over, by folder.
         ignored: How many files and folders were ignored.
+        rendered: The folders of *templates* that have been rendered.
     """
 
     files: Files
@@ -87,6 +90,7 @@ class Search:
     problems: list[FileMistake] = field(default_factory=list)
     templates: dict[str, int] = field(default_factory=dict)
     ignored: int = 0
+    rendered: set[str] = field(default_factory=set)
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Yield name and text of every file, in the order of the paths, those of a folder by name.
@@ -126,6 +130,8 @@ class Search:
     def notes(self) -> Iterator[str]:
         """Yield what the user should know about files that were passed over without being asked for."""
         for folder, count in sorted(self.templates.items()):
+            if folder in self.rendered:
+                continue
             files = "1 file" if count == 1 else f"{count} files"
             yield f"{folder}: {files} skipped: templates of a Helm chart; `helm template` renders them"
 
@@ -277,7 +283,7 @@ def _decode(name: str, content: bytes) -> str:
 
 
 def _templates_of(file: Path) -> Path | None:
-    """Return the folder of the templates of a Helm chart that a file is in; None: it is in none."""
+    """Return the templates folder of a Helm chart that holds a file, None if no chart holds it."""
     folders = (folder for folder in file.parents if folder.name == _TEMPLATES)
     return next((folder for folder in folders if (folder.parent / _CHART).is_file()), None)
 

@@ -1,7 +1,7 @@
 """Environments among the files of a repository: objects of one are judged without those of another.
 
-The same object in ``envs/dev`` and ``envs/prod`` is no mistake, but each is judged by the objects around it. Where
-two files have the same object, the folders in which their paths differ are environments, or the files themselves.
+The same object in ``envs/dev`` and ``envs/prod`` is no mistake, but each is judged by the objects around it. If
+two files have the same object, the first folders that differ in their paths are environments, or the files themselves.
 """
 
 import os

@@ -37,7 +37,7 @@ from webhook.validation.node_pool_budgets import BudgetHint, BudgetWarning
 HELP = """Find what is wrong or odd in files, for CI.
 
 Judges every object as `harbormaster validate` does, offline and by the same rules. PATH is a file or folder to search.
-What is foreign there is skipped and counted in notes: objects of unknown kinds, values files, templates, YAML and JSON
+Foreign files are skipped and counted in notes: objects of unknown kinds, values files, templates, YAML and JSON
 of other tools in any form, patches of kustomizations. --ignore skips more. A file that -f names has to hold an object
 of a known kind.
 
@@ -111,8 +111,12 @@ class LintFinding:
 
     @property
     def object(self) -> str:
-        """The object, as messages name it; empty if it is unknown."""
-        return "" if self.about is None else f"{self.about.kind.kind} {self.about.shown_name}"
+        """The object, as messages name it, with the folder that it is rendered from. Empty if it is unknown."""
+        if self.about is None:
+            return ""
+        title = f"{self.about.kind.kind} {self.about.shown_name}"
+        source = self.about.source
+        return f"{title} of {printable(str(Path(source.file).parent))}" if source.rendered_by else title
 
     @property
     def text(self) -> str:
@@ -159,12 +163,12 @@ def lint_repository(repository: Repository, validation: Validation) -> list[Lint
         remarks += lint_object(one, contexts(one), positions, fields)
     remarks += _about_placed_objects(repository.loaded, positions)
     order = {file: number for number, file in enumerate(repository.texts)}
-    return sorted(remarks, key=lambda remark: (order.get(remark.file, -1), remark.place[:2]))
+    return sorted(remarks, key=lambda remark: (order.get(remark.file, len(order)), remark.place[:2]))
 
 
 def _about_placed_objects(loaded: Sequence[Loaded], positions: Positions) -> Iterator[LintFinding]:
     for remark in placed_object_remarks(loaded):
-        source = remark.about.source
+        source = remark.about.source.written
         severity, place = ERROR if remark.is_error else WARNING, positions.place(source, remark.field)
         yield LintFinding(remark.about, source.file, severity, IGNORED_FIELDS, str(remark.field), remark.message, place)
 
@@ -194,11 +198,19 @@ def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldC
     """Yield all errors and warnings about one object."""
     verdict = admit(one, context, fields=fields)
     for error in verdict.errors:
-        place = positions.place(one.source, error.field)
-        yield LintFinding(one, one.source.file, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place)
+        place = positions.place(one.source.written, error.field)
+        yield LintFinding(
+            one, one.source.written.file, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place
+        )
     if verdict.refusal:
         yield LintFinding(
-            one, one.source.file, ERROR, ADMISSION, "", verdict.refusal, positions.place(one.source, FieldPath())
+            one,
+            one.source.written.file,
+            ERROR,
+            ADMISSION,
+            "",
+            verdict.refusal,
+            positions.place(one.source.written, FieldPath()),
         )
     warnings = field_warnings(verdict, context)
     for warning in warnings:
@@ -218,13 +230,21 @@ def _from_mistake(mistake: FileMistake, positions: Positions) -> LintFinding:
 
 
 def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> LintFinding:
-    place = positions.place(one.source, warning.field)
+    place = positions.place(one.source.written, warning.field)
     fix = warning.fix if isinstance(warning, BudgetWarning) else None
     if fix is not None and len(dump_json(list(fix))) > _LARGEST_FIX:
         fix = None
     replacement = None if fix is None else _replacement(one, fix, positions)
     return LintFinding(
-        one, one.source.file, WARNING, warning.rule, str(warning.field), warning.message, place, fix, replacement
+        one,
+        one.source.written.file,
+        WARNING,
+        warning.rule,
+        str(warning.field),
+        warning.message,
+        place,
+        fix,
+        replacement,
     )
 
 
@@ -232,17 +252,19 @@ def _from_text(one: Loaded, text: str, positions: Positions) -> LintFinding:
     """Return what is only known as the text of an answer: an unknown field, or a field and what became of it."""
     unknown = UNKNOWN.fullmatch(text)
     field, _, message = (unknown[1], "", "is no field of this kind") if unknown else text.partition(": ")
-    path = positions.path(one.source, field)
+    path = positions.path(one.source.written, field)
     if path is None and not unknown:
         field, message = "", text
-    place = positions.place(one.source, path or FieldPath())
-    return LintFinding(one, one.source.file, WARNING, UNKNOWN_FIELD if unknown else ADMISSION, field, message, place)
+    place = positions.place(one.source.written, path or FieldPath())
+    return LintFinding(
+        one, one.source.written.file, WARNING, UNKNOWN_FIELD if unknown else ADMISSION, field, message, place
+    )
 
 
 def _replacement(one: Loaded, fix: Sequence[JsonObject], positions: Positions) -> Replacement | None:
     """Return the corrected budgets in the style of those that they replace."""
-    value = positions.value(one.source, _BUDGETS)
-    if value is None:
+    value = None if one.source.rendered_by else positions.value(one.source, _BUDGETS)
+    if value is None:  # a patch may have written what is rendered
         return None
     if value.is_json:
         text = dump_json(list(fix)).decode()
@@ -281,7 +303,7 @@ def _object_item(one: Loaded | None) -> JsonObject:
     if one is None:
         return {}
     return {
-        "document": one.source.number,
+        "document": one.source.written.number,
         **({} if one.source.item is None else {"item": one.source.item}),
         "apiVersion": one.document["apiVersion"],
         "kind": one.kind.kind,

@@ -1,25 +1,21 @@
 """Options of commands on objects: ``-f``, ``-R``, ``-k`` and ``--dry-run``."""
 
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from webhook.cli.errors import UserError
 from webhook.cli.files.documents import read, read_text
 from webhook.cli.files.parsing import SourceDocument
+from webhook.cli.files.rendering import KUSTOMIZE, Renderer, RenderingError
 from webhook.cli.files.search import Files
 from webhook.cli.options.base import grouped, ignore_option
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-KUSTOMIZE_SECONDS: Final = 60
-_LONGEST_REASON: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +80,13 @@ def _built(folder: str) -> str:
         raise UserError(f"-k {folder}: addresses are not fetched; download it, and name the folder")
     if not Path(folder).is_dir():
         raise UserError(f"-k {folder}: no such folder")
-    programs = [[name, *words] for name, *words in (("kustomize", "build"), ("kubectl", "kustomize"))]
-    program = next((words for words in programs if shutil.which(words[0])), None)
-    if program is None:
+    renderer = Renderer.find(KUSTOMIZE)
+    if renderer is None:
         raise UserError(f"-k {folder}: it takes kustomize or kubectl on the PATH to build it, and neither is there")
     try:
-        done = subprocess.run(  # noqa: S603 - the user's own program
-            [*program, "--", folder], capture_output=True, timeout=KUSTOMIZE_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"-k {folder}: {program[0]}: {error}") from error
-    if done.returncode:
-        reason = " ".join(done.stderr.decode(errors="replace").split())
-        raise UserError(f"-k {folder}: {' '.join(program)}: {reason.removeprefix('error: ')[:_LONGEST_REASON]}")
-    return done.stdout.decode(errors="replace")
+        return renderer.render(folder)
+    except RenderingError as error:
+        raise UserError(f"-k {folder}: {error}") from error
 
 
 class DryRun(StrEnum):

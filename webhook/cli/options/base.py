@@ -89,7 +89,7 @@ _filename_option = click.option(
     help="File, folder (recursively) or - for standard input: YAML or JSON. May be given several times.",
 )
 file_option = grouped("files", Files, _filename_option, ignore_option)
-"""What to read; the command gets it as ``files``."""
+"""The files to read. The command gets them as ``files``."""
 repository_option = grouped(
     "files",
     Files,
@@ -103,8 +103,14 @@ repository_option = grouped(
         help="Objects of kinds that are not known here: skip them with a note, or fail.  "
         "[default: skip, except in a file of -f that holds no other]",
     ),
+    click.option(
+        "--render/--no-render",
+        default=True,
+        help="Render kustomizations and charts of ours in folders, with kustomize or kubectl, and helm, where they are "
+        "installed.  [default: --render]",
+    ),
 )
-"""The same, of files that may hold objects of other tools; see `webhook.cli.files.repositories`."""
+"""The same, of files that may hold objects of other tools. See `webhook.cli.files.repositories`."""
 
 
 selecting_options = (

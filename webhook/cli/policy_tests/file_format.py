@@ -345,7 +345,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
     """Read the tests in *files*; in folders, those in files of the names for that.
 
     Args:
-        files: What to read.
+        files: The files to read.
         may_be_absent: Whether files without tests are accepted.
 
     Raises:

@@ -1,7 +1,7 @@
 import pytest
 
 from scorer.api.values.field_path import FieldPath
-from webhook.cli.files.documents import DocumentSource
+from webhook.cli.files.parsing import DocumentSource
 from webhook.cli.files.positions import Positions, TextRange
 
 YAML = """\

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from scorer.api.kinds import PLACEMENT
 from tests.webhook.cli.fleets import placement
-from webhook.cli.files.documents import DocumentSource, Loaded
+from webhook.cli.files.documents import Loaded
+from webhook.cli.files.parsing import DocumentSource
 from webhook.cli.hub.client import HubResponse
 from webhook.cli.objects.patcher import LAST_APPLIED, apply_one, request_document, three_way_patch, two_way_patch
 from webhook.embedded.patches.merge_patches import merge_patch

@@ -9,7 +9,8 @@ import yaml
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, OUR_KINDS, PLACEMENT
 from scorer.api.values.field_path import FieldPath
 from tests.webhook.cli.fleets import member, placement, write
-from webhook.cli.files.documents import DocumentSource, Loaded
+from webhook.cli.files.documents import Loaded
+from webhook.cli.files.parsing import DocumentSource
 from webhook.cli.hub.client import HubRefusedError
 from webhook.cli.options.field_validation import FieldCheck, Validation, path_of_text, unknown_lines
 from webhook.kube.ports import Key, NotFoundError

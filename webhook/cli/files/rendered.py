@@ -1,0 +1,116 @@
+"""Kustomizations and charts of ours in a repository, rendered, so that objects are judged as they are applied."""
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from scorer.api.kinds import group_kind
+from scorer.api.unstructured.documents import name_of
+from webhook.cli.files.foreign import mentions_ours
+from webhook.cli.files.kustomizations import Kustomization, Kustomizations
+from webhook.cli.files.parsing import DocumentSource, SourceDocument
+from webhook.cli.files.rendering import HELM, KUSTOMIZE, Renderer, RenderingError, chart_concerns_us, text_of
+from webhook.cli.files.search import Search
+
+_LONGEST_LIST: Final = 20
+
+
+@dataclass(slots=True)
+class Rendering:
+    """The rendered objects of a repository.
+
+    Args:
+        search: The search that has read the files.
+        kustomizations: Those among the files.
+        written: The objects of all files.
+        found: The rendered objects.
+        replaced: The files whose objects are among them.
+    """
+
+    search: Search
+    kustomizations: Kustomizations
+    written: Sequence[SourceDocument]
+    found: list[SourceDocument] = field(default_factory=list)
+    replaced: set[str] = field(default_factory=set)
+    _used: dict[str, list[str]] = field(default_factory=dict)
+    _failures: list[str] = field(default_factory=list)
+
+    def render_kustomizations(self, ours: Collection[str]) -> None:
+        """Render each kustomization in a folder that has one of the files *ours*, unless it has to be fetched."""
+        renderer = Renderer.find(KUSTOMIZE)
+        single = {os.path.normpath(path) for path in (*self.search.files.paths, *self.search.files.searched)}
+        for root in self.kustomizations.roots():
+            if root.file in single:
+                continue
+            parts, files = self.kustomizations.everything_of(root)
+            if any(map(self.search.is_confidential, (root.file, *files))):
+                continue
+            if files.isdisjoint(ours) and not any(mentions_ours(text_of(Path(file))) for file in files):
+                continue
+            if renderer is None:
+                self._failures.append(f"{root.folder}: not rendered: neither kustomize nor kubectl is on the PATH")
+            elif any(part.has_addresses for part in parts):
+                self._failures.append(f"{root.folder}: not rendered: it has resources that have to be fetched")
+            elif unread := sorted(file for file in files if Path(file).is_dir()):
+                self._failures.append(f"{root.folder}: not rendered: {unread[0]} was not read")
+            else:
+                self._render_kustomization(renderer, root, files)
+
+    def _render_kustomization(self, renderer: Renderer, root: Kustomization, files: frozenset[str]) -> None:
+        try:
+            objects = renderer.documents(root.folder, root.file)
+        except RenderingError as error:
+            self._failures.append(f"{root.folder}: not rendered: {error}")
+            return
+        objects_of = files - self.kustomizations.patches()
+        written = [each for each in self.written if os.path.normpath(each.source.file) in objects_of]
+        self.found += (replace(each, source=_with_origin(each, written)) for each in objects)
+        self.replaced |= files
+        self._used.setdefault(renderer.name, []).append(root.folder)
+
+    def render_charts(self) -> None:
+        """Render each chart that has a template of ours."""
+        renderer = Renderer.find(HELM)
+        for templates in sorted(self.search.templates):
+            chart = Path(templates).parent
+            if renderer is None or not self._is_searched(chart) or not chart_concerns_us(chart):
+                continue
+            try:
+                self.found += renderer.documents(str(chart), str(chart / "Chart.yaml"))
+            except RenderingError as error:
+                self._failures.append(f"{chart}: not rendered: {error}")
+                continue
+            self.search.rendered.add(templates)
+            self._used.setdefault(renderer.name, []).append(str(chart))
+
+    def _is_searched(self, chart: Path) -> bool:
+        """Return whether the chart is in a folder that was searched, and is not reached by a link."""
+        searched = (Path(path) for path in (*self.search.files.paths, *self.search.files.searched))
+        inside = any(chart.is_relative_to(path) and path.is_dir() for path in searched)
+        return inside and not self.search.is_confidential(str(chart))
+
+    def notes(self) -> Iterator[str]:
+        """Yield which program has rendered what, and what was not rendered."""
+        for program, folders in self._used.items():
+            more = f" and {len(folders) - _LONGEST_LIST} more" if len(folders) > _LONGEST_LIST else ""
+            yield f"rendered by `{program}`: {', '.join(folders[:_LONGEST_LIST])}{more}"
+        yield from self._failures[:_LONGEST_LIST]
+        if len(self._failures) > _LONGEST_LIST:
+            yield f"{len(self._failures) - _LONGEST_LIST} more not rendered"
+
+
+def _with_origin(each: SourceDocument, written: Sequence[SourceDocument]) -> DocumentSource:
+    """Return the source of a rendered object with the only document that it may come from."""
+    words = each.document.get("apiVersion"), each.document.get("kind")
+    if not all(isinstance(word, str) for word in words):
+        return each.source
+    name = name_of(each.document)
+    origins = [one.source for one in written if _is_alike(one, each) and name_of(one.document) in name]
+    return replace(each.source, origin=origins[0] if len(origins) == 1 else None)
+
+
+def _is_alike(one: SourceDocument, other: SourceDocument) -> bool:
+    words = one.document.get("apiVersion"), one.document.get("kind")
+    return all(isinstance(word, str) for word in words) and group_kind(one.document) == group_kind(other.document)

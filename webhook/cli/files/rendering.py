@@ -1,0 +1,140 @@
+"""Renders kustomizations and Helm charts with the programs on the PATH. Nothing is fetched.
+
+CI reads files of strangers. kustomize loads no file outside of the folder, and helm gets no network and no cluster. A
+chart with links is not rendered, because helm follows them.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from webhook.cli.files.foreign import mentions_ours
+from webhook.cli.files.parsing import (
+    DocumentSource,
+    FileMistake,
+    SourceDocument,
+    UnreadableFileError,
+    members_of,
+    values_in,
+)
+
+RENDER_SECONDS: Final = 60
+_LONGEST_REASON: Final = 300
+_SOURCE: Final = "# Source: "
+KUSTOMIZE: Final = (("kustomize", "build"), ("kubectl", "kustomize"))
+HELM: Final = (("helm", "template"),)
+
+
+class RenderingError(Exception):
+    """A folder cannot be rendered. The message has the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """A program that renders folders.
+
+    Args:
+        words: The program and its command.
+    """
+
+    words: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As users type it."""
+        return " ".join(self.words)
+
+    @classmethod
+    def find(cls, candidates: Sequence[tuple[str, ...]]) -> "Renderer | None":
+        """Return the first of some programs that is on the PATH."""
+        return next((cls(words) for words in candidates if shutil.which(words[0])), None)
+
+    def render(self, folder: str) -> str:
+        """Return what the program makes of a folder.
+
+        Raises:
+            RenderingError: It fails, or takes too long.
+        """
+        try:
+            done = subprocess.run(  # noqa: S603 - the user's own program
+                [*self.words, "--", folder],
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=RENDER_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RenderingError(f"{self.words[0]}: {error}") from error
+        if done.returncode:
+            reason = " ".join(done.stderr.decode(errors="replace").split())
+            reason = reason.removeprefix("Error: ").removeprefix("error: ")
+            raise RenderingError(f"{self.name}: {reason[:_LONGEST_REASON]}")
+        return done.stdout.decode(errors="replace")
+
+    def documents(self, folder: str, file: str) -> list[SourceDocument]:
+        """Return the objects that the program makes of a folder.
+
+        Args:
+            folder: The folder.
+            file: The file of the folder that stands for all of it in messages.
+
+        Raises:
+            RenderingError: It fails, or its output is not readable.
+        """
+        text = self.render(folder)
+        problems: list[FileMistake] = []
+        try:
+            values = values_in(file, text)
+        except UnreadableFileError as error:
+            raise RenderingError(f"{self.name}: {error.mistake.message}") from error
+        origins = _origins(text, folder)
+        found = [
+            member
+            for source, value in values
+            for member in members_of(value, self._source(file, source.number, origins.get(source.number)), problems)
+        ]
+        if problems:
+            raise RenderingError(f"{self.name}: {problems[0].message}")
+        return found
+
+    def _source(self, file: str, number: int, origin: str | None) -> DocumentSource:
+        written = None if origin is None else DocumentSource(origin, 0)
+        return DocumentSource(file, number, rendered_by=f"`{self.name}`", origin=written)
+
+
+def _origins(text: str, folder: str) -> dict[int, str]:
+    """Return the template of each document, by its number, as helm names it in a comment."""
+    found: dict[int, str] = {}
+    number = 0
+    for line in text.splitlines():
+        if line.startswith("---"):
+            number += 1
+        elif line.startswith(_SOURCE):
+            found[number] = str(Path(folder, *Path(line.removeprefix(_SOURCE)).parts[1:]))
+    return found
+
+
+def chart_concerns_us(chart: Path) -> bool:
+    """Return whether a template of a chart without links has an ``apiVersion`` of ours."""
+    files = list(_files_below(chart))
+    if any(file.is_symlink() for file in files):
+        return False
+    templates = (file for file in files if "templates" in file.parts and file.suffix in (".yaml", ".yml"))
+    return any(mentions_ours(text_of(file)) for file in templates)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for base, folders, names in os.walk(folder):
+        yield from (Path(base, name) for name in (*folders, *names))
+
+
+def text_of(file: Path) -> str:
+    """Return the text of a file, empty if it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
