@@ -22,7 +22,7 @@ BASES = $(if $(and $(BUILD),$(BASE)),,$(error BUILD and BASE: name both images, 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test e2e soak audit bench lint fmt openapi docs site charts clean controlplane programs lock image dist sbom
+.PHONY: help setup run check test e2e soak audit corpus bench lint fmt openapi docs site charts clean controlplane programs lock image dist sbom
 
 help:  ## Show this help
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -83,6 +83,9 @@ controlplane: $(VENV)/.development  ## Build the programs of all end-to-end test
 
 programs:
 	@tests/install-programs
+
+corpus: $(VENV)/.development  ## Run the commands of CI on the clones below FOLDER, and list the verdicts (ARGS)
+	@$(BIN)/python -m tests.corpus $(or $(FOLDER),$(error FOLDER: name the folder of the clones)) $(ARGS)
 
 bench: $(VENV)/.development  ## Measure: ours, the floor, the reference; BASE=REV compares with a revision
 	@$(BIN)/python -m tests.bench $(if $(BASE),--base $(BASE)) $(ARGS)
