@@ -8,6 +8,7 @@ import pytest
 
 from scorer.api import kinds
 from scorer.api.kinds import KINDS
+from scorer.api.unstructured.documents import SELECTED_OBJECTS, selection_key
 from tests.builders.binding import make_binding
 from tests.builders.placement import fixed, make_placement
 from tests.waiting import PATIENCE_SECONDS, until
@@ -99,6 +100,27 @@ async def test_objects_are_found_by_namespace_and_by_label(store):
         assert len(hub.labelled(kinds.NAMESPACED_BINDING, parent, "shop", "dock")) == 1
         assert len(hub.labelled(kinds.BINDING, parent, "shop")) == 1
         assert not hub.labelled(kinds.BINDING, parent, "dock")
+
+
+async def test_placements_are_found_by_what_they_select(store):
+    """Also after the selectors have changed."""
+    role = {"group": CLUSTER_ROLE.group, "version": "v1", "kind": CLUSTER_ROLE.kind}
+    cache = Cache(store)
+    hub = make_context(cache)().hub
+
+    def found(name):
+        key = selection_key(CLUSTER_ROLE.group, CLUSTER_ROLE.kind, name)
+        return [each["metadata"]["name"] for each in hub.labelled(kinds.PLACEMENT, SELECTED_OBJECTS, key)]
+
+    async with following(cache):
+        await fill(store, make_placement("a", selectors=[{**role, "name": "x"}]), make_placement("b", selectors=[role]))
+        await until(lambda: (found("x"), found("")) == (["a"], ["b"]))
+        stored = await store.get(kinds.PLACEMENT, Key("a"))
+        selectors = [{**role, "name": "y"}]
+        await store.replace(kinds.PLACEMENT, {**stored, "spec": {**stored["spec"], "resourceSelectors": selectors}})
+        await until(lambda: (found("x"), found("y")) == ([], ["a"]))
+        await store.delete(kinds.PLACEMENT, Key("a"))
+        await until(lambda: found("y") == [])
 
 
 async def test_what_reviews_ask_for_leaves_nothing_behind_in_the_fleet(store):
