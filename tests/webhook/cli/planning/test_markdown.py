@@ -155,9 +155,7 @@ def test_sarif_of_a_plan_points_at_what_admission_refuses(cli, base, tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "command", [("plan", "-f"), ("validate", "-f"), ("lint",), ("test",)], ids=lambda words: words[0]
-)
+@pytest.mark.parametrize("command", [("plan", "-f"), ("test",)], ids=lambda words: words[0])
 def test_sarif_of_a_file_that_cannot_be_read_is_a_log_all_the_same(cli, tmp_path, command):
     (tmp_path / "harbormaster-test.yaml").write_text("a: [")
     result = cli(*command, tmp_path / "harbormaster-test.yaml", "-o", "sarif")
@@ -166,6 +164,16 @@ def test_sarif_of_a_file_that_cannot_be_read_is_a_log_all_the_same(cli, tmp_path
     (invocation,) = log["runs"][0]["invocations"]
     assert (result.exit_code, invocation["executionSuccessful"]) == (1, False)
     assert "harbormaster-test.yaml: line " in invocation["toolExecutionNotifications"][0]["message"]["text"]
+
+
+@pytest.mark.parametrize("command", ["validate", "lint"])
+def test_a_file_that_cannot_be_read_is_a_result_of_sarif(cli, tmp_path, command):
+    (tmp_path / "a.yaml").write_text("a: [")
+    result = cli(command, "-f", tmp_path / "a.yaml", "-o", "sarif")
+    log = json.loads(result.stdout)
+    jsonschema.validate(log, LOG)
+    (finding,) = log["runs"][0]["results"]
+    assert (result.exit_code, finding["ruleId"], finding["level"]) == (1, "file", "error")
 
 
 def test_validate_tells_the_same_in_sarif(cli, tmp_path):
