@@ -6,46 +6,45 @@ that it writes is in the audit log of the member's API server.
 
 import asyncio
 import contextlib
-import itertools
 import json
 import signal
-import time
 from collections.abc import AsyncIterator, Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
 
 from e2e.controlplane.cluster import ApiError, Cluster
 from e2e.controlplane.process import PATIENCE, Program, kill
 from e2e.fleet.bed import COLLECTORS
-from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
-from scorer.api.names import ABANDON, LAST_APPLIED, WORK_CLEANUP, WORK_OBJECTS
-from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.removal.marks import marked_for_removal, objects_digest
+from e2e.members.applying import (
+    AGENT,
+    CLIENT,
+    FULL,
+    IF_NOT_DRIFTED,
+    REPORT,
+    SERVER,
+    SPACE,
+    Bed,
+    JsonObject,
+    order_and_delete,
+    running_bed,
+)
+from scorer.api.kinds import APPLIED_WORK, KINDS, WORK
+from scorer.api.names import LAST_APPLIED, WORK_CLEANUP
 from tests.waiting import until
-from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.client.api_server import ApiServer
 from webhook.kube.client.hub_store import HubStore
-from webhook.kube.ports import Key, NotFoundError, Store, StoreError
+from webhook.kube.ports import Key, NotFoundError, StoreError
 from webhook.member.apply.contention import Memory
 from webhook.member.store.api_server import RemoteMember
 from webhook.member.store.ports import MANAGER
 from webhook.member.works.reconciler import reconcile_work
 
-SPACE = "fleet-member-bravelion"
-AGENT, LIMITED = "loop-a", "bob"
-"""Users of `own_hub`: with all rights and audited writes, and without rights."""
+LIMITED = "bob"
+"""A user of `own_hub` without rights."""
 RBAC = "rbac.authorization.k8s.io/v1"
 WIDGETS, LIMITED_ROLE = "widgets.t", "limited-t"
 """What the names begin with that tests give to definitions and to roles."""
-CLIENT, SERVER, REPORT = ({"type": name} for name in ("ClientSideApply", "ServerSideApply", "ReportDiff"))
-FULL, IF_NOT_DRIFTED = {"comparisonOption": "FullComparison"}, {"whenToApply": "IfNotDrifted"}
-
-JsonObject = dict[str, Any]
-
-NUMBERS = itertools.count(1)
-"""Every test has a namespace and a Work of its own."""
 
 
 @pytest.fixture(scope="module")
@@ -71,192 +70,10 @@ def controller_manager(cluster: Cluster) -> Iterator[Program]:
     kill(found)
 
 
-async def order_and_delete(hub: Store, key: Key, **annotations: str) -> None:
-    """Delete a Work as the loop does."""
-    found = with_metadata(await hub.get(WORK, key), annotations=annotations)
-    await hub.replace(WORK, marked_for_removal(found) or found)
-    await hub.delete(WORK, key)
-
-
-class Bed:
-    """A hub, a member, and the agent between them."""
-
-    def __init__(self, cluster: Cluster, member: RemoteMember, space: str) -> None:
-        self.cluster = cluster
-        self.member = member
-        self.space = space
-        self.time = datetime.now(UTC)
-        self.hub = EmbeddedStore.open(None, now=lambda: self.time)
-        self.memory = Memory()
-        self.works: set[str] = set()
-
-    async def place(self, *manifests: object, work: str = "", **spec: object) -> None:
-        """Create the Work, or change it."""
-        body = {"workload": {"manifests": list(manifests)}, **spec}
-        signed = {WORK_OBJECTS: objects_digest(manifests)}
-        name = work or self.space
-        self.works.add(name)
-        try:
-            found = await self.hub.get(WORK, Key(name, SPACE))
-        except NotFoundError:
-            metadata = {"name": name, "namespace": SPACE, "annotations": signed}
-            document = {"apiVersion": WORK.api_version, "kind": "Work", "metadata": metadata, "spec": body}
-            await self.hub.create(WORK, document)
-        else:
-            await self.hub.replace(WORK, {**with_metadata(found, annotations=signed), "spec": body})
-
-    async def reconcile(self, work: str = "", member: RemoteMember | None = None) -> bool:
-        """Make one pass; say whether the Work is gone."""
-        key = Key(work or self.space, SPACE)
-        outcome = await reconcile_work(key, self.hub, member or self.member, self.time, self.memory)
-        return outcome.gone
-
-    async def entries(self, work: str = "") -> list[JsonObject]:
-        found = await self.hub.get(WORK, Key(work or self.space, SPACE))
-        return list(found["status"]["manifestConditions"])
-
-    async def reasons(self, work: str = "") -> list[str]:
-        return [entry["conditions"][0]["reason"] for entry in await self.entries(work)]
-
-    async def message(self, ordinal: int = 0) -> str:
-        return str((await self.entries())[ordinal]["conditions"][0]["message"])
-
-    async def delete(self, work: str = "", *, abandon: bool = False) -> None:
-        """Delete the Work on the hub, as the loop does."""
-        await order_and_delete(self.hub, Key(work or self.space, SPACE), **({ABANDON: "true"} if abandon else {}))
-
-    async def until_gone(self, work: str = "", seconds: float = PATIENCE) -> None:
-        """Make passes until the Work is gone."""
-        async with asyncio.timeout(seconds):
-            while not await self.reconcile(work):  # noqa: ASYNC110 - nothing tells
-                await asyncio.sleep(0.3)
-
-    async def until_reasons(self, wanted: list[str], seconds: float = PATIENCE) -> None:
-        """Make passes until the conditions of the Work have these reasons."""
-        end = time.monotonic() + seconds
-        while (reasons := await self.reasons()) != wanted:
-            assert time.monotonic() < end, reasons
-            await asyncio.sleep(0.3)
-            await self.reconcile()
-
-    def writes(self, since: int) -> list[tuple[str, str]]:
-        """What the agent wrote since a mark of the audit log, dry runs left out."""
-        return [
-            (entry["verb"], entry["requestURI"])
-            for entry in self.cluster.audit(since)
-            if entry["user"]["username"] == AGENT and "dryRun=All" not in entry["requestURI"]
-        ]
-
-    async def assert_quiet(self, work: str = "") -> None:
-        """Assert that another pass writes nothing, on neither side."""
-        mark, version = self.cluster.audit_mark(), self.hub.resource_version
-        await self.reconcile(work)
-        assert self.writes(mark) == []
-        assert self.hub.resource_version == version
-
-    async def until_settled(self, name: str = "shop") -> None:
-        """Wait until the controllers of the member have done with a Deployment."""
-        async with asyncio.timeout(PATIENCE):
-            while True:
-                before = self.live("apps/v1/deployments", name)
-                await asyncio.sleep(1)
-                now = self.live("apps/v1/deployments", name)
-                if now is not None and now == before and not lagging(now):
-                    return
-
-    # What people and controllers do on the member.
-
-    def path(self, resource: str, name: str) -> str:
-        """Path of an object in the namespace of the test; *resource* with its group and version, as ``apps/v1/x``."""
-        *where, plural = resource.split("/")
-        prefix = "/api/v1" if not where else "/apis/" + "/".join(where)
-        return f"{prefix}/namespaces/{self.space}/{plural}/{name}"
-
-    def live(self, resource: str, name: str) -> JsonObject | None:
-        try:
-            return self.cluster.request("GET", self.path(resource, name))[0]
-        except ApiError as error:
-            assert error.code == 404, str(error)
-            return None
-
-    def create(self, document: JsonObject, resource: str = "configmaps") -> JsonObject:
-        return self.cluster.request("POST", self.path(resource, "").rstrip("/"), document)[0]
-
-    def patch(self, resource: str, name: str, **changes: object) -> JsonObject:
-        """Change something by hand, as another manager."""
-        path = self.path(resource, name) + "?fieldManager=by-hand"
-        kind = "application/merge-patch+json"
-        return self.cluster.request("PATCH", path, changes, content_type=kind)[0]
-
-    def namespace(self) -> JsonObject:
-        return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.space}}
-
-    def config_map(self, name: str = "settings", **data: str) -> JsonObject:
-        metadata = {"name": name, "namespace": self.space}
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data or {"level": "info"}}
-
-    def deployment(self, *, cpu: str = "1000m", image: str = "shop:1", name: str = "shop") -> JsonObject:
-        limits = {"limits": {"cpu": cpu, "memory": "1024Mi"}}
-        container = {"name": "shop", "image": image, "resources": limits, "env": None}
-        template = {
-            "metadata": {"labels": {"app": name}, "creationTimestamp": None},
-            "spec": {"containers": [container], "tolerations": [{"key": "a", "operator": "Exists"}]},
-        }
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": name, "namespace": self.space},
-            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": name}}, "template": template},
-        }
-
-    def many_kinds(self) -> list[JsonObject]:
-        """Objects that the API server stores differently from how they are written."""
-        place = {"namespace": self.space}
-        two_protocols = [{"name": name.lower(), "port": 53, "protocol": name} for name in ("TCP", "UDP")]
-        return [
-            self.config_map(),
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", **place}, "stringData": {"p": "x"}},
-            self.deployment(),
-            {
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": {"name": "shop", **place},
-                "spec": {"selector": {"app": "shop"}, "ports": two_protocols},
-            },
-            {
-                "apiVersion": "v1",
-                "kind": "ResourceQuota",
-                "metadata": {"name": "q", **place, "labels": {}},
-                "spec": {"hard": {"requests.cpu": "10000m", "pods": 100.0}},
-            },
-            {
-                "apiVersion": "networking.k8s.io/v1",
-                "kind": "NetworkPolicy",
-                "metadata": {"name": "n", **place},
-                "spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}], "egress": []},
-            },
-            {
-                "apiVersion": "autoscaling/v1",
-                "kind": "HorizontalPodAutoscaler",
-                "metadata": {"name": "h", **place},
-                "spec": {
-                    "maxReplicas": 3,
-                    "minReplicas": 2,
-                    "targetCPUUtilizationPercentage": 70,
-                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"},
-                },
-            },
-        ]
-
-
 @pytest.fixture
 async def bed(cluster: Cluster) -> AsyncIterator[Bed]:
-    async with await ApiServer.connect(cluster.kubeconfigs[AGENT]) as server:
-        found = Bed(cluster, RemoteMember(server), f"t{next(NUMBERS)}")
-        await found.hub.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
-        cluster.request("POST", "/api/v1/namespaces", found.namespace())
-        yield found
-        found.hub.close()
+    async with running_bed(cluster) as bed:
+        yield bed
 
 
 def owner_names(document: JsonObject | None) -> list[str]:
@@ -723,10 +540,6 @@ async def test_from_one_way_of_applying_to_the_other_and_back(bed):
         await bed.until_settled()
         await bed.reconcile()
         await bed.assert_quiet()
-
-
-def lagging(deployment: JsonObject) -> bool:
-    return bool(deployment["status"].get("observedGeneration", 0) != deployment["metadata"]["generation"])
 
 
 async def test_a_manifest_too_large_for_an_annotation_is_left_to_the_server(bed):
