@@ -124,6 +124,23 @@ def test_a_placement_names_the_finalizer_that_keeps_an_object_on_a_member(joined
     assert not joined.in_member.find(CONFIG_MAP, "settings", held)
 
 
+def test_a_finalizer_of_the_hub_keeps_nothing_on_a_member(joined: Pair) -> None:
+    name = "finalized"
+    joined.on_hub.create(make_namespace(name))
+    settings = make_config_map("settings", name, colour="blue")
+    joined.on_hub.create({**settings, "metadata": {**settings["metadata"], "finalizers": [FINALIZER]}})
+    joined.on_hub.create(make_placement(name))
+    wait_until("the content is placed", placed(joined, name))
+    assert "finalizers" not in joined.in_member.get(CONFIG_MAP, "settings", name)["metadata"]
+    joined.on_hub.delete(CONFIG_MAP, "settings", name)
+    joined.on_hub.patch(CONFIG_MAP, "settings", {"metadata": {"finalizers": None}}, name)
+    wait_until("the content goes", gone(joined.in_member, CONFIG_MAP, "settings", name))
+    joined.on_hub.delete(PLACEMENT, name)
+    wait_until("the placement goes", gone(joined.on_hub, PLACEMENT, name))
+    wait_until("its namespace goes", gone(joined.in_member, NAMESPACE, name))
+    remove_namespaces(joined, name)
+
+
 def test_a_placement_waits_for_an_agent_that_is_away(joined: Pair, held: str) -> None:
     with agent_away(joined):
         joined.on_hub.delete(PLACEMENT, held)

@@ -33,6 +33,15 @@ def is_applied(live: JsonObject) -> bool:
     return any(_is(entry, _APPLY) for entry in _entries(live))
 
 
+def own_fields(live: JsonObject) -> JsonObject:
+    """Return the fields that we applied or wrote, as ``fieldsV1``."""
+    fields: JsonObject = {}
+    for entry in _entries(live):
+        if _is(entry, _APPLY) or _is(entry, _UPDATE):
+            fields = _union(fields, entry.get("fieldsV1") or {})
+    return fields
+
+
 def as_applied(live: JsonObject) -> JsonObject | None:
     """Return the object with the fields that we wrote turned into applied ones; None when there are none."""
     entries = _entries(live)

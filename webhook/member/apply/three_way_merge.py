@@ -50,7 +50,6 @@ _ELSEWHERE = {
     ("ValidatingWebhookConfiguration", ("webhooks",)): "name",
     ("MutatingWebhookConfiguration", ("webhooks",)): "name",
 }
-_SETS = frozenset({("metadata", "finalizers")})
 _SHARED = frozenset({"labels", "annotations"})
 """Maps that several writers share: a manifest that drops the whole map removes only its own keys."""
 
@@ -114,9 +113,6 @@ def _merge(kind: Kind, path: Path, last: Any, wanted: Any, live: Any) -> Any:
         return _merge_maps(kind, path, *(part if isinstance(part, Mapping) else {} for part in (last, wanted, live)))
     if isinstance(wanted, list) and isinstance(live, list):
         before = last if isinstance(last, list) else []
-        if path in _SETS:
-            foreign = [item for item in live if item not in wanted and item not in before]
-            return [*wanted, *foreign]
         key = merge_key(kind, path)
         parts = [_by_key(part, key) for part in (before, wanted, live)] if key else []
         if parts and None not in parts:

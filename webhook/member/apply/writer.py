@@ -22,8 +22,9 @@ from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, is_deleting
 from webhook.kube.ports import StoreError
-from webhook.member.apply.field_managers import as_applied, has_no_other_managers, is_applied
+from webhook.member.apply.field_managers import as_applied, has_no_other_managers, is_applied, own_fields
 from webhook.member.apply.fingerprints import Fingerprints, content
+from webhook.member.apply.retained_fields import with_retained
 from webhook.member.apply.three_way_merge import last_applied, three_way_merge
 from webhook.member.objects.manifests import Manifest, manifest_hash
 from webhook.member.objects.owner_references import owners, with_owners
@@ -77,7 +78,8 @@ class Writer:
 
     def _merged(self, item: Manifest, live: JsonObject | None) -> JsonObject | None:
         """Return the object with the manifest merged into it; None when the manifest does not fit its annotations."""
-        merged = three_way_merge(item.kind, last_applied(live or {}), item.document, live or {})
+        wanted = item.document if live is None else with_retained(item.document, live)
+        merged = three_way_merge(item.kind, last_applied(live or {}), wanted, live or {})
         annotations = _annotations(item.document, annotations_of(merged), live or {})
         if annotations[LAST_APPLIED] == "":
             return None
@@ -124,7 +126,8 @@ class Writer:
 
     def _configuration(self, item: Manifest, live: JsonObject | None) -> JsonObject:
         """Return the apply configuration: our fields, bound to the object that was read."""
-        document: JsonObject = without_nulls(item.document)
+        manifest = item.document if live is None else with_retained(item.document, live, own_fields(live))
+        document: JsonObject = without_nulls(manifest)
         own = annotations_of(document)
         annotations = _annotations(item.document, own, live or {})
         metadata = {**document["metadata"], "annotations": annotations, "ownerReferences": [self.owner]}

@@ -39,6 +39,7 @@ _DECIDED_BY_THE_MEMBER = frozenset(
         "managedFields",
         "ownerReferences",
         "generateName",
+        "finalizers",  # those of the hub: on the member, no controller may remove them
     }
 )
 _OUR_ANNOTATIONS = frozenset({LAST_APPLIED, SPEC_HASH, "kubectl.kubernetes.io/last-applied-configuration"})

@@ -125,14 +125,6 @@ def pod(*containers, **spec):
             {"spec": {"containers": [{"name": "a"}]}},
             id="lists-of-custom-kinds-are-one-value",
         ),
-        pytest.param(
-            CONFIG_MAP,
-            {"metadata": {"finalizers": ["a/x"]}},
-            {"metadata": {"finalizers": ["a/y"]}},
-            {"metadata": {"finalizers": ["a/x", "b/z"]}},
-            {"metadata": {"finalizers": ["a/y", "b/z"]}},
-            id="finalizers-are-a-set",
-        ),
     ],
 )
 def test_three_way_merge(kind, last, wanted, live, merged):

@@ -113,7 +113,7 @@ def test_what_the_member_decides_is_left_out():
         "status": {"x": 1},
     }
     assert applicable(document, KINDS["", "ConfigMap"]) == {
-        **config_map(finalizers=["example.com/keep"], labels={"a": "b"}, annotations={"note": "kept"}),
+        **config_map(labels={"a": "b"}, annotations={"note": "kept"}),
         "data": {"k": "v"},
     }
 

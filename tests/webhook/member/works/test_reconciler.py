@@ -759,10 +759,10 @@ async def test_a_manifest_too_large_for_an_annotation_is_applied_without_it(clus
 
 
 async def test_an_object_being_deleted_is_waited_for(cluster):
-    held = config_map()
-    held["metadata"]["finalizers"] = ["example.com/hold"]
-    await cluster.place(namespace(), held)
+    await cluster.place(namespace(), config_map())
     await cluster.reconcile()
+    live = await cluster.live(CONFIG_MAP, "settings")
+    await cluster.edit(CONFIG_MAP, "settings", metadata={**live["metadata"], "finalizers": ["example.com/hold"]})
     await cluster.member.delete(CONFIG_MAP, Key("settings", "web"))
     await cluster.reconcile()
     assert await cluster.reasons() == ["Applied", "ManifestApplyFailed"]
