@@ -1,4 +1,4 @@
 """Apply of one manifest: comparison, three-way merge or server-side apply, and contention with other writers.
 
-Also field managers, and the order of kinds.
+Also the order of kinds.
 """

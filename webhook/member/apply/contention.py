@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from scorer.api.meta import JsonObject
-from webhook.member.apply.field_managers import other_managers
 from webhook.member.apply.fingerprints import Fingerprints, mark
+from webhook.member.objects.field_managers import other_managers
 from webhook.member.objects.manifests import Manifest, ManifestIdentity, manifest_hash
 
 MOST: Final = 1000

@@ -41,9 +41,9 @@ from webhook.kube.ports import (
 )
 from webhook.member.apply.comparison import DriftComparison, compare, missing_object
 from webhook.member.apply.contention import ContestedObjects
-from webhook.member.apply.field_managers import is_field_conflict
 from webhook.member.apply.fingerprints import content
 from webhook.member.apply.writer import Writer
+from webhook.member.objects.field_managers import is_field_conflict
 from webhook.member.objects.ledger import ATTEMPTS, still_answers
 from webhook.member.objects.manifests import Manifest, ManifestKinds, manifest_hash, manifest_result
 from webhook.member.objects.owner_references import (

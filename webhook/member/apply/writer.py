@@ -22,10 +22,10 @@ from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, is_deleting
 from webhook.kube.ports import StoreError
-from webhook.member.apply.field_managers import as_applied, has_no_other_managers, is_applied, own_fields
 from webhook.member.apply.fingerprints import Fingerprints, content
 from webhook.member.apply.retained_fields import with_retained
 from webhook.member.apply.three_way_merge import last_applied, three_way_merge
+from webhook.member.objects.field_managers import as_applied, has_no_other_managers, is_applied, own_fields
 from webhook.member.objects.manifests import Manifest, manifest_hash
 from webhook.member.objects.owner_references import owners, with_owners
 from webhook.member.store.ports import MANAGER, MemberStore

@@ -11,7 +11,7 @@ from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, name
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.kube.ports import ConflictError, Key
 from webhook.member.apply.contention import CONTESTED_AFTER, MOST, Memory
-from webhook.member.apply.field_managers import other_managers
+from webhook.member.objects.field_managers import other_managers
 from webhook.member.works.reconciler import reconcile_work
 
 CONFIG_MAP = KINDS["", "ConfigMap"]

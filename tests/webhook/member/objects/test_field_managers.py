@@ -3,7 +3,7 @@
 import pytest
 
 from webhook.kube.ports import ConflictError
-from webhook.member.apply.field_managers import as_applied, has_no_other_managers, is_applied, is_field_conflict
+from webhook.member.objects.field_managers import as_applied, has_no_other_managers, is_applied, is_field_conflict
 
 
 def entry(manager="work-api-agent", operation="Update", subresource=None, version="v1", **fields):
