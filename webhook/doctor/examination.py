@@ -14,6 +14,7 @@ from typing import Final
 
 import aiohttp
 
+from scorer.api.family import FAMILIES
 from scorer.api.kinds import (
     CONFIG_MAP,
     CUSTOM_RESOURCE_DEFINITION,
@@ -70,10 +71,12 @@ from webhook.doctor.members import (
     APPLIED_WORKS,
     CLOCKS,
     MEMBERS,
+    REMOVALS,
     VERSIONS,
     judge_applied_works,
     judge_clocks,
     judge_members,
+    judge_removals,
     judge_versions,
     seconds,
 )
@@ -106,6 +109,7 @@ CHECKS: Final = (
     VERSIONS,
     CLOCKS,
     APPLIED_WORKS,
+    REMOVALS,
 )
 """All that are made on the hub, in the order in which they are shown."""
 
@@ -180,6 +184,7 @@ class Examination:
         await self._check(EXTENDER, lambda: self._extender(installation))
         await self._check(LEADER, lambda: self._leader(installation))
         await self._check_members()
+        await self._check(REMOVALS, self._removals)
         self.results.sort(key=lambda each: CHECKS.index(each.finding.check))
 
     async def examine_member(self, member: ApiServer) -> None:
@@ -365,6 +370,10 @@ class Examination:
         except NotFoundError:
             lease = None
         return judge_leader(lease, str(key), self._hub_now)
+
+    async def _removals(self) -> Finding:
+        bindings = [each for family in FAMILIES for each in (await self._store.list(family.binding)).items]
+        return judge_removals(bindings)
 
     async def _check_members(self) -> None:
         """Check the agents; the members are read once."""

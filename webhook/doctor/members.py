@@ -1,4 +1,4 @@
-"""Whether the agents of the members report, of which release they are, and whether their clocks are right.
+"""Whether the agents of the members report, their releases and clocks, and the removals that are blocked there.
 
 An agent writes its own time into the InternalMemberCluster, and the API server notes its own time beside it, in
 ``managedFields``: the difference is how far the agent's clock is off, give or take what the request took.
@@ -10,14 +10,24 @@ from typing import Final
 
 from scorer.api.meta import JsonObject
 from scorer.api.names import AGENT_VERSION, MEMBER_AGENT
-from scorer.api.unstructured.documents import dict_at, dicts_at, is_deleting, name_of, status_of, text_at
+from scorer.api.unstructured.documents import (
+    current_condition,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    name_of,
+    status_of,
+    text_at,
+)
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.identity import REMOVE_APPLIED_WORK
 from scorer.membership.joined import missing, orphan_report
+from scorer.rollout.removal.marks import REMOVED
 from webhook.doctor.finding import Finding, counted, judged
 
 MEMBERS, VERSIONS, CLOCKS = "members", "agent-versions", "agent-clocks"
 APPLIED_WORKS = "applied-works"
+REMOVALS = "removals"
 LARGEST_OFFSET: Final = timedelta(seconds=30)
 """A heartbeat may take that long to be stored: a request may take as long."""
 LONGEST_REPORT: Final = 512
@@ -46,6 +56,17 @@ def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
     well = f"{counted(len(judging), 'member')} without AppliedWorks that have no Work" if judging else NO_MEMBERS
     advice = f"place the same content again, or remove it: for each of these AppliedWorks, {REMOVE_APPLIED_WORK}"
     return judged(APPLIED_WORKS, problems, well, advice)
+
+
+def judge_removals(bindings: Iterable[JsonObject]) -> Finding:
+    """Judge whether objects that are no longer placed remain on members because they cannot be deleted."""
+    blocked = [(binding, condition) for binding in bindings if (condition := current_condition(binding, REMOVED))]
+    problems = sorted(
+        f"{text_at(binding, 'spec', 'targetCluster')}: {str(condition.get('message'))[:LONGEST_REPORT]}"
+        for binding, condition in blocked
+    )
+    advice = "have the controller of each finalizer remove it on the member, or patch the object there"
+    return judged(REMOVALS, problems, "no removal is blocked", advice)
 
 
 def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:

@@ -32,7 +32,11 @@ from scorer.api.names import KEEP, REMOVE, WORK_OBJECTS
 from scorer.api.unstructured.documents import annotation, manifests_of, uid_of, with_metadata
 
 REMOVED: Final = "Removed"
-"""Type of the condition on a Work, and with the kind in front on a placement. It exists only while it is False."""
+"""Type of the condition on a Work and a binding, and with the kind in front on a placement. It exists only while it is
+False."""
+
+FINALIZERS_REMAIN: Final = "FinalizersRemain"
+"""Reason of that condition, and of an Event: objects on a member cannot be deleted."""
 
 
 def marked_for_removal(document: JsonObject) -> JsonObject | None:

@@ -39,13 +39,14 @@ from scorer.rollout.bindings import (
 )
 from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.object_size import OBJECTS_TOO_LARGE, TOO_LARGE_REASON
+from scorer.rollout.removal.marks import FINALIZERS_REMAIN, REMOVED
 from scorer.rollout.works.hub_restore import NEXT_STEP, OLDER_THAN_APPLIED
 from scorer.rollout.works.plan import WorkCause, WorkPlan
 
 LIST_LIMIT = 100
 """The most entries in each list of failed, drifted and differing objects."""
 
-_WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED, OBJECTS_TOO_LARGE)
+_WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED, OBJECTS_TOO_LARGE, REMOVED)
 
 _OF_WHOLE_WORKS = frozenset({OLDER_THAN_APPLIED, "ForbiddenByMember", "AgentNotReporting"})
 """Reasons of a Work's Applied or DiffReported condition that are not about single objects."""
@@ -57,7 +58,7 @@ def binding_status(
     """Return the whole ``status`` of a binding after a pass of the work generator.
 
     The conditions are made in order, up to the first that is False. RolloutStarted stays as it is: the rollout
-    controller writes it. ObjectsTooLarge comes last, and only while it is True.
+    controller writes it. Last come ObjectsTooLarge and Removed, only while objects are too large, or cannot be removed.
 
     Args:
         binding: The binding as stored.
@@ -68,8 +69,8 @@ def binding_status(
     """
     if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
         return dict(status_of(binding))
-    generation = generation_of(binding)
-    works = [work for work in works if not is_deleting(work)]
+    generation, all_works = generation_of(binding), list(works)
+    works = [work for work in all_works if not is_deleting(work)]
     old = conditions_of(binding)
     lists: dict[str, list[JsonObject]] = {}
 
@@ -110,10 +111,34 @@ def binding_status(
                 OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, too_large[:LONGEST_MESSAGE], generation=generation, now=now
             )
         )
+    new_conditions += _not_removed(generation, all_works, now)
     others = [condition for condition in old if condition.get("type") not in _WORKER_CONDITIONS]
     others.sort(key=lambda condition: condition.get("type") != ROLLOUT_STARTED)
     merged = merge_conditions(old, new_conditions, restart_on_generation=True)
     return {"conditions": [*others, *merged], **{name: entries for name, entries in lists.items() if entries}}
+
+
+def removal_status(binding: JsonObject, works: Iterable[JsonObject], now: datetime) -> JsonObject:
+    """Return the status of a binding that is being deleted: what it was, with the obstacles to its removal.
+
+    Args:
+        binding: The binding as stored.
+        works: Its Works, which are being deleted.
+        now: The time of a transition.
+    """
+    old = conditions_of(binding)
+    others = [condition for condition in old if condition.get("type") != REMOVED]
+    obstacles = merge_conditions(old, _not_removed(generation_of(binding), works, now))
+    return {**status_of(binding), "conditions": [*others, *obstacles]} if others or obstacles else status_of(binding)
+
+
+def _not_removed(generation: int, works: Iterable[JsonObject], now: datetime) -> list[JsonObject]:
+    """Return the condition Removed of a binding, if an agent has named an obstacle to a removal."""
+    obstacles = [condition for work in works if (condition := current_condition(work, REMOVED))]
+    if not obstacles:
+        return []
+    message = "; ".join(str(condition.get("message") or "") for condition in obstacles)[:LONGEST_MESSAGE]
+    return [make_condition(REMOVED, FALSE, FINALIZERS_REMAIN, message, generation=generation, now=now)]
 
 
 _Say = Callable[..., JsonObject]

@@ -43,6 +43,7 @@ from scorer.rollout.object_size import (
     stored_size,
 )
 from scorer.rollout.planner import RequestedClusters, RollingUpdateLimits
+from scorer.rollout.removal.marks import FINALIZERS_REMAIN, REMOVED
 from scorer.rollout.status.placement_conditions import (
     CONDITION_WORDS,
     SCHEDULED,
@@ -50,6 +51,7 @@ from scorer.rollout.status.placement_conditions import (
     condition_type,
     expected_conditions,
     is_complete,
+    messages_of_clusters,
     placement_condition,
 )
 from scorer.rollout.status.progress import STALLED, STALLED_REASON, find_stall
@@ -60,9 +62,6 @@ RESYNC = timedelta(minutes=30)
 
 _LISTS_OF_AGENTS = frozenset({"failedPlacements", "driftedPlacements", "diffedPlacements"})
 """The part of a cluster's entry that its agent reports."""
-
-_MOST_CLUSTERS = 3
-"""How many clusters one message about sizes names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +205,14 @@ class _Reporter:
         old = conditions_of(self._placement)
         if scheduled["status"] == UNKNOWN:
             status.pop("placementStatuses", None)
-            conditions = [scheduled, *self._too_large(too_large)]
+            conditions = [scheduled, *self._too_large(too_large), *self._not_removed()]
             over = (
                 scheduled["type"],
-                *(condition_type(self._placement, word) for word in (STALLED, OBJECTS_TOO_LARGE)),
+                *(condition_type(self._placement, word) for word in (STALLED, OBJECTS_TOO_LARGE, REMOVED)),
             )
             others = [condition for condition in old if condition.get("type") not in over]
             status["conditions"] = [*merge_conditions(old, conditions), *others]
-            return PlacementReport(status, tuple(self._size_events(old, conditions)), complete=False)
+            return PlacementReport(status, tuple(self._object_events(old, conditions)), complete=False)
         decisions = status_of(self._policy_snapshot or {}).get("targetClusters") or ()
         selected = [decision for decision in decisions if decision.get("selected")]
         unselected = [decision for decision in decisions if not decision.get("selected")]
@@ -225,7 +224,7 @@ class _Reporter:
         else:
             conditions += self._conditions(entries)
         look_again = self._stall(entries, conditions)
-        conditions += self._too_large(too_large)
+        conditions += [*self._too_large(too_large), *self._not_removed()]
         synced = condition_type(self._placement, STATUS_SYNCED)
         retained = [condition for condition in old if condition.get("type") == synced and self._is_synced()]
         stalled = condition_type(
@@ -263,24 +262,26 @@ class _Reporter:
     def _too_large(self, too_large: Sequence[TooLarge]) -> Iterator[JsonObject]:
         """Name the objects that are too large for a snapshot, and those that overrides make too large for a Work."""
         messages = [describe(too_large)] if too_large else []
-        larger = {cluster: current_condition(binding, OBJECTS_TOO_LARGE) for cluster, binding in self._bindings.items()}
-        grown = [
-            f"on {cluster}: {condition.get('message')}" for cluster, condition in sorted(larger.items()) if condition
-        ]
-        messages += grown[:_MOST_CLUSTERS]
-        if len(grown) > _MOST_CLUSTERS:
-            messages.append(f"and on {_clusters(len(grown) - _MOST_CLUSTERS)} more")
-        if messages:
+        if messages := [*messages, *messages_of_clusters(self._bindings.values(), OBJECTS_TOO_LARGE)]:
             message = f"larger than etcd takes: {'; '.join(messages)}"
             yield placement_condition(self._placement, OBJECTS_TOO_LARGE, TRUE, TOO_LARGE_REASON, message, self._now)
 
-    def _size_events(self, old: Sequence[JsonObject], conditions: Sequence[JsonObject]) -> Iterator[Event]:
-        """Warn of objects that are too large, and again when the message changes."""
-        kind = condition_type(self._placement, OBJECTS_TOO_LARGE)
-        messages = {condition.get("message") for condition in old if condition.get("type") == kind}
+    def _not_removed(self) -> Iterator[JsonObject]:
+        """Name the objects that the placement no longer selects and that cannot be deleted on clusters."""
+        if messages := messages_of_clusters(self._all, REMOVED):
+            message = f"objects that are no longer placed cannot be deleted: {'; '.join(messages)}"
+            yield placement_condition(self._placement, REMOVED, FALSE, FINALIZERS_REMAIN, message, self._now)
+
+    def _object_events(self, old: Sequence[JsonObject], conditions: Sequence[JsonObject]) -> Iterator[Event]:
+        """Warn of objects that are too large or cannot be removed, and again when the message changes."""
+        messages = {(condition.get("type"), condition.get("message")) for condition in old}
         for condition in conditions:
-            if condition["type"] == kind and condition["message"] not in messages:
+            if (condition["type"], condition["message"]) in messages:
+                continue
+            if condition["type"] == condition_type(self._placement, OBJECTS_TOO_LARGE):
                 yield Event("PlacementObjectsTooLarge", condition["message"], "Warning")
+            elif condition["type"] == condition_type(self._placement, REMOVED):
+                yield Event("PlacementObjectsRemain", condition["message"], "Warning")
 
     def _is_synced(self) -> bool:
         return spec_of(self._placement).get("statusReportingScope") == "NamespaceAccessible"
@@ -417,7 +418,7 @@ class _Reporter:
         stalled = condition_type(self._placement, STALLED)
         if (now := find_current(conditions, stalled, generation)) and not find_current(old, stalled, generation):
             yield Event("PlacementRolloutStalled", now["message"], "Warning")
-        yield from self._size_events(old, conditions)
+        yield from self._object_events(old, conditions)
         if complete and not is_complete(self._placement, before):
             yield Event("PlacementRolloutCompleted", "the rollout is complete")
 

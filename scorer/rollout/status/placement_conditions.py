@@ -29,6 +29,8 @@ STATUS_SYNCED = "StatusSynced"
 OBJECTS_NOT_SELECTED = "ObjectsNotSelected"
 """Short type of the condition that counts what is left to the clusters. It exists only while it is True."""
 NOT_SELECTED_REASON = "CreatedByControllers"
+_MOST_CLUSTERS = 3
+"""Clusters that one message about objects names."""
 
 
 class ConditionWords(NamedTuple):
@@ -162,6 +164,18 @@ def is_decision_pending(placement: JsonObject) -> bool:
         return False
     scheduled = current_condition(placement, condition_type(placement, SCHEDULED)) or {}
     return scheduled.get("status") in (None, UNKNOWN)
+
+
+def messages_of_clusters(bindings: Iterable[JsonObject], word: str) -> list[str]:
+    """Return the messages of one condition of bindings: of the first few clusters, with the number of the others."""
+    messages = sorted(
+        f"on {spec_of(binding).get('targetCluster')}: {condition.get('message')}"
+        for binding in bindings
+        if (condition := current_condition(binding, word))
+    )
+    rest = len(messages) - _MOST_CLUSTERS
+    more = [f"and on {rest} cluster{'s' * (rest > 1)} more"] if rest > 0 else []
+    return [*messages[:_MOST_CLUSTERS], *more]
 
 
 def placement_condition(

@@ -40,6 +40,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("BindingsRestored", WARNING, "another client had set bindings of it to Unscheduled"),
         Told("UnprovenWorks", WARNING, "Works without a binding claim to belong to it, and cannot prove it"),
         Told("PlacementNotRemoved", WARNING, "it is being deleted, and waits for Works"),
+        Told("PlacementObjectsRemain", WARNING, "objects that it no longer places cannot be deleted on members"),
         Told("PlacementWorksLeft", WARNING, "it was released before its Works were deleted"),
         Told(
             "PlacementCleanupFinalizerRemoved", NORMAL, "it is being deleted, and its snapshots and Works are deleted"
@@ -65,6 +66,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
             NORMAL,
             "objects that every cluster's own controllers create are no longer placed, and remain on the member",
         ),
+        Told("FinalizersRemain", WARNING, "objects that it no longer holds cannot be deleted on the member"),
         Told("DefinitionReleased", WARNING, "a definition stays on the member, because it has objects of the member"),
     ),
     "MemberCluster": (

@@ -6,7 +6,14 @@ import pytest
 
 from scorer.api.meta import format_time
 from webhook.doctor.finding import State
-from webhook.doctor.members import judge_applied_works, judge_clocks, judge_members, judge_versions, offset_of
+from webhook.doctor.members import (
+    judge_applied_works,
+    judge_clocks,
+    judge_members,
+    judge_removals,
+    judge_versions,
+    offset_of,
+)
 
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 
@@ -109,3 +116,13 @@ def test_applied_works_without_works_are_a_problem_with_the_command_that_removes
     assert "kubectl delete appliedwork NAME" in finding.advice, "ours, not what an agent has written"
     assert judge_applied_works([member(), found]).found == "2 members without AppliedWorks that have no Work"
     assert judge_applied_works([]).state is State.OK
+
+
+def test_removals_that_finalizers_block_are_a_problem_of_their_member():
+    message = "ConfigMap shop/rates: finalizer example.com/hold"
+    condition = {"type": "Removed", "status": "False", "observedGeneration": 2, "message": message}
+    blocked = {"metadata": {"name": "web-rome", "generation": 2}, "spec": {"targetCluster": "rome"}}
+    blocked["status"] = {"conditions": [condition]}
+    outdated = {**blocked, "metadata": {"name": "web-oslo", "generation": 3}}
+    assert judge_removals([blocked, outdated]).problems == (f"rome: {message}",)
+    assert judge_removals([outdated]).state is State.OK

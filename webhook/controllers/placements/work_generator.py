@@ -33,7 +33,7 @@ from scorer.rollout.removal.finalization import RemainingWorks
 from scorer.rollout.removal.marks import is_marked_for_removal
 from scorer.rollout.selection.exclusions import DEFAULT_SETTINGS, SelectionSettings
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
-from scorer.rollout.status.binding import binding_status
+from scorer.rollout.status.binding import binding_status, removal_status
 from scorer.rollout.works.plan import Placeable, WorkCause, WorkPlan, WorkProblem, needs_works, plan_works
 from scorer.rollout.writes import Verb, Write, replace
 from webhook.controllers.machinery.failures import Concerned
@@ -304,6 +304,7 @@ class WorkGenerator:
         # deleted does not wait for them, once the placement has reported them.
         forgets = self._is_in_deleted_namespace(family, binding) and self._is_released(family, binding)
         if remnant.works and not (remnant.is_ordered and forgets):
+            self._hub.report(family.binding, binding, removal_status(binding, remnant.works, self._now()))
             return Result(POLL_DELETION)
         return await self._let_go(family, binding)
 

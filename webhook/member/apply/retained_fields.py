@@ -10,8 +10,9 @@ Source: docs/specifications/rollout.md 11.5.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scorer.api.meta import JsonObject, dump_json
+from scorer.api.meta import JsonObject
 from webhook.member.apply.three_way_merge import Path
+from webhook.member.objects.field_managers import owned_items
 
 _FINALIZERS: Final[Path] = ("metadata", "finalizers")
 
@@ -33,10 +34,8 @@ def _overlaid(document: JsonObject, live: JsonObject, path: Path, owned: Mapping
     if name not in live or (owned is not None and f"f:{name}" not in owned):
         return document
     below = owned[f"f:{name}"] or None if owned else None  # a leaf stands for everything below it
-    value = _overlaid(document.get(name) or {}, live[name], rest, below) if rest else owned_items(live[name], below)
+    if rest:
+        value: Any = _overlaid(document.get(name) or {}, live[name], rest, below)
+    else:
+        value = live[name] if below is None else owned_items(live[name], below)
     return {**document, name: value} if value else document
-
-
-def owned_items(value: Any, owned: Mapping[str, Any] | None) -> Any:
-    """Return the items of a set that *owned* has; None: unlimited, so that *value* may be anything."""
-    return value if owned is None else [item for item in value if f"v:{dump_json(item).decode()}" in owned]

@@ -25,7 +25,13 @@ from webhook.kube.ports import StoreError
 from webhook.member.apply.fingerprints import Fingerprints, content
 from webhook.member.apply.retained_fields import with_retained
 from webhook.member.apply.three_way_merge import last_applied, three_way_merge
-from webhook.member.objects.field_managers import as_applied, has_no_other_managers, is_applied, own_fields
+from webhook.member.objects.field_managers import (
+    as_applied,
+    has_no_other_managers,
+    is_applied,
+    own_fields,
+)
+from webhook.member.objects.finalizers import obstacle, without_own_finalizers
 from webhook.member.objects.manifests import Manifest, manifest_hash
 from webhook.member.objects.owner_references import owners, with_owners
 from webhook.member.store.ports import MANAGER, MemberStore
@@ -59,7 +65,7 @@ class Writer:
             StoreError: The member refuses, or the object has other owners or is being deleted.
         """
         if live is not None:
-            self._check(live)
+            await self._check(item, live)
         force = False
         if self.strategy.type == "ServerSideApply":
             config = self.strategy.server_side_apply_config
@@ -68,9 +74,13 @@ class Writer:
             return await self._client_side(item, live, merged)
         return await self._server_side(item, live, force=force)
 
-    def _check(self, live: JsonObject) -> None:
+    async def _check(self, item: Manifest, live: JsonObject) -> None:
         if is_deleting(live):
-            raise StoreError("the object is being deleted on the member; it is applied once it is gone")
+            if (freed := without_own_finalizers(live)) is not None:
+                live = await self.member.replace(item.kind, freed)
+            reason = obstacle(item.kind, live)
+            blocked = f" ({reason})" if reason else ""
+            raise StoreError(f"the object is being deleted on the member{blocked}; it is applied once that is done")
         others = [owner for owner in owners(live) if owner["uid"] != self.owner["uid"]]
         if others and not self.strategy.allow_co_ownership:
             names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in others)

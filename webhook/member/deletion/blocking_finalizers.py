@@ -1,35 +1,39 @@
 """Report of the finalizers and namespace conditions that block the deletion of a Work's content.
 
-The member's API server deletes an object when its last finalizer is removed. Until then its Work remains on the hub,
-and with it a placement that is being deleted. The Work's status names the object and the finalizer, so that a user of
-the hub need not search the member.
+The member's API server deletes an object when its last finalizer is removed. Until then a Work that is being deleted
+remains on the hub, and with it its placement. An object that its Work no longer holds remains in the AppliedWork. In
+both cases the Work's status names the object and the finalizer, so that a user of the hub need not search the member.
 
 Source: docs/specifications/rollout.md 20.
 """
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.kinds import APPLIED_WORK, NAMESPACE, WORK, Kind
-from scorer.api.meta import JsonObject
+from scorer.api.conditions import FALSE, make_condition, merge_conditions
+from scorer.api.event import Event
+from scorer.api.kinds import APPLIED_WORK, WORK, Kind
+from scorer.api.meta import JsonObject, parse_time
 from scorer.api.unstructured.documents import (
     conditions_of,
-    finalizers_of,
     generation_of,
     is_deleting,
     name_of,
     status_of,
 )
-from scorer.rollout.removal.marks import REMOVED
+from scorer.rollout.removal.marks import FINALIZERS_REMAIN, REMOVED
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store
+from webhook.member.objects.finalizers import obstacle
 from webhook.member.objects.ledger import served_kinds, written_down
 from webhook.member.objects.manifests import MESSAGE_LIMIT, ManifestIdentity
 from webhook.member.objects.owner_references import without_owner
 from webhook.member.store.ports import MemberStore
 
-_OF_COLLECTORS: Final = frozenset({"foregroundDeletion", "orphan"})
+REPORTED_AFTER: Final = timedelta(minutes=1)
+"""How long an object that a Work no longer holds may be Terminating before the Work names it."""
+
 _MOST_NAMED: Final = 5
 
 
@@ -45,8 +49,8 @@ async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, no
     Raises:
         StoreError: The hub or the member did not answer.
     """
-    message = "; ".join(await _obstacles(work["metadata"]["name"], member))
-    await _report(work, "FinalizersRemain", message, hub, now)
+    message = _joined(await _obstacles(work["metadata"]["name"], member))
+    await _report(work, FINALIZERS_REMAIN, message, hub, now)
     return message
 
 
@@ -66,18 +70,52 @@ async def report_refusal(work: JsonObject, why: str, hub: Store, now: datetime) 
     await _report(work, "ForbiddenByMember", message, hub, now)
 
 
+def left_over_obstacles(objects: Iterable[tuple[ManifestIdentity, Kind, JsonObject]], now: datetime) -> str:
+    """Return the obstacles to the deletion of objects that a Work no longer holds. Empty: none for a minute or longer.
+
+    Args:
+        objects: They are being deleted.
+        now: The time of day.
+    """
+    return _joined(
+        f"{_name(identity)}: {reason}"
+        for identity, kind, live in objects
+        if now - parse_time(live["metadata"]["deletionTimestamp"]) >= REPORTED_AFTER
+        and (reason := obstacle(kind, live))
+    )
+
+
+def with_obstacles(work: JsonObject, status: JsonObject, message: str, now: datetime) -> JsonObject:
+    """Return the new *status* of a Work with the condition Removed about its left-over objects. Empty: no obstacles."""
+    if not message:
+        return status
+    return {**status, "conditions": [*status["conditions"], *_removed(work, FINALIZERS_REMAIN, message, now)]}
+
+
+def new_obstacles(work: JsonObject, message: str) -> Iterator[Event]:
+    """Yield an Event about obstacles that the Work's status does not show yet. Empty: no obstacles."""
+    shown = [each.get("message") for each in conditions_of(work) if each.get("type") == REMOVED]
+    if message and message not in shown:
+        yield Event(FINALIZERS_REMAIN, message, "Warning")
+
+
+def _removed(work: JsonObject, reason: str, message: str, now: datetime) -> list[JsonObject]:
+    generation = generation_of(work)
+    condition = make_condition(REMOVED, FALSE, reason, message[:MESSAGE_LIMIT], generation=generation, now=now)
+    return merge_conditions(conditions_of(work), [condition])
+
+
 async def _report(work: JsonObject, reason: str, message: str, hub: Store, now: datetime) -> None:
-    generation, old = generation_of(work), conditions_of(work)
+    old = conditions_of(work)
     conditions = [condition for condition in old if condition.get("type") != REMOVED]
     if message:
-        condition = make_condition(REMOVED, FALSE, reason, message[:MESSAGE_LIMIT], generation=generation, now=now)
-        conditions += merge_conditions(old, [condition])
+        conditions += _removed(work, reason, message, now)
     if conditions != list(old):
         await hub.replace_status(WORK, {**work, "status": {**status_of(work), "conditions": conditions}})
 
 
 async def _obstacles(name: str, member: MemberStore) -> list[str]:
-    """Return the objects of an AppliedWork that finalizers keep, the first few of them."""
+    """Return the objects of an AppliedWork that finalizers keep."""
     try:
         owner = await member.get(APPLIED_WORK, Key(name))
     except NotFoundError:
@@ -86,26 +124,16 @@ async def _obstacles(name: str, member: MemberStore) -> list[str]:
     for identity, kind in await served_kinds(written_down(owner), member):
         with suppress(NotFoundError, ForbiddenError):  # an object that the agent may not read has no name here
             live = await member.get(kind, Key(identity.name, identity.namespace))
-            if is_deleting(live) and without_owner(live, name) is not None and (reason := _obstacle(kind, live)):
+            if is_deleting(live) and without_owner(live, name) is not None and (reason := obstacle(kind, live)):
                 obstacles.append(f"{_name(identity)}: {reason}")
-    more = [f"{len(obstacles) - _MOST_NAMED} more objects"] if len(obstacles) > _MOST_NAMED else []
-    return [*obstacles[:_MOST_NAMED], *more]
+    return obstacles
 
 
-def _obstacle(kind: Kind, live: JsonObject) -> str:
-    """Return why an object that is being deleted remains. Empty: it is about to be removed."""
-    finalizers = [finalizer for finalizer in finalizers_of(live) if finalizer not in _OF_COLLECTORS]
-    if finalizers:
-        return f"finalizer {', '.join(finalizers)}"
-    if kind != NAMESPACE:
-        return ""
-    # Content may remain for a while, but the other conditions do not pass by themselves.
-    reasons = [
-        str(condition.get("message") or condition.get("reason"))
-        for condition in conditions_of(live)
-        if condition.get("type") != "NamespaceContentRemaining" and condition.get("status") == TRUE
-    ]
-    return "; ".join(reasons)
+def _joined(obstacles: Iterable[str]) -> str:
+    """Return the first few obstacles, and the number of the others."""
+    named = list(obstacles)
+    more = [f"{len(named) - _MOST_NAMED} more objects"] if len(named) > _MOST_NAMED else []
+    return "; ".join([*named[:_MOST_NAMED], *more])
 
 
 def _name(identity: ManifestIdentity) -> str:

@@ -10,22 +10,24 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, Kind
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import APPLIED_WORK_CLEANUP, KEEP, LEFT_OUT, RELEASE
-from scorer.api.unstructured.documents import annotation, is_deleting, with_metadata, without_finalizer
+from scorer.api.unstructured.documents import annotation, finalizers_of, is_deleting, with_metadata, without_finalizer
 from scorer.membership.identity import HubMember, is_owned_by
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.object_size import ObjectIdentity, parse_left_out
 from scorer.rollout.removal.marks import RemovalAction, RemovalFacts, has_hub_signature, is_marked, removal_action
 from scorer.rollout.selection.exclusions import MemberLimits
 from webhook.kube.ports import ForbiddenError, Key, NotFoundError, Store, StoreError, UnavailableError
+from webhook.member.deletion.blocking_finalizers import left_over_obstacles
 from webhook.member.deletion.crds import Definitions, is_definition
 from webhook.member.deletion.handover import NO_SIBLING_WORKS, SiblingWorks, owner_after, sibling_works, written_at
 from webhook.member.deletion.orphans import adopt_freed
+from webhook.member.objects.finalizers import without_own_finalizers
 from webhook.member.objects.ledger import on_latest, recorded, served_kinds, still_answers, unanswered, written_down
 from webhook.member.objects.manifests import DEFAULT_LIMITS, Manifest, ManifestIdentity, RejectedManifest, limits_of
 from webhook.member.objects.owner_references import (
@@ -49,6 +51,21 @@ _MOST_NAMED: Final = 10
 _log = logging.getLogger(__name__)
 
 
+class LeftOvers(NamedTuple):
+    """The objects that a Work no longer holds and that are still on the member.
+
+    Args:
+        remaining: The member refused, the Work is not signed, the object is left out, another Work may be about to hold
+            it, or it is being deleted. The next pass tries again.
+        deleting: Whether some are being deleted.
+        obstacles: Obstacles to those deletions that have lasted for a minute. Empty: none.
+    """
+
+    remaining: list[ManifestIdentity]
+    deleting: bool = False
+    obstacles: str = ""
+
+
 async def remove_left_overs(
     work: JsonObject,
     owner: JsonObject,
@@ -58,16 +75,12 @@ async def remove_left_overs(
     us: HubMember,
     now: datetime,
     limits: MemberLimits = DEFAULT_LIMITS,
-) -> list[ManifestIdentity]:
+) -> LeftOvers:
     """Remove what earlier passes applied and the Work no longer holds; objects that others own, too, are released.
 
     An object that another Work of the same binding holds now is handed over to that Work. An object that an earlier
     agent applied and that this one leaves alone is released, too, even if the Work still holds it. An object that the
     hub left out of the Work only because it is too large is kept. One that belongs to the cluster is released.
-
-    Returns:
-        The objects that are still there: the member refused, the Work is not signed, the object is left out, or another
-        Work may be about to hold it. The next pass tries again.
 
     Raises:
         StoreError: The hub or the member does not answer.
@@ -80,12 +93,12 @@ async def remove_left_overs(
     if left and removal_action(content) is RemovalAction.KEPT:
         fields = {"work": owner["metadata"]["name"], "objects": len(left)}
         _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
-        return left
+        return LeftOvers(left)
     try:
         released = parse_left_out(annotation(work, RELEASE))
         left_out = parse_left_out(annotation(work, LEFT_OUT)) - released
     except (ValueError, TypeError):  # another client wrote it
-        return left
+        return LeftOvers(left)
     refused = [identity for identity in left if identity in left_out]
     left = [identity for identity in left if identity not in left_out]
     heirs = await sibling_works(work, hub, member) if left else NO_SIBLING_WORKS
@@ -106,7 +119,7 @@ async def remove_left_overs(
             refused.append(identity)
     if keeping.left_to_cluster:
         await record_event(work, _released_event(keeping.left_to_cluster), hub, member, now)
-    return refused
+    return LeftOvers(refused, bool(keeping.deleting), left_over_obstacles(keeping.deleting, now))
 
 
 def _released_event(identities: Sequence[ManifestIdentity]) -> Event:
@@ -256,6 +269,8 @@ class _Keeping:
         self.definitions = definitions
         self._released = released
         self.left_to_cluster: list[ManifestIdentity] = []
+        self.deleting: list[tuple[ManifestIdentity, Kind, JsonObject]] = []
+        """The objects whose deletion is not finished."""
         self._spaces: set[str] = set()
 
     def note_released(self, kind: Kind, key: Key) -> None:
@@ -295,6 +310,16 @@ class _Keeping:
             unsettled=self._heirs.unsettled,
         )
         return content, released or live
+
+    def note_deleting(self, kind: Kind, live: JsonObject) -> bool:
+        """Note an object that was deleted, and return whether the deletion may take time."""
+        about = live["metadata"]
+        if not finalizers_of(live) and kind != NAMESPACE:
+            return False
+        if is_deleting(live):
+            identity = ManifestIdentity(*kind.group_kind, about.get("namespace") or "", about["name"])
+            self.deleting.append((identity, kind, live))
+        return True
 
     async def hand_over(self, kind: Kind, live: JsonObject, member: MemberStore) -> bool:
         """Make the Work that now holds an object its owner; False: that Work is not on the member yet, or is going.
@@ -376,17 +401,16 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
             and removal_action(replace(content, occupied=False)) is RemovalAction.REMOVED
         ):
             if is_deleting(live):  # its objects are being deleted already
+                settled = collected or not keeping.note_deleting(kind, live)
                 return
             reason = await keeping.definitions.deletion_refusal(live)
             content = replace(content, occupied=bool(reason))
         match removal_action(content):
-            case RemovalAction.REMOVED if is_definition(kind):
-                # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
-                metadata = live["metadata"]
-                await member.delete(kind, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
-            case RemovalAction.REMOVED if not collected:
-                # The uid: an object of this name that was created since is not the one that was judged.
-                await member.delete(kind, key, uid=live["metadata"].get("uid", ""))
+            case RemovalAction.REMOVED:
+                if (freed := without_own_finalizers(live)) is not None:
+                    live = await member.replace(kind, freed)
+                await _delete(kind, key, live, member, collected=collected)
+                settled = collected or not keeping.note_deleting(kind, live)
             case RemovalAction.RELEASED if not collected or content.outlives_owner:
                 # The namespace first: once released, the object is not ours, and no later pass would get to this.
                 await _mark_space(content, live, member)
@@ -404,6 +428,16 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
 
     await on_latest(kind, key, member, change)
     return settled
+
+
+async def _delete(kind: Kind, key: Key, live: JsonObject, member: MemberStore, *, collected: bool) -> None:
+    metadata = live["metadata"]
+    if is_definition(kind):
+        # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
+        await member.delete(kind, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+    elif not collected and not is_deleting(live):
+        # The uid: an object of this name that was created since is not the one that was judged.
+        await member.delete(kind, key, uid=metadata.get("uid", ""))
 
 
 async def _deleted(key: Key, owner: JsonObject, member: MemberStore) -> bool:

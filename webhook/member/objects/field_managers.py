@@ -1,7 +1,7 @@
 """Field managers of an object on the member, from ``metadata.managedFields``.
 
 Server-side apply removes only fields that its manager applied before. Fields that the same manager wrote with ordinary
-requests (client-side apply, taking over) would stay when they vanish from the manifest; so the agent turns them into
+requests (client-side apply, taking over) would remain when they vanish from the manifest. So the agent turns them into
 applied fields first, as ``kubectl apply --server-side`` does.
 
 A manager of the status alone does not count as a manager of the object: every controller is one. The reference counts
@@ -13,7 +13,7 @@ Source: rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, dump_json
 from webhook.kube.ports import ConflictError
 from webhook.member.store.ports import MANAGER
 
@@ -24,12 +24,12 @@ _APPLY, _UPDATE = "Apply", "Update"
 
 
 def has_no_other_managers(live: JsonObject) -> bool:
-    """Return whether no other manager has fields of the object; fields without a recorded manager do not count."""
+    """Return whether no other manager has fields of the object. Fields without a recorded manager do not count."""
     return all(entry.get("manager") in _OURS for entry in _entries(live) if entry.get("subresource") != "status")
 
 
 def is_applied(live: JsonObject) -> bool:
-    """Say whether we have applied the object by server-side apply."""
+    """Return whether we have applied the object by server-side apply."""
     return any(_is(entry, _APPLY) for entry in _entries(live))
 
 
@@ -42,8 +42,13 @@ def own_fields(live: JsonObject) -> JsonObject:
     return fields
 
 
+def owned_items(items: list[Any], fields: Mapping[str, Any]) -> list[Any]:
+    """Return the items of a set that are owned, in the same order; *fields* is the ``fieldsV1`` of the set."""
+    return [item for item in items if f"v:{dump_json(item).decode()}" in fields]
+
+
 def as_applied(live: JsonObject) -> JsonObject | None:
-    """Return the object with the fields that we wrote turned into applied ones; None when there are none."""
+    """Return the object with the fields that we wrote turned into applied ones. None: there are no such fields."""
     entries = _entries(live)
     entries_of_updates = [entry for entry in entries if _is(entry, _UPDATE)]
     if not entries_of_updates:
@@ -59,7 +64,7 @@ def as_applied(live: JsonObject) -> JsonObject | None:
 
 
 def is_field_conflict(error: ConflictError) -> bool:
-    """Say whether server-side apply was refused because another manager has a field: a retry does not help.
+    """Return whether server-side apply was refused because another manager has a field: a retry does not help.
 
     Source: structured-merge-diff conflicts in apimachinery util/managedfields/internal/conflict.go.
     """

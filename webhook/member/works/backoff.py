@@ -3,7 +3,7 @@
 Source: rollout.md 11.7; KubeFleet pkg/controllers/workapplier/backoff.go.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 FIRST = timedelta(seconds=5)
@@ -11,6 +11,7 @@ SLOW_START = timedelta(seconds=2)
 SLOW_LIMIT = timedelta(seconds=15)
 FAST_LIMIT = timedelta(minutes=15)
 HELD_DELAY = timedelta(minutes=1)
+REMOVING_LIMIT = timedelta(minutes=1)
 CONTESTED_DELAY = timedelta(seconds=10)
 CONFLICT_DELAY = timedelta(milliseconds=100)
 _SLOW_GROWTH = 1.2
@@ -28,6 +29,7 @@ class WorkOutcome:
         gone: The Work no longer exists; nothing is left to do for it.
         held: The Work is held until a user accepts it.
         contested: Another writer keeps changing one of its objects.
+        removing: Objects that it no longer holds are being deleted.
     """
 
     generation: int = 0
@@ -36,6 +38,7 @@ class WorkOutcome:
     gone: bool = False
     held: bool = False
     contested: bool = False
+    removing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,13 @@ def next_pace(last: Pace | None, outcome: WorkOutcome) -> Pace:
     First 5 s; then from 2 s, a fifth longer each time, up to 15 s; then half as long again each time, up to 15 min.
     A Work that is held gets a pass each minute, one with a contested object every 10 s.
     A settled Work enters the last phase immediately. Another generation or another result starts from the beginning.
+    A Work with objects that are being deleted waits for 1 min at most.
     """
+    pace = _next_pace(last, outcome)
+    return replace(pace, delay=min(pace.delay, REMOVING_LIMIT)) if outcome.removing else pace
+
+
+def _next_pace(last: Pace | None, outcome: WorkOutcome) -> Pace:
     if outcome.held:
         return Pace(HELD_DELAY, outcome)
     if outcome.contested:

@@ -15,6 +15,7 @@ Source: rollout.md 11, 13, 14, 18 and 20; KubeFleet pkg/controllers/workapplier.
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -44,9 +45,20 @@ from webhook.member.apply.contention import Memory
 from webhook.member.apply.steps import Steps
 from webhook.member.apply.waves import plan_waves
 from webhook.member.apply.writer import Writer
-from webhook.member.deletion.blocking_finalizers import report_obstacles, report_refusal
+from webhook.member.deletion.blocking_finalizers import (
+    new_obstacles,
+    report_obstacles,
+    report_refusal,
+    with_obstacles,
+)
 from webhook.member.deletion.orphans import adopt_freed, free, may_free, recreated
-from webhook.member.deletion.removal import NotReleasedError, release_compared, remove_content, remove_left_overs
+from webhook.member.deletion.removal import (
+    LeftOvers,
+    NotReleasedError,
+    release_compared,
+    remove_content,
+    remove_left_overs,
+)
 from webhook.member.membership.hub_state import MemberStateReader, always_remains
 from webhook.member.objects.applied_works import (
     AnothersError,
@@ -190,13 +202,13 @@ async def _apply(
     applies = not reports_diff(work)
     decoded = decode(manifests, await discover_kinds(member, manifests, applies=applies), limits)
     desired = {item.identity for item in decoded}
-    left = [identity for identity in recorded(work, owner) if identity not in desired]
+    left = LeftOvers([identity for identity in recorded(work, owner) if identity not in desired])
     if applies:
         left = await remove_left_overs(work, owner, decoded, hub, member, us, now, limits)
         work = await write_ahead(work, decoded, hub, now)
     else:
         dropped = [identity for identity in recorded(work, owner, compared=True) if identity not in desired]
-        left += await release_compared(dropped, owner, member, us)
+        left.remaining.extend(await release_compared(dropped, owner, member, us))
     steps = Steps(
         us=us,
         applied_work=owner,
@@ -211,10 +223,11 @@ async def _apply(
     results, live = await _process(decoded, steps, single_wave=not applies)
     # The AppliedWork first: the status stored next drops the left-overs that are still there, and a crash between the
     # two writes in the other order would leave them in neither list.
-    await record(owner, decoded, live, left, member)
-    for event in _newly_contested(work, results):
+    await record(owner, decoded, live, left.remaining, member)
+    for event in (*_newly_contested(work, results), *new_obstacles(work, left.obstacles)):
         await record_event(work, event, hub, member, now)
-    return await _store(work, work_status(work, results, now), hub), owner
+    outcome = await _store(work, with_obstacles(work, work_status(work, results, now), left.obstacles, now), hub)
+    return replace(outcome, removing=left.deleting), owner
 
 
 async def _store(work: JsonObject, status: JsonObject, hub: Store) -> WorkOutcome:

@@ -633,3 +633,39 @@ class TestObjectsTooLarge:
         assert short(first.status["conditions"])[1:] == [("ObjectsTooLarge", "True", "SizeLimitExceeded")]
         assert [event.reason for event in first.events] == ["PlacementObjectsTooLarge"]
         assert short(decide(make_placement(2, status=first.status), None, []).status["conditions"])[1:] == []
+
+
+def blocked(cluster):
+    """A binding on whose cluster an object cannot be deleted."""
+    binding = make_binding(cluster)
+    condition = {"type": "Removed", "status": "False", "message": "ConfigMap shop/rates: finalizer example.com/hold"}
+    binding["status"]["conditions"].append({**condition, "observedGeneration": 3})
+    return binding
+
+
+class TestRemovals:
+    """Objects that are no longer placed, and that finalizers keep on clusters."""
+
+    def test_they_are_named_while_there_are_any(self):
+        bindings = [make_binding("a"), blocked("b")]
+        report = decide(make_placement(2), make_policy("ab"), bindings)
+        assert short(report.status["conditions"]) == [*DONE, ("Removed", "False", "FinalizersRemain")]
+        message = (
+            "objects that are no longer placed cannot be deleted: "
+            "on b: ConfigMap shop/rates: finalizer example.com/hold"
+        )
+        assert report.status["conditions"][-1]["message"] == message
+        events = [event for event in report.events if event.reason == "PlacementObjectsRemain"]
+        assert [(event.message, event.type) for event in events] == [(message, "Warning")]
+        assert report.complete
+        placement = make_placement(2, status=report.status)
+        again = decide(placement, make_policy("ab"), bindings)
+        assert (again.status, again.events) == (report.status, ())
+        removed = decide(placement, make_policy("ab"), [make_binding("a"), make_binding("b")])
+        assert short(removed.status["conditions"]) == DONE
+
+    def test_a_cluster_that_the_placement_leaves_counts(self):
+        leaving = blocked("b")
+        leaving["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+        report = decide(make_placement(1), make_policy("a"), [make_binding("a"), leaving])
+        assert short(report.status["conditions"]) == [*DONE, ("Removed", "False", "FinalizersRemain")]

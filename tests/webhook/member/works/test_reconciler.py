@@ -1204,7 +1204,7 @@ class WithoutLists(ObservedStore):
 
 @pytest.mark.parametrize("member", [Unprivileged, WithoutBooks, WithoutLists])
 async def test_a_work_says_that_the_agent_has_lost_its_rights_on_the_member_and_keeps_its_books(cluster, member):
-    await cluster.place(namespace(), config_map(), namespace("extra"))
+    await cluster.place(namespace(), config_map(), config_map("gone"), namespace("extra"))
     await cluster.reconcile()
     await cluster.place(namespace(), config_map())
     entries = (await cluster.work())["status"]["manifestConditions"]
