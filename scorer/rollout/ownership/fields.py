@@ -240,6 +240,11 @@ def without_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
     return manifest
 
 
+def unmanaged_fields(manifest: JsonObject) -> tuple[Path, ...]:
+    """Return the fields that an apply must not manage where its configuration has no value for them."""
+    return (*(rule.path for rule in RULES.get(group_kind(manifest), ())), *ignored_fields(manifest))
+
+
 def member_fields(manifest: JsonObject, live: JsonObject) -> tuple[Path, ...]:
     """Return the fields in which the member's value wins over the manifest's."""
     rules = RULES.get(group_kind(manifest), ())

@@ -26,7 +26,7 @@ from webhook.kube.ports import (
     WatchEvent,
     key_of,
 )
-from webhook.member.apply.retained_fields import with_retained
+from webhook.member.apply.retained_fields import whole_object
 from webhook.member.apply.three_way_merge import last_applied, three_way_merge
 from webhook.member.objects.owner_references import owners, with_owners
 from webhook.member.store.ports import MemberStore
@@ -187,7 +187,7 @@ class ObservedStore(MemberStore):
         for member in ("uid", "resourceVersion"):
             if given.get(member, live["metadata"][member]) != live["metadata"][member]:
                 raise ConflictError(f"{kind.kind} {key_of(document)} is not the object, or the version, that was read")
-        merged = three_way_merge(kind, last_applied(live), with_retained(document, live), live)
+        merged = three_way_merge(kind, last_applied(live), whole_object(document, live), live)
         references = {owner["uid"]: owner for owner in (*owners(live), *owners(document))}
         if references:
             merged = with_owners(merged, list(references.values()))

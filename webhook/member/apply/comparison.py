@@ -4,6 +4,7 @@ Partial comparison asks the member what applying the manifest would make of the 
 object, so that defaults and equivalent spellings of a value are equal on both sides. Where the member finds the outcome
 invalid (an immutable field would change), the manifest itself is compared: *degraded mode*.
 Full comparison always compares the manifest itself, so every field that only the member has is a difference.
+Neither compares the fields that belong to the cluster, or that the author leaves to it.
 
 Source: rollout.md 14.
 """
@@ -16,8 +17,10 @@ import orjson
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json, without_nulls
 from scorer.api.unstructured.secrets import SECRET, is_shown
+from scorer.rollout.ownership.fields import with_member_fields
 from scorer.rollout.works.status import DETAIL_LIMIT
 from webhook.kube.ports import InvalidObjectError, StoreError
+from webhook.member.apply.retained_fields import configuration
 from webhook.member.objects.manifests import Manifest
 from webhook.member.store.ports import MANAGER, MemberStore
 
@@ -65,8 +68,9 @@ async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full
     """
     if full:
         return DriftComparison(differences(item.kind, item.document, live))
+    sent = without_nulls(configuration(item.document, live))
     try:
-        desired = await member.apply(item.kind, without_nulls(item.document), manager=MANAGER, force=True, dry_run=True)
+        desired = await member.apply(item.kind, sent, manager=MANAGER, force=True, dry_run=True)
     except InvalidObjectError:
         return DriftComparison(differences(item.kind, item.document, live), degraded=True)
     return DriftComparison(differences(item.kind, desired, live))
@@ -86,7 +90,8 @@ def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonO
     is_secret = kind.group_kind == SECRET
     details = []
     try:
-        for path, in_member, in_hub in _differences((), _comparable(live), _comparable(wanted)):
+        compared = _comparable(with_member_fields(wanted, live))
+        for path, in_member, in_hub in _differences((), _comparable(live), compared):
             detail: JsonObject = {"path": "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)}
             hidden = is_secret and not is_shown(path)
             for field, value in (("valueInMember", in_member), ("valueInHub", in_hub)):

@@ -1,41 +1,132 @@
-"""Fields that an apply leaves as they are on the member: its finalizers.
+"""Fields that an apply leaves as they are on the member: its finalizers, and those that belong to the cluster.
 
-An apply neither sets nor removes such a field. A whole object that is sent repeats the member's value. A server-side
-apply repeats only what an earlier apply of ours set: to leave that out would remove it, and to repeat the rest would
-take it from the client that set it.
+An apply neither sets nor removes such a field. A whole object that is sent repeats the member's values. A server-side
+apply leaves them out, with three exceptions:
 
-Source: docs/specifications/rollout.md 11.5.
+- A field that would be removed by leaving it out is first taken out of our entry in ``managedFields``. Without
+  ``spec.replicas``, an apply whose manager alone owns that field would reset a Deployment to one replica.
+- Finalizers that an earlier release set are repeated, so that ``managedFields`` tells them when the object is removed.
+- A list or map that the API server replaces as a whole is sent with the member's values in it.
+
+Source: docs/specifications/rollout.md 2.10 and 11.6.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
 
 from scorer.api.meta import JsonObject
-from webhook.member.apply.three_way_merge import Path
-from webhook.member.objects.field_managers import owned_items
+from scorer.api.unstructured.documents import finalizers_of
+from scorer.rollout.ownership.fields import (
+    ITEMS,
+    Path,
+    member_fields,
+    unmanaged_fields,
+    with_member_fields,
+    without_member_fields,
+)
+from webhook.member.objects.field_managers import field_sets, with_own_field_sets
+from webhook.member.objects.finalizers import own_finalizers
 
-_FINALIZERS: Final[Path] = ("metadata", "finalizers")
+
+def whole_object(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
+    """Return a manifest as it is merged into *live*, or as an object is created from it while *live* is None."""
+    if live is None:
+        return without_member_fields(manifest, {})
+    return _with_finalizers(with_member_fields(manifest, live), finalizers_of(live))
 
 
-def with_retained(manifest: JsonObject, live: JsonObject, owned: Mapping[str, Any] | None = None) -> JsonObject:
-    """Return *manifest* with the fields of *live* that it must not change.
+def configuration(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
+    """Return a manifest as it is sent for server-side apply. *live* is None while there is no such object."""
+    if live is None:
+        return without_member_fields(manifest, {})
+    document, adopted = without_member_fields(manifest, live), with_member_fields(manifest, live)
+    for path in member_fields(manifest, live):
+        for fields in field_sets(live):
+            document = _with_whole_value(document, adopted, fields, path)
+    return _with_finalizers(document, own_finalizers(live))
+
+
+def disowned(live: JsonObject, manifest: JsonObject, sent: JsonObject) -> JsonObject | None:
+    """Return *live* without our ownership of fields that we no longer send, or None if we own no such field.
 
     Args:
-        manifest: The manifest, as the agent applies it.
         live: The object on the member.
-        owned: The fields to repeat, as ``fieldsV1``. None: unlimited.
+        manifest: The manifest.
+        sent: The configuration made of it.
     """
-    return _overlaid(manifest, live, _FINALIZERS, owned)
+
+    def change(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        for path in unmanaged_fields(manifest):
+            fields = _without(fields, sent, path)
+        return fields
+
+    return with_own_field_sets(live, change)
 
 
-def _overlaid(document: JsonObject, live: JsonObject, path: Path, owned: Mapping[str, Any] | None) -> JsonObject:
-    """Return *document* with the owned value that *live* has at *path*."""
-    name, rest = path[0], path[1:]
-    if name not in live or (owned is not None and f"f:{name}" not in owned):
+def _with_finalizers(document: JsonObject, finalizers: Sequence[str]) -> JsonObject:
+    if not finalizers:
         return document
-    below = owned[f"f:{name}"] or None if owned else None  # a leaf stands for everything below it
-    if rest:
-        value: Any = _overlaid(document.get(name) or {}, live[name], rest, below)
-    else:
-        value = live[name] if below is None else owned_items(live[name], below)
-    return {**document, name: value} if value else document
+    return {**document, "metadata": {**document["metadata"], "finalizers": list(finalizers)}}
+
+
+def _with_whole_value(document: Any, adopted: Any, fields: Mapping[str, Any], path: Path) -> Any:
+    """Return *document* with the value of *adopted* where *fields* end above *path*: the API server replaces it whole.
+
+    Lists whose items have keys are divided further, so only names can lead to such a value.
+    """
+    head, rest = path[0], path[1:]
+    below = fields.get(f"f:{head}")
+    if below is None or not rest or not isinstance(document, Mapping) or head not in document:
+        return document
+    if not below:
+        return {**document, head: adopted[head]}
+    return {**document, head: _with_whole_value(document[head], adopted[head], below, rest)}
+
+
+def _without(fields: Mapping[str, Any], sent: Any, path: Path) -> Mapping[str, Any]:
+    """Return a ``fieldsV1`` without the field at *path*, unless *sent* has a value there.
+
+    A value that the API server replaces as a whole is owned as a whole, so it is only dropped if nothing of it is sent.
+    """
+    head, rest = path[0], path[1:]
+    remaining = dict(fields)
+    for key in _keys(fields, sent, head):
+        value, below = _value(sent, key), fields[key]
+        if rest and below:
+            if left := _without(below, value, rest):
+                remaining[key] = left
+                continue
+        elif value is not None:
+            continue
+        del remaining[key]
+    return remaining
+
+
+def _keys(fields: Mapping[str, Any], sent: Any, head: str) -> Iterator[str]:
+    """Yield the elements of a ``fieldsV1`` that a part of a path stands for."""
+    if f"f:{head}" in fields:
+        yield f"f:{head}"
+    for key in fields:
+        if key.startswith("k:") and (head == ITEMS or _is_item(key, sent, head)):
+            yield key
+
+
+def _is_item(key: str, sent: Any, position: str) -> bool:
+    is_position = isinstance(sent, list) and position.isdecimal() and int(position) < len(sent)
+    return is_position and _has_keys(sent[int(position)], key)
+
+
+def _value(sent: Any, key: str) -> Any:
+    """Return the part of a configuration for an element of a ``fieldsV1``, or None if it has none."""
+    if key.startswith("f:"):
+        return sent.get(key[2:]) if isinstance(sent, Mapping) else None
+    return next((item for item in sent if _has_keys(item, key)), None) if isinstance(sent, list) else None
+
+
+def _has_keys(item: Any, key: str) -> bool:
+    """Return whether a list item has the keys of an element of a ``fieldsV1``. Keys may be left to their defaults."""
+    keys = orjson.loads(key[2:])
+    given = {name: item[name] for name in keys if name in item} if isinstance(item, Mapping) else {}
+    return bool(given) and all(keys[name] == value for name, value in given.items())

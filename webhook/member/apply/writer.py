@@ -23,13 +23,12 @@ from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, is_deleting
 from webhook.kube.ports import StoreError
 from webhook.member.apply.fingerprints import Fingerprints, content
-from webhook.member.apply.retained_fields import with_retained
+from webhook.member.apply.retained_fields import configuration, disowned, whole_object
 from webhook.member.apply.three_way_merge import last_applied, three_way_merge
 from webhook.member.objects.field_managers import (
     as_applied,
     has_no_other_managers,
     is_applied,
-    own_fields,
 )
 from webhook.member.objects.finalizers import obstacle, without_own_finalizers
 from webhook.member.objects.manifests import Manifest, manifest_hash
@@ -88,7 +87,7 @@ class Writer:
 
     def _merged(self, item: Manifest, live: JsonObject | None) -> JsonObject | None:
         """Return the object with the manifest merged into it; None when the manifest does not fit its annotations."""
-        wanted = item.document if live is None else with_retained(item.document, live)
+        wanted = whole_object(item.document, live)
         merged = three_way_merge(item.kind, last_applied(live or {}), wanted, live or {})
         annotations = _annotations(item.document, annotations_of(merged), live or {})
         if annotations[LAST_APPLIED] == "":
@@ -115,17 +114,23 @@ class Writer:
         applied = self._applied(item, f"applied force={force}")
         if live is not None and self.fingerprints.matches(live, applied):
             return live
-        configuration = self._configuration(item, live)
+        if live is not None:
+            live = await self._disowned(item, live)
+        sent = self._configuration(item, live)
         if live is not None and is_applied(live) and _carries(live, item):
-            outcome = await self.member.apply(item.kind, configuration, manager=MANAGER, force=force, dry_run=True)
+            outcome = await self.member.apply(item.kind, sent, manager=MANAGER, force=force, dry_run=True)
             if self._is_unchanged(live, outcome, applied):
                 return live
         if live is not None and (turned := as_applied(live)) is not None:
             live = await self.member.replace(item.kind, turned)
-            configuration = self._configuration(item, live)  # the replace has changed the resourceVersion
-        written = await self.member.apply(item.kind, configuration, manager=MANAGER, force=force)
+            sent = self._configuration(item, live)  # the replace has changed the resourceVersion
+        written = await self.member.apply(item.kind, sent, manager=MANAGER, force=force)
         self.fingerprints.note(written, applied)
         return written
+
+    async def _disowned(self, item: Manifest, live: JsonObject) -> JsonObject:
+        freed = disowned(live, item.document, configuration(item.document, live))
+        return live if freed is None else await self.member.replace(item.kind, freed)
 
     def _is_unchanged(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
         """Return whether a write would change nothing; if so, record the fingerprint."""
@@ -136,8 +141,7 @@ class Writer:
 
     def _configuration(self, item: Manifest, live: JsonObject | None) -> JsonObject:
         """Return the apply configuration: our fields, bound to the object that was read."""
-        manifest = item.document if live is None else with_retained(item.document, live, own_fields(live))
-        document: JsonObject = without_nulls(manifest)
+        document: JsonObject = without_nulls(configuration(item.document, live))
         own = annotations_of(document)
         annotations = _annotations(item.document, own, live or {})
         metadata = {**document["metadata"], "annotations": annotations, "ownerReferences": [self.owner]}

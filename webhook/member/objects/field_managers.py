@@ -10,10 +10,10 @@ those, too, and so never forces where a controller reports.
 Source: rollout.md 11.6; KubeFleet pkg/controllers/workapplier/apply.go; client-go util/csaupgrade.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from scorer.api.meta import JsonObject, dump_json
+from scorer.api.meta import JsonObject
 from webhook.kube.ports import ConflictError
 from webhook.member.store.ports import MANAGER
 
@@ -33,22 +33,37 @@ def is_applied(live: JsonObject) -> bool:
     return any(_is(entry, _APPLY) for entry in _entries(live))
 
 
+def field_sets(live: JsonObject) -> list[JsonObject]:
+    """Return the fields of every manager, each as ``fieldsV1``."""
+    return [entry.get("fieldsV1") or {} for entry in _entries(live)]
+
+
+def with_own_field_sets(
+    live: JsonObject, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+) -> JsonObject | None:
+    """Return the object with the fields that we applied or wrote changed, or None if nothing changes.
+
+    Args:
+        live: The object on the member.
+        change: Changes a ``fieldsV1``.
+    """
+    entries = _entries(live)
+    changed = [
+        {**entry, "fieldsV1": change(entry.get("fieldsV1") or {})} if _is_own(entry) else entry for entry in entries
+    ]
+    return None if changed == entries else {**live, "metadata": {**live["metadata"], "managedFields": changed}}
+
+
 def own_fields(live: JsonObject) -> JsonObject:
     """Return the fields that we applied or wrote, as ``fieldsV1``."""
     fields: JsonObject = {}
-    for entry in _entries(live):
-        if _is(entry, _APPLY) or _is(entry, _UPDATE):
-            fields = _union(fields, entry.get("fieldsV1") or {})
+    for entry in filter(_is_own, _entries(live)):
+        fields = _union(fields, entry.get("fieldsV1") or {})
     return fields
 
 
-def owned_items(items: list[Any], fields: Mapping[str, Any]) -> list[Any]:
-    """Return the items of a set that are owned, in the same order; *fields* is the ``fieldsV1`` of the set."""
-    return [item for item in items if f"v:{dump_json(item).decode()}" in fields]
-
-
 def as_applied(live: JsonObject) -> JsonObject | None:
-    """Return the object with the fields that we wrote turned into applied ones. None: there are no such fields."""
+    """Return the object with the fields that we wrote turned into applied ones, or None if there are no such fields."""
     entries = _entries(live)
     entries_of_updates = [entry for entry in entries if _is(entry, _UPDATE)]
     if not entries_of_updates:
@@ -97,6 +112,10 @@ def _overlap(fields: Any, manifest: Any) -> bool:
 
 def _entries(live: JsonObject) -> list[Mapping[str, Any]]:
     return list(live["metadata"].get("managedFields") or ())
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    return _is(entry, _APPLY) or _is(entry, _UPDATE)
 
 
 def _is(entry: Mapping[str, Any], operation: str) -> bool:

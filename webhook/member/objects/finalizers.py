@@ -12,9 +12,9 @@ from typing import Final
 
 from scorer.api.conditions import TRUE
 from scorer.api.kinds import NAMESPACE, Kind
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, dump_json
 from scorer.api.unstructured.documents import conditions_of, dict_at, finalizers_of
-from webhook.member.objects.field_managers import own_fields, owned_items
+from webhook.member.objects.field_managers import own_fields
 
 _OF_COLLECTORS: Final = frozenset({"foregroundDeletion", "orphan"})
 """Finalizers of the garbage collector, which removes them itself."""
@@ -22,10 +22,15 @@ _OF_THE_CONTROL_PLANE: Final = (".kubernetes.io", ".k8s.io")
 """Domains of the finalizers of Kubernetes itself."""
 
 
+def own_finalizers(live: JsonObject) -> list[str]:
+    """Return the finalizers that we placed, by ``metadata.managedFields``."""
+    fields = dict_at(own_fields(live), "f:metadata", "f:finalizers")
+    return [finalizer for finalizer in finalizers_of(live) if f"v:{dump_json(finalizer).decode()}" in fields]
+
+
 def without_own_finalizers(live: JsonObject) -> JsonObject | None:
-    """Return the object without the finalizers that we placed. None: it has none of ours."""
-    ours = owned_items(finalizers_of(live), dict_at(own_fields(live), "f:metadata", "f:finalizers"))
-    dropped = {finalizer for finalizer in ours if not _is_of_control_plane(finalizer)}
+    """Return the object without the finalizers that we placed, or None if it has none of ours."""
+    dropped = {finalizer for finalizer in own_finalizers(live) if not _is_of_control_plane(finalizer)}
     if not dropped:
         return None
     remaining = [finalizer for finalizer in finalizers_of(live) if finalizer not in dropped]

@@ -15,9 +15,10 @@ import orjson
 
 from scorer.api.kinds import Kind, split_api_version
 from scorer.api.meta import JsonObject, dump_json
-from scorer.api.names import LAST_APPLIED, SPEC_HASH
+from scorer.api.names import IGNORE_FIELDS, LAST_APPLIED, SPEC_HASH
 from scorer.api.unstructured.documents import metadata_of, name_of, namespace_of, text_at
 from scorer.rollout.envelopes import is_confined
+from scorer.rollout.ownership.ignored_fields import ignored_fields_mistakes
 from scorer.rollout.selection.exclusions import MemberLimits
 from scorer.rollout.works.status import ManifestReason, ManifestResult
 from webhook.kube.ports import Key
@@ -197,6 +198,9 @@ def _decode(ordinal: int, document: object, kinds: ManifestKinds, limits: Member
     annotations = metadata.get("annotations") or {}
     if not isinstance(annotations, Mapping) or not all(isinstance(value, str) for value in annotations.values()):
         message = f"metadata.annotations is {annotations!r:.64}, expected an object of texts"
+        return reject(ManifestReason.DECODING_ERRED, message)
+    if mistakes := ignored_fields_mistakes(document):
+        message = f"metadata.annotations[{IGNORE_FIELDS}] {'; '.join(mistakes)}"
         return reject(ManifestReason.DECODING_ERRED, message)
     namespace = identity.namespace if kind.namespaced else ""
     key = Key(identity.name, namespace)

@@ -2,28 +2,127 @@
 
 import pytest
 
-from webhook.member.apply.retained_fields import with_retained
+from scorer.api.names import IGNORE_FIELDS
+from webhook.member.apply.retained_fields import configuration, disowned, whole_object
+from webhook.member.store.ports import MANAGER
 
 
-def config_map(*finalizers):
-    metadata = {"name": "settings"}
+def config_map(*finalizers, **metadata):
+    metadata = {"name": "settings", **metadata}
     return {"metadata": {**metadata, "finalizers": list(finalizers)} if finalizers else metadata}
 
 
-def owned(*finalizers):
-    return {"f:metadata": {"f:finalizers": {".": {}, **{f'v:"{finalizer}"': {} for finalizer in finalizers}}}}
+def managed(document, operation="Apply", manager=MANAGER, **fields):
+    entry = {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsV1": fields}
+    entries = [*document["metadata"].get("managedFields", ()), entry]
+    return {**document, "metadata": {**document["metadata"], "managedFields": entries}}
+
+
+def finalizers(*names):
+    return {"f:metadata": {"f:finalizers": {".": {}, **{f'v:"{name}"': {} for name in names}}}}
 
 
 @pytest.mark.parametrize(
-    ("live", "fields", "sent"),
+    ("fields", "sent"),
     [
-        pytest.param(config_map(), None, config_map(), id="none"),
-        pytest.param(config_map("a/x", "b/y"), None, config_map("a/x", "b/y"), id="whole-object"),
-        pytest.param(config_map("a/x", "b/y"), {}, config_map(), id="none-owned"),
-        pytest.param(config_map("a/x", "b/y"), owned("a/x", "gone/z"), config_map("a/x"), id="owned"),
-        pytest.param(config_map("b/y"), owned("a/x"), config_map(), id="owned-but-removed"),
-        pytest.param(config_map("a/x"), {"f:data": {}}, config_map(), id="other-fields-owned"),
+        pytest.param({}, (), id="none-owned"),
+        pytest.param(finalizers("a/x", "removed/z"), ("a/x",), id="owned"),
+        pytest.param({"f:data": {}}, (), id="other-fields-owned"),
     ],
 )
-def test_finalizers_are_retained(live, fields, sent):
-    assert with_retained(config_map(), live, fields) == sent
+@pytest.mark.parametrize("operation", ["Apply", "Update"])
+def test_finalizers_are_retained(operation, fields, sent):
+    live = managed(config_map("a/x", "b/y"), operation, **fields)
+    live = managed(live, manager="operator", **finalizers("b/y"))
+    assert whole_object(config_map(), live) == config_map("a/x", "b/y")
+    assert configuration(config_map(), live) == config_map(*sent)
+
+
+def service(*ports, **spec):
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": list(ports), **spec}}
+
+
+def ignoring(document, *pointers):
+    return {**document, "metadata": {**document["metadata"], "annotations": {IGNORE_FIELDS: " ".join(pointers)}}}
+
+
+def deployment(**spec):
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def test_allocated_fields_are_repeated_in_a_whole_object_only():
+    live = service({"port": 80, "nodePort": 30080}, clusterIP="10.0.0.7")
+    assert whole_object(service({"port": 80}), live) == live
+    assert configuration(service({"port": 80}), live) == service({"port": 80})
+    explicit = service({"port": 80, "nodePort": 30090})
+    assert configuration(explicit, live) == explicit, "the author's own value"
+
+
+def test_ignored_fields_are_sent_to_create_an_object_and_left_out_later():
+    manifest = ignoring(deployment(replicas=2, paused=True), "/spec/replicas")
+    assert whole_object(manifest, None) == configuration(manifest, None) == manifest
+    live = deployment(replicas=5)
+    assert whole_object(manifest, live) == ignoring(deployment(replicas=5, paused=True), "/spec/replicas")
+    assert configuration(manifest, live) == ignoring(deployment(paused=True), "/spec/replicas")
+
+
+def test_a_list_that_is_replaced_as_a_whole_is_sent_with_the_values_of_the_member():
+    manifest = ignoring(deployment(tolerations=[{"key": "a", "value": "x"}]), "/spec/tolerations/0/key")
+    live = managed(deployment(tolerations=[{"key": "b", "value": "y"}]), **{"f:spec": {"f:tolerations": {}}})
+    assert configuration(manifest, live)["spec"] == {"tolerations": [{"key": "b", "value": "x"}]}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "owned", "left"),
+    [
+        pytest.param(
+            ignoring(deployment(replicas=2), "/spec/replicas"),
+            {"f:spec": {"f:replicas": {}, "f:paused": {}}},
+            {"f:spec": {"f:paused": {}}},
+            id="ignored",
+        ),
+        pytest.param(service(), {"f:spec": {"f:clusterIP": {}}}, {}, id="the-last-field"),
+        pytest.param(service(), {"f:spec": {".": {}, "f:type": {}}}, None, id="nothing"),
+        pytest.param(service(clusterIP="None"), {"f:spec": {"f:clusterIP": {}}}, None, id="sent-all-the-same"),
+        pytest.param(
+            service({"port": 80}, {"port": 81, "nodePort": 30081}),
+            {
+                "f:spec": {
+                    "f:ports": {
+                        'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:nodePort": {}, "f:port": {}},
+                        'k:{"port":81,"protocol":"TCP"}': {".": {}, "f:nodePort": {}, "f:port": {}},
+                    }
+                }
+            },
+            {
+                "f:spec": {
+                    "f:ports": {
+                        'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}},
+                        'k:{"port":81,"protocol":"TCP"}': {".": {}, "f:nodePort": {}, "f:port": {}},
+                    }
+                }
+            },
+            id="items-of-a-list",
+        ),
+        pytest.param(
+            ignoring(deployment(containers=[{"name": "a", "image": "1"}, {"name": "b"}]), "/spec/containers/0/image"),
+            {
+                "f:spec": {
+                    "f:containers": {'k:{"name":"b"}': {"f:image": {}}, 'k:{"name":"a"}': {".": {}, "f:image": {}}}
+                }
+            },
+            {"f:spec": {"f:containers": {'k:{"name":"b"}': {"f:image": {}}, 'k:{"name":"a"}': {".": {}}}}},
+            id="an-item-by-its-position",
+        ),
+        pytest.param(
+            {"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": {}},
+            {"f:spec": {"f:selector": {}, "f:parallelism": {}}},
+            {"f:spec": {"f:parallelism": {}}},
+            id="a-value-owned-as-a-whole",
+        ),
+    ],
+)
+def test_ownership_of_fields_that_are_not_sent_is_given_up(manifest, owned, left):
+    live = managed({"metadata": {}}, **owned)
+    expected = None if left is None else managed({"metadata": {}}, **left)
+    assert disowned(live, manifest, configuration(manifest, live)) == expected
