@@ -49,6 +49,7 @@ class ManifestReason(StrEnum):
     FOUND_DRIFTS = "FoundDrifts"
     FOUND_DRIFTS_DEGRADED = "FoundDriftsInDegradedMode"
     ANOTHER_WRITER = "AnotherWriter"
+    JOB_RUN_UNKNOWN = "JobRunUnknown"
     APPLY_FAILED = "ManifestApplyFailed"
     FOUND_DIFF = "FoundDiff"
     FOUND_DIFF_DEGRADED = "FoundDiffInDegradedMode"

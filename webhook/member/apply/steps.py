@@ -22,9 +22,9 @@ import orjson
 
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import SPEC_HASH
+from scorer.api.names import RUN_AGAIN, SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
-from scorer.api.unstructured.documents import annotations_of, status_of
+from scorer.api.unstructured.documents import annotations_of, is_deleting, status_of
 from scorer.membership.identity import AppliedWorkOwnership, HubMember, ownership_of
 from scorer.rollout.works.availability import availability
 from scorer.rollout.works.status import ManifestReason, ManifestResult
@@ -44,6 +44,7 @@ from webhook.member.apply.contention import ContestedObjects
 from webhook.member.apply.fingerprints import content
 from webhook.member.apply.writer import Writer
 from webhook.member.objects.field_managers import is_field_conflict
+from webhook.member.objects.job_runs import JobRun, JobRuns, runs_once
 from webhook.member.objects.ledger import ATTEMPTS, still_answers
 from webhook.member.objects.manifests import Manifest, ManifestKinds, manifest_hash, manifest_result
 from webhook.member.objects.owner_references import (
@@ -79,6 +80,7 @@ class Steps:
         member: Where the objects are.
         writer: Writes them.
         rivals: Other clients that keep changing them.
+        jobs: The Jobs that must not run twice.
         now: Time of the pass.
     """
 
@@ -90,6 +92,7 @@ class Steps:
     member: MemberStore
     writer: Writer
     rivals: ContestedObjects
+    jobs: JobRuns
     now: datetime
 
     async def process(self, item: Manifest) -> Processed:
@@ -148,6 +151,9 @@ class Steps:
                 with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live, "not released by this agent: "):
                     live = await self.member.replace(item.kind, without_owner(live, self._owner["name"]) or live)
             return await self._report_difference(item, live), live
+        counted = runs_once(item)
+        if counted and (live is None or is_deleting(live)) and (run := await self.jobs.past_run(item)) is not None:
+            return _not_repeated(item, run), None
         if live is not None and self.rivals.holds_back(item, live, self.now):
             return self._contested(item), live
         before = live
@@ -160,13 +166,28 @@ class Steps:
             return manifest_result(item, ManifestReason.NOT_TAKEN_OVER, message, live), live
         if live is not None and (drifted := await self._drift_before(item, live)) is not None:
             return drifted, live
-        with _step(ManifestReason.APPLY_FAILED, live):
-            live = await self.writer.apply(item, live)
+        live = await self._apply_once(item, live) if counted else await self._apply(item, live)
         if before is not None and live is not before and content(live) != content(before):
             self.rivals.changed(item, before, live, self.now)
         else:
             self.rivals.unchanged(item, self.now)
         return self._contested(item) if self.rivals.rival(item) else await self._applied(item, live), live
+
+    async def _apply(self, item: Manifest, live: JsonObject | None) -> JsonObject:
+        with _step(ManifestReason.APPLY_FAILED, live):
+            return await self.writer.apply(item, live)
+
+    async def _apply_once(self, item: Manifest, live: JsonObject | None) -> JsonObject:
+        """Apply a Job that must not run twice."""
+        if live is None and (refusal := await self.jobs.record_start(item)):
+            raise _FailedError(ManifestReason.APPLY_FAILED, StoreError(refusal), live)
+        try:
+            live = await self._apply(item, live)
+        except _FailedError as failure:
+            await self.jobs.record_failure(item, failure.error)
+            raise
+        self.jobs.record_job(item, live)
+        return live
 
     def _contested(self, item: Manifest) -> ManifestResult:
         """Return the result of a contested object, without its generation, which may rise with each change."""
@@ -288,6 +309,16 @@ class Steps:
             drifts=comparison.details,
             observed_status=status_of(live) if self.reports_status else None,
         )
+
+
+def _not_repeated(item: Manifest, run: JobRun) -> ManifestResult:
+    """Return the result of a Job that does not exist and is not created, because it has run or may have."""
+    again = f"to run it once more, annotate it on the hub with {RUN_AGAIN}: {run.manifest}"
+    if run.uid:
+        message = f"the Job was created once, with uid {run.uid}, and was deleted since; {again}"
+        return manifest_result(item, ManifestReason.APPLIED, message, availability=availability(item.document))
+    message = f"the agent was interrupted while it created the Job, which may or may not have run; {again}"
+    return manifest_result(item, ManifestReason.JOB_RUN_UNKNOWN, message)
 
 
 class _FailedError(Exception):

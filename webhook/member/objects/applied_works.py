@@ -8,7 +8,7 @@ from datetime import datetime
 from scorer.api.conditions import FALSE, make_condition, merge_conditions
 from scorer.api.kinds import APPLIED_WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import APPLIED_REVISION, APPLIED_WORK_CLEANUP
+from scorer.api.names import APPLIED_REVISION, APPLIED_WORK_CLEANUP, JOB_RUNS
 from scorer.api.unstructured.documents import (
     conditions_of,
     generation_of,
@@ -75,7 +75,7 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
     # crash; until the mark is on it, any pass can start over.
     await _release(applied, member)
     applied = await member.replace_status(APPLIED_WORK, {**applied, "status": {"appliedResources": []}})
-    forgotten = with_metadata(applied, annotations={APPLIED_REVISION: None})  # what was applied last was another's Work
+    forgotten = with_metadata(applied, annotations={APPLIED_REVISION: None, JOB_RUNS: None})  # of another's Work
     return await member.replace(APPLIED_WORK, adopted(forgotten, us))
 
 

@@ -67,6 +67,7 @@ from webhook.member.objects.applied_works import (
     forbidden_status,
     refused_status,
 )
+from webhook.member.objects.job_runs import JobRuns
 from webhook.member.objects.ledger import (
     discover_kinds,
     record,
@@ -209,6 +210,7 @@ async def _apply(
     else:
         dropped = [identity for identity in recorded(work, owner, compared=True) if identity not in desired]
         left.remaining.extend(await release_compared(dropped, owner, member, us))
+    jobs = JobRuns(work, owner, [item for item in decoded if isinstance(item, Manifest) and applies], member, us)
     steps = Steps(
         us=us,
         applied_work=owner,
@@ -218,9 +220,11 @@ async def _apply(
         member=member,
         writer=Writer(member, owner_reference(owner), strategy, memory.fingerprints),
         rivals=memory.rivals,
+        jobs=jobs,
         now=now,
     )
     results, live = await _process(decoded, steps, single_wave=not applies)
+    owner = await jobs.store()
     # The AppliedWork first: the status stored next drops the left-overs that are still there, and a crash between the
     # two writes in the other order would leave them in neither list.
     await record(owner, decoded, live, left.remaining, member)

@@ -1,0 +1,251 @@
+"""Runs of Jobs with ``ttlSecondsAfterFinished``: the agent creates such a Job at most once per manifest.
+
+The member's TTL controller deletes a Job that is complete or has failed. An agent that only compares would create it
+again, and the migration in it would run after every clean-up. So the AppliedWork records, in an annotation, the
+manifest before its Job is created, and the uid of the Job after that. A record without a uid means that the agent was
+interrupted in between: the Job may or may not have run, and only a user can decide what follows.
+
+Example: ``{"shop/migrate": ["5f0c2a91d3b7e846", "1f6d…"]}``. While the Work holds that manifest, the Job is not created
+again. Records of Jobs that the Work no longer holds remain as long as there is room: another Work of the placement may
+hold the Job now, and then finds the record there.
+
+Source: docs/specifications/rollout.md 11.9. The reference creates the Job again.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.conditions import TRUE
+from scorer.api.kinds import APPLIED_WORK, KINDS
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.names import JOB_RUNS, RUN_AGAIN
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    dicts_at,
+    generation_of,
+    spec_of,
+    uid_of,
+    with_metadata,
+)
+from scorer.membership.identity import HubMember, is_owned_by
+from scorer.rollout.ownership.fields import without_member_fields
+from webhook.kube.ports import StoreError, UnavailableError
+from webhook.member.objects.manifests import Manifest, manifest_hash
+from webhook.member.store.ports import MemberStore
+
+LONGEST_RECORD: Final = 64 * 1024
+"""Bytes of the annotation, a quarter of what all annotations of an object may have."""
+_HASH_LENGTH: Final = 16
+_UNKNOWN_UID: Final = "unknown"
+"""Uid of a Job that an earlier release has created and whose uid the AppliedWork does not have."""
+_JOB: Final = KINDS["batch", "Job"]
+_NEVER_CREATED: Final = ("failed calling webhook", "Cannot connect to host")
+"""Texts of errors after which an API server has certainly not stored the object."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """A Job that was created, or was about to be.
+
+    Args:
+        manifest: Hash of its manifest.
+        uid: Of the Job. Empty: unknown, the agent was interrupted while it created the Job.
+        repeated: A user requested this run with ``harbormaster.dev/run-again``.
+    """
+
+    manifest: str
+    uid: str = ""
+    repeated: bool = False
+
+
+def runs_once(item: Manifest) -> bool:
+    """Return whether an object is a Job that is deleted after it has finished."""
+    return item.kind.group_kind == _JOB.group_kind and "ttlSecondsAfterFinished" in spec_of(item.document)
+
+
+def job_hash(document: JsonObject) -> str:
+    """Return the hash of a Job's manifest, as a user names it in a request to run the Job again.
+
+    The request to run again does not count, nor does what earlier releases sent of generated selectors and labels.
+    """
+    job = with_metadata(without_member_fields(document, {}), annotations={RUN_AGAIN: None})
+    spec = dict(spec_of(job))
+    if spec.get("manualSelector") is not True:
+        spec.pop("selector", None)
+    template = dict(spec.get("template") or {})
+    metadata = {name: value for name, value in (template.pop("metadata", None) or {}).items() if value}
+    spec["template"] = {**template, **({"metadata": metadata} if metadata else {})}
+    return manifest_hash({**job, "spec": spec})[:_HASH_LENGTH]
+
+
+def read_runs(applied_work: Mapping[str, Any]) -> dict[str, JobRun]:
+    """Return the recorded runs by namespace and name of the Job. Empty: there is no readable record."""
+    try:
+        entries = orjson.loads(annotation(applied_work, JOB_RUNS) or "{}")
+        return {
+            str(name): JobRun(str(manifest), str(uid), repeated=bool(repeated))
+            for name, (manifest, uid, *repeated) in entries.items()
+        }
+    except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
+        return {}
+
+
+class JobRuns:
+    """The runs that one AppliedWork records, during one pass over its Work.
+
+    Args:
+        work: The Work.
+        owner: Its AppliedWork.
+        held: The manifests of the Work.
+        member: Where both AppliedWork and Jobs are.
+        us: The identity of this member.
+    """
+
+    def __init__(
+        self, work: JsonObject, owner: JsonObject, held: Iterable[Manifest], member: MemberStore, us: HubMember
+    ) -> None:
+        self.owner = owner
+        """The AppliedWork as last written."""
+        self._work = work
+        self._member = member
+        self._us = us
+        self._held = {str(item.key) for item in held if runs_once(item)}
+        self._runs = read_runs(owner)
+        self._before: dict[str, JobRun | None] = {}
+        self._elsewhere: list[dict[str, JobRun]] | None = None
+        self._is_new = not self._runs and annotation(owner, JOB_RUNS) != dump_json({}).decode()
+        self._writing, self._reading = asyncio.Lock(), asyncio.Lock()
+
+    async def past_run(self, item: Manifest) -> JobRun | None:
+        """Return the run that forbids to create a Job that does not exist. None: unset, create it.
+
+        Raises:
+            StoreError: The member did not answer.
+        """
+        key, manifest = str(item.key), job_hash(item.document)
+        run = self._runs.get(key) or await self._moved(key, manifest) or self._of_earlier_release(item, manifest)
+        if run is None or run.manifest != manifest:
+            return None
+        requested = annotation(item.document, RUN_AGAIN) == manifest
+        if requested and not run.repeated:
+            return None
+        self._runs[key] = run = replace(run, repeated=requested)
+        return run
+
+    async def _moved(self, key: str, manifest: str) -> JobRun | None:
+        """Return the run that the AppliedWork of another Work records."""
+        async with self._reading:  # the Jobs of a wave ask together
+            if self._elsewhere is None:
+                applied_works = (await self._member.list(APPLIED_WORK)).items
+                self._elsewhere = [read_runs(other) for other in applied_works if is_owned_by(other, self._us)]
+        runs = (others[key] for others in self._elsewhere if key in others)
+        return next((run for run in runs if run.manifest == manifest), None)
+
+    def _of_earlier_release(self, item: Manifest, manifest: str) -> JobRun | None:
+        """Return the run of a Job that an earlier release has applied, by the Work's status.
+
+        If the Work has changed since, its manifest may have, too: the run is then unknown.
+        """
+        if not self._is_new:
+            return None
+        identity = {name: text for name, text in item.identity._asdict().items() if text}
+        entries = dicts_at(self._work, "status", "manifestConditions")
+        entry = next((each for each in entries if identity.items() <= (each.get("identifier") or {}).items()), {})
+        if not _is_applied(entry.get("conditions") or ()):
+            return None
+        applied = [each for each in conditions_of(self._work) if each.get("type") == "Applied"]
+        if [each.get("observedGeneration") for each in applied] != [generation_of(self._work)]:
+            return JobRun(manifest)
+        resources = dicts_at(self.owner, "status", "appliedResources")
+        uids = [str(each.get("uid") or "") for each in resources if identity.items() <= each.items()]
+        return JobRun(manifest, next(filter(None, uids), _UNKNOWN_UID))
+
+    async def record_start(self, item: Manifest) -> str:
+        """Record that a Job is about to be created, and return why it must not be. Empty: it may.
+
+        Raises:
+            ConflictError: The AppliedWork has changed since it was read.
+            StoreError: The member did not answer.
+        """
+        key, manifest = str(item.key), job_hash(item.document)
+        requested = annotation(item.document, RUN_AGAIN) == manifest
+        async with self._writing:
+            self._before[key] = self._runs.get(key)
+            self._runs[key] = JobRun(manifest, repeated=requested)
+            if (text := self._text()) is None:
+                del self._runs[key]
+                return f"too many Jobs with ttlSecondsAfterFinished: their record exceeds {LONGEST_RECORD} bytes"
+            await self._write(text)
+        return ""
+
+    async def record_failure(self, item: Manifest, error: StoreError) -> None:
+        """Take back the record of a Job that was not created.
+
+        It remains, and the run is unknown, if the API server may have created the Job all the same.
+
+        Raises:
+            ConflictError: The AppliedWork has changed since it was read.
+            StoreError: The member did not answer.
+        """
+        key = str(item.key)
+        if key not in self._before or (isinstance(error, UnavailableError) and not _is_refusal(error)):
+            return
+        async with self._writing:
+            before = self._before.pop(key)
+            self._runs.pop(key)
+            if before is not None:
+                self._runs[key] = before
+            if (text := self._text()) is not None:
+                await self._write(text)
+
+    def record_job(self, item: Manifest, live: JsonObject) -> None:
+        """Note a Job that exists and has the manifest."""
+        key, manifest = str(item.key), job_hash(item.document)
+        run = self._runs.get(key)
+        repeated = run is not None and run.manifest == manifest and run.repeated
+        self._runs[key] = JobRun(manifest, uid_of(live), repeated=repeated)
+
+    async def store(self) -> JsonObject:
+        """Write the runs if they have changed, and return the AppliedWork.
+
+        Raises:
+            ConflictError: The AppliedWork has changed since it was read.
+            StoreError: The member did not answer.
+        """
+        text = self._text()
+        if text is not None and self._held and text != annotation(self.owner, JOB_RUNS):
+            await self._write(text)
+        return self.owner
+
+    async def _write(self, text: str) -> None:
+        self.owner = await self._member.replace(APPLIED_WORK, with_metadata(self.owner, annotations={JOB_RUNS: text}))
+
+    def _text(self) -> str | None:
+        """Return the annotation, or None if the runs of the Jobs that the Work holds are too long for it."""
+        dropped = [key for key in self._runs if key not in self._held]
+        held = sorted(key for key in self._runs if key in self._held)
+        while True:
+            entries = {key: _entry(self._runs[key]) for key in (*dropped, *held)}
+            text = dump_json(entries).decode()
+            if len(text) <= LONGEST_RECORD:
+                return text
+            if not dropped:
+                return None
+            dropped = dropped[len(dropped) // 2 + 1 :] if len(dropped) > 1 else []
+
+
+def _entry(run: JobRun) -> list[Any]:
+    return [run.manifest, run.uid, *([True] if run.repeated else [])]
+
+
+def _is_applied(conditions: Iterable[Mapping[str, Any]]) -> bool:
+    return any(each.get("type") == "Applied" and each.get("status") == TRUE for each in conditions)
+
+
+def _is_refusal(error: StoreError) -> bool:
+    return any(text in str(error) for text in _NEVER_CREATED)
