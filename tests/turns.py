@@ -74,6 +74,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/members/test_applier.py",
         "e2e/members/test_blocked_removals.py",
         "e2e/members/test_cluster_fields.py",
+        "e2e/members/test_dropped_fields.py",
         "e2e/members/test_jobs.py",
         "e2e/members/test_membership.py",
         "e2e/nodes/test_karpenter.py",

@@ -20,6 +20,7 @@ from scorer.api.unstructured.secrets import SECRET, is_shown
 from scorer.rollout.ownership.fields import with_member_fields
 from scorer.rollout.works.status import DETAIL_LIMIT
 from webhook.kube.ports import InvalidObjectError, StoreError
+from webhook.member.apply.dropped_fields import unknown_fields
 from webhook.member.apply.retained_fields import configuration
 from webhook.member.objects.manifests import Manifest
 from webhook.member.store.ports import MANAGER, MemberStore
@@ -103,6 +104,19 @@ def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonO
     except (RecursionError, orjson.JSONEncodeError) as error:
         raise NotComparableError("the object is nested too deeply to be compared") from error
     return tuple(details)
+
+
+def unknown_differences(item: Manifest, live: JsonObject) -> tuple[JsonObject, ...]:
+    """Return the fields of an object that an earlier manifest may have had, as `differences` does.
+
+    Raises:
+        NotComparableError: One of the two is nested too deeply.
+    """
+    unknown = set(unknown_fields(item.document, live))
+    if not unknown:
+        return ()
+    found = differences(item.kind, item.document, live)
+    return tuple(each for each in found if any(f"{each['path']}/".startswith(f"{path}/") for path in unknown))
 
 
 def missing_object() -> tuple[JsonObject, ...]:

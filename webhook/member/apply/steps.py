@@ -39,7 +39,7 @@ from webhook.kube.ports import (
     StoreError,
     UnavailableError,
 )
-from webhook.member.apply.comparison import DriftComparison, compare, missing_object
+from webhook.member.apply.comparison import DriftComparison, compare, missing_object, unknown_differences
 from webhook.member.apply.contention import ContestedObjects
 from webhook.member.apply.fingerprints import content
 from webhook.member.apply.writer import Writer
@@ -62,6 +62,11 @@ from webhook.member.store.ports import MemberStore
 
 RETRY_SECONDS: Final = 0.5
 """How long to wait before the one retry after the member failed to answer."""
+
+UNKNOWN_MANAGER: Final = (
+    "managedFields was reset, and the last manifest was too large for an annotation. "
+    "Remove on the member the fields that are not wanted"
+)
 
 Processed: TypeAlias = tuple[ManifestResult, JsonObject | None]
 """The result of a manifest, and the object on the member if there is one."""
@@ -291,14 +296,19 @@ class Steps:
         return manifest_result(item, reason, message, live, drifts=comparison.details)
 
     async def _applied(self, item: Manifest, live: JsonObject) -> ManifestResult:
-        reason, message, comparison = ManifestReason.APPLIED, "applied", DriftComparison(())
-        if self._compares_fully:
-            try:
-                comparison = await compare(item, live, self.member, full=True)
-            except StoreError as error:
-                reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
-                message = f"applied; the check for drift failed: {error}"
-        if comparison.details:
+        reason, message, comparison, unknown = ManifestReason.APPLIED, "applied", DriftComparison(()), 0
+        try:
+            details = unknown_differences(item, live)
+            unknown = len(details)
+            comparison = (
+                await compare(item, live, self.member, full=True) if self._compares_fully else DriftComparison(details)
+            )
+        except StoreError as error:
+            reason = ManifestReason.APPLIED_WITH_FAILED_DRIFT_DETECTION
+            message = f"applied; the check for drift failed: {error}"
+        if unknown:
+            message = f"applied; {unknown} fields remain that an earlier manifest may have had: {UNKNOWN_MANAGER}"
+        elif comparison.details:
             message = f"applied; {len(comparison.details)} fields differ from the manifest"
         return manifest_result(
             item,

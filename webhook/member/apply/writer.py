@@ -22,9 +22,10 @@ from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, is_deleting
 from webhook.kube.ports import StoreError
+from webhook.member.apply.dropped_fields import last_manifest, unknown_fields, without_dropped
 from webhook.member.apply.fingerprints import Fingerprints, content
 from webhook.member.apply.retained_fields import configuration, disowned, whole_object
-from webhook.member.apply.three_way_merge import last_applied, three_way_merge
+from webhook.member.apply.three_way_merge import three_way_merge
 from webhook.member.objects.field_managers import (
     as_applied,
     has_no_other_managers,
@@ -87,8 +88,10 @@ class Writer:
 
     def _merged(self, item: Manifest, live: JsonObject | None) -> JsonObject | None:
         """Return the object with the manifest merged into it; None when the manifest does not fit its annotations."""
+        if live is not None and unknown_fields(item.document, live):
+            return None
         wanted = whole_object(item.document, live)
-        merged = three_way_merge(item.kind, last_applied(live or {}), wanted, live or {})
+        merged = three_way_merge(item.kind, last_manifest(live) if live else {}, wanted, live or {})
         annotations = _annotations(item.document, annotations_of(merged), live or {})
         if annotations[LAST_APPLIED] == "":
             return None
@@ -115,7 +118,7 @@ class Writer:
         if live is not None and self.fingerprints.matches(live, applied):
             return live
         if live is not None:
-            live = await self._disowned(item, live)
+            live = await self._prepared(item, live)
         sent = self._configuration(item, live)
         if live is not None and is_applied(live) and _carries(live, item):
             outcome = await self.member.apply(item.kind, sent, manager=MANAGER, force=force, dry_run=True)
@@ -128,9 +131,13 @@ class Writer:
         self.fingerprints.note(written, applied)
         return written
 
-    async def _disowned(self, item: Manifest, live: JsonObject) -> JsonObject:
+    async def _prepared(self, item: Manifest, live: JsonObject) -> JsonObject:
+        """Give up and remove the fields with which a server-side apply would do the wrong thing."""
         freed = disowned(live, item.document, configuration(item.document, live))
-        return live if freed is None else await self.member.replace(item.kind, freed)
+        if freed is not None:
+            live = await self.member.replace(item.kind, freed)
+        pruned = None if _carries(live, item) else without_dropped(item.kind, item.document, live)
+        return live if pruned is None else await self.member.replace(item.kind, pruned)
 
     def _is_unchanged(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
         """Return whether a write would change nothing; if so, record the fingerprint."""
@@ -166,7 +173,8 @@ def _carries(live: JsonObject, item: Manifest) -> bool:
 def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObject) -> JsonObject:
     """Return *wanted* with the manifest and its hash.
 
-    A manifest that would make the annotations too large is left out; the next apply then removes no dropped fields.
+    A manifest that would make the annotations too large is left out. So is any manifest while it is unknown which other
+    fields of the object an earlier one had.
     """
     annotations = {**wanted, SPEC_HASH: manifest_hash(manifest)}
     before = annotations_of(live)
@@ -176,7 +184,8 @@ def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObje
         text = previous  # only the order of the fields differs
     everything = {**before, **annotations, LAST_APPLIED: text}
     size = sum(len(key.encode()) + len(value.encode()) for key, value in everything.items())
-    return {**annotations, LAST_APPLIED: text if size <= LONGEST_ANNOTATIONS else ""}
+    fits = size <= LONGEST_ANNOTATIONS and not unknown_fields(manifest, live)
+    return {**annotations, LAST_APPLIED: text if fits else ""}
 
 
 def _is_same_manifest(text: str, manifest: JsonObject) -> bool:

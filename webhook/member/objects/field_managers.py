@@ -17,7 +17,9 @@ from scorer.api.meta import JsonObject
 from webhook.kube.ports import ConflictError
 from webhook.member.store.ports import MANAGER
 
-_OURS: Final = frozenset({MANAGER, "before-first-apply"})
+_UNKNOWN: Final = "before-first-apply"
+"""Manager of all fields that an object had when it was first applied, if it had no ``managedFields`` then."""
+_OURS: Final = frozenset({MANAGER, _UNKNOWN})
 _LONGEST_NAME: Final = 128
 _MOST_NAMED: Final = 3
 _APPLY, _UPDATE = "Apply", "Update"
@@ -60,6 +62,22 @@ def own_fields(live: JsonObject) -> JsonObject:
     for entry in filter(_is_own, _entries(live)):
         fields = _union(fields, entry.get("fieldsV1") or {})
     return fields
+
+
+def fields_of_unknown(live: JsonObject) -> JsonObject:
+    """Return the fields whose manager is unknown, as ``fieldsV1``."""
+    entries = [entry for entry in _entries(live) if entry.get("manager") == _UNKNOWN]
+    return dict(entries[0].get("fieldsV1") or {}) if entries else {}
+
+
+def fields_of_others(live: JsonObject) -> list[JsonObject]:
+    """Return the fields of each other client, as ``fieldsV1``."""
+    return [entry.get("fieldsV1") or {} for entry in _entries(live) if entry.get("manager") not in _OURS]
+
+
+def is_untracked(live: JsonObject) -> bool:
+    """Return whether no manager is recorded: a client has reset ``managedFields``."""
+    return not _entries(live)
 
 
 def as_applied(live: JsonObject) -> JsonObject | None:
