@@ -8,11 +8,12 @@ Source: rollout.md 5; KubeFleet pkg/utils/binding.
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import PREVIOUS_BINDING_STATE, WORK_CLEANUP
+from scorer.api.names import PREVIOUS_BINDING_STATE, REMOVAL_PENDING, WORK_CLEANUP
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import (
     annotation,
@@ -76,6 +77,24 @@ class Overrides:
 NO_OVERRIDES = Overrides()
 
 
+class PendingReason(StrEnum):
+    """Reason why the content of an Unscheduled binding is not removed yet."""
+
+    CONFIRMATION = "ConfirmationRequired"
+    REPLACEMENT = "ReplacementNotAvailable"
+
+
+def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
+    """Return why the content of an Unscheduled binding is not removed yet. None: unset, the removal is ordered.
+
+    A record that cannot be read counts as one that waits for confirmation.
+    """
+    text = annotation(binding, REMOVAL_PENDING)
+    if not text or spec_of(binding).get("state") != BindingState.UNSCHEDULED:
+        return None
+    return PendingReason.REPLACEMENT if text.startswith(PendingReason.REPLACEMENT) else PendingReason.CONFIRMATION
+
+
 @dataclass(frozen=True, slots=True)
 class BindingView:
     """What a planner reads of a binding.
@@ -91,6 +110,7 @@ class BindingView:
         conditions: The current conditions by type; one for an older generation counts as absent.
         empty: Unscheduled and without Works: its cluster has nothing of it, and will not get anything.
         superseded: Its snapshot group is incomplete, and a later one replaces it: its Works are never made.
+        pending: Reason why its content is not removed yet. None: unset, the removal is ordered.
     """
 
     name: str
@@ -103,6 +123,7 @@ class BindingView:
     conditions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     empty: bool = False
     superseded: bool = False
+    pending: PendingReason | None = None
 
     @classmethod
     def of(cls, document: JsonObject, *, empty: bool = False, superseded: bool = False) -> "BindingView":
@@ -128,6 +149,7 @@ class BindingView:
             },
             empty=empty,
             superseded=superseded,
+            pending=pending_reason(document),
         )
 
     def status(self, kind: str) -> str:

@@ -39,6 +39,11 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("PlacedContentKept", WARNING, "it goes with the definition of its kind, and what it placed stays"),
         Told("BindingsRestored", WARNING, "another client had set bindings of it to Unscheduled"),
         Told("UnprovenWorks", WARNING, "Works without a binding claim to belong to it, and cannot prove it"),
+        Told(
+            "RemovalPending", WARNING, "the removal of content waits for confirmation, or of other content than before"
+        ),
+        Told("ContentRemoved", WARNING, "content leaves members without confirmation"),
+        Told("NoResourcesSelected", WARNING, "it selects nothing any more"),
         Told("PlacementNotRemoved", WARNING, "it is being deleted, and waits for Works"),
         Told("PlacementObjectsRemain", WARNING, "objects that it no longer places cannot be deleted on members"),
         Told("PlacementWorksLeft", WARNING, "it was released before its Works were deleted"),

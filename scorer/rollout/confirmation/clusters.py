@@ -1,0 +1,231 @@
+"""Judgement of clusters that a placement leaves: which may lose their content, and which wait, and for what.
+
+A decision drops bindings. The judgement is net: clusters that were picked in their place count against them, but only
+once they are available.
+
+Source: docs/specifications/removal.md 2, 3 and 7.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from scorer.api.kinds import group_kind
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.names import CLUSTERS_LEFT, REMOVAL_PENDING
+from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, uid_of, with_metadata
+from scorer.rollout.bindings import PendingReason
+from scorer.rollout.confirmation.digests import (
+    CarriedOut,
+    Confirmation,
+    RemovalEffect,
+    RemovalItem,
+    confirmable_groups,
+)
+from scorer.rollout.confirmation.objects import MANY, is_large_share
+from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
+from scorer.rollout.confirmation.sources import MOST_GROUPS
+
+_UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRemoval:
+    """The record on a binding whose content may not be removed yet.
+
+    Args:
+        reason: Reason for waiting.
+        since: Since when.
+        groups: Digests of the roll-ups that it was shown in, the latest first.
+    """
+
+    reason: PendingReason
+    since: datetime
+    groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
+        """Return the record of a binding; None: its removal is ordered, or it is not being removed.
+
+        A record that cannot be read counts as one that waits for confirmation.
+        """
+        text = annotation(binding, REMOVAL_PENDING)
+        if not text:
+            return None
+        reason, _, rest = text.partition(" ")
+        since, *groups = rest.split(" ")
+        try:
+            return cls(PendingReason(reason), parse_time(since), tuple(groups))
+        except ValueError:
+            return cls(PendingReason.CONFIRMATION, _UNKNOWN)
+
+    def format(self) -> str:
+        """Return the value of the annotation."""
+        return " ".join([str(self.reason), format_time(self.since), *self.groups])
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedCluster:
+    """A cluster that a placement has content on and has dropped.
+
+    Args:
+        binding: Its binding.
+        pending: Its record, if it waits already. None: unset, it was dropped now.
+    """
+
+    binding: JsonObject
+    pending: PendingRemoval | None = None
+
+    @property
+    def cluster(self) -> str:
+        """Its name."""
+        return str(spec_of(self.binding).get("targetCluster") or "")
+
+    @property
+    def item(self) -> RemovalItem:
+        """The item to confirm."""
+        return cluster_item(self.binding)
+
+
+def cluster_item(binding: JsonObject) -> RemovalItem:
+    """Return the item for the cluster of a binding."""
+    group, kind = group_kind(binding)
+    identity = group, kind, namespace_of(binding), name_of(binding)
+    cluster = str(spec_of(binding).get("targetCluster") or "")
+    pending = PendingRemoval.of(binding)
+    return RemovalItem(
+        RemovalEffect.CLUSTER, identity, uid_of(binding), cluster, since=pending.since if pending else None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """A decision about clusters, and what happened within the window.
+
+    Args:
+        policy: Of the placement.
+        placement_uid: Of the placement.
+        dropped: Clusters with content that are dropped, and not ordered to be removed.
+        remaining: Clusters that the placement keeps, replacements aside.
+        replacements: Clusters that were picked while it was losing others; True: available.
+        left: Clusters that it has left within the window. Not those that were confirmed.
+        confirmation: What is confirmed now.
+        now: The present time.
+    """
+
+    policy: RemovalPolicy
+    placement_uid: str
+    dropped: tuple[DroppedCluster, ...]
+    remaining: frozenset[str] = frozenset()
+    replacements: Mapping[str, bool] = field(default_factory=dict)
+    left: frozenset[str] = frozenset()
+    confirmation: Confirmation = field(default_factory=Confirmation)
+    now: datetime = _UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJudgement:
+    """Verdict on dropped clusters.
+
+    Args:
+        ordered: Names of bindings whose content is removed now.
+        confirmed: Of these, the ones that a user has confirmed.
+        pending: What each of the other bindings waits for, by name.
+        warned: Of the ordered ones, those that are removed with a warning.
+    """
+
+    ordered: frozenset[str]
+    confirmed: frozenset[str]
+    pending: Mapping[str, PendingRemoval]
+    warned: frozenset[str] = frozenset()
+
+
+def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
+    """Return which of the dropped clusters lose their content now."""
+    confirmed = {each.cluster for each in facts.dropped if _is_confirmed(each, facts)}
+    rest = [each for each in facts.dropped if each.cluster not in confirmed]
+    lost = {each.cluster for each in rest} | (facts.left - facts.remaining - facts.replacements.keys())
+    available = [name for name, is_available in facts.replacements.items() if is_available]
+    asked = _mode(facts, lost, facts.replacements)
+    waits = _mode(facts, lost, available)
+    pending: dict[str, PendingRemoval] = {}
+    if rest and ConfirmationMode.CONFIRM in (asked, waits):
+        is_asked = asked is ConfirmationMode.CONFIRM
+        pending = _pending(rest, PendingReason.CONFIRMATION if is_asked else PendingReason.REPLACEMENT, facts)
+    names = {name_of(each.binding) for each in facts.dropped}
+    ordered = frozenset(names - pending.keys())
+    confirmed_names = frozenset(name_of(each.binding) for each in facts.dropped if each.cluster in confirmed)
+    warned = ordered - confirmed_names if asked is ConfirmationMode.WARN else frozenset[str]()
+    return ClusterJudgement(ordered, confirmed_names, pending, warned)
+
+
+def _mode(facts: ClusterFacts, lost: Collection[str], replaced: Collection[str]) -> ConfirmationMode:
+    """Return the mode of a loss, with some of the lost clusters replaced."""
+    if not lost:
+        return ConfirmationMode.OFF
+    net, total = len(lost) - len(replaced), len(lost) + len(facts.remaining)
+    is_empty = not facts.remaining and not replaced
+    many = is_empty or net > MANY or is_large_share(net, total)
+    modes = [facts.policy.many_clusters] if many else []
+    return strictest([*modes, *([facts.policy.clusters] if net > 0 else [])])
+
+
+def _is_confirmed(dropped: DroppedCluster, facts: ClusterFacts) -> bool:
+    """Return whether a cluster is confirmed, alone or in a roll-up; a digest that its binding has used is not again."""
+    own = dropped.item.digest(facts.placement_uid)
+    digests = {own, *(dropped.pending.groups if dropped.pending else ())}
+    return bool(digests & facts.confirmation.digests) and not CarriedOut.of(dropped.binding).is_spent(own)
+
+
+def _pending(rest: Iterable[DroppedCluster], reason: PendingReason, facts: ClusterFacts) -> dict[str, PendingRemoval]:
+    rest = list(rest)
+    rolled_up = {
+        item: group.digest
+        for group in confirmable_groups(facts.placement_uid, (each.item for each in rest))
+        if len(group.items) > 1
+        for item in group.items
+    }
+    pending = {}
+    for each in rest:
+        since = each.pending.since if each.pending else facts.now.replace(microsecond=0)
+        groups = each.pending.groups if each.pending else ()
+        if (digest := rolled_up.get(each.item, "")) and digest not in groups:
+            groups = (digest, *groups)[:MOST_GROUPS]
+        pending[name_of(each.binding)] = PendingRemoval(reason, since, groups)
+    return pending
+
+
+def clusters_left(snapshots: Iterable[JsonObject], now: datetime, window: timedelta) -> frozenset[str]:
+    """Return the clusters that a placement has left within the window.
+
+    Args:
+        snapshots: All policy snapshots of the placement.
+        now: The present time.
+        window: How far back they count.
+    """
+    left = (entry for snapshot in snapshots for entry in _left_at(snapshot).items())
+    return frozenset(cluster for cluster, when in left if when > now - window)
+
+
+def with_clusters_left(
+    snapshot: JsonObject, clusters: Iterable[str], now: datetime, window: timedelta
+) -> JsonObject | None:
+    """Return the policy snapshot with the record that its placement leaves clusters; None: it records them already."""
+    recent = {cluster: when for cluster, when in _left_at(snapshot).items() if when > now - window}
+    fresh = set(clusters) - recent.keys()
+    if not fresh:
+        return None
+    left = {**recent, **dict.fromkeys(fresh, now)}
+    text = dump_json({cluster: format_time(when) for cluster, when in sorted(left.items())}).decode()
+    return with_metadata(snapshot, annotations={CLUSTERS_LEFT: text})
+
+
+def _left_at(snapshot: JsonObject) -> dict[str, datetime]:
+    try:
+        entries = orjson.loads(annotation(snapshot, CLUSTERS_LEFT) or "{}")
+        return {str(cluster): parse_time(when) for cluster, when in entries.items()}
+    except (ValueError, TypeError, AttributeError):
+        return {}

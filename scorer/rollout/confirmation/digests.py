@@ -1,0 +1,251 @@
+"""Digests of removals, the confirmation that names them, and the record of those carried out.
+
+A digest covers facts of the hub alone, so that an effect that shrinks stays confirmed, and only new items of one that
+grows need another confirmation.
+
+Source: docs/specifications/removal.md 4 and 5.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final
+
+import orjson
+
+from scorer.api.meta import dump_json, format_time, parse_time
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL
+from scorer.api.unstructured.documents import annotation
+from scorer.rollout.object_size import ObjectIdentity
+
+DIGEST_LENGTH: Final = 20
+DEFAULT_VALIDITY: Final = timedelta(hours=24)
+LONGEST_VALIDITY: Final = timedelta(hours=72)
+MOST_ITEMS: Final = 100
+"""How many items are listed one by one; more are rolled up."""
+_DIGEST: Final = re.compile(rf"[0-9a-f]{{{DIGEST_LENGTH}}}", re.ASCII)
+
+
+class RemovalEffect(StrEnum):
+    """What a digest is about."""
+
+    OBJECT = "Object"
+    """An object leaves a placement."""
+    CLUSTER = "Cluster"
+    """A placement leaves a cluster."""
+    PLACEMENT = "Placement"
+    """A placement is deleted."""
+    NODE_POOL = "NodePool"
+    """A NodePool with nodes is deleted."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemovalItem:
+    """One thing to confirm.
+
+    Args:
+        effect: What happens.
+        identity: Group, kind, namespace and name of the object; of the binding, for a cluster.
+        uid: Of the object on the hub; of the envelope that wraps it, or of the binding. Empty: unknown.
+        cluster: The cluster that the placement leaves. Empty: not about one.
+        objects: How many objects are removed with it, itself included.
+        since: When it became pending. None: unset, it is not pending yet.
+    """
+
+    effect: RemovalEffect
+    identity: ObjectIdentity
+    uid: str = ""
+    cluster: str = ""
+    objects: int = 1
+    since: datetime | None = field(default=None, compare=False)
+
+    def digest(self, placement_uid: str) -> str:
+        """Return the digest of the item for the placement with that uid."""
+        return _digest([placement_uid, str(self.effect), *self.identity, self.uid])
+
+    def __str__(self) -> str:
+        if self.cluster:
+            return f"cluster {self.cluster}"
+        _, kind, namespace, name = self.identity
+        subject = f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+        others = self.objects - 1
+        return f"{subject} and {others} object{'s' if others > 1 else ''} in it" if others else subject
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ConfirmableGroup:
+    """What one digest confirms: one item, or the items of one namespace and kind."""
+
+    digest: str
+    items: tuple[RemovalItem, ...]
+
+    def __str__(self) -> str:
+        first = self.items[0]
+        if len(self.items) == 1:
+            return str(first)
+        if first.cluster:
+            return f"{len(self.items)} clusters"
+        _, kind, namespace, _ = first.identity
+        return f"{len(self.items)} {kind} objects" + (f" in {namespace}" if namespace else "")
+
+
+def _digest(parts: object) -> str:
+    return sha256(dump_json(parts)).hexdigest()[:DIGEST_LENGTH]
+
+
+def rolled_up_digest(placement_uid: str, items: Iterable[RemovalItem]) -> str:
+    """Return the digest that stands for several items, in any order."""
+    return _digest([placement_uid, "group", *sorted(item.digest(placement_uid) for item in items)])
+
+
+def confirmable_groups(placement_uid: str, items: Iterable[RemovalItem]) -> tuple[ConfirmableGroup, ...]:
+    """Return what to confirm: each item alone, or more than `MOST_ITEMS` rolled up per namespace and kind."""
+    ordered = sorted(set(items))
+    if len(ordered) <= MOST_ITEMS:
+        return tuple(ConfirmableGroup(item.digest(placement_uid), (item,)) for item in ordered)
+    groups: dict[tuple[str, ...], list[RemovalItem]] = defaultdict(list)
+    for item in ordered:
+        group, kind, namespace, _ = item.identity
+        groups[item.effect, group, kind, namespace].append(item)
+    return tuple(
+        ConfirmableGroup(
+            members[0].digest(placement_uid) if len(members) == 1 else rolled_up_digest(placement_uid, members),
+            tuple(members),
+        )
+        for _, members in sorted(groups.items())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """The removals that a user has confirmed, and until when that counts."""
+
+    digests: frozenset[str] = frozenset()
+    expiry: datetime | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Confirmation":
+        """Read ``DIGEST[,DIGEST…]@EXPIRY``.
+
+        Raises:
+            ValueError: It has another form. The message names the part.
+        """
+        listed, separator, expiry = text.strip().partition("@")
+        digests = [part.strip() for part in listed.split(",")]
+        wrong = next((part for part in digests if not _DIGEST.fullmatch(part)), None)
+        if wrong is not None:
+            raise ValueError(f"{wrong[:64]!r} is not a digest of {DIGEST_LENGTH} hexadecimal characters")
+        if not separator:
+            raise ValueError("must end in @ and the time at which it expires")
+        try:
+            until = parse_time(expiry.strip())
+        except ValueError as error:
+            raise ValueError(f"{expiry.strip()[:64]!r} is not an RFC 3339 time") from error
+        return cls(frozenset(digests), until)
+
+    @classmethod
+    def of(cls, placement: Mapping[str, Any], now: datetime) -> "Confirmation":
+        """Return the confirmation on a placement that counts now. Without one, the result is empty.
+
+        One that cannot be read, has expired, or expires later than `LONGEST_VALIDITY` from now does not count.
+        """
+        text = annotation(placement, CONFIRM_REMOVAL)
+        try:
+            confirmation = cls.parse(text) if text else cls()
+        except ValueError:
+            return cls()
+        return cls() if validity_error(confirmation, now) else confirmation
+
+    def format(self) -> str:
+        """Return the value of the annotation.
+
+        Raises:
+            ValueError: It has no expiry.
+        """
+        if self.expiry is None:
+            raise ValueError("a confirmation must have an expiry")
+        return f"{','.join(sorted(self.digests))}@{format_time(self.expiry)}"
+
+
+def validity_error(confirmation: Confirmation, now: datetime) -> str:
+    """Return why a confirmation does not count at *now*. Empty: it counts."""
+    if confirmation.expiry is None:
+        return ""
+    if confirmation.expiry <= now:
+        return f"expired at {format_time(confirmation.expiry)}"
+    if confirmation.expiry - now > LONGEST_VALIDITY:
+        return (
+            f"expires at {format_time(confirmation.expiry)}, more than {LONGEST_VALIDITY // timedelta(hours=1)}h ahead"
+        )
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOut:
+    """The digests that the loop has carried out, until they expire. It does not accept them again.
+
+    Args:
+        until: When each digest expires.
+        orders: The index of the resource snapshot that carries a digest out, and of which it therefore still counts.
+            A digest without one is carried out without a snapshot.
+    """
+
+    until: Mapping[str, datetime] = field(default_factory=dict)
+    orders: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, placement: Mapping[str, Any]) -> "CarriedOut":
+        """Read the record of a placement. Entries that cannot be read are left out."""
+        try:
+            entries = orjson.loads(annotation(placement, CARRIED_OUT) or "{}")
+            until = {str(digest): parse_time(entry[0]) for digest, entry in entries.items()}
+            orders = {str(digest): int(entry[1]) for digest, entry in entries.items() if len(entry) > 1}
+        except (ValueError, TypeError, AttributeError, LookupError):
+            return cls()
+        return cls(until, orders)
+
+    def with_digests(self, digests: Iterable[str], expiry: datetime, index: int | None = None) -> "CarriedOut":
+        """Return the record with further digests. An earlier entry of the same digest stays.
+
+        Args:
+            digests: Those carried out.
+            expiry: When their confirmation expires.
+            index: The index of the resource snapshot that carries them out. None: unset.
+        """
+        fresh = sorted(set(digests) - self.until.keys())
+        orders = {} if index is None else dict.fromkeys(fresh, index)
+        return CarriedOut({**self.until, **dict.fromkeys(fresh, expiry)}, {**self.orders, **orders})
+
+    def without_expired(self, now: datetime) -> "CarriedOut":
+        """Return the record without digests that have expired."""
+        until = {digest: expiry for digest, expiry in self.until.items() if expiry > now}
+        return CarriedOut(until, {digest: index for digest, index in self.orders.items() if digest in until})
+
+    def is_spent(self, digest: str, latest_index: int | None = None) -> bool:
+        """Return whether a digest is not accepted any more.
+
+        One that is recorded for a resource snapshot counts until that snapshot exists: after a crash in between, its
+        order is still to be carried out.
+
+        Args:
+            digest: The digest.
+            latest_index: Index of the latest resource snapshot. None: unknown.
+        """
+        if digest not in self.until:
+            return False
+        order = self.orders.get(digest)
+        return order is None or latest_index is None or latest_index >= order
+
+    def format(self) -> str:
+        """Return the value of the annotation. Empty: no record."""
+        if not self.until:
+            return ""
+        entries = {
+            digest: [format_time(expiry), *([self.orders[digest]] if digest in self.orders else [])]
+            for digest, expiry in sorted(self.until.items())
+        }
+        return dump_json(entries).decode()

@@ -1,0 +1,311 @@
+"""Judgement of objects that leave a placement: which are removed now, and which wait for confirmation.
+
+The effect is the difference between what is placed and what is selected. Its extent is measured against the selections
+of the last window, so that a loop of single deletions is one effect.
+
+Source: docs/specifications/removal.md 2, 3 and 6.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.kinds import NAMESPACE
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.unstructured.documents import is_deleting, metadata_of, uid_of
+from scorer.rollout.confirmation.digests import (
+    CarriedOut,
+    Confirmation,
+    RemovalEffect,
+    RemovalItem,
+    confirmable_groups,
+    rolled_up_digest,
+)
+from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
+from scorer.rollout.confirmation.sources import (
+    MOST_GROUPS,
+    ObjectSource,
+    PlacedObject,
+    placed_objects,
+    unwrapped,
+    with_pending,
+)
+from scorer.rollout.object_size import ObjectIdentity, by_identity, object_identity
+from scorer.rollout.selection.selector import order_key
+from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope, latest_group, placed_group
+
+MANY: Final = 10
+"""More objects, or clusters, than this are many, regardless of their share."""
+FEW: Final = 3
+"""Fewer than this are not many, even if they are more than half."""
+
+
+def is_large_share(lost: int, total: int) -> bool:
+    """Return whether a loss is more than half of *total*, and no triviality."""
+    return lost >= FEW and 2 * lost > total
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """The selection of a placement, its placed content, and its confirmations.
+
+    Args:
+        policy: Of the placement.
+        placement: The placement.
+        selected: The selected objects as they are placed, envelopes wrapped.
+        uids: Of the selected objects on the hub.
+        groups: All resource snapshots of the placement.
+        namespace: Returns a Namespace on the hub. None: unknown or deleted.
+        now: The present time.
+    """
+
+    policy: RemovalPolicy
+    placement: JsonObject
+    selected: Sequence[JsonObject]
+    uids: Mapping[ObjectIdentity, str]
+    groups: Sequence[SnapshotGroup]
+    namespace: Callable[[str], JsonObject | None]
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectJudgement:
+    """The content to place, and the verdict on objects that are no longer selected.
+
+    Args:
+        objects: The content to place, in the order of snapshots: the selection, and the pending objects.
+        sources: By identity of each of *objects*.
+        pending: Items that wait for confirmation.
+        warned: Items removed with a warning.
+        confirmed: The digests that are carried out now.
+    """
+
+    objects: tuple[JsonObject, ...]
+    sources: Mapping[ObjectIdentity, ObjectSource]
+    pending: tuple[RemovalItem, ...] = ()
+    warned: tuple[RemovalItem, ...] = ()
+    confirmed: frozenset[str] = frozenset()
+
+
+def judge_objects(facts: ObjectFacts) -> ObjectJudgement:
+    """Return what to place while some removals wait for confirmation."""
+    return _Judge(facts).judgement()
+
+
+def namespace_identity(name: str) -> ObjectIdentity:
+    """Return the identity of a Namespace."""
+    return NAMESPACE.group, NAMESPACE.kind, "", name
+
+
+class _Judge:
+    def __init__(self, facts: ObjectFacts) -> None:
+        self._facts = facts
+        self._uid = uid_of(facts.placement)
+        self._sources = {
+            identity: ObjectSource(facts.uids.get(identity, "")) for identity in map(object_identity, facts.selected)
+        }
+        selected = unwrapped(facts.selected, [self._sources[object_identity(each)] for each in facts.selected])
+        self._selected = selected.keys()
+        base = placed_group(facts.groups) or latest_group(facts.groups)
+        self._base = base
+        self._placed = placed_objects(base) if base else {}
+        self._index = base.index if base else -1
+        leaving = sorted(self._placed.keys() - self._selected)
+        self._leaving = [identity for identity in leaving if not self._is_exempt(identity)]
+        self._confirmation = Confirmation.of(facts.placement, facts.now)
+        self._carried_out = CarriedOut.of(facts.placement)
+
+    def judgement(self) -> ObjectJudgement:
+        units: dict[RemovalItem, list[ObjectIdentity]] = defaultdict(list)
+        for identity in self._leaving:
+            units[self._unit(identity)].append(identity)
+        sized = {replace(item, objects=len(members)): members for item, members in units.items()}
+        confirmed = {item: digest for item, members in sized.items() if (digest := self._accepted(item, members))}
+        rest = {item: members for item, members in sized.items() if item not in confirmed}
+        done = {identity for item in confirmed for identity in sized[item]}
+        many = self._are_many(done)
+        modes = {item: self._mode(item, members, many=many) for item, members in rest.items()}
+        waiting = {item: rest[item] for item, mode in modes.items() if mode is ConfirmationMode.CONFIRM}
+        pending = self._pending(waiting)
+        objects, sources = with_pending(self._facts.selected, self._sources, pending, self._envelopes())
+        return ObjectJudgement(
+            tuple(sorted(objects, key=order_key)),
+            sources,
+            tuple(
+                sorted(replace(item, since=min(_since(pending[each]) for each in waiting[item])) for item in waiting)
+            ),
+            tuple(sorted(item for item, mode in modes.items() if mode is ConfirmationMode.WARN)),
+            frozenset(confirmed.values()),
+        )
+
+    def _unit(self, identity: ObjectIdentity) -> RemovalItem:
+        """Return the item that an object belongs to: its Namespace, if that leaves with it or ends on the hub.
+
+        An object that was confirmed before its Namespace left stays an item of its own.
+        """
+        own = RemovalItem(RemovalEffect.OBJECT, identity, self._placed[identity].uid)
+        if not identity[2] or self._counts(own.digest(self._uid)):
+            return own
+        home = namespace_identity(identity[2])
+        if home in self._placed:
+            return own if home in self._selected else RemovalItem(RemovalEffect.OBJECT, home, self._placed[home].uid)
+        document = self._facts.namespace(identity[2])
+        if document is None or is_deleting(document):
+            return RemovalItem(RemovalEffect.OBJECT, home, uid_of(document or {}))
+        return own
+
+    def _counts(self, digest: str) -> bool:
+        """Return whether a digest is confirmed, and not carried out yet."""
+        return digest in self._confirmation.digests and not self._carried_out.is_spent(digest, self._index)
+
+    def _is_exempt(self, identity: ObjectIdentity) -> bool:
+        return is_exempt(identity, self._facts.policy, self._placed, self._facts.namespace)
+
+    def _accepted(self, item: RemovalItem, members: Iterable[ObjectIdentity]) -> str:
+        """Return the digest that confirms an item. Empty: unconfirmed."""
+        if not self._confirmation.digests:
+            return ""
+        shown = {group for identity in members for group in self._placed[identity].groups}
+        candidates = (item.digest(self._uid), *sorted(shown), self._whole_kind(item))
+        return next(filter(self._counts, candidates), "")
+
+    def _whole_kind(self, item: RemovalItem) -> str:
+        """Return the digest of all placed objects of the kind and namespace of an item: a deletion of all of them."""
+        group, kind, namespace, _ = item.identity
+        items = [
+            RemovalItem(RemovalEffect.OBJECT, identity, placed.uid)
+            for identity, placed in self._placed.items()
+            if identity[:3] == (group, kind, namespace)
+        ]
+        return rolled_up_digest(self._uid, items)
+
+    def _are_many(self, confirmed: set[ObjectIdentity]) -> bool:
+        """Return whether the objects that were lost within the window are everything, or many."""
+        selections = [self._counted(group) - confirmed for group in self._recent_groups()]
+        if not selections:
+            return False
+        largest = max(selections, key=len)
+        lost = len(largest - self._selected)
+        most = max(len(selection - self._selected) for selection in selections)
+        return bool(largest) and (lost == len(largest) or most > MANY or is_large_share(lost, len(largest)))
+
+    def _recent_groups(self) -> list[SnapshotGroup]:
+        """Return the snapshots of the window, and the one that was the latest at its start."""
+        start = self._facts.now - self._facts.policy.window
+        recent: list[SnapshotGroup] = []
+        for group in reversed(self._facts.groups):
+            if group.is_complete:
+                recent.append(group)
+                if _created(group, self._facts.now) < start:
+                    break
+        return recent
+
+    def _counted(self, group: SnapshotGroup) -> set[ObjectIdentity]:
+        """Return the objects of a snapshot, without those that are exempt or whose removal was carried out."""
+        placed = self._placed if group is self._base else placed_objects(group)
+        return {
+            identity
+            for identity, each in placed.items()
+            if identity in self._selected or not (self._is_exempt(identity) or self._is_carried_out(identity, each))
+        }
+
+    def _is_carried_out(self, identity: ObjectIdentity, placed: PlacedObject) -> bool:
+        until = self._carried_out.until
+        if not until or identity in self._placed:
+            return False
+        own = RemovalItem(RemovalEffect.OBJECT, identity, placed.uid).digest(self._uid)
+        return own in until or any(group in until for group in placed.groups)
+
+    def _mode(self, item: RemovalItem, members: Iterable[ObjectIdentity], *, many: bool) -> ConfirmationMode:
+        policy = self._facts.policy
+        kinds = {(item.identity[0], item.identity[1]), *((group, kind) for group, kind, _, _ in members)}
+        modes = [policy.objects, *([policy.many_objects] if many else [])]
+        return strictest([*modes, *(policy.data for kind in kinds if policy.holds_data(*kind))])
+
+    def _pending(self, waiting: Mapping[RemovalItem, Sequence[ObjectIdentity]]) -> dict[ObjectIdentity, PlacedObject]:
+        now = self._facts.now.replace(microsecond=0)
+        rolled_up = {
+            item: group.digest
+            for group in confirmable_groups(self._uid, waiting)
+            if len(group.items) > 1
+            for item in group.items
+        }
+        pending: dict[ObjectIdentity, PlacedObject] = {}
+        for item, members in waiting.items():
+            for identity in members:
+                placed = self._placed[identity]
+                groups = placed.groups
+                if (digest := rolled_up.get(item, "")) and digest not in groups:
+                    groups = (digest, *groups)[:MOST_GROUPS]
+                pending[identity] = replace(placed, since=placed.since or now, groups=groups)
+        return pending
+
+    def _envelopes(self) -> dict[ObjectIdentity, JsonObject]:
+        return by_identity(filter(is_envelope, self._base.objects())) if self._base else {}
+
+
+def is_exempt(
+    identity: ObjectIdentity,
+    policy: RemovalPolicy,
+    placed: Mapping[ObjectIdentity, PlacedObject],
+    namespace: Callable[[str], JsonObject | None],
+) -> bool:
+    """Return whether the Namespace of an object is exempt, as it was placed last, otherwise as it is on the hub.
+
+    A label that is set just before the removal does not count where the Namespace itself is placed.
+    """
+    name = identity[2] or (identity[3] if identity == namespace_identity(identity[3]) else "")
+    if not name:
+        return False
+    home = placed.get(namespace_identity(name))
+    document = home.content if home else namespace(name)
+    return document is not None and policy.exempts(document)
+
+
+def places_only_exempt(
+    group: SnapshotGroup | None, policy: RemovalPolicy, namespace: Callable[[str], JsonObject | None]
+) -> bool:
+    """Return whether all objects of a snapshot group are in exempt namespaces, or are those namespaces."""
+    placed = placed_objects(group) if group else {}
+    return bool(placed) and all(is_exempt(identity, policy, placed, namespace) for identity in placed)
+
+
+def _since(placed: PlacedObject) -> datetime:
+    assert placed.since is not None
+    return placed.since
+
+
+def _created(group: SnapshotGroup, now: datetime) -> datetime:
+    """Return when a snapshot group was created. An unreadable or missing time counts as now."""
+    text: Any = metadata_of(group.master or {}).get("creationTimestamp")
+    try:
+        return parse_time(text) if text else now
+    except ValueError:
+        return now
+
+
+def pending_objects(group: SnapshotGroup | None) -> tuple[RemovalItem, ...]:
+    """Return the items that a snapshot group records as pending, without judging again.
+
+    The objects of a Namespace that is pending itself belong to its item.
+    """
+    placed = placed_objects(group) if group else {}
+    waiting = {identity: each for identity, each in placed.items() if each.since is not None}
+    items: dict[ObjectIdentity, list[ObjectIdentity]] = defaultdict(list)
+    for identity in waiting:
+        home = namespace_identity(identity[2])
+        items[home if home in waiting else identity].append(identity)
+    return tuple(
+        sorted(
+            RemovalItem(
+                RemovalEffect.OBJECT,
+                identity,
+                waiting[identity].uid,
+                objects=len(members),
+                since=min(_since(waiting[each]) for each in members),
+            )
+            for identity, members in items.items()
+        )
+    )

@@ -1,0 +1,144 @@
+"""Texts about pending removals: the condition, its message, and Events.
+
+Source: docs/specifications/removal.md 9.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
+from scorer.api.event import Event
+from scorer.api.meta import JsonObject
+from scorer.api.names import CONFIRM_REMOVAL
+from scorer.api.unstructured.documents import annotation, conditions_of, generation_of, is_deleting, status_of, uid_of
+from scorer.rollout.bindings import PendingReason, pending_reason
+from scorer.rollout.confirmation.clusters import cluster_item
+from scorer.rollout.confirmation.digests import (
+    Confirmation,
+    RemovalEffect,
+    RemovalItem,
+    confirmable_groups,
+    validity_error,
+)
+from scorer.rollout.confirmation.objects import pending_objects
+from scorer.rollout.snapshots.resources import placed_group, snapshot_groups
+
+REMOVAL_PENDING_CONDITION: Final = "RemovalPending"
+"""Condition of a placement. It exists only while it is True."""
+CONFIRMATION_REQUIRED: Final = str(PendingReason.CONFIRMATION)
+RESOURCES_SELECTED: Final = "ResourcesSelected"
+"""Condition of a placement. It exists only while it is False."""
+NO_RESOURCES_SELECTED: Final = "NoResourcesSelected"
+REMOVED_WITH_WARNING: Final = "ContentRemoved"
+"""Reason of the Event about a removal that proceeds with a warning."""
+_LONGEST_MESSAGE: Final = 16_384
+_MOST_NAMED: Final = 10
+
+
+def pending_items(snapshots: Iterable[JsonObject], bindings: Iterable[JsonObject]) -> tuple[RemovalItem, ...]:
+    """Return the objects and clusters of a placement that wait for confirmation, as the loop has recorded them.
+
+    Args:
+        snapshots: All resource snapshots of the placement.
+        bindings: All of its bindings.
+    """
+    objects = pending_objects(placed_group(snapshot_groups(snapshots)))
+    asked = (each for each in bindings if pending_reason(each) is PendingReason.CONFIRMATION and not is_deleting(each))
+    return (*objects, *sorted(map(cluster_item, asked)))
+
+
+def pending_message(placement: JsonObject, items: Sequence[RemovalItem], now: datetime) -> str:
+    """Return the effect, the digests, and why a confirmation on the placement does not count."""
+    groups = confirmable_groups(uid_of(placement), items)
+    effects = ", ".join(_counted(items))
+    listed, size = [], 0
+    for group in groups:
+        entry = f"{group} ({group.digest})"
+        size += len(entry) + 2
+        if size > _LONGEST_MESSAGE:
+            break
+        listed.append(entry)
+    more = f" and {len(groups) - len(listed)} more" if len(groups) > len(listed) else ""
+    message = f"{effects} until confirmed: {', '.join(listed)}{more}"
+    problem = confirmation_problem(placement, now)
+    return f"{message}; {CONFIRM_REMOVAL}: {problem}" if problem else message
+
+
+def _counted(items: Sequence[RemovalItem]) -> Iterable[str]:
+    objects = sum(item.objects for item in items if item.effect is RemovalEffect.OBJECT)
+    clusters = sum(item.effect is RemovalEffect.CLUSTER for item in items)
+    if objects:
+        yield f"{objects} object{'s' if objects > 1 else ''} stay{'' if objects > 1 else 's'} on the members"
+    if clusters:
+        yield f"the content stays on {clusters} dropped cluster{'s' if clusters > 1 else ''}"
+    if any(item.effect is RemovalEffect.PLACEMENT for item in items):
+        yield "the content of the deleted placement stays"
+
+
+def confirmation_problem(placement: JsonObject, now: datetime) -> str:
+    """Return why the confirmation on a placement does not count. Empty: it counts, or is unset."""
+    text = annotation(placement, CONFIRM_REMOVAL)
+    if not text:
+        return ""
+    try:
+        return validity_error(Confirmation.parse(text), now)
+    except ValueError as error:
+        return str(error)
+
+
+def with_removal_pending(
+    placement: JsonObject, status: JsonObject, items: Sequence[RemovalItem], now: datetime
+) -> JsonObject:
+    """Return a status with the condition RemovalPending, or without it if nothing is pending.
+
+    Args:
+        placement: With its stored status, which has the time of the last transition.
+        status: The status to store.
+        items: The pending items.
+        now: The time of a transition.
+    """
+    made = []
+    if items:
+        message = pending_message(placement, items, now)
+        since = min((item.since for item in items if item.since), default=now)
+        made.append(_condition(placement, REMOVAL_PENDING_CONDITION, TRUE, CONFIRMATION_REQUIRED, message, since))
+    return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)
+
+
+def with_resources_selected(placement: JsonObject, status: JsonObject, count: int, now: datetime) -> JsonObject:
+    """Return a status with the condition ResourcesSelected if a placement selects nothing, else without it."""
+    message = "no object on the hub matches spec.resourceSelectors"
+    empty = [_condition(placement, RESOURCES_SELECTED, FALSE, NO_RESOURCES_SELECTED, message, now)]
+    return _with_conditions(placement, status, [] if count else empty, RESOURCES_SELECTED)
+
+
+def _condition(placement: JsonObject, kind: str, status: Any, reason: str, message: str, since: datetime) -> JsonObject:
+    return make_condition(kind, status, reason, message, generation=generation_of(placement), now=since)
+
+
+def _with_conditions(placement: JsonObject, status: JsonObject, made: Sequence[JsonObject], kind: str) -> JsonObject:
+    others = [condition for condition in status.get("conditions") or () if condition.get("type") != kind]
+    conditions = [*others, *merge_conditions(conditions_of(placement), made)]
+    return {**status, "conditions": conditions} if conditions or "conditions" in status else status
+
+
+def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable[Event]:
+    """Yield an Event when something becomes pending, or becomes another effect, and when a placement becomes empty."""
+    old = {condition.get("type"): condition for condition in conditions_of(placement)}
+    new = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    pending, before = new.get(REMOVAL_PENDING_CONDITION), old.get(REMOVAL_PENDING_CONDITION)
+    if pending and pending.get("message") != (before or {}).get("message"):
+        yield Event(REMOVAL_PENDING_CONDITION, str(pending.get("message"))[:1024], "Warning")
+    had_content = bool(status_of(placement).get("selectedResources"))
+    if RESOURCES_SELECTED in new and RESOURCES_SELECTED not in old and had_content:
+        yield Event(NO_RESOURCES_SELECTED, str(new[RESOURCES_SELECTED].get("message")), "Warning")
+
+
+def warning_event(items: Sequence[RemovalItem], clusters: Sequence[str] = ()) -> Event:
+    """Return the Event about content that is removed with a warning."""
+    subjects = [*map(str, items), *(f"cluster {cluster}" for cluster in clusters)]
+    more = f" and {len(subjects) - _MOST_NAMED} more" if len(subjects) > _MOST_NAMED else ""
+    return Event(
+        REMOVED_WITH_WARNING, f"removed without confirmation: {', '.join(subjects[:_MOST_NAMED])}{more}", "Warning"
+    )

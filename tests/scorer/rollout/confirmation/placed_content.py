@@ -1,0 +1,91 @@
+"""A placement, its selections and its resource snapshots, for tests of the confirmation of removals."""
+
+from datetime import UTC, datetime, timedelta
+
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem
+from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects
+from scorer.rollout.confirmation.policy import RemovalPolicy
+from scorer.rollout.confirmation.sources import ObjectSource, format_sources
+from scorer.rollout.object_size import object_identity
+from scorer.rollout.snapshots.resources import SnapshotGroup
+
+NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+UID = "u-placement"
+DEFAULTS = RemovalPolicy()
+
+
+def make_object(name, kind="ConfigMap", namespace="shop", group="", labels=None, **fields):
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    if labels:
+        metadata["labels"] = labels
+    return {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "metadata": metadata, **fields}
+
+
+def make_namespace(name="shop", labels=None):
+    return make_object(name, "Namespace", "", labels=labels)
+
+
+def make_envelope(name, *contents, kind="ResourceEnvelope"):
+    data = {content["metadata"]["name"]: content for content in contents}
+    namespace = "shop" if kind == "ResourceEnvelope" else ""
+    return make_object(name, kind, namespace, "placement.kubernetes-fleet.io", data=data)
+
+
+def config_maps(count, start=0):
+    return [make_object(f"c{number:03}") for number in range(start, start + count)]
+
+
+def make_group(index, objects, created=NOW - 10 * HOUR, sources=None):
+    found = [(sources or {}).get(object_identity(each), ObjectSource(uid(each))) for each in objects]
+    annotations = {
+        "harbormaster.dev/sources": format_sources(found),
+        "kubernetes-fleet.io/number-of-resource-snapshots": "1",
+        "kubernetes-fleet.io/resource-hash": f"hash-{index}",
+    }
+    labels = {"kubernetes-fleet.io/is-latest-snapshot": "true", "kubernetes-fleet.io/resource-index": str(index)}
+    metadata = {
+        "name": f"shop-{index}-snapshot",
+        "labels": labels,
+        "annotations": annotations,
+        "creationTimestamp": created.isoformat(),
+    }
+    return SnapshotGroup(index, {"metadata": metadata, "spec": {"selectedResources": list(objects)}})
+
+
+def uid(content):
+    return f"uid-{content['kind']}-{content['metadata']['name']}"
+
+
+def make_placement(confirm="", carried_out="", setting=""):
+    annotations = {CONFIRM_REMOVAL: confirm, CARRIED_OUT: carried_out, REMOVAL_CONFIRMATION: setting}
+    annotations = {key: value for key, value in annotations.items() if value}
+    kind = {"apiVersion": "placement.kubernetes-fleet.io/v1", "kind": "ClusterResourcePlacement"}
+    return {**kind, "metadata": {"name": "shop", "uid": UID, "annotations": annotations}, "spec": {}}
+
+
+def item_of(content, source=None):
+    return RemovalItem(RemovalEffect.OBJECT, object_identity(content), uid(source or content))
+
+
+def confirm(*digests, expiry=NOW + HOUR):
+    return Confirmation(frozenset(digests), expiry).format()
+
+
+def carried_out(*digests, index=None, expiry=NOW + HOUR):
+    return CarriedOut().with_digests(digests, expiry, index).format()
+
+
+def judge(before, selected, *, placement=None, namespaces=(), policy=DEFAULTS, now=NOW):
+    """Judge a selection against snapshot groups, or against objects placed long ago."""
+    groups = before if before and isinstance(before[0], SnapshotGroup) else [make_group(0, before)]
+    placement = placement or make_placement()
+    live = {each["metadata"]["name"]: each for each in namespaces}
+    uids = {object_identity(each): uid(each) for each in selected}
+    facts = ObjectFacts(policy.of(placement), placement, selected, uids, groups, live.get, now)
+    return judge_objects(facts)
+
+
+def names(judgement):
+    return [content["metadata"]["name"] for content in judgement.objects]

@@ -1,0 +1,186 @@
+"""Clusters that a placement leaves: which lose their content, and what the others wait for."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.api.names import CARRIED_OUT, REMOVAL_PENDING
+from scorer.rollout.bindings import BindingView, PendingReason, pending_reason
+from scorer.rollout.confirmation.clusters import (
+    ClusterFacts,
+    DroppedCluster,
+    PendingRemoval,
+    cluster_item,
+    clusters_left,
+    judge_clusters,
+    with_clusters_left,
+)
+from scorer.rollout.confirmation.digests import MOST_ITEMS, CarriedOut, Confirmation
+from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
+from tests.scorer.rollout.confirmation.placed_content import DEFAULTS, HOUR, NOW, UID
+
+ASKED, WAITS = PendingReason.CONFIRMATION, PendingReason.REPLACEMENT
+
+
+def make_binding(cluster, pending=None, carried_out=""):
+    annotations = {REMOVAL_PENDING: pending.format() if pending else "", CARRIED_OUT: carried_out}
+    return {
+        "apiVersion": "placement.kubernetes-fleet.io/v1",
+        "kind": "ClusterResourceBinding",
+        "metadata": {"name": f"shop-{cluster}", "uid": f"u-{cluster}", "annotations": annotations},
+        "spec": {"state": "Unscheduled", "targetCluster": cluster},
+    }
+
+
+def dropped(*clusters, pending=None, carried_out=""):
+    return tuple(DroppedCluster(make_binding(each, pending, carried_out), pending) for each in clusters)
+
+
+def digest(cluster):
+    return cluster_item(make_binding(cluster)).digest(UID)
+
+
+def named(count, start=0):
+    return [f"m{number:02}" for number in range(start, start + count)]
+
+
+def judge(lost, kept=0, *, replacements=(), available=(), left=(), confirmed=(), policy=DEFAULTS):
+    """Judge lost clusters, given as names or as `DroppedCluster`."""
+    gone = tuple(each if isinstance(each, DroppedCluster) else dropped(each)[0] for each in lost)
+    facts = ClusterFacts(
+        policy,
+        UID,
+        gone,
+        remaining=frozenset(named(kept, 50)),
+        replacements={each: each in available for each in replacements},
+        left=frozenset(left),
+        confirmation=Confirmation(frozenset(confirmed), NOW + HOUR),
+        now=NOW,
+    )
+    return judge_clusters(facts)
+
+
+@pytest.mark.parametrize(
+    ("lost", "kept", "waits"),
+    [
+        pytest.param(1, 1, False, id="one-of-two"),
+        pytest.param(1, 0, True, id="the-only-one"),
+        pytest.param(2, 1, False, id="two-of-three"),
+        pytest.param(3, 2, True, id="three-of-five"),
+        pytest.param(3, 3, False, id="half"),
+        pytest.param(10, 30, False, id="ten"),
+        pytest.param(11, 30, True, id="more-than-ten"),
+        pytest.param(2, 0, True, id="all"),
+        pytest.param(0, 5, False, id="none"),
+    ],
+)
+def test_thresholds(lost, kept, waits):
+    judgement = judge(named(lost), kept)
+    expected = {f"shop-{each}": ASKED for each in named(lost)} if waits else {}
+    assert {name: pending.reason for name, pending in judgement.pending.items()} == expected
+    assert judgement.ordered == frozenset() if waits else judgement.ordered == {f"shop-{each}" for each in named(lost)}
+
+
+@pytest.mark.parametrize(
+    ("lost", "kept", "picked", "available", "reason"),
+    [
+        pytest.param(1, 0, 1, 0, WAITS, id="the-only-one-moves"),
+        pytest.param(1, 0, 1, 1, None, id="the-only-one-has-moved"),
+        pytest.param(3, 2, 1, 0, WAITS, id="net-two"),
+        pytest.param(3, 2, 1, 1, None, id="net-two-and-available"),
+        pytest.param(5, 0, 5, 2, WAITS, id="a-swap-of-all"),
+        pytest.param(5, 0, 5, 3, None, id="a-swap-of-all-once-few-are-missing"),
+        pytest.param(5, 0, 1, 1, ASKED, id="net-four-of-five"),
+        pytest.param(12, 30, 1, 0, ASKED, id="net-eleven"),
+        pytest.param(12, 30, 2, 0, WAITS, id="net-ten"),
+        pytest.param(1, 5, 1, 0, None, id="below-the-thresholds-nothing-waits"),
+    ],
+)
+def test_replacements_count_once_they_are_available(lost, kept, picked, available, reason):
+    names = named(picked, 20)
+    judgement = judge(named(lost), kept, replacements=names, available=names[:available])
+    reasons = {pending.reason for pending in judgement.pending.values()}
+    assert reasons == ({reason} if reason else set())
+
+
+def test_a_loop_over_members_is_one_accident():
+    assert not judge(["m10"], 6, left=named(3)).pending
+    assert judge(["m10"], 3, left=named(3)).pending, "four of seven within the window"
+    assert not judge(["m10"], 3, left=["m10"]).pending, "it counts once"
+
+
+def test_clusters_that_were_picked_again_are_not_lost():
+    assert not judge(["m10"], 3, left=named(3, 50)).pending
+
+
+def test_confirmed_clusters_go_and_the_others_are_judged_without_them():
+    judgement = judge(named(4), 2, confirmed=[digest("m00")])
+    assert judgement.ordered == {"shop-m00"} == judgement.confirmed
+    assert judgement.pending.keys() == {"shop-m01", "shop-m02", "shop-m03"}
+    judgement = judge(named(4), 4, confirmed=[digest("m00")])
+    assert not judgement.pending, "three of seven need none"
+
+
+def test_a_digest_counts_once_per_binding():
+    used = CarriedOut().with_digests([digest("m00")], NOW + HOUR).format()
+    assert judge(dropped("m00", carried_out=used), confirmed=[digest("m00")]).pending
+
+
+def test_a_roll_up_stays_confirmed_when_it_shrinks():
+    names = [f"m{number:03}" for number in range(MOST_ITEMS + 10)]
+    judgement = judge(names)
+    shown = {pending.groups for pending in judgement.pending.values()}
+    ((group,),) = shown
+    pending = next(iter(judgement.pending.values()))
+    fewer = [*dropped(*names[5:], pending=pending), *dropped("fresh")]
+    again = judge(fewer, confirmed=[group])
+    assert again.pending.keys() == {"shop-fresh"}
+    assert len(again.confirmed) == len(names) - 5
+
+
+def test_modes():
+    off = RemovalPolicy(many_clusters=ConfirmationMode.OFF)
+    assert judge(named(5), policy=off) == judge(named(5), policy=DEFAULTS.with_every_mode(ConfirmationMode.OFF))
+    warn = RemovalPolicy(many_clusters=ConfirmationMode.WARN)
+    assert judge(named(5), policy=warn).warned == {f"shop-{each}" for each in named(5)}
+    every = RemovalPolicy(clusters=ConfirmationMode.CONFIRM)
+    assert judge(named(1), 9, policy=every).pending
+    assert judge(named(1), 9, replacements=["m20"], policy=every).pending["shop-m00"].reason is WAITS
+
+
+def test_the_record_on_a_binding():
+    pending = PendingRemoval(ASKED, NOW, ("a" * 20,))
+    binding = make_binding("lion", pending)
+    assert PendingRemoval.of(binding) == pending
+    assert pending_reason(binding) is ASKED
+    assert BindingView.of(binding).pending is ASKED
+    assert PendingRemoval.of(make_binding("lion")) is None
+    binding["metadata"]["annotations"][REMOVAL_PENDING] = "whatever"
+    assert PendingRemoval.of(binding).reason is ASKED, "unreadable: it is no order"
+    binding["spec"]["state"] = "Bound"
+    assert pending_reason(binding) is None
+
+
+def test_the_record_of_clusters_that_were_left():
+    snapshot = {"metadata": {"name": "shop-0"}}
+    first = with_clusters_left(snapshot, ["lion"], NOW, HOUR)
+    assert with_clusters_left(first, ["lion"], NOW, HOUR) is None
+    second = with_clusters_left(first, ["fish"], NOW + timedelta(minutes=30), HOUR)
+    assert clusters_left([second, snapshot], NOW + timedelta(minutes=45), HOUR) == {"lion", "fish"}
+    assert clusters_left([second], NOW + timedelta(minutes=75), HOUR) == {"fish"}
+    broken = {"metadata": {"annotations": {"harbormaster.dev/clusters-left": "["}}}
+    assert clusters_left([broken], NOW, HOUR) == frozenset()
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
+def test_no_order_takes_a_placement_below_the_thresholds(lost, kept, picked, available):
+    names = named(picked, 100)
+    judgement = judge(named(lost), kept, replacements=names, available=names[:available])
+    if judgement.ordered:
+        running = kept + min(available, picked)
+        net = lost - min(available, picked)
+        assert running
+        assert net <= 10
+        assert net < 3 or 2 * net <= lost + kept

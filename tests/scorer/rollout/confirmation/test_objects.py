@@ -1,0 +1,286 @@
+"""Objects that leave a placement: which wait for confirmation, and what is placed meanwhile."""
+
+import random
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.rollout.confirmation.digests import MOST_ITEMS, confirmable_groups, rolled_up_digest
+from scorer.rollout.confirmation.objects import pending_objects
+from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
+from scorer.rollout.object_size import object_identity
+from tests.scorer.rollout.confirmation.placed_content import (
+    HOUR,
+    NOW,
+    UID,
+    carried_out,
+    config_maps,
+    confirm,
+    item_of,
+    judge,
+    make_envelope,
+    make_group,
+    make_namespace,
+    make_object,
+    make_placement,
+    names,
+    uid,
+)
+
+SHOP, LIVE = make_namespace(), [make_namespace()]
+DATABASE = make_object("db", "StatefulSet", group="apps")
+CLAIM = make_object("data", "PersistentVolumeClaim")
+CLUSTER = make_object("pg", "Cluster", group="postgresql.cnpg.io")
+BUCKET = make_object("b", "Bucket", group="s3.aws.upbound.io")
+MAPS = config_maps(20)
+
+
+@pytest.mark.parametrize(
+    ("before", "selected", "pending"),
+    [
+        pytest.param([SHOP, *MAPS], [SHOP, *MAPS[1:]], [], id="one-object"),
+        pytest.param([SHOP, *MAPS], [SHOP, *MAPS[10:]], [], id="ten-of-many-are-not-more-than-ten"),
+        pytest.param([SHOP, *MAPS], [SHOP, *MAPS[11:]], MAPS[:11], id="eleven-objects"),
+        pytest.param([SHOP, *MAPS[:3]], [SHOP, MAPS[0]], [], id="two-of-four"),
+        pytest.param([SHOP, *MAPS[:4]], [SHOP, MAPS[0]], MAPS[1:4], id="three-of-five-are-more-than-half"),
+        pytest.param([SHOP, *MAPS[:5]], [SHOP, *MAPS[:2]], [], id="three-of-six-are-half"),
+        pytest.param(MAPS[:1], [], MAPS[:1], id="everything-even-if-one"),
+        pytest.param(MAPS[:1], MAPS[1:2], MAPS[:1], id="everything-even-if-replaced"),
+        pytest.param([SHOP, DATABASE, *MAPS], [SHOP, *MAPS], [DATABASE], id="a-stateful-set"),
+        pytest.param([SHOP, CLAIM, *MAPS], [SHOP, *MAPS], [CLAIM], id="a-claim"),
+        pytest.param([SHOP, CLUSTER, *MAPS], [SHOP, *MAPS], [CLUSTER], id="a-database-of-an-operator"),
+        pytest.param([SHOP, BUCKET, *MAPS], [SHOP, *MAPS], [BUCKET], id="a-managed-resource"),
+        pytest.param([SHOP, DATABASE, *MAPS], [SHOP, *MAPS[1:]], [DATABASE], id="only-the-database-waits"),
+        pytest.param([SHOP], [SHOP, *MAPS], [], id="more-than-before"),
+    ],
+)
+def test_what_waits(before, selected, pending):
+    judgement = judge(before, selected, namespaces=LIVE)
+    assert [item.identity for item in judgement.pending] == sorted(map(object_identity, pending))
+    expected = {object_identity(each) for each in (*selected, *pending)}
+    assert {object_identity(each) for each in judgement.objects} == expected
+
+
+def test_a_namespace_is_one_item_with_all_that_was_placed_in_it():
+    judgement = judge([SHOP, DATABASE, *MAPS[:3]], [])
+    (item,) = judgement.pending
+    assert str(item) == "Namespace shop and 4 objects in it"
+    assert item.digest(UID) == item_of(SHOP).digest(UID)
+    assert len(judgement.objects) == 5
+
+
+def test_the_namespace_of_a_resource_placement_is_the_item_while_it_ends():
+    ending = {**SHOP, "metadata": {"name": "shop", "uid": "u-shop", "deletionTimestamp": "2026-11-29T11:59:00Z"}}
+    (item,) = judge(MAPS, MAPS[1:], namespaces=[ending]).pending
+    assert (item.identity, item.uid) == (("", "Namespace", "", "shop"), "u-shop")
+
+
+def test_a_loop_of_single_deletions_is_one_accident():
+    groups, placed = [make_group(0, [SHOP, *MAPS])], [SHOP, *MAPS]
+    for step in range(1, 21):
+        judgement = judge(groups, [SHOP, *MAPS[step:]], namespaces=LIVE, now=NOW + timedelta(minutes=step))
+        kept = list(judgement.objects)
+        if len(kept) != len(placed):
+            groups.append(make_group(step, kept, NOW + timedelta(minutes=step), judgement.sources))
+        placed = kept
+    assert len(placed) == 11  # ten objects were lost, as a warning; the others wait
+    assert len(pending_objects(groups[-1])) == 0  # nothing changed in the content: only its record does
+    assert len(judgement.pending) == 10
+
+
+def test_losses_before_the_window_do_not_count():
+    groups = [
+        make_group(0, [SHOP, *MAPS], NOW - 3 * HOUR),
+        make_group(1, [SHOP, *MAPS[8:]], NOW - 2 * HOUR),
+    ]
+    assert not judge(groups, [SHOP, *MAPS[13:]], namespaces=LIVE).pending
+    groups[1] = make_group(1, [SHOP, *MAPS[8:]], NOW - HOUR / 2)
+    assert judge(groups, [SHOP, *MAPS[13:]], namespaces=LIVE).pending
+
+
+def test_generated_names_are_no_accident():
+    groups = [
+        make_group(step, [SHOP, make_object(f"config-{step}"), *MAPS[:5]], NOW - timedelta(minutes=40 - step))
+        for step in range(30)
+    ]
+    assert not judge(groups, [SHOP, make_object("config-30"), *MAPS[:5]], namespaces=LIVE).pending
+
+
+@pytest.mark.parametrize(
+    ("setting", "pending", "warned"),
+    [
+        pytest.param("Off", 0, 0, id="off"),
+        pytest.param("Warn", 0, 12, id="warn"),
+        pytest.param("Confirm", 12, 0, id="confirm"),
+        pytest.param("", 12, 0, id="default"),
+        pytest.param("No", 12, 0, id="unreadable-is-the-default"),
+    ],
+)
+def test_the_annotation_overrides_every_mode(setting, pending, warned):
+    judgement = judge([SHOP, *MAPS], [SHOP, *MAPS[12:]], placement=make_placement(setting=setting), namespaces=LIVE)
+    assert (len(judgement.pending), len(judgement.warned)) == (pending, warned)
+
+
+def test_one_object_is_removed_with_a_warning():
+    judgement = judge([SHOP, *MAPS], [SHOP, *MAPS[1:]], namespaces=LIVE)
+    assert [item.identity for item in judgement.warned] == [object_identity(MAPS[0])]
+
+
+def test_exempt_namespaces_neither_wait_nor_count():
+    preview = make_namespace("preview", {"harbormaster.dev/ephemeral": "true"})
+    inside = [make_object(f"p{number}", namespace="preview") for number in range(20)]
+    assert not judge([preview, *inside, SHOP, *MAPS], [SHOP, *MAPS[1:]], namespaces=LIVE).pending
+    labelled_now = [make_namespace("shop", {"harbormaster.dev/ephemeral": "true"})]
+    assert judge([SHOP, *MAPS], [], namespaces=labelled_now).pending, "the label was not there when it was placed"
+    policy = RemovalPolicy(exempt=None)
+    assert judge([preview, *inside], [], policy=policy).pending
+
+
+def test_a_confirmed_removal_is_carried_out_once():
+    digest = item_of(DATABASE).digest(UID)
+    before, after = [SHOP, DATABASE, *MAPS], [SHOP, *MAPS]
+    judgement = judge(before, after, placement=make_placement(confirm(digest)), namespaces=LIVE)
+    assert (judgement.pending, judgement.confirmed) == ((), {digest})
+    ordered = make_placement(confirm(digest), carried_out(digest, index=1))
+    assert not judge(before, after, placement=ordered, namespaces=LIVE).pending, "the crash before the snapshot"
+    groups = [make_group(0, before), make_group(1, after), make_group(2, before)]
+    assert judge(groups, after, placement=ordered, namespaces=LIVE).pending, "the label was toggled"
+
+
+@pytest.mark.parametrize(
+    ("expiry", "counts"),
+    [
+        pytest.param(NOW, False, id="expired-now"),
+        pytest.param(NOW + timedelta(seconds=1), True, id="a-second-left"),
+        pytest.param(NOW + timedelta(hours=72), True, id="72h"),
+        pytest.param(NOW + timedelta(hours=72, seconds=1), False, id="more-than-72h"),
+    ],
+)
+def test_the_bounds_of_an_expiry(expiry, counts):
+    placement = make_placement(confirm(item_of(DATABASE).digest(UID), expiry=expiry))
+    judgement = judge([SHOP, DATABASE, *MAPS], [SHOP, *MAPS], placement=placement, namespaces=LIVE)
+    assert (not judgement.pending) is counts
+
+
+def test_confirmed_removals_do_not_count_against_later_ones():
+    digests = [item_of(each).digest(UID) for each in MAPS[:11]]
+    groups = [make_group(0, [SHOP, *MAPS], NOW - HOUR / 2), make_group(1, [SHOP, *MAPS[11:]], NOW - HOUR / 3)]
+    placement = make_placement(carried_out=carried_out(*digests, index=1))
+    assert not judge(groups, [SHOP, *MAPS[12:]], placement=placement, namespaces=LIVE).pending
+    assert judge(groups, [SHOP, *MAPS[12:]], namespaces=LIVE).pending
+
+
+def test_many_items_are_rolled_up_and_stay_confirmed_when_they_shrink():
+    maps = config_maps(MOST_ITEMS + 20)
+    before = [SHOP, *maps, make_object("other")]
+    judgement = judge(before, [SHOP, make_object("other")], namespaces=LIVE)
+    (shown,) = confirmable_groups(UID, judgement.pending)
+    assert str(shown) == f"{len(maps)} ConfigMap objects in shop"
+    stored = make_group(0, list(judgement.objects), sources=judgement.sources)
+    placement = make_placement(confirm(shown.digest))
+    restored = judge([stored], [SHOP, make_object("other"), maps[0]], placement=placement, namespaces=LIVE)
+    assert not restored.pending
+    grown = judge([stored], [SHOP], placement=placement, namespaces=LIVE)
+    assert "other" not in names(grown), "removed with a warning"
+    assert restored.confirmed == grown.confirmed == {shown.digest}
+    policy = RemovalPolicy(objects=ConfirmationMode.CONFIRM)
+    grown = judge([stored], [SHOP], placement=placement, namespaces=LIVE, policy=policy)
+    assert [item.identity[3] for item in grown.pending] == ["other"]
+
+
+def test_the_digest_of_a_deletion_of_a_whole_kind_covers_what_remains_of_it():
+    digest = rolled_up_digest(UID, map(item_of, MAPS))
+    judgement = judge([SHOP, *MAPS], [SHOP, *MAPS[15:]], placement=make_placement(confirm(digest)), namespaces=LIVE)
+    assert not judgement.pending
+
+
+def test_an_envelope_keeps_the_pending_entry_and_takes_the_rest_of_the_edit():
+    before = make_envelope("e", DATABASE, MAPS[0])
+    edited = make_envelope("e", {**MAPS[0], "data": {"a": "2"}})
+    judgement = judge([SHOP, before], [SHOP, edited], namespaces=LIVE)
+    (item,) = judgement.pending
+    assert item.digest(UID) == item_of(DATABASE, source=before).digest(UID)
+    envelope = judgement.objects[-1]
+    assert envelope["data"] == {"db": DATABASE, "c000": {**MAPS[0], "data": {"a": "2"}}}
+    stored = make_group(0, list(judgement.objects), sources=judgement.sources)
+    again = judge([stored], [SHOP, edited], namespaces=LIVE)
+    assert (again.objects, again.sources) == (judgement.objects, judgement.sources)
+    placement = make_placement(confirm(item.digest(UID)))
+    assert judge([stored], [SHOP, edited], placement=placement, namespaces=LIVE).objects == (SHOP, edited)
+
+
+def test_a_deleted_envelope_remains_with_its_pending_content():
+    before = make_envelope("e", DATABASE, MAPS[0])
+    judgement = judge([SHOP, before, *MAPS[1:9]], [SHOP, *MAPS[1:9]], namespaces=LIVE)
+    assert next(each["data"] for each in judgement.objects if "data" in each) == {"db": DATABASE}
+
+
+def test_a_key_that_another_object_took_is_kept_free():
+    before, edited = make_envelope("e", DATABASE), make_envelope("e", {**MAPS[0], "metadata": {**MAPS[0]["metadata"]}})
+    edited["data"] = {"db": MAPS[0]}
+    judgement = judge([SHOP, before], [SHOP, edited], namespaces=LIVE)
+    assert judgement.objects[-1]["data"] == {"db": MAPS[0], "db-1": DATABASE}
+
+
+def test_the_record_of_a_snapshot_names_what_is_pending():
+    judgement = judge([SHOP, DATABASE, CLAIM, *MAPS], [SHOP, *MAPS], namespaces=LIVE)
+    assert pending_objects(make_group(0, list(judgement.objects), sources=judgement.sources)) == judgement.pending
+    assert all(item.since == NOW for item in judgement.pending)
+    gone = judge([SHOP, DATABASE, *MAPS], [])
+    assert pending_objects(make_group(0, list(gone.objects), sources=gone.sources)) == gone.pending
+
+
+def test_what_was_pending_is_judged_again_without_its_record():
+    judgement = judge([SHOP, DATABASE, *MAPS], [SHOP, *MAPS], namespaces=LIVE)
+    stripped = make_group(0, list(judgement.objects), sources={})
+    assert [item.identity for item in judge([stripped], [SHOP, *MAPS], namespaces=LIVE).pending] == [
+        object_identity(DATABASE)
+    ]
+
+
+ALL = [SHOP, DATABASE, CLAIM, *MAPS]
+
+
+@given(st.sets(st.integers(0, len(ALL) - 1)), st.sets(st.integers(0, len(ALL) - 1)), st.randoms())
+def test_only_new_items_of_a_grown_effect_wait(first, more, chance: random.Random):
+    selected = [each for at, each in enumerate(ALL) if at not in first]
+    shown = judge(ALL, selected, namespaces=LIVE)
+    digests = [item.digest(UID) for item in shown.pending]
+    if not digests:
+        return
+    grown = [each for at, each in enumerate(ALL) if at not in first | more]
+    judgement = judge(ALL, grown, placement=make_placement(confirm(*digests)), namespaces=LIVE)
+    assert not {item.identity for item in shown.pending} & {item.identity for item in judgement.pending}
+    if SHOP in selected:
+        placed = {object_identity(each) for each in judgement.objects}
+        assert not {item.identity for item in shown.pending} & placed, "confirmed, though its Namespace leaves now"
+    chance.shuffle(digests)
+    shrunk = [*selected, *(each for each in ALL if each not in selected and chance.random() < 0.5)]
+    assert not judge(ALL, shrunk, placement=make_placement(confirm(*digests)), namespaces=LIVE).pending
+
+
+@given(st.sets(st.integers(0, len(ALL) - 1)))
+def test_nothing_that_must_be_confirmed_is_missing_from_what_is_placed(removed):
+    selected = [each for at, each in enumerate(ALL) if at not in removed]
+    judgement = judge(ALL, selected, namespaces=LIVE)
+    placed = {object_identity(each) for each in judgement.objects}
+    must = {0, 1, 2} & removed
+    assert all(object_identity(ALL[at]) in placed for at in must)
+    lost = len(ALL) - len(placed)
+    assert lost <= 10
+    stored = make_group(0, list(judgement.objects), sources=judgement.sources)
+    again = judge([stored], selected, namespaces=LIVE)
+    assert not {item.identity for item in judgement.pending} - {item.identity for item in again.pending}
+
+
+def test_a_single_object_waits_if_the_operator_says_so():
+    policy = RemovalPolicy(objects=ConfirmationMode.CONFIRM)
+    assert judge([SHOP, *MAPS], [SHOP, *MAPS[1:]], policy=policy, namespaces=LIVE).pending
+
+
+def test_names_are_in_the_order_of_snapshots():
+    judgement = judge([SHOP, *MAPS[:12]], [SHOP], namespaces=LIVE)
+    assert names(judgement) == ["shop", *(each["metadata"]["name"] for each in MAPS[:12])]
+    assert judgement.sources[object_identity(SHOP)].uid == uid(SHOP)
