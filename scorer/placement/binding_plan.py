@@ -7,7 +7,7 @@ Source: scheduling.md 3 (step 6) and 4; DV-14.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
@@ -16,12 +16,14 @@ from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import (
     PARENT_PLACEMENT,
     PREVIOUS_BINDING_STATE,
+    REMOVAL_PENDING,
     REMOVE,
+    REPLACEMENT,
     SCHEDULER_BINDING_CLEANUP,
     UNSCHEDULED_AT,
 )
 from scorer.api.placement.binding import BindingState
-from scorer.api.unstructured.documents import name_of, spec_of
+from scorer.api.unstructured.documents import name_of, spec_of, with_metadata
 from scorer.placement.holdings import Binding
 from scorer.placement.record import picked_decision
 from scorer.placement.schedule import ScheduleResult
@@ -38,6 +40,24 @@ class BindingPlan:
 
     create: tuple[JsonObject, ...] = ()
     replace: tuple[JsonObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Drops:
+    """How dropped bindings are written.
+
+    Args:
+        now: The time to write on them. None: unset.
+        annotations: Further annotations, by name of the binding.
+        replaced: New bindings are marked as replacements of dropped ones.
+    """
+
+    now: datetime | None = None
+    annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    replaced: bool = False
+
+
+_PLAIN_DROPS: Final = Drops()
 
 
 class BrokenBindingError(Exception):
@@ -90,8 +110,8 @@ def plan_bindings(
     blank: JsonObject,
     *,
     lost: Iterable[JsonObject] = (),
-    now: datetime | None = None,
     is_taken: Callable[[str], bool] = _NONE_TAKEN,
+    drops: Drops = _PLAIN_DROPS,
 ) -> BindingPlan:
     """Make the bindings of a placement match a decision.
 
@@ -106,8 +126,8 @@ def plan_bindings(
         documents: The bindings as stored.
         blank: ``apiVersion`` and ``kind`` of a new binding.
         lost: Those that the decision counted although they are not stored (`scorer.rollout.works.orphans`).
-        now: The time to write on dropped bindings; None: none is written.
         is_taken: Returns whether a binding of another placement has that name.
+        drops: How dropped bindings are written, and new ones beside them.
 
     Raises:
         BrokenBindingError: A binding waiting for removal is picked again but has no record of its earlier state.
@@ -130,11 +150,11 @@ def plan_bindings(
                 lambda name: name in names or is_taken(name),
             )
             names.add(name_of(new))
-            create.append(new)
+            create.append(with_metadata(new, annotations={REPLACEMENT: "true"}) if drops.replaced else new)
         else:
             changed.append(_picked_again(documents_by_name[old.name], old, snapshot, decision))
     dropped = (binding for binding in run.dropped if binding.name in existing or _is_eligible(run, binding.cluster))
-    changed += (_dropped(documents_by_name[binding.name], binding, now) for binding in dropped)
+    changed += (_dropped(documents_by_name[binding.name], binding, drops) for binding in dropped)
     create += (missing[binding.name] for binding in run.kept if binding.name in missing)
     create += (document for document in changed if name_of(document) in missing)
     return BindingPlan(tuple(create), tuple(document for document in changed if name_of(document) in existing))
@@ -239,17 +259,18 @@ def _picked_again(document: JsonObject, old: Binding, snapshot: str, decision: J
             raise BrokenBindingError(f"binding {old.name} is Unscheduled and has no record of its earlier state")
         state = old.previous_state
         # REMOVE must not outlive the drop: a deletion by another writer would then count as meant by the loop.
-        over = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVE)
+        over = (PREVIOUS_BINDING_STATE, UNSCHEDULED_AT, REMOVAL_PENDING, REMOVE)
         annotations = {key: value for key, value in metadata["annotations"].items() if key not in over}
         metadata = {**metadata, "annotations": annotations}
     changed = {"state": str(state), "schedulingPolicySnapshotName": snapshot, "clusterDecision": decision}
     return {**document, "metadata": metadata, "spec": {**document["spec"], **changed}}
 
 
-def _dropped(document: JsonObject, old: Binding, now: datetime | None) -> JsonObject:
+def _dropped(document: JsonObject, old: Binding, drops: Drops) -> JsonObject:
     metadata = document["metadata"]
     annotations = {**(metadata.get("annotations") or {}), PREVIOUS_BINDING_STATE: str(old.state)}
-    if now is not None:
-        annotations[UNSCHEDULED_AT] = format_time(now)
+    if drops.now is not None:
+        annotations[UNSCHEDULED_AT] = format_time(drops.now)
+    annotations |= drops.annotations.get(old.name, {})
     spec = {**document["spec"], "state": str(BindingState.UNSCHEDULED)}
     return {**document, "metadata": {**metadata, "annotations": annotations}, "spec": spec}

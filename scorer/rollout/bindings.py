@@ -83,6 +83,12 @@ class PendingReason(StrEnum):
     CONFIRMATION = "ConfirmationRequired"
     REPLACEMENT = "ReplacementNotAvailable"
 
+    def describe(self) -> str:
+        """Return the reason as the end of a sentence about a cluster."""
+        if self is PendingReason.CONFIRMATION:
+            return "its removal waits for confirmation"
+        return "its removal waits until a cluster picked instead is available"
+
 
 def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
     """Return why the content of an Unscheduled binding is not removed yet. None: unset, the removal is ordered.

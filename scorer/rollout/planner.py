@@ -28,6 +28,7 @@ from scorer.rollout.bindings import (
     NO_OVERRIDES,
     BindingView,
     Overrides,
+    PendingReason,
     has_diff_reported,
     is_failed,
     readiness,
@@ -325,6 +326,7 @@ class _Classes:
     """The sets of rollout.md 7.3, in name order."""
 
     targeted: int = 0
+    awaited: int = 0
     ready: int = 0
     can_be_ready: int = 0
     may_vanish: int = 0
@@ -354,6 +356,8 @@ def _classify(
     classes = _Classes()
     for binding in bindings:
         is_held = binding.cluster in held
+        if binding.pending is PendingReason.CONFIRMATION and not binding.deleting:
+            continue  # it may remain for long: it neither lends room to updates nor takes room from new clusters
         if binding.state is not BindingState.UNSCHEDULED:
             classes.targeted += 1
         if binding.state is BindingState.SCHEDULED:
@@ -375,7 +379,9 @@ def _classify(
         if binding.deleting:
             continue
         outdated = binding.snapshot != latest or binding.overrides != overrides.get(binding.cluster, NO_OVERRIDES)
-        if binding.state is BindingState.UNSCHEDULED:
+        if binding.pending is PendingReason.REPLACEMENT:
+            classes.awaited += 1
+        elif binding.state is BindingState.UNSCHEDULED:
             (classes.deferred_removals if is_held else classes.removable).append(binding)
         elif not outdated:
             classes.up_to_date.append(binding)
@@ -391,7 +397,8 @@ def _classify(
 def _budget(classes: _Classes, wanted: RequestedClusters, limits: RollingUpdateLimits) -> RollingUpdateBudget:
     target = wanted.target(classes.targeted)
     lowest = target - scaled_up(limits.max_unavailable, target)
-    highest = target + scaled_up(limits.max_surge, target)
+    # A removal that waits for a replacement cannot make room for it.
+    highest = target + max(scaled_up(limits.max_surge, target), 1 if classes.awaited else 0)
     return RollingUpdateBudget(
         target=target,
         ready=classes.ready,

@@ -7,6 +7,7 @@ from datetime import datetime
 from scorer.api.meta import JsonObject
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.selection.selector import InvalidSelection, Selection
+from scorer.rollout.snapshots.content_record import NO_RECORD, ContentRecord
 from scorer.rollout.snapshots.groups import SnapshotGroup
 
 
@@ -43,6 +44,7 @@ class StagedUpdateFacts:
         runs: All runs of the family and namespace.
         waits: The clusters that may not be touched now.
         selection: What the placement selects now. Only needed when a run without an index is initialised.
+        content: The record to write beside the selected objects.
         overrides: Given the resource snapshot that is rolled out, returns the override lists by cluster. Only called
             when the run is initialised; what it raises is for the caller.
     """
@@ -58,4 +60,5 @@ class StagedUpdateFacts:
     runs: Sequence[JsonObject] = ()
     waits: Mapping[str, ClusterWait] = field(default_factory=dict)
     selection: Selection | InvalidSelection | None = None
+    content: ContentRecord = NO_RECORD
     overrides: Callable[[SnapshotGroup], Mapping[str, Overrides]] = _no_overrides

@@ -22,16 +22,17 @@ from scorer.api.unstructured.documents import (
     status_of,
 )
 from scorer.api.values.answer import Instant, ShapeOf, one_of
-from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, waits_for_window
+from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, pending_reason, waits_for_window
 from scorer.rollout.removal.finalization import removal_detail
 from scorer.rollout.status.failures import failure_of
 from scorer.rollout.status.placement_conditions import (
     JUDGED_AGAIN,
     SCHEDULED,
     condition_type,
+    empty_message,
     expected_conditions,
     is_decision_pending,
-    too_large_message,
+    other_message,
 )
 from scorer.rollout.status.progress import STALLED, failed_object
 from scorer.rollout.views.timeline import UpdateTimeline
@@ -43,7 +44,7 @@ _NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
 
 ClusterProgress = Literal["available", "applying", "waiting", "failed", "removing"]
 PlacementState = Literal[
-    "available", "rolling out", "stalled", "external", "pending", "removing", "short", "failed", "invalid"
+    "available", "empty", "rolling out", "stalled", "external", "pending", "removing", "short", "failed", "invalid"
 ]
 Release = Literal["new", "old", ""]
 
@@ -85,7 +86,7 @@ class Placement(TypedDict):
     """When something moved last, where the rollout has stood still for too long; else null."""
     state: PlacementState
     why: str
-    """Why it is not available, empty where it is."""
+    """Why it is not available, or which removals wait for confirmation. Empty otherwise."""
     generation: int
     labels: dict[str, str]
     clusters: list[PlacedCluster]
@@ -241,6 +242,8 @@ def _leaving(binding: JsonObject) -> str:
     """Say how far a cluster is that is losing the placement."""
     if is_deleting(binding):
         return "its objects are being removed"
+    if reason := pending_reason(binding):
+        return reason.describe()
     said = current_condition(binding, ROLLOUT_STARTED) or {}
     return str(said["message"]) if waits_for_window(said) else "waits for the limits of the rollout"
 
@@ -263,7 +266,9 @@ def _placement_state(
         return state, f"{JUDGED_AGAIN}; last known: {reason}" if reason else JUDGED_AGAIN
     if state == "available" and scheduled["status"] == FALSE:
         return "short", str(scheduled.get("message", ""))
-    return state, reason or too_large_message(document)
+    if state == "available" and (empty := empty_message(document)):
+        return "empty", empty
+    return state, reason or other_message(document)
 
 
 def _progress_of_all(document: JsonObject, clusters: Iterable[PlacedCluster]) -> tuple[PlacementState, str]:

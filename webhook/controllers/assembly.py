@@ -171,7 +171,7 @@ def _controllers(
     yield OverrideController(hub, record).wiring()
     yield PlacementController(hub, now, record, selectables, settings, observer).wiring()
     rollout = RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT))
-    yield SchedulerController(hub, now, record, rollout, keys).wiring()
+    yield SchedulerController(hub, now, record, rollout, keys, settings.removal).wiring()
     yield rollout.wiring()
     staged = turns.get(MemberDisruption.STAGED_UPDATE)
     yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged, observer).wiring()
@@ -180,7 +180,7 @@ def _controllers(
     if settings.share.owns(UPGRADES):
         workplace = Workplace(hub, now, served, settings.upgraders)
         yield from _upgrades(workplace, settings, record, windows, turns.get(MemberDisruption.UPGRADE), upgrades)
-    yield WorkGenerator(hub, now, served, record, keys, settings.selection).wiring()
+    yield WorkGenerator(hub, now, served, record, keys, settings.selection, settings.removal).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
     yield BackReportController(hub, served, record).wiring(selectables)
     if settings.share.owns(NODES) and _keeps_nodes_trimmed(settings):

@@ -17,6 +17,7 @@ export function ofPlacement(placement) {
     failed: [look, ["Change what cannot be applied", `harbormaster edit ${ref}`]],
     external: [["See what waits", "harbormaster run status"], ["Change it stage by stage", `harbormaster run start --help`]],
     short: [["Why the others were turned away", `harbormaster explain ${ref}`], ["Want fewer, or ask for less", `harbormaster edit ${ref}`]],
+    empty: [["What it selects", `harbormaster get ${ref} -o yaml`]],
     pending: [["Is the loop at work?", "harbormaster doctor"]],
     invalid: [["What is wrong with the policy", `harbormaster explain ${ref}`], ["Correct it", `harbormaster edit ${ref}`]],
     removing: [["What still holds it", `harbormaster tree ${ref}`], ["Its finalizers", `kubectl get ${named(placement)} -o jsonpath='{.metadata.finalizers}'`]],

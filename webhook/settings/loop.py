@@ -8,6 +8,7 @@ from pydantic import Field
 
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import LEASE_PREFIX
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
 from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.rollout.snapshots.resources import SnapshotSettings
 from scorer.shards import MOST_SHARDS, WHOLE, Share
@@ -27,6 +28,7 @@ class LoopSettings:
     Args:
         snapshots: How often placed content may change.
         selection: Which kinds and namespaces placements may select.
+        removal: Which removals of content need confirmation.
         removal_needs_budget: False: bindings that have failed, and all once no cluster is wanted, go without limit.
         stalled_after: How long a rollout may stand still until its placement says that it is stalled.
         renewed_after: How long the numbers of a rollout have to stay the same before waiting clusters are told why.
@@ -43,6 +45,7 @@ class LoopSettings:
 
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)
+    removal: RemovalPolicy = NO_CONFIRMATION
     removal_needs_budget: bool = True
     stalled_after: timedelta = timedelta(minutes=10)
     renewed_after: timedelta = timedelta(seconds=5)

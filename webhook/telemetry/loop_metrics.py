@@ -8,6 +8,7 @@ Source: serving.md 6.1 and 6.3.
 
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import AbstractContextManager
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -18,6 +19,7 @@ from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, Kind
 from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.machinery.observer import NOTHING, Queue, ReconcileOutcome
 from webhook.kube.leader_election.shards import Move
+from webhook.runtime.clock import utc_now
 from webhook.telemetry.tracing import Tracing
 
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
@@ -34,6 +36,8 @@ class TermMetrics:
         self.queues: dict[str, Queue] = {}
         self.still: dict[str, set[Hashable]] = {}
         """The keys of the objects that stand still, by kind."""
+        self.pending: dict[str, dict[Hashable, datetime]] = {}
+        """When the oldest pending removal of each placement became so, by kind."""
         self._counts = counts
 
     def watch(self, queue: Queue) -> None:
@@ -47,6 +51,14 @@ class TermMetrics:
             keys.add(key)
         else:
             keys.discard(key)
+
+    def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
+        """Note since when removals of a placement wait for confirmation. None: disabled or confirmed."""
+        times = self.pending.setdefault(kind.kind, {})
+        if since is None:
+            times.pop(key, None)
+        else:
+            times[key] = since
 
     def span(self, controller: str, key: object) -> AbstractContextManager[object]:
         """Return a span to reconcile one key in."""
@@ -151,6 +163,29 @@ class LoopMetrics:
             gauge = Gauge(name, meaning, ("kind",), registry=registry)
             for kind in kinds:
                 gauge.labels(kind.kind).set_function(partial(self._standing, kind.kind))
+
+        pending = Gauge(
+            "harbormaster_removals_pending",
+            "Placements with removals that wait for confirmation.",
+            ("kind",),
+            registry=registry,
+        )
+        oldest = Gauge(
+            "harbormaster_removals_oldest_pending_seconds",
+            "Age of the oldest removal that waits for confirmation.",
+            ("kind",),
+            registry=registry,
+        )
+        for name in (family.placement.kind for family in FAMILIES):
+            pending.labels(name).set_function(partial(self._pending, name))
+            oldest.labels(name).set_function(partial(self._oldest_pending, name))
+
+    def _pending(self, kind: str) -> int:
+        return sum(len(term.pending.get(kind, ())) for term in self.terms)
+
+    def _oldest_pending(self, kind: str) -> float:
+        times = [since for term in self.terms for since in term.pending.get(kind, {}).values()]
+        return max(0.0, (utc_now() - min(times)).total_seconds()) if times else 0.0
 
     def _standing(self, kind: str) -> int:
         return sum(len(term.still.get(kind, ())) for term in self.terms)

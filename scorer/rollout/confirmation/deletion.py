@@ -81,16 +81,16 @@ def judge_deletion(
     is_ending = bool(namespace_of(placement)) and (namespace is None or is_deleting(namespace))
     home = (_namespace_item(placement, namespace),) if is_ending else ()
     items = (placement_item(placement), *home)
-    if not clusters or leaves_objects(placement) or exempt:
-        return DeletionJudgement(DeletionVerdict.REMOVED, items, clusters)
-    if digest := _accepted(placement, items, now):
+    digest = _accepted(placement, items, now)
+    if digest or leaves_objects(placement) or exempt:
         return DeletionJudgement(DeletionVerdict.REMOVED, items, clusters, digest)
     modes = [policy.placement] if len(clusters) >= SEVERAL else []
     mode = strictest([*modes, *([policy.data] if is_ending else [])])
     if mode is ConfirmationMode.CONFIRM:
         verdict = DeletionVerdict.ABANDONED if is_ending else DeletionVerdict.PENDING
         return DeletionJudgement(verdict, items, clusters)
-    return DeletionJudgement(DeletionVerdict.REMOVED, items, clusters, warned=mode is ConfirmationMode.WARN)
+    warned = bool(clusters) and mode is ConfirmationMode.WARN
+    return DeletionJudgement(DeletionVerdict.REMOVED, items, clusters, warned=warned)
 
 
 def has_content(binding: JsonObject) -> bool:

@@ -7,7 +7,7 @@ Source: docs/specifications/removal.md 2, 3 and 6.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -34,7 +34,8 @@ from scorer.rollout.confirmation.sources import (
 )
 from scorer.rollout.object_size import ObjectIdentity, by_identity, object_identity
 from scorer.rollout.selection.selector import order_key
-from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope, latest_group, placed_group
+from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, placed_group
+from scorer.rollout.snapshots.resources import is_envelope
 
 MANY: Final = 10
 """More objects, or clusters, than this are many, regardless of their share."""
@@ -59,6 +60,7 @@ class ObjectFacts:
         groups: All resource snapshots of the placement.
         namespace: Returns a Namespace on the hub. None: unknown or deleted.
         now: The present time.
+        released: Objects that members keep although they are no longer selected: no removal.
     """
 
     policy: RemovalPolicy
@@ -68,6 +70,7 @@ class ObjectFacts:
     groups: Sequence[SnapshotGroup]
     namespace: Callable[[str], JsonObject | None]
     now: datetime
+    released: Collection[ObjectIdentity] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ class ObjectJudgement:
         pending: Items that wait for confirmation.
         warned: Items removed with a warning.
         confirmed: The digests that are carried out now.
+        retained: Name of the snapshot with the largest selection of the window. It is not trimmed from the history.
     """
 
     objects: tuple[JsonObject, ...]
@@ -87,6 +91,7 @@ class ObjectJudgement:
     pending: tuple[RemovalItem, ...] = ()
     warned: tuple[RemovalItem, ...] = ()
     confirmed: frozenset[str] = frozenset()
+    retained: str = ""
 
 
 def judge_objects(facts: ObjectFacts) -> ObjectJudgement:
@@ -112,7 +117,7 @@ class _Judge:
         self._base = base
         self._placed = placed_objects(base) if base else {}
         self._index = base.index if base else -1
-        leaving = sorted(self._placed.keys() - self._selected)
+        leaving = sorted(self._placed.keys() - self._selected - set(facts.released))
         self._leaving = [identity for identity in leaving if not self._is_exempt(identity)]
         self._confirmation = Confirmation.of(facts.placement, facts.now)
         self._carried_out = CarriedOut.of(facts.placement)
@@ -138,6 +143,7 @@ class _Judge:
             ),
             tuple(sorted(item for item, mode in modes.items() if mode is ConfirmationMode.WARN)),
             frozenset(confirmed.values()),
+            max(self._recent_groups(), key=lambda group: len(group.objects()), default=SnapshotGroup(-1, None)).name,
         )
 
     def _unit(self, identity: ObjectIdentity) -> RemovalItem:
@@ -236,9 +242,9 @@ class _Judge:
         for item, members in waiting.items():
             for identity in members:
                 placed = self._placed[identity]
-                groups = placed.groups
-                if (digest := rolled_up.get(item, "")) and digest not in groups:
-                    groups = (digest, *groups)[:MOST_GROUPS]
+                with_others = [rolled_up.get(item, ""), "" if item.identity == identity else item.digest(self._uid)]
+                fresh = [digest for digest in with_others if digest and digest not in placed.groups]
+                groups = (*fresh, *placed.groups)[:MOST_GROUPS]
                 pending[identity] = replace(placed, since=placed.since or now, groups=groups)
         return pending
 

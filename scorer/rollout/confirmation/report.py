@@ -11,7 +11,15 @@ from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from scorer.api.names import CONFIRM_REMOVAL
-from scorer.api.unstructured.documents import annotation, conditions_of, generation_of, is_deleting, status_of, uid_of
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    generation_of,
+    is_deleting,
+    name_of,
+    status_of,
+    uid_of,
+)
 from scorer.rollout.bindings import PendingReason, pending_reason
 from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.rollout.confirmation.digests import (
@@ -22,14 +30,16 @@ from scorer.rollout.confirmation.digests import (
     validity_error,
 )
 from scorer.rollout.confirmation.objects import pending_objects
-from scorer.rollout.snapshots.resources import placed_group, snapshot_groups
+from scorer.rollout.confirmation.on_cluster import pending_on
+from scorer.rollout.removal.marks import REMOVAL_PENDING_CONDITION
+from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
 
-REMOVAL_PENDING_CONDITION: Final = "RemovalPending"
-"""Condition of a placement. It exists only while it is True."""
 CONFIRMATION_REQUIRED: Final = str(PendingReason.CONFIRMATION)
 RESOURCES_SELECTED: Final = "ResourcesSelected"
 """Condition of a placement. It exists only while it is False."""
 NO_RESOURCES_SELECTED: Final = "NoResourcesSelected"
+CONTENT_ORPHANED: Final = "PlacementContentOrphaned"
+"""Reason of the Event about content that remains when its namespace on the hub is deleted."""
 REMOVED_WITH_WARNING: Final = "ContentRemoved"
 """Reason of the Event about a removal that proceeds with a warning."""
 _LONGEST_MESSAGE: Final = 16_384
@@ -44,8 +54,15 @@ def pending_items(snapshots: Iterable[JsonObject], bindings: Iterable[JsonObject
         bindings: All of its bindings.
     """
     objects = pending_objects(placed_group(snapshot_groups(snapshots)))
-    asked = (each for each in bindings if pending_reason(each) is PendingReason.CONFIRMATION and not is_deleting(each))
-    return (*objects, *sorted(map(cluster_item, asked)))
+    live = [each for each in bindings if not is_deleting(each)]
+    on_some = {item for each in live for item in pending_on(each)}
+    asked = (each for each in live if pending_reason(each) is PendingReason.CONFIRMATION)
+    return (*objects, *sorted(on_some), *sorted(map(cluster_item, asked)))
+
+
+def oldest(items: Iterable[RemovalItem]) -> datetime | None:
+    """Return since when the oldest of *items* is pending. None: unset, nothing is."""
+    return min((item.since for item in items if item.since), default=None)
 
 
 def pending_message(placement: JsonObject, items: Sequence[RemovalItem], now: datetime) -> str:
@@ -101,7 +118,7 @@ def with_removal_pending(
     made = []
     if items:
         message = pending_message(placement, items, now)
-        since = min((item.since for item in items if item.since), default=now)
+        since = oldest(items) or now
         made.append(_condition(placement, REMOVAL_PENDING_CONDITION, TRUE, CONFIRMATION_REQUIRED, message, since))
     return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)
 
@@ -133,6 +150,16 @@ def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable
     had_content = bool(status_of(placement).get("selectedResources"))
     if RESOURCES_SELECTED in new and RESOURCES_SELECTED not in old and had_content:
         yield Event(NO_RESOURCES_SELECTED, str(new[RESOURCES_SELECTED].get("message")), "Warning")
+
+
+def orphaned_event(placement: JsonObject, clusters: Sequence[str]) -> Event:
+    """Return the Event about content that remains because the namespace of its placement is deleted unconfirmed."""
+    more = f" and {len(clusters) - _MOST_NAMED} more" if len(clusters) > _MOST_NAMED else ""
+    message = (
+        f"the content of ResourcePlacement {name_of(placement)} stays on {', '.join(clusters[:_MOST_NAMED])}{more}: "
+        "its removal was not confirmed: create the placement again to have it managed"
+    )
+    return Event(CONTENT_ORPHANED, message, "Warning")
 
 
 def warning_event(items: Sequence[RemovalItem], clusters: Sequence[str] = ()) -> Event:

@@ -14,12 +14,13 @@ from typing import Any, Final
 import orjson
 
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
-from scorer.api.names import SOURCES
-from scorer.api.unstructured.documents import annotation
-from scorer.rollout.object_size import ObjectIdentity, object_identity
-from scorer.rollout.snapshots.resources import SnapshotGroup, is_envelope, selected_resources
+from scorer.api.names import LEFT_OUT, SOURCES
+from scorer.api.unstructured.documents import annotation, with_metadata, with_spec
+from scorer.rollout.object_size import ObjectIdentity, format_left_out, object_identity
+from scorer.rollout.snapshots.groups import SnapshotGroup, selected_resources
+from scorer.rollout.snapshots.resources import is_envelope
 
-MOST_GROUPS: Final = 3
+MOST_GROUPS: Final = 4
 """How many roll-ups of an object are remembered: so many earlier confirmations of it still count."""
 
 
@@ -31,7 +32,7 @@ class ObjectSource:
         uid: Of the object on the hub. Empty: unknown.
         since: When its removal became pending. None: unset, it is selected.
         keys: Of an envelope: the entries whose removal is pending, and since when.
-        groups: Digests of the roll-ups that it was shown in, the latest first.
+        groups: Digests of the roll-ups, and of the Namespace, that it was shown in, the latest first.
     """
 
     uid: str = ""
@@ -132,6 +133,32 @@ def _entries(envelope: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     for key, content in sorted(data.items() if isinstance(data, dict) else ()):
         if isinstance(content, dict):
             yield str(key), content
+
+
+def placeable_group(group: SnapshotGroup, created: datetime | None) -> SnapshotGroup:
+    """Return a snapshot group as a cluster gets it: without objects that were pending before its binding was created.
+
+    Those count as left out: Works that hold them, as those of a binding that was lost, keep them.
+
+    Args:
+        group: A complete snapshot group.
+        created: When the binding was created. None: unknown.
+    """
+    if created is None or not any("{" in annotation(document, SOURCES) for document in group.documents):
+        return group  # nothing is pending: each entry is a uid
+    absent: set[ObjectIdentity] = set()
+    documents = []
+    for document in group.documents:
+        pairs = list(zip(selected_resources(document), sources_of(document), strict=True))
+        later = [content for content, source in pairs if source.since is not None and source.since < created]
+        absent.update(map(object_identity, later))
+        contents = [content for content, _ in pairs if content not in later] if later else None
+        documents.append(with_spec(document, selectedResources=contents) if contents is not None else document)
+    if not absent:
+        return group
+    left_out = format_left_out((), group.left_out() | absent)
+    master = with_metadata(documents[0], annotations={LEFT_OUT: left_out})
+    return SnapshotGroup(group.index, master, tuple(documents[1:]))
 
 
 def with_pending(

@@ -29,6 +29,7 @@ from scorer.api.unstructured.documents import (
     with_metadata,
     with_spec,
 )
+from scorer.rollout.bindings import pending_reason
 from scorer.rollout.removal.eviction import EVICTED_BINDING, is_finished
 from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal, unmeant
 from scorer.rollout.writes import Write, delete, replace
@@ -42,7 +43,9 @@ def leaves_objects(placement: Mapping[str, Any]) -> bool:
     return strategy.get("propagationPolicy") == "Abandon"
 
 
-def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject]) -> list[Write]:
+def plan_binding_deletion(
+    placement: JsonObject, bindings: Iterable[JsonObject], *, abandoned: bool | None = None
+) -> list[Write]:
     """Return the writes that delete all bindings of a placement that is being deleted, in order.
 
     A binding that the loop is already deleting for another reason is left alone: its objects go, whatever the placement
@@ -51,13 +54,15 @@ def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject])
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement with a deletion timestamp.
         bindings: All of its bindings.
+        abandoned: Its objects remain on the members. None: unset, the delete strategy decides.
     """
     writes = []
+    stays = leaves_objects(placement) if abandoned is None else abandoned
     for binding in sorted(bindings, key=name_of):
         if is_deleting(binding) and is_removal_requested(binding):
             continue
         marked = binding
-        if leaves_objects(placement) and annotation(binding, ABANDON) != "true":
+        if stays and annotation(binding, ABANDON) != "true":
             marked = with_metadata(marked, annotations={ABANDON: "true"})
         marked = marked_for_removal(marked) or marked
         if marked is not binding:
@@ -70,9 +75,12 @@ def plan_binding_deletion(placement: JsonObject, bindings: Iterable[JsonObject])
 def is_removal_requested(binding: Mapping[str, Any]) -> bool:
     """Return whether the loop wants the content of a binding removed from its cluster.
 
-    The state Unscheduled orders that, too, if the loop wrote it, when a decision dropped the cluster.
+    The state Unscheduled orders that, too, if the loop wrote it, when a decision dropped the cluster, and unless the
+    removal is pending.
     """
-    return is_marked_for_removal(binding) or (_is_unscheduled(binding) and not is_unscheduled_by_others(binding))
+    if is_marked_for_removal(binding):
+        return True
+    return _is_unscheduled(binding) and not is_unscheduled_by_others(binding) and pending_reason(binding) is None
 
 
 def is_unscheduled_by_others(binding: Mapping[str, Any]) -> bool:

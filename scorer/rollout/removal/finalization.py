@@ -32,8 +32,9 @@ from scorer.api.unstructured.documents import (
     spec_of,
     status_of,
 )
+from scorer.rollout.bindings import pending_reason
 from scorer.rollout.removal.deletion import is_member, is_removal_requested
-from scorer.rollout.removal.marks import REMOVED, is_marked_for_removal
+from scorer.rollout.removal.marks import REMOVAL_PENDING_CONDITION, REMOVED, is_marked_for_removal
 
 UNREPORTED_FOR: Final = timedelta(seconds=5)
 """How long a placement waits for its Works without a report, unless an agent has named an obstacle."""
@@ -133,8 +134,21 @@ def removal_detail(placement: JsonObject, failure: str) -> str:
         placement: It is being deleted.
         failure: The failure of its controller. Empty: none.
     """
-    removed = current_condition(placement, _condition_type(placement)) or {}
-    return "; ".join(filter(None, ("the placement is being deleted", failure, str(removed.get("message") or ""))))
+    kinds = REMOVAL_PENDING_CONDITION, _condition_type(placement)
+    waits = (current_condition(placement, kind) or {} for kind in kinds)
+    messages = (str(condition.get("message") or "") for condition in waits)
+    return "; ".join(filter(None, ("the placement is being deleted", failure, *messages)))
+
+
+def waits_on_removal(binding: Mapping[str, Any], message: str = "") -> str:
+    """Return what the removal of an Unscheduled binding's content waits for, in words.
+
+    Args:
+        binding: The binding.
+        message: Message of its condition RolloutStarted. Empty: unset.
+    """
+    pending = pending_reason(binding)
+    return pending.describe() if pending else message or "waits for the limits of the rollout"
 
 
 def _condition_type(placement: JsonObject) -> str:

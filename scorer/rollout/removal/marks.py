@@ -61,6 +61,10 @@ def _uid(document: Mapping[str, Any]) -> str:
     return uid_of(document)
 
 
+REMOVAL_PENDING_CONDITION: Final = "RemovalPending"
+"""Type of the condition on a placement whose removals wait for confirmation. It exists only while it is True."""
+
+
 class RemovalAction(Enum):
     """What the agent does with content on a member."""
 

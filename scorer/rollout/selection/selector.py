@@ -21,6 +21,7 @@ from scorer.api.unstructured.documents import (
     name_of,
     namespace_of,
     spec_of,
+    uid_of,
 )
 from scorer.api.values.label_selector import LabelSelector, selector_error
 from scorer.rollout.ownership.objects import EVIDENCE, ClusterObjects, ObjectLister
@@ -58,11 +59,13 @@ class Selection:
         identifiers: The same objects as ``status.selectedResources`` names them.
         cluster_objects: The objects that the terms reach and that are left out, as a cluster's controllers create them:
             group, kind, namespace and name of each, with its origin (`ClusterObjects.origin`).
+        uids: The same objects on the hub, by group, kind, namespace and name.
     """
 
     objects: tuple[JsonObject, ...]
     identifiers: tuple[JsonObject, ...]
     cluster_objects: Mapping[ObjectKey, str] = field(default_factory=dict)
+    uids: Mapping[ObjectKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,9 @@ def select_resources(
     except _UserError as error:
         return InvalidSelection(str(error))
     content = sorted(map(stored_content, selected), key=order_key)
-    return Selection(tuple(content), tuple(map(resource_identifier, content)), selector.cluster_objects)
+    uids = {(*group_kind(each), namespace_of(each), name_of(each)): uid_of(each) for each in selected}
+    identifiers = tuple(map(resource_identifier, content))
+    return Selection(tuple(content), identifiers, selector.cluster_objects, uids)
 
 
 class _UserError(Exception):

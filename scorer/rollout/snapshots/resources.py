@@ -26,6 +26,7 @@ from scorer.api.names import (
     RELEASE,
     RESOURCE_HASH,
     RESOURCE_INDEX,
+    SOURCES,
     SUBINDEX_OF_RESOURCE_SNAPSHOT,
 )
 from scorer.api.placement.placement import DEFAULT_REVISION_HISTORY_LIMIT
@@ -53,6 +54,7 @@ from scorer.rollout.object_size import (
 )
 from scorer.rollout.selection.content import resource_identifier
 from scorer.rollout.selection.exclusions import ENVELOPE_KINDS
+from scorer.rollout.snapshots.content_record import NO_RECORD, ContentRecord, missing_records
 from scorer.rollout.snapshots.groups import (
     SnapshotGroup,
     is_labelled,
@@ -144,6 +146,7 @@ def plan_resource_snapshots(
     *,
     bindings: Iterable[JsonObject] = (),
     cluster_objects: Collection[ObjectIdentity] = (),
+    content: ContentRecord = NO_RECORD,
 ) -> ResourceSnapshotPlan:
     """Make sure that the latest snapshot group holds *objects*.
 
@@ -159,6 +162,7 @@ def plan_resource_snapshots(
             are gone, as with a history of one after a crash between their deletion and the creation of the new ones:
             a binding would otherwise seem to have the new content already.
         cluster_objects: The objects that were left out of the selection, as a cluster's controllers create them.
+        content: The record about the objects.
     """
     groups = snapshot_groups(snapshots)
     releases = plan_releases(groups, objects, cluster_objects)
@@ -174,7 +178,8 @@ def plan_resource_snapshots(
 
     def group_of(index: int) -> list[JsonObject]:
         records = {LEFT_OUT: left_out, RELEASE: releases.record}
-        return _make_group(placement, index, fitting.objects, parts, digest, records)
+        group = _make_group(placement, index, fitting.objects, parts, digest, records)
+        return [content.written(document) for document in group]
 
     used = (str(spec_of(binding).get("resourceSnapshotName") or "") for binding in bindings)
     retained_indices = {index_in_name(name.removesuffix("-snapshot"), f"{name_of(placement)}-") for name in used}
@@ -205,7 +210,7 @@ def plan_resource_snapshots(
     complete = [group for group in groups if group not in unfinished]
     surplus = complete[: max(0, len(complete) - history_limit(placement) + 1)]
     needed = [group for group in surplus if group in (latest, placed_group(groups))]
-    old = [group for group in surplus if group not in needed]
+    old = [group for group in surplus if group not in needed and group.name != content.retained]
     return plan(
         [*_delete(abandoned), *_succeed(latest, resumable, group_of(index), old), *_delete(needed)],
         index,
@@ -348,12 +353,17 @@ def _repair(latest: SnapshotGroup, wanted: Sequence[JsonObject]) -> Iterable[Wri
     The hash, and the records of the objects that are left out or released, are restored, too: without the records, the
     objects would count as no longer selected.
     """
+    missing = missing_records(latest.documents, wanted)
     master = latest.master or {}
     records = {key: annotation(wanted[0], key) for key in (RESOURCE_HASH, LEFT_OUT, RELEASE)}
-    is_edited = any(annotation(master, key) != record for key, record in records.items())
+    is_edited = any(annotation(master, key) != record for key, record in records.items()) or name_of(master) in missing
     if not is_labelled(latest) or annotation(master, NEXT_CANDIDATE_DETECTION_TIME) or is_edited:
         annotations = {NEXT_CANDIDATE_DETECTION_TIME: None, **{key: record or None for key, record in records.items()}}
+        annotations |= {SOURCES: missing[name_of(master)]} if name_of(master) in missing else {}
         yield replace(with_metadata(master, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations))
+    for shard in latest.shards:
+        if name_of(shard) in missing:
+            yield replace(with_metadata(shard, annotations={SOURCES: missing[name_of(shard)]}))
     existing = {name_of(document) for document in latest.documents}
     if not latest.is_complete:
         yield from (create(document) for document in wanted if name_of(document) not in existing)

@@ -33,6 +33,7 @@ from scorer.rollout.bindings import (
     DIFF_REPORTED,
     OVERRIDDEN,
     ROLLOUT_STARTED,
+    pending_reason,
 )
 from scorer.rollout.object_size import (
     OBJECT_SIZE_LIMIT,
@@ -245,7 +246,10 @@ class _Reporter:
         picked = {entry["clusterName"] for entry in entries}
         others = (binding for binding in self._all if spec_of(binding).get("targetCluster") not in picked)
         leaving = (
-            each for each in others if is_deleting(each) or spec_of(each).get("state") == BindingState.UNSCHEDULED
+            each
+            for each in others
+            if is_deleting(each)
+            or (spec_of(each).get("state") == BindingState.UNSCHEDULED and pending_reason(each) is None)
         )
         created = parse_time(metadata_of(self._placement).get("creationTimestamp") or format_time(self._now))
         rest = find_stall(entries, self._expected[-1], leaving, created)

@@ -19,7 +19,9 @@ from scorer.api.unstructured.documents import (
     spec_of,
 )
 from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
+from scorer.rollout.confirmation.report import RESOURCES_SELECTED
 from scorer.rollout.object_size import OBJECTS_TOO_LARGE
+from scorer.rollout.removal.marks import REMOVAL_PENDING_CONDITION
 from scorer.rollout.status.progress import STALLED
 
 JUDGED_AGAIN = "being judged again"
@@ -156,6 +158,17 @@ def with_objects_not_selected(
         condition = placement_condition(placement, OBJECTS_NOT_SELECTED, TRUE, NOT_SELECTED_REASON, message, now)
         conditions += merge_conditions(conditions_of(placement), [condition])
     return {**status, "conditions": conditions}
+
+
+def empty_message(placement: JsonObject) -> str:
+    """Return the message of the status about a placement that selects nothing. Empty: it selects something."""
+    return str((current_condition(placement, RESOURCES_SELECTED) or {}).get("message") or "")
+
+
+def other_message(placement: JsonObject) -> str:
+    """Return the messages of the status about objects that are too large, or removals that wait. Empty: unset."""
+    pending = current_condition(placement, REMOVAL_PENDING_CONDITION) or {}
+    return too_large_message(placement) or str(pending.get("message") or "")
 
 
 def is_decision_pending(placement: JsonObject) -> bool:

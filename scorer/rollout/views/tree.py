@@ -1,16 +1,15 @@
 """A placement with everything below it: clusters, bindings, Works, objects, every state with its reason.
 
 Made from documents alone, so that every reader of the same documents gets the same tree. The shape is the one that
-``harbormaster tree -o json`` prints; the help of that command documents it. The words for states are those of
-`webhook.answers.views`, but here they come from the bindings and the Works themselves, which the page does not read and
-which are ahead of the placement's status.
+``harbormaster tree -o json`` prints. The words for states are those of `webhook.answers.views`, but here they come from
+bindings and Works, which the page does not read and which are ahead of the placement's status.
 
 Source: rollout.md 5.3, 9.2, 12, 13, 15, 16.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -38,13 +37,14 @@ from scorer.api.unstructured.documents import (
 from scorer.rollout.apply_strategy import reports_diff
 from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
-from scorer.rollout.removal.finalization import removal_detail
+from scorer.rollout.removal.finalization import removal_detail, waits_on_removal
 from scorer.rollout.status.failures import failure_of
 from scorer.rollout.status.placement_conditions import (
     JUDGED_AGAIN,
     condition_type,
+    empty_message,
     is_decision_pending,
-    too_large_message,
+    other_message,
 )
 from scorer.rollout.status.progress import STALLED
 
@@ -234,7 +234,9 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
         return "stalled", str(stalled.get("message", ""))
     if state == "available" and scheduled["status"] == FALSE:
         return "short", str(scheduled.get("message", ""))
-    return state, reason or too_large_message(document)
+    if state == "available" and (empty := empty_message(document)):
+        return "empty", empty
+    return state, reason or other_message(document)
 
 
 def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
@@ -263,12 +265,9 @@ def _summary(clusters: Iterable[JsonObject]) -> JsonObject:
 
 def _missing(placement: JsonObject) -> list[JsonObject]:
     """Return the status entries for the clusters that are wanted but were not found."""
-    missing = []
-    for entry in dicts_at(placement, "status", "placementStatuses"):
-        if not entry.get("clusterName"):
-            condition: Mapping[str, Any] = next(iter(entry.get("conditions") or ()), {})
-            missing.append({key: str(condition.get(key, "")) for key in ("reason", "message")})
-    return missing
+    unnamed = (each for each in dicts_at(placement, "status", "placementStatuses") if not each.get("clusterName"))
+    firsts: Iterator[Mapping[str, Any]] = (next(iter(entry.get("conditions") or ()), {}) for entry in unnamed)
+    return [{key: str(condition.get(key, "")) for key in ("reason", "message")} for condition in firsts]
 
 
 def _cluster(binding: JsonObject, works: Iterable[JsonObject], latest: int | None) -> JsonObject:
@@ -333,7 +332,7 @@ def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
     failure = failure_of(binding)
     match spec_of(binding).get("state"):
         case BindingState.UNSCHEDULED:
-            waits = message or "waits for the limits of the rollout"
+            waits = waits_on_removal(binding, message)
             return ClusterState.REMOVING, f"no longer wanted here; {waits}", rollout if held_back else None
         case _ if failure:
             return ClusterState.FAILED, failure, None

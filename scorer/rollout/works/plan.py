@@ -27,6 +27,7 @@ from scorer.api.names import (
     PARENT_RESOURCE_SNAPSHOT_INDEX,
     PARENT_RESOURCE_SNAPSHOT_NAME,
     RELEASE,
+    RETAINED,
     TOO_LARGE,
     WORK_GENERATION,
     WORK_OBJECTS,
@@ -57,6 +58,7 @@ from scorer.rollout.object_size import (
     fit_together,
     fits_together,
     format_left_out,
+    object_identity,
     parse_left_out,
 )
 from scorer.rollout.removal.marks import is_marked_for_removal, objects_digest
@@ -66,6 +68,7 @@ from scorer.rollout.snapshots.resources import is_envelope
 from scorer.rollout.works.records import (
     format_overrides,
     is_edited,
+    lacks_carried,
     override_hashes,
     signed_generation,
     with_signature,
@@ -120,10 +123,12 @@ class Placeable:
         kinds: The known kinds, for the scope of objects in envelopes.
         settings: The operator's selection settings. An object that is never placed does not get into a Work either,
             even from a snapshot that is older than that decision.
+        retained: Objects that Works keep with their last content, because their removal waits for confirmation.
     """
 
     kinds: Mapping[tuple[str, str], Kind] = field(default_factory=lambda: KINDS)
     settings: SelectionSettings = DEFAULT_SETTINGS
+    retained: frozenset[ObjectIdentity] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +256,7 @@ class _WorkPlanner:
         }
         self._left_out: frozenset[ObjectIdentity] = frozenset()
         self._released: frozenset[ObjectIdentity] = frozenset()
+        self._contents: Sequence[JsonObject] = ()
         self._hashes = override_hashes(spec)
         self._overrides = {OVERRIDES: format_overrides(Overrides.of(spec))}
 
@@ -282,6 +288,7 @@ class _WorkPlanner:
     def _follow(self, group: SnapshotGroup) -> WorkPlan:
         names = self._envelope_works()
         self._left_out, self._released = group.left_out(), group.released()
+        self._contents = group.objects()
         slots = list(self._slots(group))
         desired_names = {names[slot.envelope] for slot in slots if slot.envelope in names}
         writes: list[Write] = []
@@ -313,10 +320,10 @@ class _WorkPlanner:
 
     def _holds_left_out(self, work: JsonObject) -> bool:
         """Return whether a Work holds selected objects that are too large for a snapshot. No cluster loses them."""
-        if not self._left_out:
+        if not self._left_out and not self._placeable.retained:
             return False
         if (key := EnvelopeKey.of_work(work)) is not None:
-            return key.identity in self._left_out
+            return key.identity in self._left_out or bool(self._retained_in(name_of(work)))
         return bool(self._kept(name_of(work)))
 
     def _releases(self, name: str) -> frozenset[ObjectIdentity]:
@@ -334,11 +341,20 @@ class _WorkPlanner:
         return self._released & (self._present(name).keys() | before)
 
     def _kept(self, name: str) -> list[JsonObject]:
-        """Return the objects of a Work that are selected, but too large for a snapshot."""
+        """Return the objects of a Work that are selected, but too large for a snapshot, or retained."""
+        retained_objects = self._retained_in(name)
         if not self._left_out or name not in self._works:
+            return retained_objects
+        present = self._present(name)
+        left_out = self._left_out - self._placeable.retained
+        return [*(present[identity] for identity in sorted(left_out & present.keys())), *retained_objects]
+
+    def _retained_in(self, name: str) -> list[JsonObject]:
+        """Return the objects of a Work whose removal waits for confirmation."""
+        if not self._placeable.retained or name not in self._works:
             return []
         present = self._present(name)
-        return [present[identity] for identity in sorted(self._left_out & present.keys())]
+        return [present[identity] for identity in sorted(self._placeable.retained & present.keys())]
 
     def _free_name(self, slot: _Slot, used: Collection[str]) -> str:
         """Return the name of the existing Work of a slot, else the first name that no other Work has.
@@ -382,7 +398,9 @@ class _WorkPlanner:
 
     def _is_current(self, work: JsonObject, index: int) -> bool:
         same = label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
-        return same and not is_edited(work)
+        if not same or is_edited(work) or lacks_carried(work, self._contents):
+            return False
+        return parse_left_out(annotation(work, RETAINED)) <= self._placeable.retained
 
     def _refresh(self, work: JsonObject) -> Iterator[Write]:
         spec = spec_of(work)
@@ -411,7 +429,9 @@ class _WorkPlanner:
             **({PARENT_PLACEMENT_NAMESPACE: namespace} if namespace else {}),
             **(slot.envelope.labels() if slot.envelope else {}),
         }
-        fitting = self._fitting(name, [*self._manifests(slot), *([] if slot.envelope else self._kept(name))])
+        retained = self._retained_in(name)
+        kept = retained if slot.envelope else self._kept(name)
+        fitting = self._fitting(name, [*self._manifests(slot), *kept])
         released = self._releases(name)
         annotations: dict[str, str | None] = {
             PARENT_RESOURCE_SNAPSHOT_NAME: self._snapshot,
@@ -423,6 +443,7 @@ class _WorkPlanner:
             # So does an agent of an earlier release with objects that it is to release.
             LEFT_OUT: format_left_out(fitting.too_large, self._left_out | released) or None,
             RELEASE: format_left_out((), released) or None,
+            RETAINED: format_left_out((), map(object_identity, retained)) or None,
         }
         cluster = str(spec_of(self._binding).get("targetCluster") or "")
         document = work or {

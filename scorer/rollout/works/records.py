@@ -3,7 +3,7 @@
 Source: docs/specifications/rollout.md 9.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -13,17 +13,20 @@ import orjson
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import (
     ABANDON,
+    LEFT_OUT,
     OVERRIDES,
     PARENT_CLUSTER_OVERRIDE_HASH,
     PARENT_OVERRIDE_HASH,
     PARENT_RESOURCE_SNAPSHOT_NAME,
     REMOVE,
+    TOO_LARGE,
     WORK_GENERATION,
     WRITTEN,
 )
 from scorer.api.unstructured.documents import annotation, generation_of, spec_of, with_metadata
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.object_size import object_identity, parse_left_out
 from scorer.rollout.removal.marks import unmeant
 
 
@@ -103,3 +106,18 @@ def signed_generation(work: JsonObject) -> int:
     """Return the generation that the hub wrote last; -1 when the Work is unsigned."""
     text = annotation(work, WORK_GENERATION)
     return int(text) if text.isascii() and text.isdigit() else -1
+
+
+def lacks_carried(work: JsonObject, contents: Iterable[JsonObject]) -> bool:
+    """Return whether a Work leaves out an object that its snapshot carries now: its removal is no longer pending.
+
+    What a Work leaves out for its size does not count.
+
+    Args:
+        work: The Work.
+        contents: The objects of its snapshot.
+    """
+    left_out = annotation(work, LEFT_OUT)
+    if not left_out or annotation(work, TOO_LARGE):
+        return False
+    return not parse_left_out(left_out).isdisjoint(map(object_identity, contents))

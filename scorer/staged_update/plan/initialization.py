@@ -164,6 +164,7 @@ def _content(
         UNTHROTTLED,
         bindings=facts.bindings,
         cluster_objects=selection.cluster_objects,
+        content=facts.content,
     )
     if plan.writes:
         return None, plan.writes

@@ -42,6 +42,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told(
             "RemovalPending", WARNING, "the removal of content waits for confirmation, or of other content than before"
         ),
+        Told("PlacementContentOrphaned", WARNING, "its namespace is deleted unconfirmed, and its content stays"),
         Told("ContentRemoved", WARNING, "content leaves members without confirmation"),
         Told("NoResourcesSelected", WARNING, "it selects nothing any more"),
         Told("PlacementNotRemoved", WARNING, "it is being deleted, and waits for Works"),

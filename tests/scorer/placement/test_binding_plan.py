@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scorer.api.meta import format_time
 from scorer.api.names import PARENT_PLACEMENT, PREVIOUS_BINDING_STATE, SCHEDULER_BINDING_CLEANUP, UNSCHEDULED_AT
 from scorer.fleet import Fleet
-from scorer.placement.binding_plan import BrokenBindingError, binding_name, plan_bindings, read_binding
+from scorer.placement.binding_plan import BrokenBindingError, Drops, binding_name, plan_bindings, read_binding
 from scorer.placement.schedule import hold
 from tests.scorer.builders import BOUND, NOW, SCHEDULED, UNSCHEDULED, make_cluster, modest, pick_fixed, pick_n, run
 
@@ -134,7 +134,7 @@ def test_a_dropped_binding_says_what_it_was(state):
 def test_a_binding_says_when_it_was_dropped_until_it_is_picked_again():
     documents = [document("a"), document("gone")]
     held = hold("x", Fleet.of([make_cluster("a")]), [read_binding(entry, LATEST) for entry in documents], NOW)
-    (gone,) = plan_bindings(held, PLACEMENT, LATEST, documents, BLANK, now=NOW).replace
+    (gone,) = plan_bindings(held, PLACEMENT, LATEST, documents, BLANK, drops=Drops(NOW)).replace
     assert gone["metadata"]["annotations"] == {PREVIOUS_BINDING_STATE: "Bound", UNSCHEDULED_AT: format_time(NOW)}
     (again,) = plan(pick_fixed("gone"), ["gone"], [gone]).replace
     assert again["metadata"]["annotations"] == {}

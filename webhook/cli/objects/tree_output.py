@@ -27,7 +27,7 @@ _STYLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("available", "reported", "applied", "same"), "green"),
     **dict.fromkeys(("failed", "invalid", "stalled"), "red"),
     **dict.fromkeys(
-        ("applying", "waiting", "not yet", "rolling out", "pending", "short", "external", "differs"), "yellow"
+        ("applying", "waiting", "not yet", "rolling out", "pending", "empty", "short", "external", "differs"), "yellow"
     ),
     **dict.fromkeys(("removing", "deleting"), "magenta"),
 }

@@ -5,6 +5,7 @@ Source: serving.md 6.1.
 
 from collections.abc import Hashable
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -71,6 +72,10 @@ class LoopObserver(QueueObserver, Protocol):
         """
         ...
 
+    def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
+        """Note since when removals of a placement wait for confirmation. None: disabled or confirmed."""
+        ...
+
 
 NOTHING: Final = nullcontext()
 """To be entered where nothing is to happen; by as many as like at once."""
@@ -90,6 +95,9 @@ class _Unobserved:
         pass
 
     def needs_action(self, kind: Kind, key: Hashable, *, still: bool) -> None:
+        pass
+
+    def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
         pass
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from scorer.api.family import FAMILIES, Family, PlacementRef
 from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import is_deleting, name_of
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.indexer import TARGET_CLUSTER
 from webhook.kube.cache.informer import Cache, read_member
@@ -19,6 +20,12 @@ def all_placements(cache: Cache) -> Iterator[tuple[PlacementRef, JsonObject]]:
 def placement_refs(cache: Cache) -> Iterator[PlacementRef]:
     """Yield the reference of every placement."""
     return (ref for ref, _ in all_placements(cache))
+
+
+def placements_in_deleted(cache: Cache, change: ObjectDelta) -> Iterator[PlacementRef]:
+    """Yield the placements in a Namespace that is being deleted now."""
+    if change.new is not None and is_deleting(change.new) and change.alters(is_deleting):
+        yield from (ref for ref in placement_refs(cache) if ref.namespace == name_of(change.new))
 
 
 def all_bindings(cache: Cache) -> Iterator[tuple[Family, JsonObject]]:

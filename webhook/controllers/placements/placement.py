@@ -3,8 +3,8 @@
 Source: rollout.md 2 to 4, 16, 17, 20.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -12,7 +12,7 @@ from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_of_work, placement_ref
 from scorer.api.kinds import CUSTOM_RESOURCE_DEFINITION, MEMBER_CLUSTER, NAMESPACE, PLACEMENT_STATUS, WORK
 from scorer.api.meta import JsonObject
-from scorer.api.names import LEFT_OUT, PARENT_PLACEMENT, PLACEMENT_CLEANUP, SCHEDULER_CLEANUP
+from scorer.api.names import LEFT_OUT, PARENT_PLACEMENT, PLACEMENT_CLEANUP, SCHEDULER_CLEANUP, SOURCES
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
@@ -30,6 +30,9 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.membership.missed_heartbeats import is_silent
 from scorer.placement.policy_hash import policy_hash, policy_in_force
+from scorer.rollout.confirmation.deletion import DeletionVerdict
+from scorer.rollout.confirmation.objects import ObjectJudgement
+from scorer.rollout.confirmation.report import pending_events
 from scorer.rollout.object_size import TooLarge
 from scorer.rollout.removal.finalization import (
     RemainingWorks,
@@ -57,7 +60,13 @@ from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.result import DONE, Result, TerminalError, soonest
 from webhook.controllers.machinery.wiring import Later, Poll, Signal, Waker, Watch, Wiring
-from webhook.controllers.placements.listing import placement_refs
+from webhook.controllers.placements.listing import placement_refs, placements_in_deleted
+from webhook.controllers.placements.removals import (
+    ContentRemovals,
+    content_record,
+    placed_selection,
+    seen_of_confirmation,
+)
 from webhook.controllers.placements.resource_selection import Selecting
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.kube.cache.changes import ObjectDelta, desired
@@ -103,6 +112,7 @@ class PlacementController:
         self._record = record
         self._selectables = selectables
         self._selecting = Selecting(hub, selectables, settings.selection)
+        self._removals = ContentRemovals(hub, now, record, settings.removal, observer)
         self._settings = settings
         self._observer = observer
         self._told: dict[PlacementRef, str] = {}
@@ -129,6 +139,7 @@ class PlacementController:
             yield Watch(family.policy_snapshot, partial(_of_policy_snapshot, family))
             yield Watch(family.resource_snapshot, partial(self._of_resource_snapshot, family))
             yield Watch(family.binding, partial(self._of_binding, family))
+        yield Watch(NAMESPACE, self._of_namespace)
         yield Watch(WORK, _of_deleted_work)
         yield Watch(PLACEMENT_STATUS, _of_copy)
         yield Watch(CUSTOM_RESOURCE_DEFINITION, self._of_definition)
@@ -136,7 +147,7 @@ class PlacementController:
 
     def _of_resource_snapshot(self, family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placement of a resource snapshot that was deleted, or whose records were changed."""
-        if change.new is None or change.alters(_left_out):
+        if change.new is None or change.alters(_records):
             yield family.parent(change.document)
         elif (owner := _owner(family, change.new)) is not None and owner != family.parent(change.new):
             self._strays.setdefault(owner, set()).add(key_of(change.new))
@@ -147,6 +158,10 @@ class PlacementController:
         ref = family.parent(change.document)
         count = count_children(self._hub.cache, family.binding, ref)
         yield Later(ref, min(max(SHORTEST_WAIT, count * STATUS_WAIT), LONGEST_WAIT))
+
+    def _of_namespace(self, change: ObjectDelta) -> Iterator[PlacementRef]:
+        """Yield the placements in a namespace that is now being deleted."""
+        yield from placements_in_deleted(self._hub.cache, change)
 
     def _of_definition(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield all placements, to select again: the hub serves other kinds now."""
@@ -167,6 +182,7 @@ class PlacementController:
             self._strays.pop(ref, None)
             self._selectables.forget(ref)
             self._observer.needs_action(family.placement, ref, still=False)
+            self._observer.removal_pending(family.placement, ref, None)
             return DONE
         if is_deleting(placement):
             return await self._clean_up(family, ref, placement)
@@ -175,19 +191,20 @@ class PlacementController:
         if isinstance(selection, InvalidSelection):
             await self._collect_strays(family, ref, placement)
             report = invalid_selection(placement, selection.message, self._now())
-            return await self._report(family, placement, report)
+            return await self._report(family, placement, self._with_removals(family, placement, report))
         policy = self._policy(family, ref, placement)
         # The first policy snapshot after the content, because it wakes the scheduler, which can then bind what it
         # creates. A later one before: what is to leave a cluster does not get new content there first.
         is_first = not children(self._hub.cache, family.policy_snapshot, ref)
         if not is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
-        latest, pending, too_large = await self._keep_resources(family, ref, placement, selection)
+        judgement = self._removals.judge(family, placement, selection)
+        latest, pending, too_large = await self._keep_resources(family, ref, placement, selection, judgement)
         if is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
         report = self._status(family, ref, placement, latest, too_large)
         status = with_objects_not_selected(placement, report.status, selection.cluster_objects.values(), self._now())
-        report = dataclasses.replace(report, status=status)
+        report = self._with_removals(family, placement, replace(report, status=status), selection, judgement)
         return soonest(await self._report(family, placement, report), pending)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
@@ -248,24 +265,31 @@ class PlacementController:
         return plan.writes
 
     async def _keep_resources(
-        self, family: Family, ref: PlacementRef, placement: JsonObject, selection: Selection
+        self,
+        family: Family,
+        ref: PlacementRef,
+        placement: JsonObject,
+        selection: Selection,
+        judgement: ObjectJudgement | None,
     ) -> tuple[SnapshotView | None, Result, Sequence[TooLarge]]:
         await self._collect_strays(family, ref, placement)
+        objects = placed_selection(selection, judgement).objects
         snapshots = children(self._hub.cache, family.resource_snapshot, ref)
         if dict_at(placement, "spec", "strategy").get("type") == "External":  # the next update run finds the same
-            return None, DONE, fitting_content(snapshot_groups(snapshots), selection.objects)[0].too_large
-        bindings = children(self._hub.cache, family.binding, ref)
-        throttle = self._settings.snapshots
+            return None, DONE, fitting_content(snapshot_groups(snapshots), objects)[0].too_large
+        placement = await self._removals.order(family, placement, judgement)
         plan = plan_resource_snapshots(
             placement,
             snapshots,
-            selection.objects,
+            objects,
             self._now(),
-            throttle,
-            bindings=bindings,
+            self._settings.snapshots,
+            bindings=children(self._hub.cache, family.binding, ref),
             cluster_objects=selection.cluster_objects,
+            content=content_record(judgement),
         )
         await self._hub.carry_out(family.resource_snapshot, plan.writes)
+        self._removals.warn(placement, judgement, plan.writes)
         return SnapshotView(plan.name, plan.index, plan.identifiers), Result(plan.requeue_after), plan.too_large
 
     def _status(
@@ -298,6 +322,18 @@ class PlacementController:
             stalled_after=self._settings.stalled_after,
             too_large=too_large,
         )
+
+    def _with_removals(
+        self,
+        family: Family,
+        placement: JsonObject,
+        report: PlacementReport,
+        selection: Selection | None = None,
+        judgement: ObjectJudgement | None = None,
+    ) -> PlacementReport:
+        """Return a report with the conditions about pending removals and about an empty selection."""
+        status = self._removals.status(family, placement, report.status, selection, judgement)
+        return replace(report, status=status, events=(*report.events, *pending_events(placement, status)))
 
     async def _report(self, family: Family, placement: JsonObject, report: PlacementReport) -> Result:
         status, copied = await self._copy_status(family.ref(placement), placement, report.status)
@@ -343,6 +379,13 @@ class PlacementController:
             )
             event = Event("PlacedContentKept", message, "Warning")
         else:
+            judgement = await self._removals.judge_deletion(family, placement)
+            if judgement.verdict is DeletionVerdict.PENDING:
+                self._removals.await_confirmation(family, placement, judgement)
+                return DONE
+            self._observer.removal_pending(family.placement, ref, None)
+            if judgement.clusters and not self._removals.is_off(placement):
+                return Result(POLL_INTERVAL)  # the scheduler orders the removals first, by the same snapshots
             snapshots = [
                 self._hub.delete(kind, snapshot)
                 for kind in (family.policy_snapshot, family.resource_snapshot)
@@ -352,7 +395,9 @@ class PlacementController:
             left = self._remnants(family, ref)
             namespace = self._hub.cache.get(NAMESPACE, ref.namespace) if ref.namespace else None
             forgets = forgets_works(placement, namespace)
-            if awaited := [remnant for remnant in left if not (forgets and remnant.is_ordered)]:
+            is_confirmed = bool(judgement.digest)
+            ordered = [each for each in left if each.is_ordered and (forgets or (is_confirmed and each.silent))]
+            if awaited := [remnant for remnant in left if remnant not in ordered]:
                 return self._wait_for(family, placement, awaited)
         await self._hub.amend(family.placement, free)
         self._record(placement, event)
@@ -385,8 +430,8 @@ class PlacementController:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement that is new or gone, or whose spec or deletion mark has changed."""
-    if change.touches(desired):
+    """Yield a placement that is new or gone, or whose spec, deletion mark or confirmation has changed."""
+    if change.touches(desired) or change.alters(seen_of_confirmation):
         yield family.ref(change.document)
 
 
@@ -405,8 +450,8 @@ def _owner(family: Family, snapshot: JsonObject) -> PlacementRef | None:
     return placement_ref(name, namespace_of(snapshot)) if name else None
 
 
-def _left_out(snapshot: JsonObject) -> str:
-    return annotation(snapshot, LEFT_OUT)
+def _records(snapshot: JsonObject) -> tuple[str, str]:
+    return annotation(snapshot, LEFT_OUT), annotation(snapshot, SOURCES)
 
 
 def _is_stray(snapshot: JsonObject, ref: PlacementRef, placement: JsonObject) -> bool:

@@ -43,6 +43,7 @@ from scorer.rollout.bindings import (
     bound,
     is_recreated,
     is_rolling,
+    pending_reason,
     rollout_started_status,
     views,
     waits_for_window,
@@ -427,7 +428,7 @@ def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
         for condition in conditions_of(binding)
         if (kind := condition["type"]) in (AVAILABLE, DIFF_REPORTED, APPLIED)
     )
-    return metadata.get("generation"), metadata.get("deletionTimestamp"), seen_conditions
+    return metadata.get("generation"), metadata.get("deletionTimestamp"), pending_reason(binding), seen_conditions
 
 
 def _is_unsaid(change: ObjectDelta) -> bool:

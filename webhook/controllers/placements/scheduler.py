@@ -11,7 +11,7 @@ from typing import Protocol
 from scorer.api.conditions import TRUE
 from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_ref
-from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, WORK
+from scorer.api.kinds import EVICTION, MEMBER_CLUSTER, NAMESPACE, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
     NUMBER_OF_CLUSTERS,
@@ -39,6 +39,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.placement.binding_plan import (
     BrokenBindingError,
+    Drops,
     binding_name,
     is_readable,
     lost_binding,
@@ -50,6 +51,8 @@ from scorer.placement.record import decision_text, snapshot_status
 from scorer.placement.request import read_request
 from scorer.placement.schedule import ScheduleResult, confirm, hold, schedule
 from scorer.placement.wake import RequeueCandidate, woken
+from scorer.rollout.confirmation.deletion import DeletionVerdict
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
 from scorer.rollout.removal.deletion import (
     is_removal_requested,
     is_unscheduled_by_others,
@@ -68,8 +71,10 @@ from scorer.selectors import InvalidPolicyError
 from webhook.controllers.machinery.failures import concerned_placement
 from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
+from webhook.controllers.placements.cluster_removals import ClusterRemovals, seen_of_replacement
 from webhook.controllers.placements.deletion import delete_works
-from webhook.controllers.placements.listing import all_placements, placement_refs
+from webhook.controllers.placements.listing import all_placements, placement_refs, placements_in_deleted
+from webhook.controllers.placements.removals import ContentRemovals, seen_of_confirmation
 from webhook.history.entry import CLUSTERS_PICKED
 from webhook.kube.cache.changes import ObjectDelta, desired
 from webhook.kube.cache.hub import Hub, run_concurrently
@@ -101,6 +106,7 @@ class SchedulerController:
         record: Takes Events.
         rollout: Begins the rollout of new placements.
         keys: Verify Works without a binding.
+        removal: Which removals of content need confirmation.
     """
 
     def __init__(
@@ -110,12 +116,15 @@ class SchedulerController:
         record: Callable[[JsonObject, Event], None],
         rollout: FirstRollout,
         keys: WorkKeys,
+        removal: RemovalPolicy = NO_CONFIRMATION,
     ) -> None:
         self._hub = hub
         self._now = now
         self._record = record
         self._rollout = rollout
         self._keys = keys
+        self._removals = ClusterRemovals(hub, now, record, removal)
+        self._content = ContentRemovals(hub, now, record, removal)
 
     def wiring(self) -> Wiring[PlacementRef]:
         """Say what wakes it: a new policy, what members are and report, and bindings that are not as it left them."""
@@ -135,8 +144,13 @@ class SchedulerController:
             yield Watch(family.placement, partial(_itself, family))
             yield Watch(family.policy_snapshot, partial(_of_policy_snapshot, family))
             yield Watch(family.binding, partial(_of_binding, family))
+        yield Watch(NAMESPACE, self._of_namespace)
         yield Watch(EVICTION, _of_eviction)
         yield Watch(MEMBER_CLUSTER, self._of_member)
+
+    def _of_namespace(self, change: ObjectDelta) -> Iterator[PlacementRef]:
+        """Yield the placements in a namespace that is now being deleted: they do not wait for confirmation."""
+        yield from placements_in_deleted(self._hub.cache, change)
 
     def _of_member(self, change: ObjectDelta) -> Iterator[PlacementRef]:
         """Yield the placements that a member leaves, or that could pick it now; see `scorer.placement.wake`."""
@@ -193,10 +207,12 @@ class SchedulerController:
             documents = children(self._hub.cache, family.binding, ref)
         lost_bindings = await self._lost(family, ref, placement, name, documents)
         run = self.decide(ref, snapshot, documents, lost_bindings)
+        judged = self._removals.judge(family, placement, run, [*documents, *lost_bindings])
         try:
             is_taken = partial(self._is_taken, family, ref)
+            drops = Drops(self._now(), judged.marks, judged.replacing)
             plan = plan_bindings(
-                run, placement, name, documents, _blank(family), lost=lost_bindings, now=self._now(), is_taken=is_taken
+                run, placement, name, documents, _blank(family), lost=lost_bindings, is_taken=is_taken, drops=drops
             )
         except BrokenBindingError as error:
             raise TerminalError(str(error)) from error
@@ -210,8 +226,9 @@ class SchedulerController:
         going = {binding.name for binding in run.dropped}
         again = [document for document in plan.replace if name_of(document) not in going]
         await self._hub.carry_out_concurrently(family.binding, map(replace, again))
-        dropped = (document for document in plan.replace if name_of(document) in going)
-        await self._hub.carry_out_concurrently(family.binding, map(replace, dropped))
+        snapshot = await self._removals.order(family, placement, snapshot, judged)
+        dropped = [document for document in plan.replace if name_of(document) in going]
+        await self._hub.carry_out_concurrently(family.binding, map(replace, (*dropped, *judged.changed)))
         generation = _placement_generation(snapshot)
         status = snapshot_status(run, snapshot, generation, self._now())
         self._hub.report(family.policy_snapshot, snapshot, status)
@@ -340,19 +357,27 @@ class SchedulerController:
                 return DONE
             if current["metadata"].get("uid") != placement["metadata"].get("uid") or not is_deleting(current):
                 raise RetryError(f"what is known of placement {ref} is out of date")
+            judgement = await self._content.judge_deletion(family, placement)
+            if judgement.verdict is DeletionVerdict.PENDING:
+                return DONE  # the controller of placements reports it, and a confirmation requeues the key
+            placement = await self._content.order_deletion(family, placement, judgement)
+            abandoned = judgement.verdict is DeletionVerdict.ABANDONED or leaves_objects(placement)
+            self._content.tell_deletion(placement, judgement)
             documents = children(self._hub.cache, family.binding, ref)
             await run_concurrently(
-                self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document]))
+                self._hub.carry_out(family.binding, plan_binding_deletion(placement, [document], abandoned=abandoned))
                 for document in documents
             )
             documents = children(self._hub.cache, family.binding, ref)
             await run_concurrently(self._let_go(family, document) for document in documents)
-            await self._take_orphans_away(placement, documents)
+            await self._take_orphans_away(placement, documents, abandoned=abandoned)
         if (free := without_finalizer(placement, SCHEDULER_CLEANUP)) is not None:
             await self._hub.amend(family.placement, free)
         return DONE
 
-    async def _take_orphans_away(self, placement: JsonObject, bindings: Sequence[JsonObject]) -> None:
+    async def _take_orphans_away(
+        self, placement: JsonObject, bindings: Sequence[JsonObject], *, abandoned: bool
+    ) -> None:
         """Delete the Works of clusters without a binding that waits for them.
 
         A lost binding may be impossible to create again: in a namespace that is being deleted, with all placements in
@@ -361,7 +386,6 @@ class SchedulerController:
         waiting = (binding for binding in bindings if with_finalizer(binding, WORK_CLEANUP) is None)
         works = self._hub.cache.labelled(WORK, PARENT_PLACEMENT, name_of(placement))
         orphans = orphaned_works(placement, waiting, works)
-        abandoned = leaves_objects(placement)
         await run_concurrently(
             delete_works(self._hub, orphan, self._hub.cache.get(MEMBER_CLUSTER, cluster), abandoned=abandoned)
             for cluster, orphan in sorted(orphans.items())
@@ -379,8 +403,10 @@ def _blank(family: Family) -> JsonObject:
 
 
 def _itself(family: Family, change: ObjectDelta) -> Iterator[PlacementRef]:
-    """Yield a placement that is being deleted."""
-    if change.new is not None and is_deleting(change.new) and change.touches(desired):
+    """Yield a placement that is being deleted, or whose removals are confirmed."""
+    if change.new is None:
+        return
+    if (is_deleting(change.new) and change.touches(desired)) or change.alters(seen_of_confirmation):
         yield family.ref(change.new)
 
 
@@ -417,4 +443,4 @@ def _labels_and_annotations(snapshot: JsonObject) -> tuple[object, object]:
 
 def _seen_of_binding(binding: JsonObject) -> tuple[object, ...]:
     """View what of a binding matters here: nothing that the loop itself changes."""
-    return spec_of(binding).get("targetCluster"), is_readable(binding)
+    return spec_of(binding).get("targetCluster"), is_readable(binding), seen_of_replacement(binding)

@@ -7,20 +7,31 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from operator import is_
 from sys import intern
 
 from scorer.api.event import Event
 from scorer.api.family import FAMILIES, FAMILY_OF, Family, PlacementRef, placement_of_work
 from scorer.api.kinds import KINDS, MEMBER_CLUSTER, NAMESPACE, WORK
-from scorer.api.meta import JsonObject
-from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, PLACEMENT_CLEANUP, WORK_CLEANUP, member_namespace
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import (
+    PARENT_BINDING,
+    PARENT_PLACEMENT,
+    PLACEMENT_CLEANUP,
+    RETAINED,
+    SOURCES,
+    WORK_CLEANUP,
+    member_namespace,
+)
 from scorer.api.unstructured.documents import (
+    annotation,
     conditions_of,
     dict_at,
     finalizers_of,
     is_deleting,
     label,
+    metadata_of,
     spec_of,
     status_of,
     with_finalizer,
@@ -28,6 +39,10 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.membership.missed_heartbeats import unheard
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
+from scorer.rollout.confirmation.on_cluster import LeavingJudgement
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
+from scorer.rollout.confirmation.sources import placeable_group
+from scorer.rollout.object_size import parse_left_out
 from scorer.rollout.removal.deletion import is_abandoned, is_removal_requested
 from scorer.rollout.removal.finalization import RemainingWorks
 from scorer.rollout.removal.marks import is_marked_for_removal
@@ -41,6 +56,8 @@ from webhook.controllers.machinery.result import DONE, Result, TerminalError
 from webhook.controllers.machinery.wiring import Waker, Watch, Wiring
 from webhook.controllers.placements.deletion import delete_works, whole
 from webhook.controllers.placements.listing import all_bindings, bindings_on, bindings_on_relabelled
+from webhook.controllers.placements.removals import seen_of_confirmation
+from webhook.controllers.placements.retained_objects import RetainedObjects
 from webhook.kube.cache.changes import ObjectDelta
 from webhook.kube.cache.hub import Hub
 from webhook.kube.listers.overrides import override_of
@@ -99,6 +116,7 @@ class WorkGenerator:
         record: Takes the events that are worth telling.
         keys: Sign the Works.
         selection: What may be placed at all.
+        removal: Which removals of content need confirmation.
     """
 
     def __init__(
@@ -109,6 +127,7 @@ class WorkGenerator:
         record: Callable[[JsonObject, Event], None],
         keys: WorkKeys,
         selection: SelectionSettings = DEFAULT_SETTINGS,
+        removal: RemovalPolicy = NO_CONFIRMATION,
     ) -> None:
         self._hub = hub
         self._now = now
@@ -116,6 +135,7 @@ class WorkGenerator:
         self._record = record
         self._keys = keys
         self._selection = selection
+        self._retained = RetainedObjects(hub, now, record, removal)
         self._at_rest: dict[BindingRef, tuple[object, ...]] = {}
         """What the last pass over a binding has read, where that pass had nothing to do."""
 
@@ -138,6 +158,7 @@ class WorkGenerator:
         for family in FAMILIES:
             yield Watch(family.placement, partial(self._of_placement, family))
             yield Watch(family.binding, partial(_itself, family))
+            yield Watch(family.resource_snapshot, partial(self._of_snapshot, family))
         yield Watch(WORK, _of_work)
         yield Watch(MEMBER_CLUSTER, self._of_relabelled)
         yield Watch(MEMBER_CLUSTER, self._of_unheard)
@@ -154,6 +175,12 @@ class WorkGenerator:
         """
         if change.new is None or change.alters(_seen_of_placement):
             for binding in children(self._hub.cache, family.binding, family.ref(change.document)):
+                yield BindingRef.of(family, binding)
+
+    def _of_snapshot(self, family: Family, change: ObjectDelta) -> Iterator[BindingRef]:
+        """Yield the bindings of a placement whose snapshot records other objects as pending."""
+        if change.old is not None and change.new is not None and change.alters(_pending_of_snapshot):
+            for binding in children(self._hub.cache, family.binding, family.parent(change.document)):
                 yield BindingRef.of(family, binding)
 
     def _of_relabelled(self, change: ObjectDelta) -> Iterator[BindingRef]:
@@ -187,7 +214,8 @@ class WorkGenerator:
         strategy = (placement or {}).get("spec", {}).get("strategy") or {}
         # Interned: `_are_the_same` compares identities, and the MemberCluster is another object after every heartbeat.
         silence = intern(unheard(status_of(member)))
-        read = self._read_for(binding, works, snapshots, strategy, silence)
+        confirmation = intern(" ".join(seen_of_confirmation(placement or {})))
+        read = self._read_for(binding, works, snapshots, strategy, silence, confirmation)
         if before is not None and _are_the_same(read, before):
             self._at_rest[ref] = before
             return DONE
@@ -203,11 +231,13 @@ class WorkGenerator:
         )
         plan = plan_from(works)
         if plan.needs_manifests:
-            plan = plan_from([(await whole(self._hub, replace(work))).document for work in works])
+            plan = plan_from(await self._with_manifests(works))
+        plan, judgement = await self._retain(family, placement, binding, works, plan, plan_from)
         plan = self._keys.of(placement).sign_plan(plan, works)
         # The finalizer before the first Work: a deletion in between would leave Works that nothing removes.
         if plan.writes and (finalized := with_finalizer(binding, WORK_CLEANUP)) is not None:
             binding = await self._hub.replace(family.binding, finalized)
+        binding = await self._retained.record(family, placement, binding, judgement)
         try:
             writes = [await whole(self._hub, write) for write in (*plan.writes, *plan.signatures)]
             made, kept, gone = _in_turn(writes)
@@ -229,6 +259,37 @@ class WorkGenerator:
             self._at_rest[ref] = read
         return DONE
 
+    async def _with_manifests(self, works: Iterable[JsonObject]) -> list[JsonObject]:
+        return [(await whole(self._hub, replace(work))).document for work in works]
+
+    async def _retain(
+        self,
+        family: Family,
+        placement: JsonObject | None,
+        binding: JsonObject,
+        works: Sequence[JsonObject],
+        plan: WorkPlan,
+        plan_from: Callable[..., WorkPlan],
+    ) -> tuple[WorkPlan, LeavingJudgement | None]:
+        """Return a plan that keeps objects whose removal from the cluster waits for confirmation, and the verdict."""
+        if plan.problem is not None:
+            return plan, None
+        kinds = self._served.kinds or KINDS
+        if placement is None:
+            kept = frozenset(chain.from_iterable(parse_left_out(annotation(work, RETAINED)) for work in works))
+            if not kept:
+                return plan, None
+            complete = await self._with_manifests(works)
+            return plan_from(complete, placeable=Placeable(kinds, self._selection, kept)), None
+        if not self._retained.is_judged(placement, works, plan.writes):
+            return plan, None
+        complete = await self._with_manifests(works)
+        plan = plan_from(complete)
+        judgement = self._retained.judge(family, placement, binding, complete, plan.writes)
+        if judgement.pending:
+            plan = plan_from(complete, placeable=Placeable(kinds, self._selection, judgement.identities))
+        return plan, judgement
+
     def _read_for(
         self,
         binding: JsonObject,
@@ -236,6 +297,7 @@ class WorkGenerator:
         snapshots: list[JsonObject],
         strategy: JsonObject,
         silence: str,
+        confirmation: str,
     ) -> tuple[object, ...]:
         """Return all that decides what is done for a binding, as it is in the cache; empty: it has overrides.
 
@@ -245,7 +307,7 @@ class WorkGenerator:
         """
         if Overrides.of(binding["spec"]) != NO_OVERRIDES:  # the member and the override snapshots count as well
             return ()
-        parts = strategy.get("reportBackStrategy"), self._served.kinds, self._keys.current, silence
+        parts = strategy.get("reportBackStrategy"), self._served.kinds, self._keys.current, silence, confirmation
         return binding, *parts, len(works), *works, *snapshots
 
     def _report(self, family: Family, binding: JsonObject, plan: WorkPlan) -> None:
@@ -334,7 +396,9 @@ class WorkGenerator:
 
 def _group(binding: JsonObject, snapshots: Iterable[JsonObject]) -> SnapshotGroup | None:
     name = binding["spec"].get("resourceSnapshotName")
-    return next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
+    group = next((group for group in snapshot_groups(snapshots) if name and group.name == name), None)
+    created = metadata_of(binding).get("creationTimestamp")
+    return placeable_group(group, parse_time(created) if created else None) if group else None
 
 
 def _are_the_same(read: tuple[object, ...], before: tuple[object, ...]) -> bool:
@@ -355,12 +419,18 @@ def _of_work(change: ObjectDelta) -> Iterator[BindingRef]:
             yield BindingRef(ref.kind, binding, ref.namespace)
 
 
+def _pending_of_snapshot(snapshot: JsonObject) -> str:
+    text = annotation(snapshot, SOURCES)
+    return text if "{" in text else ""
+
+
 def _silence(member: JsonObject) -> str:
     return unheard(status_of(member))
 
 
-def _seen_of_placement(placement: JsonObject) -> tuple[object, bool]:
-    return dict_at(placement, "spec", "strategy").get("reportBackStrategy"), _released(placement)
+def _seen_of_placement(placement: JsonObject) -> tuple[object, ...]:
+    reported_back = dict_at(placement, "spec", "strategy").get("reportBackStrategy")
+    return reported_back, _released(placement), seen_of_confirmation(placement)
 
 
 def _released(placement: JsonObject) -> bool:

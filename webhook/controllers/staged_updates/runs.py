@@ -37,6 +37,8 @@ from scorer.api.unstructured.documents import (
 from scorer.member_gate.holds import staged_update_holder, staged_update_holds
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.removal.deletion import awaits_restoration
+from scorer.rollout.selection.selector import Selection
+from scorer.rollout.snapshots.content_record import NO_RECORD
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.staged_update.approval.analysis_evaluation import ANALYZED, has_automatic_approval, is_check_pending
 from scorer.staged_update.approval.requests import APPROVED, requests_of
@@ -61,6 +63,7 @@ from webhook.controllers.machinery.result import DONE, Result, soonest
 from webhook.controllers.machinery.wiring import Later, Signal, Waker, Watch, Wiring
 from webhook.controllers.members.reservations import RESERVATION_POLL_INTERVAL, MemberReservations, Reserved
 from webhook.controllers.placements.deletion import mark_and_delete
+from webhook.controllers.placements.removals import ContentRemovals, content_record, placed_selection
 from webhook.controllers.placements.resource_selection import Selecting
 from webhook.controllers.placements.resource_watches import Selectables
 from webhook.kube.cache.changes import ObjectDelta, desired
@@ -127,6 +130,7 @@ class StagedUpdateController:
         self._now = now
         self._record = record
         self._selecting = Selecting(hub, selectables, settings.selection)
+        self._removals = ContentRemovals(hub, now, record, settings.removal)
         self._windows = windows
         self._turns = turns
         self._observer = observer
@@ -280,6 +284,11 @@ class StagedUpdateController:
         selection = None
         if not text_at(run, "spec", "resourceSnapshotIndex") and not is_deleting(placement):
             selection = await self._selecting.select(family, parent, placement)
+        record = NO_RECORD
+        if isinstance(selection, Selection):
+            judgement = self._removals.judge(family, placement, selection)
+            placement = await self._removals.order(family, placement, judgement)
+            selection, record = placed_selection(selection, judgement), content_record(judgement)
 
         def overrides(group: SnapshotGroup) -> Mapping[str, Overrides]:
             return desired_overrides(cache, placement, group, facts.bindings)
@@ -289,6 +298,7 @@ class StagedUpdateController:
             strategy=cache.get(family.strategy, text_at(run, "spec", "stagedRolloutStrategyName"), ref.namespace),
             groups=snapshot_groups(children(cache, family.resource_snapshot, parent)),
             selection=selection,
+            content=record,
             overrides=overrides,
         )
 

@@ -8,7 +8,7 @@ from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.sources import ObjectSource, format_sources
 from scorer.rollout.object_size import object_identity
-from scorer.rollout.snapshots.resources import SnapshotGroup
+from scorer.rollout.snapshots.groups import SnapshotGroup
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -258,7 +258,8 @@ def test_only_new_items_of_a_grown_effect_wait(first, more, chance: random.Rando
         assert not {item.identity for item in shown.pending} & placed, "confirmed, though its Namespace leaves now"
     chance.shuffle(digests)
     shrunk = [*selected, *(each for each in ALL if each not in selected and chance.random() < 0.5)]
-    assert not judge(ALL, shrunk, placement=make_placement(confirm(*digests)), namespaces=LIVE).pending
+    stored = make_group(0, list(shown.objects), sources=shown.sources)
+    assert not judge([stored], shrunk, placement=make_placement(confirm(*digests)), namespaces=LIVE).pending
 
 
 @given(st.sets(st.integers(0, len(ALL) - 1)))

@@ -1,0 +1,133 @@
+"""Judgement of objects that leave one cluster while the placement still places them.
+
+An override of type Delete takes an object off some clusters, and an update run may go back to a snapshot without it.
+Both show only when the Works of a cluster are made, so the judgement is per cluster.
+
+Source: docs/specifications/removal.md 6.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.names import OBJECTS_PENDING
+from scorer.api.unstructured.documents import annotation, manifests_of, uid_of
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem
+from scorer.rollout.confirmation.objects import MANY, is_exempt, is_large_share
+from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
+from scorer.rollout.confirmation.sources import PlacedObject
+from scorer.rollout.object_size import ObjectIdentity, object_identity
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingObjects:
+    """The objects that new Works of a binding would take off its cluster.
+
+    Args:
+        held: All objects in its present Works.
+        leaving: Those that the new Works lack, and the latest snapshot of the placement has.
+        placed: The content of that snapshot.
+    """
+
+    held: frozenset[ObjectIdentity]
+    leaving: frozenset[ObjectIdentity]
+    placed: Mapping[ObjectIdentity, PlacedObject]
+
+
+@dataclass(frozen=True, slots=True)
+class LeavingJudgement:
+    """The verdict on these objects.
+
+    Args:
+        pending: Items that wait for confirmation.
+        warned: Items removed with a warning.
+        confirmed: The digests that are carried out now.
+    """
+
+    pending: tuple[RemovalItem, ...] = ()
+    warned: tuple[RemovalItem, ...] = ()
+    confirmed: frozenset[str] = frozenset()
+
+    @property
+    def identities(self) -> frozenset[ObjectIdentity]:
+        """The pending objects."""
+        return frozenset(item.identity for item in self.pending)
+
+
+def objects_in(works: Iterable[JsonObject]) -> frozenset[ObjectIdentity]:
+    """Return the objects in Works that have their manifests."""
+    manifests = (manifest for work in works for manifest in manifests_of(work))
+    return frozenset(object_identity(manifest) for manifest in manifests if isinstance(manifest, dict))
+
+
+def judge_leaving(
+    policy: RemovalPolicy,
+    placement: JsonObject,
+    binding: JsonObject,
+    objects: LeavingObjects,
+    namespace: Callable[[str], JsonObject | None],
+    now: datetime,
+) -> LeavingJudgement:
+    """Return which objects remain on a cluster until their removal is confirmed.
+
+    Args:
+        policy: Of the placement.
+        placement: The placement.
+        binding: Its binding on the cluster, with the record of what is pending there.
+        objects: The objects that would leave it.
+        namespace: Returns a Namespace on the hub. None: unknown or deleted.
+        now: The present time.
+    """
+    confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding)
+    judged = (each for each in sorted(objects.leaving) if not is_exempt(each, policy, objects.placed, namespace))
+    items = [RemovalItem(RemovalEffect.OBJECT, each, objects.placed[each].uid) for each in judged]
+    digests = {item: item.digest(uid_of(placement)) for item in items}
+    confirmed = {
+        item for item, digest in digests.items() if digest in confirmation.digests and not carried_out.is_spent(digest)
+    }
+    rest = [item for item in items if item not in confirmed]
+    many = len(rest) > MANY or is_large_share(len(rest), len(objects.held)) or 0 < len(objects.held) == len(rest)
+    modes = {item: _mode(policy, item, many=many) for item in rest}
+    before = {item: item.since for item in pending_on(binding)}
+    return LeavingJudgement(
+        tuple(
+            replace(item, since=before.get(item) or now.replace(microsecond=0))
+            for item, mode in modes.items()
+            if mode is ConfirmationMode.CONFIRM
+        ),
+        tuple(item for item, mode in modes.items() if mode is ConfirmationMode.WARN),
+        frozenset(digests[item] for item in confirmed),
+    )
+
+
+def _mode(policy: RemovalPolicy, item: RemovalItem, *, many: bool) -> ConfirmationMode:
+    group, kind, _, _ = item.identity
+    modes = [policy.objects, *([policy.many_objects] if many else [])]
+    return strictest([*modes, *([policy.data] if policy.holds_data(group, kind) else [])])
+
+
+def pending_on(binding: Mapping[str, Any]) -> tuple[RemovalItem, ...]:
+    """Return the objects that a binding records as pending on its cluster. An unreadable record is empty."""
+    try:
+        entries = orjson.loads(annotation(binding, OBJECTS_PENDING) or "[]")
+        return tuple(
+            RemovalItem(
+                RemovalEffect.OBJECT,
+                (str(group), str(kind), str(namespace), str(name)),
+                str(uid),
+                since=parse_time(since),
+            )
+            for group, kind, namespace, name, uid, since in entries
+        )
+    except (ValueError, TypeError):
+        return ()
+
+
+def format_pending(items: Iterable[RemovalItem]) -> str:
+    """Return the record for a binding. Empty: nothing is pending."""
+    entries = [[*item.identity, item.uid, format_time(item.since)] for item in sorted(items) if item.since]
+    return dump_json(entries).decode() if entries else ""

@@ -1,0 +1,55 @@
+"""The record of a resource snapshot about its objects, beside their content.
+
+Source: docs/specifications/removal.md 6.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject, dump_json
+from scorer.api.names import SOURCES
+from scorer.api.unstructured.documents import annotation, name_of, spec_of, with_metadata
+from scorer.rollout.object_size import ObjectIdentity, object_identity
+
+
+@dataclass(frozen=True, slots=True)
+class ContentRecord:
+    """The record of the snapshots of a group.
+
+    Args:
+        sources: An entry for each object, as JSON. None: unset, nothing is recorded.
+        retained: Name of a master that is not trimmed from the history.
+    """
+
+    sources: Mapping[ObjectIdentity, Any] | None = None
+    retained: str = ""
+
+    def written(self, snapshot: JsonObject) -> JsonObject:
+        """Return a new snapshot with its record."""
+        if self.sources is None:
+            return snapshot
+        entries = [self.sources.get(object_identity(content), "") for content in _contents(snapshot)]
+        return with_metadata(snapshot, annotations={SOURCES: dump_json(entries).decode()})
+
+
+NO_RECORD: Final = ContentRecord()
+
+
+def missing_records(stored: Iterable[JsonObject], wanted: Iterable[JsonObject]) -> dict[str, str]:
+    """Return the records that stored snapshots lack, by name. Another release may have cut them otherwise: none then.
+
+    Args:
+        stored: The snapshots of a group.
+        wanted: The same group as it is written now.
+    """
+    by_name = {name_of(document): document for document in stored}
+    pairs = [(by_name[name_of(document)], document) for document in wanted if name_of(document) in by_name]
+    if any(len(_contents(old)) != len(_contents(new)) for old, new in pairs):
+        return {}
+    texts = [(name_of(old), annotation(old, SOURCES), annotation(new, SOURCES)) for old, new in pairs]
+    return {name: text for name, present, text in texts if text and text != present}
+
+
+def _contents(snapshot: JsonObject) -> Sequence[JsonObject]:
+    return spec_of(snapshot).get("selectedResources") or ()

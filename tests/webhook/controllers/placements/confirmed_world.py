@@ -1,0 +1,81 @@
+"""A hub whose loop asks for confirmation of removals by the product's defaults, and changes on it."""
+
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from scorer.api.kinds import BINDING, KINDS, NAMESPACE, PLACEMENT
+from scorer.api.names import CONFIRM_REMOVAL
+from scorer.api.unstructured.documents import conditions_of, with_metadata
+from scorer.rollout.confirmation.digests import Confirmation
+from scorer.rollout.confirmation.policy import RemovalPolicy
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.world import make_config_map, make_member, running
+from tests.webhook.edits import edit
+from webhook.kube.ports import Key
+from webhook.runtime.clock import utc_now
+
+STATEFUL_SET, CONFIG_MAP = KINDS["apps", "StatefulSet"], KINDS["", "ConfigMap"]
+MEMBERS = ("fish", "lion", "wolf")
+DEFAULTS = RemovalPolicy()
+
+
+def make_database(name="db", namespace="shop"):
+    spec = {
+        "serviceName": name,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}},
+    }
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+
+
+@asynccontextmanager
+async def confirming(*members, count=6, placement=None, policy=DEFAULTS, **settings):
+    """Run a hub on which ``shop``, with a database and ConfigMaps, is placed on members."""
+    async with running(removal=policy, **settings) as world:
+        await world.add(*(make_member(name) for name in members or MEMBERS))
+        await world.add(make_database(), *(make_config_map(f"c{number}") for number in range(count)))
+        await world.until(lambda: all(map(world.has_joined, members or MEMBERS)))
+        await world.add(placement or make_placement())
+        await world.until(lambda: is_available(world))
+        yield world
+
+
+def is_available(world, name="shop"):
+    return world.condition(name, "Available").get("status") == "True"
+
+
+def pending(world, name="shop", kind="RemovalPending"):
+    """Return the condition, empty when there is none."""
+    document = world.cache.get(PLACEMENT, name) or {}
+    return next((each for each in conditions_of(document) if each["type"] == kind), {})
+
+
+def digests(world, name="shop"):
+    """Return the digests that the condition names."""
+    message = pending(world, name).get("message", "")
+    return [part.partition(")")[0] for part in message.split(" (")[1:]]
+
+
+async def confirm(world, *named, name="shop", hours=1):
+    """Confirm digests as a user does: those that the condition names."""
+    text = Confirmation(frozenset(named or digests(world, name)), utc_now() + timedelta(hours=hours)).format()
+    await edit(world.store, PLACEMENT, Key(name), lambda it: with_metadata(it, annotations={CONFIRM_REMOVAL: text}))
+
+
+async def delete(world, kind, name, namespace=""):
+    """Delete an object as a user does."""
+    await world.store.delete(kind, Key(name, namespace))
+
+
+async def on_members(world, kind, name, namespace="shop", members=MEMBERS):
+    """Return the members that have an object."""
+    return [each for each in members if await world.on_member(each, kind, name, namespace)]
+
+
+def bindings(world, name="shop"):
+    found = world.cache.labelled(BINDING, "kubernetes-fleet.io/parent-CRP", name)
+    return {each["spec"]["targetCluster"]: each for each in found}
+
+
+__all__ = ["CONFIG_MAP", "MEMBERS", "NAMESPACE", "STATEFUL_SET"]

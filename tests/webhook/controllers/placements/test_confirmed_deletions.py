@@ -1,0 +1,66 @@
+"""Placements that are deleted on a running hub: their content goes, stays, or waits for confirmation."""
+
+from scorer.api.kinds import NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.unstructured.documents import is_deleting, with_spec
+from tests.builders.placement import fixed, make_placement, namespace_term
+from tests.webhook.controllers.placements.confirmed_world import (
+    CONFIG_MAP,
+    STATEFUL_SET,
+    bindings,
+    confirm,
+    confirming,
+    digests,
+    on_members,
+    pending,
+)
+from tests.webhook.edits import edit
+from webhook.kube.ports import Key
+
+EVERYWHERE = ["fish", "lion", "wolf"]
+
+
+async def test_a_deleted_placement_waits_with_its_content():
+    async with confirming() as world:
+        await world.store.delete(PLACEMENT, Key("shop"))
+        await world.until(lambda: pending(world))
+        assert "the content of the deleted placement stays" in pending(world)["message"]
+        assert set(bindings(world)) == set(EVERYWHERE)
+        assert not any(map(is_deleting, bindings(world).values()))
+        assert await on_members(world, STATEFUL_SET, "db") == EVERYWHERE
+        assert len(digests(world)) == 1
+        await confirm(world)
+        await world.until(lambda: world.cache.get(PLACEMENT, "shop") is None)
+        assert await on_members(world, STATEFUL_SET, "db") == []
+
+
+async def test_it_may_be_abandoned_instead():
+    async with confirming() as world:
+        await world.store.delete(PLACEMENT, Key("shop"))
+        await world.until(lambda: pending(world))
+        strategy = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
+        await edit(world.store, PLACEMENT, Key("shop"), lambda it: with_spec(it, strategy=strategy))
+        await world.until(lambda: world.cache.get(PLACEMENT, "shop") is None)
+        assert await on_members(world, STATEFUL_SET, "db") == EVERYWHERE
+
+
+async def test_a_placement_on_one_cluster_is_deleted_at_once():
+    async with confirming(placement=make_placement(policy=fixed("fish"))) as world:
+        await world.store.delete(PLACEMENT, Key("shop"))
+        await world.until(lambda: world.cache.get(PLACEMENT, "shop") is None)
+        assert await on_members(world, STATEFUL_SET, "db") == []
+
+
+RP_TERMS = [{"group": "", "version": "v1", "kind": "ConfigMap", "name": f"c{number}"} for number in range(4)]
+
+
+async def test_a_placement_in_a_terminating_namespace_does_not_wait():
+    home = make_placement(selectors=[{**namespace_term("shop"), "selectionScope": "NamespaceOnly"}])
+    async with confirming(placement=home) as world:
+        await world.add(make_placement("web", namespace="shop", selectors=RP_TERMS))
+        await world.until(lambda: world.view("web", "shop")["state"] == "available")
+        await world.store.delete(NAMESPACE, Key("shop"))
+        await world.until(lambda: world.cache.get(RESOURCE_PLACEMENT, "web", "shop") is None)
+        assert await on_members(world, CONFIG_MAP, "c0") == EVERYWHERE
+        (note,) = world.events("PlacementContentOrphaned")
+        assert "fish, lion, wolf" in note
+        assert await on_members(world, NAMESPACE, "shop", "") == EVERYWHERE

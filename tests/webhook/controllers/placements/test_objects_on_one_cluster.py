@@ -1,0 +1,89 @@
+"""Objects that leave clusters by an override or an older snapshot: they stay there until the removal is confirmed."""
+
+from scorer.api.kinds import NAMESPACED_OVERRIDE, STAGED_RUN
+from scorer.rollout.confirmation.policy import RemovalPolicy
+from tests.webhook.controllers.override_rules import delete as deleting
+from tests.webhook.controllers.override_rules import make_override
+from tests.webhook.controllers.placements.confirmed_world import (
+    CONFIG_MAP,
+    MEMBERS,
+    STATEFUL_SET,
+    confirm,
+    confirming,
+    is_available,
+    make_database,
+    on_members,
+    pending,
+)
+from tests.webhook.controllers.staged_world import make_run, make_stage, staged
+from tests.webhook.edits import edit
+from webhook.kube.ports import Key
+
+DATABASE = {"group": "apps", "version": "v1", "kind": "StatefulSet", "name": "db"}
+ONE_MAP = {"group": "", "version": "v1", "kind": "ConfigMap", "name": "c0"}
+
+
+def dropping(name, term):
+    override = make_override(name, deleting(), placement="shop")
+    return {**override, "spec": {**override["spec"], "resourceSelectors": [term]}}
+
+
+async def test_an_override_that_deletes_a_database_waits():
+    async with confirming() as world:
+        await world.add(dropping("no-db", DATABASE))
+        await world.until(lambda: pending(world))
+        assert "StatefulSet shop/db" in pending(world)["message"]
+        assert await on_members(world, STATEFUL_SET, "db") == list(MEMBERS)
+        await edit(world.store, CONFIG_MAP, Key("c0", "shop"), lambda it: {**it, "data": {"hot": "fix"}})
+        await world.until(lambda: is_available(world))
+        assert (await world.on_member("fish", CONFIG_MAP, "c0", "shop"))["data"] == {"hot": "fix"}
+        assert await on_members(world, STATEFUL_SET, "db") == list(MEMBERS)
+        before = world.store.resource_version
+        world.again()
+        await world.until(lambda: True)
+        assert world.store.resource_version == before
+        await confirm(world)
+        await world.until(lambda: not pending(world))
+        assert await on_members(world, STATEFUL_SET, "db") == []
+
+
+async def test_without_the_override_nothing_is_pending():
+    async with confirming() as world:
+        await world.add(dropping("no-db", DATABASE))
+        await world.until(lambda: pending(world))
+        await world.store.delete(NAMESPACED_OVERRIDE, Key("no-db", "shop"))
+        await world.until(lambda: not pending(world))
+        assert await on_members(world, STATEFUL_SET, "db") == list(MEMBERS)
+
+
+async def test_an_override_that_deletes_one_config_map_is_a_warning():
+    async with confirming() as world:
+        await world.add(dropping("no-c0", ONE_MAP))
+        await world.until(lambda: world.events("ContentRemoved"))
+        await world.until(lambda: is_available(world))
+        assert await on_members(world, CONFIG_MAP, "c0") == []
+        assert not pending(world)
+
+
+async def test_a_run_back_to_a_snapshot_without_the_database_keeps_it():
+    everywhere = ("t1", "t2", "v1", "v2", "v3")
+    async with staged(make_stage("test"), make_stage("live"), removal=RemovalPolicy()) as world:
+        await world.add(make_run("first"))
+        await world.until(lambda: _succeeded(world, "first"))
+        await world.add(make_database())
+        await world.add(make_run("second"))
+        await world.until(lambda: _succeeded(world, "second"))
+        assert await on_members(world, STATEFUL_SET, "db", members=everywhere) == list(everywhere)
+        await world.add(make_run("back", index="0"))
+        await world.until(lambda: _succeeded(world, "back"))
+        assert await on_members(world, STATEFUL_SET, "db", members=everywhere) == list(everywhere)
+        assert "StatefulSet shop/db" in pending(world, "p")["message"]
+        await confirm(world, name="p")
+        await world.until(lambda: not pending(world, "p"))
+        assert await on_members(world, STATEFUL_SET, "db", members=everywhere) == []
+
+
+def _succeeded(world, name):
+    run = world.cache.get(STAGED_RUN, name) or {}
+    conditions = (run.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Succeeded" and each["status"] == "True" for each in conditions)

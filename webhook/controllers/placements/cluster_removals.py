@@ -1,0 +1,212 @@
+"""Removal of clusters from placements: a decision is judged before its dropped bindings are written.
+
+Source: docs/specifications/removal.md 7.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from scorer.api.conditions import TRUE
+from scorer.api.event import Event
+from scorer.api.family import Family
+from scorer.api.kinds import MEMBER_CLUSTER
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import CARRIED_OUT, REMOVAL_PENDING, REPLACEMENT, UNSCHEDULED_AT
+from scorer.api.placement.binding import BindingState
+from scorer.api.placement.placement import StrategyType
+from scorer.api.unstructured.documents import (
+    annotation,
+    current_condition,
+    dict_at,
+    is_deleting,
+    metadata_of,
+    name_of,
+    text_at,
+    uid_of,
+    with_metadata,
+)
+from scorer.placement.schedule import ScheduleResult
+from scorer.rollout.bindings import AVAILABLE, pending_reason
+from scorer.rollout.confirmation.clusters import (
+    ClusterFacts,
+    ClusterJudgement,
+    DroppedCluster,
+    PendingRemoval,
+    cluster_item,
+    clusters_left,
+    judge_clusters,
+    with_clusters_left,
+)
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
+from scorer.rollout.confirmation.policy import RemovalPolicy
+from scorer.rollout.confirmation.report import warning_event
+from scorer.rollout.removal.deletion import is_member
+from webhook.kube.cache.hub import Hub
+from webhook.kube.listers.placements import children
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedDecision:
+    """The verdict on the clusters that a decision drops.
+
+    Args:
+        marks: Annotations of bindings that are dropped now, by name.
+        replacing: New bindings are replacements.
+        changed: Bindings dropped before, as they are to be written.
+        left: Clusters to record as left.
+        warned: Clusters that are left with a warning.
+    """
+
+    marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    replacing: bool = False
+    changed: tuple[JsonObject, ...] = ()
+    left: frozenset[str] = frozenset()
+    warned: tuple[str, ...] = ()
+
+
+class ClusterRemovals:
+    """Judges the clusters that placements leave.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        record: Takes Events.
+        policy: Of the operator.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        policy: RemovalPolicy,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._policy = policy
+
+    def judge(
+        self, family: Family, placement: JsonObject, run: ScheduleResult, documents: Iterable[JsonObject]
+    ) -> JudgedDecision:
+        """Return the verdict on a decision.
+
+        Args:
+            family: Of the placement.
+            placement: The placement.
+            run: The decision.
+            documents: Its bindings: those that are stored, and lost ones.
+        """
+        by_name = {name_of(document): document for document in documents}
+        picked = {pick.cluster for pick in run.picked}
+        pending = [
+            document
+            for document in by_name.values()
+            if pending_reason(document) and not is_deleting(document) and _cluster(document) not in picked
+        ]
+        policy = self._policy.of(placement)
+        if policy.is_off or dict_at(placement, "spec", "strategy").get("type") == StrategyType.EXTERNAL:
+            return JudgedDecision(changed=tuple(self._ordered(document) for document in pending))
+        dangling = {binding.name for binding in run.holdings.dangling}
+        dropped = [
+            by_name[binding.name]
+            for binding in run.dropped
+            if binding.state is BindingState.BOUND and binding.name not in dangling
+        ]
+        waiting = [document for document in pending if self._is_member(document)]
+        left_fleet = [document for document in pending if not self._is_member(document)]
+        facts = self._facts(family, placement, run, by_name, dropped, waiting)
+        judgement = judge_clusters(facts)
+        by_verdict = [self._judged(document, judgement, facts) for document in waiting]
+        changed = [after for before, after in zip(waiting, by_verdict, strict=True) if after is not before]
+        lost = [each for each in (*dropped, *waiting) if name_of(each) in judgement.ordered - judgement.confirmed]
+        return JudgedDecision(
+            {name_of(each): self._mark(each, judgement, facts) for each in dropped},
+            bool(dropped or waiting or facts.left),
+            (*changed, *map(self._ordered, left_fleet)),
+            frozenset(map(_cluster, lost)),
+            tuple(sorted(_cluster(each) for each in (*dropped, *waiting) if name_of(each) in judgement.warned)),
+        )
+
+    def _facts(
+        self,
+        family: Family,
+        placement: JsonObject,
+        run: ScheduleResult,
+        by_name: Mapping[str, JsonObject],
+        dropped: Sequence[JsonObject],
+        waiting: Sequence[JsonObject],
+    ) -> ClusterFacts:
+        now, policy = self._now(), self._policy.of(placement)
+        new = {pick.cluster for pick in run.picked if pick.cluster not in run.holdings.by_cluster}
+        held = [binding.name for binding in run.kept]
+        held += [run.holdings.by_cluster[pick.cluster].name for pick in run.picked if pick.cluster not in new]
+        documents = [by_name[name] for name in held if name in by_name]
+        replacing = [each for each in documents if _is_replacement(each, now - policy.window)]
+        replacements = {_cluster(each): _is_available(each) for each in replacing} | dict.fromkeys(new, False)
+        snapshots = children(self._hub.cache, family.policy_snapshot, family.ref(placement))
+        return ClusterFacts(
+            policy,
+            uid_of(placement),
+            tuple(DroppedCluster(each, PendingRemoval.of(each)) for each in (*dropped, *waiting)),
+            frozenset(map(_cluster, documents)) - replacements.keys(),
+            replacements,
+            clusters_left(snapshots, now, policy.window),
+            Confirmation.of(placement, now),
+            now,
+        )
+
+    def _judged(self, document: JsonObject, judgement: ClusterJudgement, facts: ClusterFacts) -> JsonObject:
+        """Return a binding that waits as it is to be written. If nothing changes, it is the same object."""
+        mark = self._mark(document, judgement, facts)
+        if REMOVAL_PENDING not in mark:
+            return with_metadata(self._ordered(document), annotations=mark)
+        text = mark[REMOVAL_PENDING]
+        return document if annotation(document, REMOVAL_PENDING) == text else with_metadata(document, annotations=mark)
+
+    def _mark(self, document: JsonObject, judgement: ClusterJudgement, facts: ClusterFacts) -> dict[str, str]:
+        """Return the annotations of a dropped binding: pending, confirmed, or none."""
+        name, expiry = name_of(document), facts.confirmation.expiry
+        if (pending := judgement.pending.get(name)) is not None:
+            return {REMOVAL_PENDING: pending.format()}
+        if name not in judgement.confirmed or expiry is None:
+            return {}
+        digest = cluster_item(document).digest(facts.placement_uid)
+        return {CARRIED_OUT: CarriedOut.of(document).with_digests([digest], expiry).format()}
+
+    def _ordered(self, document: JsonObject) -> JsonObject:
+        return with_metadata(document, annotations={REMOVAL_PENDING: None, UNSCHEDULED_AT: format_time(self._now())})
+
+    def _is_member(self, document: JsonObject) -> bool:
+        return is_member(self._hub.cache.get(MEMBER_CLUSTER, _cluster(document)))
+
+    async def order(
+        self, family: Family, placement: JsonObject, snapshot: JsonObject, judged: JudgedDecision
+    ) -> JsonObject:
+        """Record the clusters that are left, before their bindings are written. Return the policy snapshot."""
+        if judged.warned:
+            self._record(placement, warning_event((), judged.warned))
+        window = self._policy.of(placement).window
+        recorded = with_clusters_left(snapshot, judged.left, self._now(), window)
+        return snapshot if recorded is None else await self._hub.amend(family.policy_snapshot, recorded)
+
+
+def _cluster(document: JsonObject) -> str:
+    return text_at(document, "spec", "targetCluster")
+
+
+def _is_available(binding: JsonObject) -> bool:
+    return (current_condition(binding, AVAILABLE) or {}).get("status") == TRUE
+
+
+def _is_replacement(binding: JsonObject, start: datetime) -> bool:
+    """Return whether a binding was created in place of a lost one, and after *start*."""
+    created = metadata_of(binding).get("creationTimestamp")
+    return annotation(binding, REPLACEMENT) == "true" and (not created or parse_time(created) > start)
+
+
+def seen_of_replacement(binding: JsonObject) -> tuple[bool, str]:
+    """View what of a binding decides whether it counts as an available replacement, and whether another waits."""
+    is_replacement = annotation(binding, REPLACEMENT) == "true"
+    return is_replacement and _is_available(binding), annotation(binding, REMOVAL_PENDING)

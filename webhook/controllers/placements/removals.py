@@ -1,0 +1,196 @@
+"""Removal of objects from placements: judged before a resource snapshot is made, and recorded before it is carried out.
+
+Source: docs/specifications/removal.md 5, 6 and 9.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from scorer.api.event import Event
+from scorer.api.family import Family
+from scorer.api.kinds import NAMESPACE
+from scorer.api.meta import JsonObject, parse_time
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.unstructured.documents import annotation, metadata_of, namespace_of, status_of, with_metadata
+from scorer.rollout.confirmation.deletion import DeletionJudgement, DeletionVerdict, judge_deletion
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
+from scorer.rollout.confirmation.objects import ObjectFacts, ObjectJudgement, judge_objects, places_only_exempt
+from scorer.rollout.confirmation.policy import RemovalPolicy
+from scorer.rollout.confirmation.report import (
+    oldest,
+    orphaned_event,
+    pending_events,
+    pending_items,
+    warning_event,
+    with_removal_pending,
+    with_resources_selected,
+)
+from scorer.rollout.selection.content import resource_identifier
+from scorer.rollout.selection.selector import Selection
+from scorer.rollout.snapshots.content_record import NO_RECORD, ContentRecord
+from scorer.rollout.snapshots.groups import latest_group, placed_group, snapshot_groups
+from scorer.rollout.writes import Verb, Write
+from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
+from webhook.kube.cache.hub import Hub
+from webhook.kube.listers.placements import children
+from webhook.kube.ports import Key, NotFoundError
+
+
+class ContentRemovals:
+    """Judges the objects that leave a placement.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        record: Takes Events.
+        policy: Of the operator.
+        observer: Takes the age of what is pending.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        policy: RemovalPolicy,
+        observer: LoopObserver = UNOBSERVED,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._policy = policy
+        self._observer = observer
+
+    def judge(self, family: Family, placement: JsonObject, selection: Selection) -> ObjectJudgement | None:
+        """Return the verdict on objects that are placed and no longer selected. None: disabled."""
+        policy = self._policy.of(placement)
+        if policy.is_off:
+            return None
+        groups = snapshot_groups(children(self._hub.cache, family.resource_snapshot, family.ref(placement)))
+        facts = ObjectFacts(
+            policy,
+            placement,
+            selection.objects,
+            selection.uids,
+            groups,
+            self.namespace,
+            self._now(),
+            frozenset(selection.cluster_objects),
+        )
+        return judge_objects(facts)
+
+    def status(
+        self,
+        family: Family,
+        placement: JsonObject,
+        status: JsonObject,
+        selection: Selection | None,
+        judgement: ObjectJudgement | None,
+    ) -> JsonObject:
+        """Return the status of a placement with its pending removals, without a verdict with those on record."""
+        cache, ref, now = self._hub.cache, family.ref(placement), self._now()
+        snapshots = [] if judgement else children(cache, family.resource_snapshot, ref)
+        items = pending_items(snapshots, children(cache, family.binding, ref))
+        pending = (*(judgement.pending if judgement else ()), *items)
+        self._observer.removal_pending(family.placement, ref, oldest(pending))
+        status = with_removal_pending(placement, status, pending, now)
+        return status if selection is None else with_resources_selected(placement, status, len(selection.objects), now)
+
+    def await_confirmation(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> None:
+        """Report a deleted placement that waits for confirmation with all of its content."""
+        status = with_removal_pending(placement, status_of(placement), judgement.confirmable, self._now())
+        for event in pending_events(placement, status):
+            self._record(placement, event)
+        self._hub.report(family.placement, placement, status)
+        since = parse_time(metadata_of(placement)["deletionTimestamp"])
+        self._observer.removal_pending(family.placement, family.ref(placement), since)
+
+    def is_off(self, placement: JsonObject) -> bool:
+        """Return whether no removal of a placement needs confirmation."""
+        return self._policy.of(placement).is_off
+
+    def namespace(self, name: str) -> JsonObject | None:
+        """Return a Namespace on the hub."""
+        return self._hub.cache.get(NAMESPACE, name)
+
+    async def order(self, family: Family, placement: JsonObject, judgement: ObjectJudgement | None) -> JsonObject:
+        """Record the confirmed removals that the next resource snapshot carries out. Return the placement."""
+        if judgement is None or not judgement.confirmed:
+            return placement
+        groups = snapshot_groups(children(self._hub.cache, family.resource_snapshot, family.ref(placement)))
+        latest = latest_group(groups)
+        index = latest.index + 1 if latest else 0
+        return await self.record_confirmed(family, placement, judgement.confirmed, index)
+
+    async def record_confirmed(
+        self, family: Family, placement: JsonObject, digests: Iterable[str], index: int | None = None
+    ) -> JsonObject:
+        """Write on a placement that digests are carried out, before they are. Return the placement."""
+        now = self._now()
+        before, expiry = CarriedOut.of(placement), Confirmation.of(placement, now).expiry
+        if expiry is None or not set(digests) - before.until.keys():
+            return placement
+        after = before.without_expired(now).with_digests(digests, expiry, index)
+        return await self._hub.amend(
+            family.placement, with_metadata(placement, annotations={CARRIED_OUT: after.format()})
+        )
+
+    async def judge_deletion(self, family: Family, placement: JsonObject) -> DeletionJudgement:
+        """Return the verdict on the content of a placement that is being deleted.
+
+        Its Namespace is read from the hub: the cache may lag behind, and a placement that is deleted with its
+        Namespace would pass for one that was deleted alone.
+        """
+        cache, ref = self._hub.cache, family.ref(placement)
+        policy = self._policy.of(placement)
+        group = placed_group(snapshot_groups(children(cache, family.resource_snapshot, ref)))
+        exempt = not policy.is_off and places_only_exempt(group, policy, self.namespace)
+        bindings = children(cache, family.binding, ref)
+        namespace = None
+        if ref.namespace and not policy.is_off:
+            with suppress(NotFoundError):
+                namespace = await self._hub.store.get(NAMESPACE, Key(ref.namespace))
+        return judge_deletion(placement, bindings, policy, namespace, self._now(), exempt=exempt)
+
+    async def order_deletion(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> JsonObject:
+        """Record a confirmed deletion before it is carried out. Return the placement."""
+        if not judgement.digest:
+            return placement
+        return await self.record_confirmed(family, placement, [judgement.digest])
+
+    def tell_deletion(self, placement: JsonObject, judgement: DeletionJudgement) -> None:
+        """Emit an Event about content that is orphaned, or removed with a warning."""
+        namespace = self.namespace(namespace_of(placement)) if namespace_of(placement) else None
+        if judgement.verdict is DeletionVerdict.ABANDONED and judgement.clusters:
+            self._record(namespace or placement, orphaned_event(placement, judgement.clusters))
+        elif judgement.warned:
+            self._record(placement, warning_event((), judgement.clusters))
+
+    def warn(self, placement: JsonObject, judgement: ObjectJudgement | None, writes: Iterable[Write]) -> None:
+        """Emit an Event about objects that a new snapshot removes with a warning."""
+        if judgement and judgement.warned and any(write.verb is Verb.CREATE for write in writes):
+            self._record(placement, warning_event(judgement.warned))
+
+
+def placed_selection(selection: Selection, judgement: ObjectJudgement | None) -> Selection:
+    """Return a selection together with the objects whose removal is pending."""
+    if judgement is None:
+        return selection
+    identifiers = tuple(map(resource_identifier, judgement.objects))
+    return replace(selection, objects=judgement.objects, identifiers=identifiers)
+
+
+def content_record(judgement: ObjectJudgement | None) -> ContentRecord:
+    """Return the record of the snapshots that hold the judged objects."""
+    if judgement is None:
+        return NO_RECORD
+    return ContentRecord(
+        {identity: source.encoded() for identity, source in judgement.sources.items()}, judgement.retained
+    )
+
+
+def seen_of_confirmation(placement: JsonObject) -> tuple[str, str]:
+    """View the annotations of a placement that decide about removals."""
+    return annotation(placement, CONFIRM_REMOVAL), annotation(placement, REMOVAL_CONFIRMATION)

@@ -1,0 +1,129 @@
+"""Objects that Works keep until their removal from one cluster is confirmed.
+
+Source: docs/specifications/removal.md 6.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+from scorer.api.event import Event
+from scorer.api.family import Family
+from scorer.api.kinds import NAMESPACE
+from scorer.api.meta import JsonObject
+from scorer.api.names import CARRIED_OUT, OBJECTS_PENDING, ON_FAILURE, RETAINED, ROLLBACK_OF, UPDATED_BY, WORK_OBJECTS
+from scorer.api.unstructured.documents import annotation, name_of, namespace_of, uid_of, with_metadata
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
+from scorer.rollout.confirmation.on_cluster import (
+    LeavingJudgement,
+    LeavingObjects,
+    format_pending,
+    judge_leaving,
+    objects_in,
+)
+from scorer.rollout.confirmation.policy import RemovalPolicy
+from scorer.rollout.confirmation.report import warning_event
+from scorer.rollout.confirmation.sources import placed_objects
+from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
+from scorer.rollout.writes import Verb, Write, applied
+from scorer.staged_update.policy import OnFailure
+from webhook.kube.cache.hub import Hub
+from webhook.kube.listers.placements import children
+
+
+class RetainedObjects:
+    """Judges the objects that new Works would take off a cluster.
+
+    Args:
+        hub: Where everything is.
+        now: The clock.
+        record: Takes Events.
+        policy: Of the operator.
+    """
+
+    def __init__(
+        self,
+        hub: Hub,
+        now: Callable[[], datetime],
+        record: Callable[[JsonObject, Event], None],
+        policy: RemovalPolicy,
+    ) -> None:
+        self._hub = hub
+        self._now = now
+        self._record = record
+        self._policy = policy
+
+    def is_judged(self, placement: JsonObject, works: Sequence[JsonObject], writes: Iterable[Write]) -> bool:
+        """Return whether writes may take objects off a cluster, so that the manifests of its Works are needed."""
+        if self._policy.of(placement).is_off:
+            return False
+        by_name = {name_of(work): work for work in works}
+        return any(annotation(work, RETAINED) for work in works) or any(
+            write.verb is Verb.DELETE
+            or (
+                write.verb is Verb.REPLACE
+                and annotation(write.document, WORK_OBJECTS) != annotation(by_name[write.name], WORK_OBJECTS)
+            )
+            for write in writes
+        )
+
+    def judge(
+        self,
+        family: Family,
+        placement: JsonObject,
+        binding: JsonObject,
+        works: Sequence[JsonObject],
+        writes: Iterable[Write],
+    ) -> LeavingJudgement:
+        """Return the verdict on what writes take off a cluster.
+
+        What the latest snapshot of the placement lacks was judged when that snapshot was made.
+
+        Args:
+            family: Of the placement.
+            placement: The placement.
+            binding: Its binding on the cluster.
+            works: The Works of the binding, with their manifests.
+            writes: The planned writes of these Works.
+        """
+        if self._rolls_back(family, binding):
+            return LeavingJudgement()
+        groups = snapshot_groups(children(self._hub.cache, family.resource_snapshot, family.ref(placement)))
+        latest = placed_group(groups)
+        placed = placed_objects(latest) if latest else {}
+        held = objects_in(works)
+        leaving = (held - objects_in(applied(works, writes))) & placed.keys()
+        if not leaving:
+            return LeavingJudgement()
+        objects = LeavingObjects(held, frozenset(leaving), placed)
+        policy = self._policy.of(placement)
+        return judge_leaving(policy, placement, binding, objects, self._namespace, self._now())
+
+    def _rolls_back(self, family: Family, binding: JsonObject) -> bool:
+        """Return whether a failure policy has ordered the content of a binding."""
+        runs = {uid_of(run): run for run in self._hub.cache.list(family.run, namespace_of(binding))}
+        run = runs.get(annotation(binding, UPDATED_BY))
+        undone = annotation(run, ROLLBACK_OF) if run else ""
+        failed = (each for each in runs.values() if undone and name_of(each) == undone)
+        return any(annotation(each, ON_FAILURE) == OnFailure.ROLLBACK for each in failed)
+
+    def _namespace(self, name: str) -> JsonObject | None:
+        return self._hub.cache.get(NAMESPACE, name)
+
+    async def record(
+        self, family: Family, placement: JsonObject | None, binding: JsonObject, judgement: LeavingJudgement | None
+    ) -> JsonObject:
+        """Record on a binding what is pending on its cluster, and what was confirmed. Return the binding."""
+        judgement = judgement or LeavingJudgement()
+        pending = format_pending(judgement.pending)
+        annotations: dict[str, str | None] = {}
+        if pending != annotation(binding, OBJECTS_PENDING):
+            annotations[OBJECTS_PENDING] = pending or None
+        if judgement.warned and placement is not None:
+            self._record(placement, warning_event(judgement.warned))
+        expiry = Confirmation.of(placement, self._now()).expiry if placement else None
+        if judgement.confirmed and expiry is not None:
+            record = CarriedOut.of(binding).without_expired(self._now())
+            annotations[CARRIED_OUT] = record.with_digests(judgement.confirmed, expiry).format()
+        if not annotations:
+            return binding
+        return await self._hub.replace(family.binding, with_metadata(binding, annotations=annotations))
