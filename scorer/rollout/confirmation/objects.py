@@ -9,7 +9,7 @@ Source: docs/specifications/removal.md 2, 3 and 6.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from scorer.api.kinds import NAMESPACE
@@ -117,6 +117,8 @@ class _Judge:
         self._base = base
         self._placed = placed_objects(base) if base else {}
         self._index = base.index if base else -1
+        self._recent = recent_groups(facts.groups, facts.policy.window, facts.now)
+        self._recently_placed = [self._placed, *(placed_objects(each) for each in self._recent if each is not base)]
         leaving = sorted(self._placed.keys() - self._selected - set(facts.released))
         self._leaving = [identity for identity in leaving if not self._is_exempt(identity)]
         self._confirmation = Confirmation.of(facts.placement, facts.now)
@@ -143,7 +145,7 @@ class _Judge:
             ),
             tuple(sorted(item for item, mode in modes.items() if mode is ConfirmationMode.WARN)),
             frozenset(confirmed.values()),
-            max(self._recent_groups(), key=lambda group: len(group.objects()), default=SnapshotGroup(-1, None)).name,
+            max(self._recent, key=lambda group: len(group.objects()), default=SnapshotGroup(-1, None)).name,
         )
 
     def _unit(self, identity: ObjectIdentity) -> RemovalItem:
@@ -167,7 +169,7 @@ class _Judge:
         return digest in self._confirmation.digests and not self._carried_out.is_spent(digest, self._index)
 
     def _is_exempt(self, identity: ObjectIdentity) -> bool:
-        return is_exempt(identity, self._facts.policy, self._placed, self._facts.namespace)
+        return is_exempt(identity, self._facts.policy, self._recently_placed, self._facts.namespace)
 
     def _accepted(self, item: RemovalItem, members: Iterable[ObjectIdentity]) -> str:
         """Return the digest that confirms an item. Empty: unconfirmed."""
@@ -189,7 +191,7 @@ class _Judge:
 
     def _are_many(self, confirmed: set[ObjectIdentity]) -> bool:
         """Return whether the objects that were lost within the window are everything, or many."""
-        selections = [self._counted(group) - confirmed for group in self._recent_groups()]
+        selections = [self._counted(placed) - confirmed for placed in self._recently_placed]
         if not selections:
             return False
         largest = max(selections, key=len)
@@ -197,20 +199,8 @@ class _Judge:
         most = max(len(selection - self._selected) for selection in selections)
         return bool(largest) and (lost == len(largest) or most > MANY or is_large_share(lost, len(largest)))
 
-    def _recent_groups(self) -> list[SnapshotGroup]:
-        """Return the snapshots of the window, and the one that was the latest at its start."""
-        start = self._facts.now - self._facts.policy.window
-        recent: list[SnapshotGroup] = []
-        for group in reversed(self._facts.groups):
-            if group.is_complete:
-                recent.append(group)
-                if _created(group, self._facts.now) < start:
-                    break
-        return recent
-
-    def _counted(self, group: SnapshotGroup) -> set[ObjectIdentity]:
+    def _counted(self, placed: Mapping[ObjectIdentity, PlacedObject]) -> set[ObjectIdentity]:
         """Return the objects of a snapshot, without those that are exempt or whose removal was carried out."""
-        placed = self._placed if group is self._base else placed_objects(group)
         return {
             identity
             for identity, each in placed.items()
@@ -252,30 +242,54 @@ class _Judge:
         return by_identity(filter(is_envelope, self._base.objects())) if self._base else {}
 
 
+def recent_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -> list[SnapshotGroup]:
+    """Return the complete snapshots of the window, the latest first, and the one that was the latest at its start."""
+    recent: list[SnapshotGroup] = []
+    for group in reversed(groups):
+        if group.is_complete:
+            recent.append(group)
+            if _created(group, now) < now - window:
+                break
+    return recent
+
+
 def is_exempt(
     identity: ObjectIdentity,
     policy: RemovalPolicy,
-    placed: Mapping[ObjectIdentity, PlacedObject],
+    recently_placed: Sequence[Mapping[ObjectIdentity, PlacedObject]],
     namespace: Callable[[str], JsonObject | None],
 ) -> bool:
-    """Return whether the Namespace of an object is exempt, as it was placed last, otherwise as it is on the hub.
+    """Return whether the Namespace of an object is exempt, as it was placed within the window.
 
-    A label that is set just before the removal does not count where the Namespace itself is placed.
+    A label that was set shortly before the removal does not count. Where no snapshot has the Namespace, it counts as it
+    is on the hub.
     """
     name = identity[2] or (identity[3] if identity == namespace_identity(identity[3]) else "")
     if not name:
         return False
-    home = placed.get(namespace_identity(name))
-    document = home.content if home else namespace(name)
-    return document is not None and policy.exempts(document)
+    homes = [home.content for placed in recently_placed if (home := placed.get(namespace_identity(name)))]
+    if not homes and (document := namespace(name)) is not None:
+        homes.append(document)
+    return bool(homes) and all(map(policy.exempts, homes))
 
 
 def places_only_exempt(
-    group: SnapshotGroup | None, policy: RemovalPolicy, namespace: Callable[[str], JsonObject | None]
+    groups: Sequence[SnapshotGroup],
+    policy: RemovalPolicy,
+    namespace: Callable[[str], JsonObject | None],
+    now: datetime,
 ) -> bool:
-    """Return whether all objects of a snapshot group are in exempt namespaces, or are those namespaces."""
-    placed = placed_objects(group) if group else {}
-    return bool(placed) and all(is_exempt(identity, policy, placed, namespace) for identity in placed)
+    """Return whether all objects of a placement are in exempt namespaces, or are those namespaces.
+
+    Args:
+        groups: All resource snapshots of the placement.
+        policy: Of the placement.
+        namespace: Returns a Namespace on the hub. None: unknown or deleted.
+        now: The present time.
+    """
+    recently_placed = [placed_objects(group) for group in recent_groups(groups, policy.window, now)]
+    identities = {identity for placed in recently_placed for identity in placed}
+    return bool(identities) and all(is_exempt(each, policy, recently_placed, namespace) for each in identities)
 
 
 def _since(placed: PlacedObject) -> datetime:

@@ -83,7 +83,7 @@ def judge_leaving(
         now: The present time.
     """
     confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding)
-    judged = (each for each in sorted(objects.leaving) if not is_exempt(each, policy, objects.placed, namespace))
+    judged = (each for each in sorted(objects.leaving) if not is_exempt(each, policy, [objects.placed], namespace))
     items = [RemovalItem(RemovalEffect.OBJECT, each, objects.placed[each].uid) for each in judged]
     digests = {item: item.digest(uid_of(placement)) for item in items}
     confirmed = {

@@ -30,7 +30,7 @@ from scorer.rollout.confirmation.report import (
 from scorer.rollout.selection.content import resource_identifier
 from scorer.rollout.selection.selector import Selection
 from scorer.rollout.snapshots.content_record import NO_RECORD, ContentRecord
-from scorer.rollout.snapshots.groups import latest_group, placed_group, snapshot_groups
+from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
 from scorer.rollout.writes import Verb, Write
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.kube.cache.hub import Hub
@@ -145,8 +145,8 @@ class ContentRemovals:
         """
         cache, ref = self._hub.cache, family.ref(placement)
         policy = self._policy.of(placement)
-        group = placed_group(snapshot_groups(children(cache, family.resource_snapshot, ref)))
-        exempt = not policy.is_off and places_only_exempt(group, policy, self.namespace)
+        groups = snapshot_groups(children(cache, family.resource_snapshot, ref))
+        exempt = not policy.is_off and places_only_exempt(groups, policy, self.namespace, self._now())
         bindings = children(cache, family.binding, ref)
         namespace = None
         if ref.namespace and not policy.is_off:

@@ -1,0 +1,157 @@
+"""Accidents on a hub, from a list: no member loses anything whose removal needs a confirmation."""
+
+import fnmatch
+import itertools
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scorer.api.kinds import KINDS, RESOURCE_SNAPSHOT
+from scorer.api.names import SOURCES
+from scorer.api.unstructured.documents import conditions_of, with_metadata
+from scorer.rollout.confirmation.policy import RemovalPolicy
+from tests.builders.placement import make_placement
+from tests.webhook.controllers.placements.confirmed_world import MEMBERS, make_database
+from tests.webhook.controllers.world import held_up, make_config_map, make_member, running
+from tests.webhook.edits import edit
+from webhook.kube.ports import Key
+
+ACCIDENTS = yaml.safe_load((Path(__file__).parent / "accidents.yaml").read_text(encoding="utf-8"))
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data", "namespace": "shop"},
+    "spec": {"accessModes": ["ReadWriteOnce"]},
+}
+OURS = {"ClusterResourcePlacement", "ResourcePlacement"}
+
+
+def parse(text):
+    """Return the kind, the namespace and the name of ``KIND [NAMESPACE/]NAME``."""
+    word, _, rest = text.partition(" ")
+    namespace, _, name = rest.rpartition("/")
+    return next(kind for kind in KINDS.values() if kind.kind == word), namespace, name
+
+
+def merged(document, change):
+    """Return a document with a JSON merge patch."""
+    result = dict(document)
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, dict):
+            result[key] = merged(result.get(key) or {}, value)
+        else:
+            result[key] = value
+    return result
+
+
+class Fleet:
+    """A hub with a fleet, on which steps are taken."""
+
+    def __init__(self, world):
+        self.world = world
+
+    def matching(self, text):
+        kind, namespace, name = parse(text)
+        found = self.world.store.objects(kind)
+        keys = [Key(each["metadata"]["name"], each["metadata"].get("namespace", "")) for each in found]
+        return kind, sorted(key for key in keys if key.namespace == namespace and fnmatch.fnmatch(key.name, name))
+
+    async def take(self, step):
+        """Take one step."""
+        match step:
+            case {"delete": text}:
+                kind, keys = self.matching(text)
+                assert keys, text
+                for key in keys:
+                    await self.world.store.delete(kind, key)
+            case {"each": text}:
+                kind, keys = self.matching(text)
+                for key in keys:
+                    await self.world.store.delete(kind, key)
+                    await self.rest()
+            case {"label": text, "to": labels}:
+                kind, namespace, name = parse(text)
+                await edit(self.world.store, kind, Key(name, namespace), lambda it: with_metadata(it, labels=labels))
+            case {"merge": text, "to": change}:
+                kind, namespace, name = parse(text)
+                await edit(self.world.store, kind, Key(name, namespace), lambda it: merged(it, change))
+            case {"apply": document}:
+                await self.world.add(document)
+            case {"wait": True}:
+                await self.rest()
+            case {"earlier": True}:
+                for each in self.world.store.objects(RESOURCE_SNAPSHOT):
+                    key = Key(each["metadata"]["name"])
+                    await edit(
+                        self.world.store,
+                        RESOURCE_SNAPSHOT,
+                        key,
+                        lambda it: with_metadata(it, annotations={SOURCES: None}),
+                    )
+            case _:
+                raise AssertionError(step)
+
+    async def take_all(self, steps):
+        """Take steps; those between two waits reach the loop together, as changes are collected for seconds."""
+        for number, step in enumerate(steps):
+            if step == {"wait": True} or "each" in step:
+                await self.take(step)
+            elif number == 0 or steps[number - 1] == {"wait": True} or "each" in steps[number - 1]:
+                async with held_up(self.world.loop.queues["placement"]):
+                    for other in itertools.takewhile(lambda each: each != {"wait": True}, steps[number:]):
+                        await self.take(other)
+
+    async def rest(self):
+        await self.world.until(lambda: True)
+
+    def condition(self, text, kind):
+        placement, namespace, name = parse(text)
+        document = self.world.cache.get(placement, name, namespace) or {}
+        return next((each for each in conditions_of(document) if each["type"].endswith(kind)), {})
+
+    async def missing(self, texts):
+        """Return what is on some members only, or on none."""
+        absent = []
+        for text in texts:
+            kind, namespace, name = parse(text)
+            absent += [
+                f"{text} on {member}"
+                for member in MEMBERS
+                if await self.world.on_member(member, kind, name, namespace) is None
+            ]
+        return absent
+
+
+@pytest.mark.parametrize("accident", ACCIDENTS, ids=lambda accident: accident["name"])
+async def test_no_member_loses_what_must_be_confirmed(accident):
+    async with running(removal=RemovalPolicy()) as world:
+        fleet = Fleet(world)
+        await world.add(*(make_member(name, use="shop") for name in MEMBERS))
+        await world.add(make_database(), CLAIM, *(make_config_map(f"c{number}") for number in range(12)))
+        await fleet.take({"label": "Namespace shop", "to": {"team": "shop"}})
+        await world.add(*accident.get("before", ()))
+        await world.until(lambda: all(map(world.has_joined, MEMBERS)))
+        await world.add(merged(make_placement(), accident.get("placement", {})))
+        await fleet.rest()
+        assert await fleet.missing(accident["stays"]) == [], "before the accident"
+        await fleet.take_all(accident["steps"])
+        await fleet.rest()
+        assert await fleet.missing(accident["stays"]) == []
+        placement = accident.get("pending", "ClusterResourcePlacement shop")
+        match accident.get("verdict", "pending"):
+            case "pending":
+                assert fleet.condition(placement, "RemovalPending")["reason"] == "ConfirmationRequired"
+            case "held":
+                assert fleet.condition(placement, "Scheduled")["reason"] == "InvalidResourceSelectors"
+            case "orphaned":
+                assert world.events("PlacementContentOrphaned")
+
+
+def test_the_list_is_long_enough():
+    names = [accident["name"] for accident in ACCIDENTS]
+    assert len(names) == len(set(names)) >= 30
+    firsts = [text for accident in ACCIDENTS for step in accident["steps"][:1] if (text := step.get("delete", ""))]
+    assert sum(not text.startswith("Namespace ") for text in firsts) >= 10
