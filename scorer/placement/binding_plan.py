@@ -49,12 +49,12 @@ class Drops:
     Args:
         now: The time to write on them. None: unset.
         annotations: Further annotations, by name of the binding.
-        replaced: New bindings are marked as replacements of dropped ones.
+        replaced: Mark of new bindings as replacements of dropped ones. Empty: they are none.
     """
 
     now: datetime | None = None
     annotations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    replaced: bool = False
+    replaced: str = ""
 
 
 _PLAIN_DROPS: Final = Drops()
@@ -150,7 +150,7 @@ def plan_bindings(
                 lambda name: name in names or is_taken(name),
             )
             names.add(name_of(new))
-            create.append(with_metadata(new, annotations={REPLACEMENT: "true"}) if drops.replaced else new)
+            create.append(with_metadata(new, annotations={REPLACEMENT: drops.replaced}) if drops.replaced else new)
         else:
             changed.append(_picked_again(documents_by_name[old.name], old, snapshot, decision))
     dropped = (binding for binding in run.dropped if binding.name in existing or _is_eligible(run, binding.cluster))

@@ -6,7 +6,7 @@ once they are available.
 Source: docs/specifications/removal.md 2, 3 and 7.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,8 +15,16 @@ import orjson
 
 from scorer.api.kinds import group_kind
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
-from scorer.api.names import CLUSTERS_LEFT, REMOVAL_PENDING
-from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, uid_of, with_metadata
+from scorer.api.names import CLUSTERS_HELD, POLICY_INDEX, REMOVAL_PENDING
+from scorer.api.unstructured.documents import (
+    annotation,
+    index_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    uid_of,
+    with_metadata,
+)
 from scorer.rollout.bindings import PendingReason
 from scorer.rollout.confirmation.digests import (
     CarriedOut,
@@ -110,8 +118,8 @@ class ClusterFacts:
         placement_uid: Of the placement.
         dropped: Clusters with content that are dropped, and not ordered to be removed.
         remaining: Clusters that the placement keeps, replacements aside.
-        replacements: Clusters that were picked while it was losing others; True: available.
-        left: Clusters that it has left within the window. Not those that were confirmed.
+        replacements: Clusters that were picked in place of the dropped ones. True: available.
+        largest: The largest number of clusters that it has had within the window.
         confirmation: What is confirmed now.
         now: The present time.
     """
@@ -121,7 +129,7 @@ class ClusterFacts:
     dropped: tuple[DroppedCluster, ...]
     remaining: frozenset[str] = frozenset()
     replacements: Mapping[str, bool] = field(default_factory=dict)
-    left: frozenset[str] = frozenset()
+    largest: int = 0
     confirmation: Confirmation = field(default_factory=Confirmation)
     now: datetime = _UNKNOWN
 
@@ -147,10 +155,9 @@ def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
     """Return which of the dropped clusters lose their content now."""
     confirmed = {each.cluster for each in facts.dropped if _is_confirmed(each, facts)}
     rest = [each for each in facts.dropped if each.cluster not in confirmed]
-    lost = {each.cluster for each in rest} | (facts.left - facts.remaining - facts.replacements.keys())
-    available = [name for name, is_available in facts.replacements.items() if is_available]
-    asked = _mode(facts, lost, facts.replacements)
-    waits = _mode(facts, lost, available)
+    total = max(facts.largest - len(confirmed), len(facts.remaining) + len(rest))
+    asked = _mode(facts, total, len(facts.replacements)) if rest else ConfirmationMode.OFF
+    waits = _mode(facts, total, sum(facts.replacements.values())) if rest else ConfirmationMode.OFF
     pending: dict[str, PendingRemoval] = {}
     if rest and ConfirmationMode.CONFIRM in (asked, waits):
         is_asked = asked is ConfirmationMode.CONFIRM
@@ -162,13 +169,11 @@ def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
     return ClusterJudgement(ordered, confirmed_names, pending, warned)
 
 
-def _mode(facts: ClusterFacts, lost: Collection[str], replaced: Collection[str]) -> ConfirmationMode:
-    """Return the mode of a loss, with some of the lost clusters replaced."""
-    if not lost:
-        return ConfirmationMode.OFF
-    net, total = len(lost) - len(replaced), len(lost) + len(facts.remaining)
-    is_empty = not facts.remaining and not replaced
-    many = is_empty or net > MANY or is_large_share(net, total)
+def _mode(facts: ClusterFacts, total: int, replaced: int) -> ConfirmationMode:
+    """Return the mode of a loss from *total* clusters, with some of the dropped ones replaced."""
+    running = len(facts.remaining) + replaced
+    net = total - running
+    many = running == 0 or net > MANY or is_large_share(net, total)
     modes = [facts.policy.many_clusters] if many else []
     return strictest([*modes, *([facts.policy.clusters] if net > 0 else [])])
 
@@ -198,34 +203,49 @@ def _pending(rest: Iterable[DroppedCluster], reason: PendingReason, facts: Clust
     return pending
 
 
-def clusters_left(snapshots: Iterable[JsonObject], now: datetime, window: timedelta) -> frozenset[str]:
-    """Return the clusters that a placement has left within the window.
+def clusters_held(snapshots: Iterable[JsonObject], now: datetime, window: timedelta) -> int:
+    """Return the largest number of clusters that a placement had when it left some within the window. 0: none left.
 
     Args:
         snapshots: All policy snapshots of the placement.
         now: The present time.
         window: How far back they count.
     """
-    left = (entry for snapshot in snapshots for entry in _left_at(snapshot).items())
-    return frozenset(cluster for cluster, when in left if when > now - window)
+    return max((count for when, count in _held(snapshots) if when > now - window), default=0)
 
 
-def with_clusters_left(
-    snapshot: JsonObject, clusters: Iterable[str], now: datetime, window: timedelta
+def with_clusters_held(
+    snapshot: JsonObject, snapshots: Iterable[JsonObject], judged: ClusterJudgement, facts: ClusterFacts
 ) -> JsonObject | None:
-    """Return the policy snapshot with the record that its placement leaves clusters; None: it records them already."""
-    recent = {cluster: when for cluster, when in _left_at(snapshot).items() if when > now - window}
-    fresh = set(clusters) - recent.keys()
-    if not fresh:
+    """Return the latest policy snapshot with the record that its placement leaves clusters. None: unchanged.
+
+    Clusters that are confirmed are taken off the numbers on record: they do not count against later losses.
+
+    Args:
+        snapshot: The latest policy snapshot.
+        snapshots: All policy snapshots of the placement.
+        judged: The verdict.
+        facts: What it is about.
+    """
+    confirmed = len(judged.confirmed)
+    if not judged.ordered:
         return None
-    left = {**recent, **dict.fromkeys(fresh, now)}
-    text = dump_json({cluster: format_time(when) for cluster, when in sorted(left.items())}).decode()
-    return with_metadata(snapshot, annotations={CLUSTERS_LEFT: text})
+    recent = [(when, count) for when, count in _held(snapshots) if when > facts.now - facts.policy.window]
+    if judged.ordered - judged.confirmed:
+        recent.append((facts.now.replace(microsecond=0), len(facts.remaining) + len(facts.dropped)))
+    entries = [[format_time(when), count - confirmed] for when, count in recent if count > confirmed]
+    text = dump_json(entries).decode() if entries else ""
+    if text == annotation(snapshot, CLUSTERS_HELD):
+        return None
+    return with_metadata(snapshot, annotations={CLUSTERS_HELD: text or None})
 
 
-def _left_at(snapshot: JsonObject) -> dict[str, datetime]:
+def _held(snapshots: Iterable[JsonObject]) -> list[tuple[datetime, int]]:
+    """Return the record of the latest policy snapshot that has one."""
+    recorded = [each for each in snapshots if annotation(each, CLUSTERS_HELD)]
+    latest = max(recorded, key=lambda each: index_of(each, POLICY_INDEX), default=None)
     try:
-        entries = orjson.loads(annotation(snapshot, CLUSTERS_LEFT) or "{}")
-        return {str(cluster): parse_time(when) for cluster, when in entries.items()}
-    except (ValueError, TypeError, AttributeError):
-        return {}
+        entries = orjson.loads(annotation(latest or {}, CLUSTERS_HELD) or "[]")
+        return [(parse_time(when), int(count)) for when, count in entries]
+    except (ValueError, TypeError):
+        return []

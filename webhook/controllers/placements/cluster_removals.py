@@ -20,7 +20,6 @@ from scorer.api.unstructured.documents import (
     current_condition,
     dict_at,
     is_deleting,
-    metadata_of,
     name_of,
     text_at,
     uid_of,
@@ -34,9 +33,9 @@ from scorer.rollout.confirmation.clusters import (
     DroppedCluster,
     PendingRemoval,
     cluster_item,
-    clusters_left,
+    clusters_held,
     judge_clusters,
-    with_clusters_left,
+    with_clusters_held,
 )
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from scorer.rollout.confirmation.policy import RemovalPolicy
@@ -52,16 +51,16 @@ class JudgedDecision:
 
     Args:
         marks: Annotations of bindings that are dropped now, by name.
-        replacing: New bindings are replacements.
+        replacing: Mark of new bindings as replacements. Empty: they are none.
         changed: Bindings dropped before, as they are to be written.
-        left: Clusters to record as left.
+        snapshot: The policy snapshot with its record. None: unchanged.
         warned: Clusters that are left with a warning.
     """
 
     marks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    replacing: bool = False
+    replacing: str = ""
     changed: tuple[JsonObject, ...] = ()
-    left: frozenset[str] = frozenset()
+    snapshot: JsonObject | None = None
     warned: tuple[str, ...] = ()
 
 
@@ -88,13 +87,19 @@ class ClusterRemovals:
         self._policy = policy
 
     def judge(
-        self, family: Family, placement: JsonObject, run: ScheduleResult, documents: Iterable[JsonObject]
+        self,
+        family: Family,
+        placement: JsonObject,
+        snapshot: JsonObject,
+        run: ScheduleResult,
+        documents: Iterable[JsonObject],
     ) -> JudgedDecision:
         """Return the verdict on a decision.
 
         Args:
             family: Of the placement.
             placement: The placement.
+            snapshot: Its latest policy snapshot.
             run: The decision.
             documents: Its bindings: those that are stored, and lost ones.
         """
@@ -120,12 +125,12 @@ class ClusterRemovals:
         judgement = judge_clusters(facts)
         by_verdict = [self._judged(document, judgement, facts) for document in waiting]
         changed = [after for before, after in zip(waiting, by_verdict, strict=True) if after is not before]
-        lost = [each for each in (*dropped, *waiting) if name_of(each) in judgement.ordered - judgement.confirmed]
+        snapshots = children(self._hub.cache, family.policy_snapshot, family.ref(placement))
         return JudgedDecision(
             {name_of(each): self._mark(each, judgement, facts) for each in dropped},
-            bool(dropped or waiting or facts.left),
+            format_time(facts.now) if dropped or waiting else "",
             (*changed, *map(self._ordered, left_fleet)),
-            frozenset(map(_cluster, lost)),
+            with_clusters_held(snapshot, snapshots, judgement, facts),
             tuple(sorted(_cluster(each) for each in (*dropped, *waiting) if name_of(each) in judgement.warned)),
         )
 
@@ -143,7 +148,9 @@ class ClusterRemovals:
         held = [binding.name for binding in run.kept]
         held += [run.holdings.by_cluster[pick.cluster].name for pick in run.picked if pick.cluster not in new]
         documents = [by_name[name] for name in held if name in by_name]
-        replacing = [each for each in documents if _is_replacement(each, now - policy.window)]
+        times = [pending.since for each in waiting if (pending := PendingRemoval.of(each))]
+        earliest = min([*times, now.replace(microsecond=0)])
+        replacing = [each for each in documents if _is_replacement(each, earliest)]
         replacements = {_cluster(each): _is_available(each) for each in replacing} | dict.fromkeys(new, False)
         snapshots = children(self._hub.cache, family.policy_snapshot, family.ref(placement))
         return ClusterFacts(
@@ -152,7 +159,7 @@ class ClusterRemovals:
             tuple(DroppedCluster(each, PendingRemoval.of(each)) for each in (*dropped, *waiting)),
             frozenset(map(_cluster, documents)) - replacements.keys(),
             replacements,
-            clusters_left(snapshots, now, policy.window),
+            clusters_held(snapshots, now, policy.window),
             Confirmation.of(placement, now),
             now,
         )
@@ -184,12 +191,12 @@ class ClusterRemovals:
     async def order(
         self, family: Family, placement: JsonObject, snapshot: JsonObject, judged: JudgedDecision
     ) -> JsonObject:
-        """Record the clusters that are left, before their bindings are written. Return the policy snapshot."""
+        """Record that clusters are left, before their bindings are written. Return the policy snapshot."""
         if judged.warned:
             self._record(placement, warning_event((), judged.warned))
-        window = self._policy.of(placement).window
-        recorded = with_clusters_left(snapshot, judged.left, self._now(), window)
-        return snapshot if recorded is None else await self._hub.amend(family.policy_snapshot, recorded)
+        if judged.snapshot is None:
+            return snapshot
+        return await self._hub.amend(family.policy_snapshot, judged.snapshot)
 
 
 def _cluster(document: JsonObject) -> str:
@@ -200,13 +207,15 @@ def _is_available(binding: JsonObject) -> bool:
     return (current_condition(binding, AVAILABLE) or {}).get("status") == TRUE
 
 
-def _is_replacement(binding: JsonObject, start: datetime) -> bool:
-    """Return whether a binding was created in place of a lost one, and after *start*."""
-    created = metadata_of(binding).get("creationTimestamp")
-    return annotation(binding, REPLACEMENT) == "true" and (not created or parse_time(created) > start)
+def _is_replacement(binding: JsonObject, earliest: datetime) -> bool:
+    """Return whether a binding was created in place of clusters that were dropped at *earliest* or later."""
+    try:
+        return parse_time(annotation(binding, REPLACEMENT)) >= earliest
+    except ValueError:
+        return False
 
 
 def seen_of_replacement(binding: JsonObject) -> tuple[bool, str]:
     """View what of a binding decides whether it counts as an available replacement, and whether another waits."""
-    is_replacement = annotation(binding, REPLACEMENT) == "true"
+    is_replacement = bool(annotation(binding, REPLACEMENT))
     return is_replacement and _is_available(binding), annotation(binding, REMOVAL_PENDING)

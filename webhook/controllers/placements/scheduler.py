@@ -207,7 +207,7 @@ class SchedulerController:
             documents = children(self._hub.cache, family.binding, ref)
         lost_bindings = await self._lost(family, ref, placement, name, documents)
         run = self.decide(ref, snapshot, documents, lost_bindings)
-        judged = self._removals.judge(family, placement, run, [*documents, *lost_bindings])
+        judged = self._removals.judge(family, placement, snapshot, run, [*documents, *lost_bindings])
         try:
             is_taken = partial(self._is_taken, family, ref)
             drops = Drops(self._now(), judged.marks, judged.replacing)

@@ -13,9 +13,9 @@ from scorer.rollout.confirmation.clusters import (
     DroppedCluster,
     PendingRemoval,
     cluster_item,
-    clusters_left,
+    clusters_held,
     judge_clusters,
-    with_clusters_left,
+    with_clusters_held,
 )
 from scorer.rollout.confirmation.digests import MOST_ITEMS, CarriedOut, Confirmation
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
@@ -46,7 +46,7 @@ def named(count, start=0):
     return [f"m{number:02}" for number in range(start, start + count)]
 
 
-def judge(lost, kept=0, *, replacements=(), available=(), left=(), confirmed=(), policy=DEFAULTS):
+def judge(lost, kept=0, *, replacements=(), available=(), largest=0, confirmed=(), policy=DEFAULTS):
     """Judge lost clusters, given as names or as `DroppedCluster`."""
     gone = tuple(each if isinstance(each, DroppedCluster) else dropped(each)[0] for each in lost)
     facts = ClusterFacts(
@@ -55,7 +55,7 @@ def judge(lost, kept=0, *, replacements=(), available=(), left=(), confirmed=(),
         gone,
         remaining=frozenset(named(kept, 50)),
         replacements={each: each in available for each in replacements},
-        left=frozenset(left),
+        largest=largest,
         confirmation=Confirmation(frozenset(confirmed), NOW + HOUR),
         now=NOW,
     )
@@ -106,13 +106,14 @@ def test_replacements_count_once_they_are_available(lost, kept, picked, availabl
 
 
 def test_a_loop_over_members_is_one_accident():
-    assert not judge(["m10"], 6, left=named(3)).pending
-    assert judge(["m10"], 3, left=named(3)).pending, "four of seven within the window"
-    assert not judge(["m10"], 3, left=["m10"]).pending, "it counts once"
+    assert not judge(["m10"], 6, largest=9).pending, "three of nine within the window"
+    assert judge(["m10"], 3, largest=7).pending, "four of seven within the window"
+    assert not judge(["m10"], 3, largest=5).pending, "two of five"
 
 
-def test_clusters_that_were_picked_again_are_not_lost():
-    assert not judge(["m10"], 3, left=named(3, 50)).pending
+def test_a_placement_may_move_often():
+    """Each time it has left another cluster, and has as many as before."""
+    assert not judge(["m10"], replacements=["m11"], available=["m11"], largest=1).pending
 
 
 def test_confirmed_clusters_go_and_the_others_are_judged_without_them():
@@ -163,15 +164,36 @@ def test_the_record_on_a_binding():
     assert pending_reason(binding) is None
 
 
+def make_snapshot(index, held=""):
+    labels = {"kubernetes-fleet.io/policy-index": str(index)}
+    annotations = {"harbormaster.dev/clusters-held": held} if held else {}
+    return {"metadata": {"name": f"shop-{index}", "labels": labels, "annotations": annotations}}
+
+
+def record(snapshot, snapshots, lost, kept, confirmed=(), now=NOW):
+    gone = dropped(*lost)
+    confirmation = Confirmation(frozenset(confirmed), NOW + HOUR)
+    facts = ClusterFacts(DEFAULTS, UID, gone, frozenset(named(kept, 50)), confirmation=confirmation, now=now)
+    return with_clusters_held(snapshot, snapshots, judge_clusters(facts), facts)
+
+
 def test_the_record_of_clusters_that_were_left():
-    snapshot = {"metadata": {"name": "shop-0"}}
-    first = with_clusters_left(snapshot, ["lion"], NOW, HOUR)
-    assert with_clusters_left(first, ["lion"], NOW, HOUR) is None
-    second = with_clusters_left(first, ["fish"], NOW + timedelta(minutes=30), HOUR)
-    assert clusters_left([second, snapshot], NOW + timedelta(minutes=45), HOUR) == {"lion", "fish"}
-    assert clusters_left([second], NOW + timedelta(minutes=75), HOUR) == {"fish"}
-    broken = {"metadata": {"annotations": {"harbormaster.dev/clusters-left": "["}}}
-    assert clusters_left([broken], NOW, HOUR) == frozenset()
+    first = record(make_snapshot(0), [], ["lion"], 8)
+    assert clusters_held([first], NOW + timedelta(minutes=59), HOUR) == 9
+    assert clusters_held([first], NOW + timedelta(minutes=61), HOUR) == 0
+    second = record(make_snapshot(1), [first, make_snapshot(1)], ["fish"], 6, now=NOW + timedelta(minutes=30))
+    assert clusters_held([second, first], NOW + timedelta(minutes=45), HOUR) == 9
+    assert clusters_held([second, first], NOW + timedelta(minutes=75), HOUR) == 7
+    assert record(second, [second], [], 6) is None
+    assert record(second, [second], named(5), 0) is None, "nothing is ordered"
+    assert clusters_held([make_snapshot(2, "[")], NOW, HOUR) == 0
+
+
+def test_confirmed_clusters_are_taken_off_the_record():
+    first = record(make_snapshot(0), [], ["lion"], 8)
+    names = named(5)
+    after = record(first, [first], names, 3, confirmed=map(digest, names))
+    assert clusters_held([after], NOW, HOUR) == 4
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
