@@ -114,6 +114,13 @@ GROUPS: Final = (
         placement.RolloutSettings,
     ),
     SettingsGroup(
+        "Removals",
+        "The mode of an effect is `Off`, `Warn` (an Event tells of the removal) or `Confirm` (the content remains "
+        "until the removal is confirmed). The annotation `harbormaster.dev/removal-confirmation` on a placement "
+        "overrides all.",
+        placement.RemovalSettings,
+    ),
+    SettingsGroup(
         "Analysis",
         "What may approve a stage of a staged update run by itself, where the annotation `harbormaster.dev/analysis` "
         "asks for it. `rbac reconcile` gives the loop the right to look at the kinds.",

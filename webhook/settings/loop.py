@@ -102,6 +102,7 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
         """Return the settings of the controllers."""
         return LoopSettings(
             selection=self.selection(),
+            removal=self.removal(),
             removal_needs_budget=self.removal_needs_budget,
             stalled_after=timedelta(seconds=self.rollout_stalled_seconds),
             force_delete_after=timedelta(seconds=self.force_delete_seconds),

@@ -1,9 +1,18 @@
-"""Placements: which kinds and namespaces they may select, and how changes reach the members."""
+"""Placements: which kinds and namespaces they may select, how changes reach the members, and what may be removed."""
 
 from collections.abc import Iterator
+from datetime import timedelta
+from typing import Literal
 
 from pydantic import Field, field_validator
 
+from scorer.rollout.confirmation.policy import (
+    DEFAULT_EXEMPT,
+    DEFAULT_KINDS,
+    ConfirmationMode,
+    RemovalPolicy,
+    parse_kind_patterns,
+)
 from scorer.rollout.selection.exclusions import SelectionSettings, parse_kind_rules
 from webhook.settings.environment import Contradiction, Settings
 from webhook.settings.installation import InstallationSettings
@@ -57,7 +66,89 @@ class PlaceableSettings(InstallationSettings):
         )
 
 
-class RolloutSettings(Settings):
+class RemovalSettings(Settings):
+    """Removals of content from members: which need confirmation, and how they are measured."""
+
+    removal_confirmation: Literal["", "Off", "Warn", "Confirm"] = Field(
+        default="Off",
+        description="Mode of every removal of content: `Off` (it proceeds, as in KubeFleet), `Warn` or `Confirm`; "
+        "empty: as the settings of the single effects say.",
+    )
+    removal_confirmation_data: ConfirmationMode = Field(
+        default=ConfirmationMode.CONFIRM,
+        description="A kind that holds data leaves a placement: Namespace, PersistentVolumeClaim, PersistentVolume, "
+        "CustomResourceDefinition, StatefulSet, and those of `HARBORMASTER_REMOVAL_CONFIRMATION_KINDS`.",
+    )
+    removal_confirmation_many_objects: ConfirmationMode = Field(
+        default=ConfirmationMode.CONFIRM,
+        description="All objects leave a placement, or more than 10, or more than half and at least 3.",
+    )
+    removal_confirmation_objects: ConfirmationMode = Field(
+        default=ConfirmationMode.WARN, description="Another object leaves a placement."
+    )
+    removal_confirmation_many_clusters: ConfirmationMode = Field(
+        default=ConfirmationMode.CONFIRM,
+        description="A placement ends with no cluster, or loses, net of replacements, more than 10, or more than half "
+        "and at least 3.",
+    )
+    removal_confirmation_clusters: ConfirmationMode = Field(
+        default=ConfirmationMode.OFF, description="A placement leaves fewer clusters."
+    )
+    removal_confirmation_placement: ConfirmationMode = Field(
+        default=ConfirmationMode.CONFIRM, description="A placement with content on two or more clusters is deleted."
+    )
+    removal_confirmation_node_pool: ConfirmationMode = Field(
+        default=ConfirmationMode.CONFIRM, description="A NodePool with nodes is deleted; admission alone checks it."
+    )
+    removal_confirmation_window_seconds: SecondsWithin = Field(
+        default=3600,
+        ge=60,
+        le=86_400,
+        description="How far back removals count together.",
+    )
+    removal_confirmation_kinds: Words = Field(
+        default=DEFAULT_KINDS,
+        description="Kinds that hold data or infrastructure: `Kind.group`, `*.group` or `*.*.suffix`.",
+    )
+    removal_confirmation_exempt: str = Field(
+        default="=".join(DEFAULT_EXEMPT),
+        description="Label of namespaces whose content is removed without confirmation, as `KEY=VALUE`; empty: none.",
+    )
+
+    @field_validator("removal_confirmation_kinds")
+    @classmethod
+    def _check_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        parse_kind_patterns(patterns)
+        return patterns
+
+    @field_validator("removal_confirmation_exempt")
+    @classmethod
+    def _check_exempt(cls, text: str) -> str:
+        if text and not all(text.partition("=")[::2]):
+            raise ValueError(f"{text!r} is not KEY=VALUE")
+        return text
+
+    def removal(self) -> RemovalPolicy:
+        """Return which removals need confirmation, ready for use."""
+        key, _, value = self.removal_confirmation_exempt.partition("=")
+        policy = RemovalPolicy(
+            self.removal_confirmation_data,
+            self.removal_confirmation_many_objects,
+            self.removal_confirmation_objects,
+            self.removal_confirmation_many_clusters,
+            self.removal_confirmation_clusters,
+            self.removal_confirmation_placement,
+            self.removal_confirmation_node_pool,
+            timedelta(seconds=self.removal_confirmation_window_seconds),
+            parse_kind_patterns(self.removal_confirmation_kinds),
+            (key, value) if key else None,
+        )
+        if not self.removal_confirmation:
+            return policy
+        return policy.with_every_mode(ConfirmationMode(self.removal_confirmation))
+
+
+class RolloutSettings(RemovalSettings):
     """Rollouts: what counts against their budgets, and how often placed content may change."""
 
     rollout_stalled_seconds: SecondsWithin = Field(

@@ -20,7 +20,7 @@ from webhook.settings.listener import PLAIN_LISTENER, LimitSettings, ListenerSet
 from webhook.settings.loop import ControllerSettings, HubLoopSettings
 from webhook.settings.notifications import NotificationSettings
 from webhook.settings.observability import HistorySettings, ObservabilitySettings
-from webhook.settings.placement import PlaceableSettings, RolloutSettings
+from webhook.settings.placement import PlaceableSettings, RemovalSettings, RolloutSettings
 from webhook.settings.sign_in import SignInSettings
 from webhook.settings.upgraders import HAND_OFF, SIMULATED, UpgraderSettings
 from webhook.settings.values import Seconds, SecondsWithin, Words
@@ -55,6 +55,7 @@ _SERVER: Final[Reads] = (
     GateSettings,
     "skipped_namespaces",
     "removal_needs_budget",
+    RemovalSettings,
     "default_upgrader",
     "handoff_secret_file",
     "handoff_unbound_reports",
@@ -105,6 +106,7 @@ class ReconcileSettings(ListenerSettings, HubLoopSettings, NotificationSettings,
         NodeDisruptionSettings,
         PlaceableSettings,
         RolloutSettings,
+        RemovalSettings,
         AnalysisSettings,
         "upgraders",
         "default_upgrader",

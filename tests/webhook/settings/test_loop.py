@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scorer.member_gate.holds import MemberDisruption
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, ConfirmationMode, RemovalPolicy
 from webhook.settings.environment import SettingsError
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 from webhook.settings.loop import HubLoopSettings, LoopSettings
@@ -15,7 +16,9 @@ def test_the_defaults_are_those_of_the_reference():
     settings = HubLoopSettings.read({}).loop()
     gated = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)  # which waits only for what the reference has not
     assert settings == LoopSettings(
-        gate_members=gated, node_disruption=NodeDisruptionOptions(NodeDisruptionMode.ADVISE)
+        removal=NO_CONFIRMATION,
+        gate_members=gated,
+        node_disruption=NodeDisruptionOptions(NodeDisruptionMode.ADVISE),
     )
     assert (settings.snapshots.interval, settings.snapshots.collection) == (
         timedelta(seconds=30),
@@ -50,6 +53,34 @@ def test_every_setting_reaches_the_loop():
     assert not settings.removal_needs_budget
     assert settings.force_delete_after == timedelta(minutes=1)
     assert (settings.workers, settings.write_concurrency) == (3, 5)
+
+
+def test_which_removals_need_confirmation_reaches_the_loop():
+    policy = (
+        HubLoopSettings.read(
+            {
+                "HARBORMASTER_REMOVAL_CONFIRMATION": "",
+                "HARBORMASTER_REMOVAL_CONFIRMATION_OBJECTS": "Confirm",
+                "HARBORMASTER_REMOVAL_CONFIRMATION_PLACEMENT": "Off",
+                "HARBORMASTER_REMOVAL_CONFIRMATION_WINDOW_SECONDS": "60",
+                "HARBORMASTER_REMOVAL_CONFIRMATION_KINDS": "Secret, *.example.com",
+                "HARBORMASTER_REMOVAL_CONFIRMATION_EXEMPT": "",
+            }
+        )
+        .loop()
+        .removal
+    )
+    assert (policy.objects, policy.placement) == (ConfirmationMode.CONFIRM, ConfirmationMode.OFF)
+    assert policy.data is ConfirmationMode.CONFIRM
+    assert policy.window == timedelta(minutes=1)
+    assert policy.holds_data("", "Secret")
+    assert policy.holds_data("example.com", "Anything")
+    assert not policy.holds_data("postgresql.cnpg.io", "Cluster")
+    assert policy.exempt is None
+    every = HubLoopSettings.read({"HARBORMASTER_REMOVAL_CONFIRMATION": "Warn"}).loop().removal
+    assert set(every.modes.values()) == {ConfirmationMode.WARN}
+    unset = HubLoopSettings.read({"HARBORMASTER_REMOVAL_CONFIRMATION": ""}).loop().removal
+    assert unset == RemovalPolicy()
 
 
 def test_how_nodes_are_disrupted_reaches_the_loop():
@@ -96,6 +127,17 @@ def test_allowed_kinds_are_the_only_ones():
         pytest.param({"LEASE_NAME": "A b"}, ["HARBORMASTER_LEASE_NAME", "'A b'"], id="lease"),
         pytest.param({"RECONCILE_WORKERS": "0"}, ["HARBORMASTER_RECONCILE_WORKERS", "0"], id="no-workers"),
         pytest.param({"WRITE_CONCURRENCY": "151"}, ["HARBORMASTER_WRITE_CONCURRENCY", "151"], id="beyond-the-pool"),
+        pytest.param(
+            {"REMOVAL_CONFIRMATION_DATA": "Maybe"}, ["HARBORMASTER_REMOVAL_CONFIRMATION_DATA", "Maybe"], id="mode"
+        ),
+        pytest.param(
+            {"REMOVAL_CONFIRMATION_KINDS": "a b"}, ["HARBORMASTER_REMOVAL_CONFIRMATION_KINDS", "'a b'"], id="pattern"
+        ),
+        pytest.param(
+            {"REMOVAL_CONFIRMATION_EXEMPT": "ephemeral"},
+            ["HARBORMASTER_REMOVAL_CONFIRMATION_EXEMPT", "KEY=VALUE"],
+            id="label",
+        ),
         pytest.param({"REMOVAL_NEEDS_BUDGET": "perhaps"}, ["REMOVAL_NEEDS_BUDGET", "perhaps"], id="no-boolean"),
     ],
 )
