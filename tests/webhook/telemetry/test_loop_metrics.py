@@ -1,11 +1,14 @@
 """The metrics of the loop: series that are there from the start, and queues of one term after another."""
 
+from datetime import timedelta
+
 import pytest
 from prometheus_client import CollectorRegistry
 
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, PLACEMENT, STAGED_RUN
 from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.machinery.observer import ReconcileOutcome
+from webhook.runtime.clock import utc_now
 from webhook.telemetry.loop_metrics import LoopMetrics
 
 
@@ -113,3 +116,18 @@ def test_terms_of_several_shards_are_added_up_and_one_that_ends_leaves_the_other
 
 def samples(registry):
     return (each for family in registry.collect() for each in family.samples)
+
+
+def test_the_age_of_removals_that_wait_is_shown_until_they_are_confirmed_or_the_term_is_over():
+    registry = CollectorRegistry()
+    metrics = LoopMetrics(registry, lambda: True).term()
+    kind = PLACEMENT.kind
+    assert sample(registry, "removals_oldest_pending_seconds", kind=kind) == 0
+    metrics.removal_pending(PLACEMENT, "old", utc_now() - timedelta(days=8))
+    metrics.removal_pending(PLACEMENT, "new", utc_now())
+    assert sample(registry, "removals_pending", kind=kind) == 2
+    assert sample(registry, "removals_oldest_pending_seconds", kind=kind) >= 8 * 86400
+    metrics.removal_pending(PLACEMENT, "old", None)
+    assert sample(registry, "removals_oldest_pending_seconds", kind=kind) < 86400
+    metrics.ended()
+    assert sample(registry, "removals_pending", kind=kind) == 0
