@@ -12,6 +12,7 @@ from webhook.settings.values import COMMAS, check_url
 
 NEED_A_PERSON: Final = (
     "PlacementRolloutStalled",
+    "RemovalPending",
     "ApprovalNeeded",
     "Warning/DisruptionBlocked",
     "DisruptionUnblocked",

@@ -107,7 +107,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_MEGABYTES" .Values.settings.historyMegabytes "8") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_SECONDS" .Values.settings.historySeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_URL" .Values.settings.notificationsUrl "") }}
-{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_REASONS" .Values.settings.notificationsReasons "PlacementRolloutStalled,ApprovalNeeded,Warning/DisruptionBlocked,DisruptionUnblocked,MemberClusterSilent,MemberClusterReporting,CertificateNearEnd") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_REASONS" .Values.settings.notificationsReasons "PlacementRolloutStalled,RemovalPending,ApprovalNeeded,Warning/DisruptionBlocked,DisruptionUnblocked,MemberClusterSilent,MemberClusterReporting,CertificateNearEnd") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_HUB" .Values.settings.notificationsHub "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}
@@ -161,7 +161,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_MEGABYTES" .Values.settings.historyMegabytes "8") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_HISTORY_SECONDS" .Values.settings.historySeconds "10") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_URL" .Values.settings.notificationsUrl "") }}
-{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_REASONS" .Values.settings.notificationsReasons "PlacementRolloutStalled,ApprovalNeeded,Warning/DisruptionBlocked,DisruptionUnblocked,MemberClusterSilent,MemberClusterReporting,CertificateNearEnd") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_REASONS" .Values.settings.notificationsReasons "PlacementRolloutStalled,RemovalPending,ApprovalNeeded,Warning/DisruptionBlocked,DisruptionUnblocked,MemberClusterSilent,MemberClusterReporting,CertificateNearEnd") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_NOTIFICATIONS_HUB" .Values.settings.notificationsHub "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_FORMAT" .Values.settings.logFormat "json") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_LOG_LEVEL" .Values.settings.logLevel "info") }}

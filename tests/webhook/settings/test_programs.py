@@ -37,6 +37,7 @@ DEFAULTS = {
     "HARBORMASTER_NOTIFICATIONS_HUB": "",
     "HARBORMASTER_NOTIFICATIONS_REASONS": [
         "PlacementRolloutStalled",
+        "RemovalPending",
         "ApprovalNeeded",
         "Warning/DisruptionBlocked",
         "DisruptionUnblocked",
