@@ -10,8 +10,19 @@ from scorer.api.event import Event
 from scorer.api.family import Family
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject
-from scorer.api.names import CARRIED_OUT, OBJECTS_PENDING, ON_FAILURE, RETAINED, ROLLBACK_OF, UPDATED_BY, WORK_OBJECTS
-from scorer.api.unstructured.documents import annotation, name_of, namespace_of, uid_of, with_metadata
+from scorer.api.names import (
+    CARRIED_OUT,
+    LEFT_OUT,
+    OBJECTS_PENDING,
+    ON_FAILURE,
+    PARENT_RESOURCE_SNAPSHOT_NAME,
+    RETAINED,
+    ROLLBACK_OF,
+    UPDATED_BY,
+    WORK_OBJECTS,
+)
+from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, text_at, uid_of, with_metadata
+from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from scorer.rollout.confirmation.on_cluster import (
     LeavingJudgement,
@@ -52,12 +63,28 @@ class RetainedObjects:
         self._record = record
         self._policy = policy
 
-    def is_judged(self, placement: JsonObject, works: Sequence[JsonObject], writes: Iterable[Write]) -> bool:
-        """Return whether writes may take objects off a cluster, so that the manifests of its Works are needed."""
+    def is_judged(
+        self,
+        family: Family,
+        placement: JsonObject,
+        binding: JsonObject,
+        works: Sequence[JsonObject],
+        writes: Iterable[Write],
+    ) -> bool:
+        """Return whether writes may take objects off a cluster, so that the manifests of its Works are needed.
+
+        Args:
+            family: Of the placement.
+            placement: The placement.
+            binding: Its binding on the cluster.
+            works: The Works of the binding, without their manifests.
+            writes: What is planned for them.
+        """
         if self._policy.of(placement).is_off:
             return False
         by_name = {name_of(work): work for work in works}
-        return any(annotation(work, RETAINED) for work in works) or any(
+        is_retaining = any(annotation(work, RETAINED) for work in works)
+        changes_objects = any(
             write.verb is Verb.DELETE
             or (
                 write.verb is Verb.REPLACE
@@ -65,6 +92,25 @@ class RetainedObjects:
             )
             for write in writes
         )
+        return is_retaining or (changes_objects and not self._only_follows(family, placement, binding, works))
+
+    def _only_follows(
+        self, family: Family, placement: JsonObject, binding: JsonObject, works: Sequence[JsonObject]
+    ) -> bool:
+        """Return whether all objects that leave a cluster are those that the latest snapshot lacks, too.
+
+        The snapshots in the cache answer that unless overrides or sizes keep objects out of Works.
+        """
+        if Overrides.of(spec_of(binding)) != NO_OVERRIDES or any(annotation(work, LEFT_OUT) for work in works):
+            return False
+        groups = snapshot_groups(children(self._hub.cache, family.resource_snapshot, family.ref(placement)))
+        by_name = {group.name: group for group in groups if group.is_complete}
+        names = {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in works}
+        desired, latest = by_name.get(text_at(binding, "spec", "resourceSnapshotName")), placed_group(groups)
+        if desired is None or latest is None or not names <= by_name.keys():
+            return False
+        held = {identity for name in names for identity in placed_objects(by_name[name])}
+        return (held - placed_objects(desired).keys()).isdisjoint(placed_objects(latest))
 
     def judge(
         self,

@@ -281,7 +281,7 @@ class WorkGenerator:
                 return plan, None
             complete = await self._with_manifests(works)
             return plan_from(complete, placeable=Placeable(kinds, self._selection, kept)), None
-        if not self._retained.is_judged(placement, works, plan.writes):
+        if not self._retained.is_judged(family, placement, binding, works, plan.writes):
             return plan, None
         complete = await self._with_manifests(works)
         plan = plan_from(complete)

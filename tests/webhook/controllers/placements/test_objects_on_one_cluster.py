@@ -1,6 +1,6 @@
 """Objects that leave clusters by an override or an older snapshot: they stay there until the removal is confirmed."""
 
-from scorer.api.kinds import NAMESPACED_OVERRIDE, STAGED_RUN
+from scorer.api.kinds import NAMESPACED_OVERRIDE, PLACEMENT, STAGED_RUN, WORK
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from tests.webhook.controllers.override_rules import delete as deleting
 from tests.webhook.controllers.override_rules import make_override
@@ -16,6 +16,7 @@ from tests.webhook.controllers.placements.confirmed_world import (
     pending,
 )
 from tests.webhook.controllers.staged_world import make_run, make_stage, staged
+from tests.webhook.controllers.world import make_config_map
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 
@@ -54,6 +55,34 @@ async def test_without_the_override_nothing_is_pending():
         await world.store.delete(NAMESPACED_OVERRIDE, Key("no-db", "shop"))
         await world.until(lambda: not pending(world))
         assert await on_members(world, STATEFUL_SET, "db") == list(MEMBERS)
+
+
+class Reads:
+    """The store as the loop uses it, and the kinds of what it reads there."""
+
+    def __init__(self, store):
+        self.store, self.kinds = store, []
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    async def get(self, kind, key):
+        self.kinds.append(kind)
+        return await self.store.get(kind, key)
+
+
+async def test_works_are_read_only_where_overrides_or_snapshots_may_take_objects_away():
+    async with confirming() as world:
+        reads = world.hub.store = Reads(world.store)
+        await world.add(make_config_map("fresh"))
+        await world.until(lambda: "fresh" in str(world.cache.get(PLACEMENT, "shop")["status"]["selectedResources"]))
+        await world.store.delete(CONFIG_MAP, Key("c0", "shop"))
+        await world.until(lambda: world.events("ContentRemoved") and is_available(world))
+        assert await on_members(world, CONFIG_MAP, "c0") == []
+        assert WORK not in reads.kinds
+        await world.add(dropping("no-c1", {**ONE_MAP, "name": "c1"}))
+        await world.until(lambda: WORK in reads.kinds)
+        assert await on_members(world, CONFIG_MAP, "c1") == []
 
 
 async def test_an_override_that_deletes_one_config_map_is_a_warning():
