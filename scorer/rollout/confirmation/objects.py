@@ -118,8 +118,9 @@ class _Judge:
         self._placed = placed_objects(base) if base else {}
         self._index = base.index if base else -1
         self._recent = recent_groups(facts.groups, facts.policy.window, facts.now)
-        self._recently_placed = [self._placed, *(placed_objects(each) for each in self._recent if each is not base)]
         leaving = sorted(self._placed.keys() - self._selected - set(facts.released))
+        earlier = [each for each in self._recent if each is not base] if leaving else []
+        self._recently_placed = [self._placed, *map(placed_objects, earlier)]
         self._leaving = [identity for identity in leaving if not self._is_exempt(identity)]
         self._confirmation = Confirmation.of(facts.placement, facts.now)
         self._carried_out = CarriedOut.of(facts.placement)
