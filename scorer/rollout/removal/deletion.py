@@ -139,7 +139,8 @@ def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[s
     writes = []
     for binding in marked:
         left = with_metadata(binding, annotations={ABANDON: None})
-        if spec_of(binding).get("state") != BindingState.UNSCHEDULED and uid_of(binding) not in behind:
+        is_ordered = _is_unscheduled(binding) and pending_reason(binding) is None
+        if not is_ordered and uid_of(binding) not in behind:
             left = unmeant(left)
         if left != binding:
             writes.append(replace(left))

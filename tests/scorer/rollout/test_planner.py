@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scorer.api.placement.binding import BindingState
 from scorer.api.placement.placement import PlacementType
 from scorer.api.values.int_or_percent import scaled_up
-from scorer.rollout.bindings import BindingView, Overrides
+from scorer.rollout.bindings import BindingView, Overrides, PendingReason
 from scorer.rollout.planner import (
     Action,
     Invariant,
@@ -352,3 +352,27 @@ def test_limits_take_their_defaults_where_nothing_is_said():
         == RollingUpdateLimits.of({"rollingUpdate": {"maxSurge": None}})
         == RollingUpdateLimits()
     )
+
+
+def leaving(name: str, pending: PendingReason | None = None) -> BindingView:
+    return make_binding(name, "Unscheduled", pending=pending)
+
+
+def test_a_removal_that_waits_for_confirmation_neither_lends_room_nor_takes_it():
+    """With ten old clusters that remain for days, two new ones are still updated one by one."""
+    waiting = [leaving(f"z{number}", PendingReason.CONFIRMATION) for number in range(10)]
+    fresh = make_binding("c", "Scheduled", "none", snapshot="")
+    found = plan(("PickN", 3), [old("a"), old("b"), fresh, *waiting], maxUnavailable=1, maxSurge=1)
+    assert (found.remove, found.deferred_removals) == ((), ())
+    assert (clusters(found.bind), clusters(found.update)) == (["c"], [])
+    assert (found.budget.ready, found.budget.can_be_ready) == (2, 2)
+
+
+def test_a_removal_that_waits_for_a_replacement_lets_that_be_added():
+    fresh = make_binding("b", "Scheduled", "none", snapshot="")
+    waits, ordered = (plan(("PickN", 1), [leaving("a", reason), fresh], maxSurge=0) for reason in (REPLACEMENT, None))
+    assert (clusters(waits.bind), waits.remove) == (["b"], ())
+    assert (ordered.bind, clusters(ordered.remove)) == ((), ["a"])
+
+
+REPLACEMENT = PendingReason.REPLACEMENT

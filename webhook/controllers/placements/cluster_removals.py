@@ -196,7 +196,7 @@ class ClusterRemovals:
             self._record(placement, warning_event((), judged.warned))
         if judged.snapshot is None:
             return snapshot
-        return await self._hub.amend(family.policy_snapshot, judged.snapshot)
+        return await self._hub.replace(family.policy_snapshot, judged.snapshot)
 
 
 def _cluster(document: JsonObject) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scorer.api.names import ABANDON, PREVIOUS_BINDING_STATE, REMOVE
+from scorer.api.names import ABANDON, PREVIOUS_BINDING_STATE, REMOVAL_PENDING, REMOVE
 from scorer.rollout.removal.deletion import (
     is_abandoned,
     is_removal_requested,
@@ -197,3 +197,24 @@ def test_the_state_that_another_client_has_set_to_unscheduled_is_restored(bindin
 )
 def test_only_the_loop_orders_the_removal_of_content(binding, to_go):
     assert is_removal_requested(thing("b", **binding)) is to_go
+
+
+PENDING = {REMOVAL_PENDING: "ConfirmationRequired 2026-11-29T12:00:00Z"}
+
+
+def test_a_pending_binding_is_no_order_and_loses_the_mark_of_a_withdrawn_eviction():
+    annotations = {**DROPPED["annotations"], **PENDING}
+    binding = thing("b", DROPPED["spec"], annotations=annotations)
+    assert not is_removal_requested(binding)
+    assert is_removal_requested(thing("b", DROPPED["spec"], annotations=DROPPED["annotations"])), (
+        "of an earlier release"
+    )
+    marked = thing("b", DROPPED["spec"], annotations={**annotations, REMOVE: "uid-b"})
+    assert is_removal_requested(marked), "an eviction is an order"
+    assert words(plan_unmarking([marked], [])) == [("replace", "b", "", "")]
+    assert plan_unmarking([marked], [thing("e", annotations={EVICTED_BINDING: "uid-b"})]) == []
+
+
+def test_a_namespace_that_ends_abandons_what_the_delete_strategy_would_remove():
+    writes = plan_binding_deletion(placement(None), [thing("b")], abandoned=True)
+    assert words(writes) == [("replace", "b", "uid-b", "true"), ("delete", "b", "", "")]
