@@ -1,7 +1,8 @@
 """Placements that are deleted on a running hub: their content goes, stays, or waits for confirmation."""
 
-from scorer.api.kinds import NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT
-from scorer.api.unstructured.documents import is_deleting, with_spec
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.unstructured.documents import is_deleting, with_metadata, with_spec
+from scorer.rollout.removal.marks import is_marked_for_removal
 from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
@@ -13,6 +14,7 @@ from tests.webhook.controllers.placements.confirmed_world import (
     on_members,
     pending,
 )
+from tests.webhook.controllers.staged_world import pass_time
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
 
@@ -64,3 +66,22 @@ async def test_a_placement_in_a_terminating_namespace_does_not_wait():
         (note,) = world.events("PlacementContentOrphaned")
         assert "fish, lion, wolf" in note
         assert await on_members(world, NAMESPACE, "shop", "") == EVERYWHERE
+
+
+async def test_a_confirmed_deletion_does_not_wait_for_a_member_that_is_away():
+    async with confirming() as world:
+        silent = {"harbormaster.dev/simulate": "silent"}
+        await edit(world.store, MEMBER_CLUSTER, Key("wolf"), lambda it: with_metadata(it, annotations=silent))
+        await world.until(lambda: True)
+        pass_time(world, minutes=6)
+        await world.until(lambda: world.events("MemberClusterSilent"))
+        await world.store.delete(PLACEMENT, Key("shop"))
+        await world.until(lambda: pending(world))
+        await confirm(world)
+        pass_time(world, minutes=1)
+        await world.until(lambda: world.cache.get(PLACEMENT, "shop") is None)
+        assert await on_members(world, STATEFUL_SET, "db") == ["wolf"], (
+            "its agent carries the order out when it is back"
+        )
+        assert all(map(is_marked_for_removal, world.works()))
+        assert world.events("PlacementWorksLeft")
