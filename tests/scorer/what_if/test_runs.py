@@ -23,7 +23,7 @@ API = "placement.kubernetes-fleet.io/v1beta1"
 
 def strategy(*stages, **annotations):
     meta = {"name": "careful", "annotations": {f"harbormaster.dev/{key}": text for key, text in annotations.items()}}
-    return {"apiVersion": API, "kind": "ClusterStagedUpdateStrategy", "metadata": meta, "spec": {"stages": stages}}
+    return {"apiVersion": API, "kind": "ClusterStagedUpdateStrategy", "metadata": meta, "spec": {"stages": [*stages]}}
 
 
 def external(wanted=None):

@@ -43,7 +43,7 @@ FOLDED = {"X-61"}
 BEHAVIOUR = {"D-01", "D-02", "D-06", "U-06", "U-07", "X-21"}
 """What judging as a whole does; tested below."""
 
-_ID = re.compile(r"[A-Z]-[0-9]{2}")
+_ID = re.compile(r"\b[A-Z]-[0-9]{2}")
 _TABLES = {"Rule", "deny", "schema", "warn", "default", "fills_in", "allow", "pick", "_left_to_others"}
 _FINDINGS = {
     "FieldWarning": Severity.WARN,
