@@ -207,6 +207,7 @@ KINDS: Mapping[tuple[str, str], Kind] = {kind.group_kind: kind for kind in (*BUI
 """All known kinds by group and kind."""
 
 NAMESPACE = KINDS["", "Namespace"]
+VOLUME_CLAIM = KINDS["", "PersistentVolumeClaim"]
 NODE = KINDS["", "Node"]
 POD = KINDS["", "Pod"]
 CONFIG_MAP = KINDS["", "ConfigMap"]

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from scorer.api.meta import JsonObject
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
 from tests.charts.templates import HEADER, entries, fill, metadata
 from tests.charts.variants import merge
 from webhook.admission.registration import WebhookEndpoint, webhook_configurations
@@ -17,6 +18,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     "block_workloads": ".Values.settings.blockWorkloads",
     "block_pod_disruption_budgets": ".Values.settings.blockPodDisruptionBudgets",
     "enforce_budgets": ".Values.settings.enforceBudgets",
+    "removals": '(ne .Values.settings.removalConfirmation "Off")',
     "enforce_rights": '(eq .Values.settings.placementAuthorization "Enforce")',
 }
 """What decides which hooks there are."""
@@ -47,9 +49,13 @@ def configuration(place: int) -> str:
 
 def _settings(on: frozenset[str]) -> AdmissionSettings:
     authorization = PlacementAuthorization.ENFORCE if "enforce_rights" in on else PlacementAuthorization.WARN
-    switched: dict[str, Any] = {name: name in on for name in SWITCHES if name != "enforce_rights"}
+    derived = {"enforce_rights", "removals"}
+    switched: dict[str, Any] = {name: name in on for name in SWITCHES if name not in derived}
     exempt = frozenset({"@EXEMPT@"})
-    return AdmissionSettings(placement_authorization=authorization, enforcement_exempt_users=exempt, **switched)
+    removal = RemovalPolicy() if "removals" in on else NO_CONFIRMATION
+    return AdmissionSettings(
+        placement_authorization=authorization, enforcement_exempt_users=exempt, removal=removal, **switched
+    )
 
 
 def _with_placeholders(hook: JsonObject) -> JsonObject:

@@ -15,7 +15,8 @@ class Access:
     """One thing that the author must be allowed to do.
 
     Args:
-        verb: ``get``, ``create``, ``update``, ``delete``, ``place``, ``patch`` or ``ignorewindows``.
+        verb: ``get``, ``create``, ``update``, ``delete``, ``place``, ``patch``, ``ignorewindows``
+            or ``confirmremoval``.
         group: API group.
         resource: Plural, with ``/status`` for the status alone.
         name: One object; empty: all of them.

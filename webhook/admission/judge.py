@@ -58,6 +58,7 @@ class Judgement:
         patch: What the mutating hook changes.
         retry_after_seconds: When a retry may succeed, 0 when waiting does not help.
         rule: The rule that refused, for the audit log, where no error names it.
+        removals: For programs: what a refused write would remove, as causes of the ``Status``.
     """
 
     allowed: bool = True
@@ -69,6 +70,7 @@ class Judgement:
     patch: Patch = ()
     retry_after_seconds: int = 0
     rule: str = ""
+    removals: tuple[JsonObject, ...] = ()
 
     @property
     def rules(self) -> str:

@@ -12,16 +12,17 @@ Source: serving.md 1.2, 1.3, 1.11; nodepool-disruption.md 13.
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from scorer.api import kinds
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import MEMBER_NAMESPACE_PREFIX
+from scorer.api.names import MEMBER_NAMESPACE_PREFIX, SYSTEM_NAMESPACE_PREFIXES
 from scorer.api.node_pool import NODE_POOL_LABEL
 from webhook.admission.registry import REGISTRY, Admitted, Operation
+from webhook.admission.removal_effects import PASSING_USERS
 from webhook.settings.admission import OWN_CONTROLLER, AdmissionSettings, PlacementAuthorization
 from webhook.validation.guard_rails.deletions import GUARDED_GROUPS
 
@@ -45,6 +46,8 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
 )
 """Their content is placed, or says how and where: the rights of a user who writes one by hand are reviewed."""
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
+_JUDGED_BY_REMOVALS: Final = frozenset({*(family.envelope for family in FAMILIES), kinds.NODE_POOL})
+"""Their deletion has no rules of its own: it may take content off members."""
 _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
 
@@ -91,6 +94,8 @@ def webhook_configurations(endpoint: WebhookEndpoint, settings: AdmissionSetting
     validating: list[JsonObject] = []
     if settings.protect_deletions:
         validating += _deletion_hooks(endpoint, settings)
+    if not settings.removal.is_off:
+        validating += _removal_hooks(endpoint, settings)
     for entry in REGISTRY.values():
         make = _guard_hooks if entry.kind.built_in else _hooks
         validating += make(entry, endpoint, settings)
@@ -113,6 +118,8 @@ def _hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: AdmissionSettin
     """Yield the validating entries of one of our kinds: writes, deletions, the status."""
     kind, plural = entry.kind, entry.kind.plural
     path = f"/validate/{kind.group}/{plural}"
+    if kind in _JUDGED_BY_REMOVALS and settings.removal.is_off:
+        entry = replace(entry, operations=entry.operations - {"DELETE"})
     apart = "DELETE" in entry.operations and kind not in _GUARDED and entry.refuse_deletion is None
     operations = entry.operations - {"DELETE"} if apart else entry.operations
     enforced = settings.placement_authorization is PlacementAuthorization.ENFORCE
@@ -154,7 +161,10 @@ def _guard_hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: Admission
         "Namespace": settings.guard_rail,
     }
     if switched_on.get(kind.kind, False):
-        hook = _hook(endpoint, f"{kind.plural}.guard", "/validate", kind, entry.operations, (kind.plural,), "Ignore", 1)
+        judges_removals = kind in (kinds.NAMESPACE, kinds.CUSTOM_RESOURCE_DEFINITION) and not settings.removal.is_off
+        seconds = DELETION_SECONDS if judges_removals else GUARD_SECONDS
+        name, resources = f"{kind.plural}.guard", (kind.plural,)
+        hook = _hook(endpoint, name, "/validate", kind, entry.operations, resources, "Ignore", seconds)
         ours = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [endpoint.namespace]}
         yield hook | {"namespaceSelector": {"matchExpressions": [ours]}}
 
@@ -176,6 +186,44 @@ def _deletion_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> I
         name = f"{kind.plural}.deletion"
         hook = _hook(endpoint, name, "/validate", kind, {"DELETE"}, (kind.plural,), "Ignore", GUARD_SECONDS)
         hook["matchConditions"] += [{"name": "of-the-fleet", "expression": expression}, _NOT_DELETED_YET]
+        yield hook
+
+
+def _removal_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
+    """Yield the entries for writes of Kubernetes' kinds that may take content off members.
+
+    They fail open and wait for a short time. Reserved namespaces, and the controllers that finish deletions, never
+    wait. The guard rail's entries are asked about Namespaces and definitions already.
+    """
+    passing = json.dumps(sorted(PASSING_USERS))
+    relabelled = (
+        'request.operation != "UPDATE" || has(object.metadata.labels) != has(oldObject.metadata.labels) || '
+        "(has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)"
+    )
+    judged: tuple[tuple[Kind, tuple[Operation, ...]], ...] = (
+        (kinds.NAMESPACE, ("UPDATE", "DELETE")),
+        (kinds.VOLUME_CLAIM, ("DELETE",)),
+        (kinds.CUSTOM_RESOURCE_DEFINITION, ("DELETE",)),
+    )
+    for kind, operations in judged:
+        if settings.guard_rail and kind != kinds.VOLUME_CLAIM:
+            continue
+        name = f"{kind.plural}.removal"
+        hook = _hook(endpoint, name, "/validate", kind, operations, (kind.plural,), "Ignore", DELETION_SECONDS)
+        field = "namespace" if kind.namespaced else "name"
+        is_ours = f"oldObject.metadata.{field} == {json.dumps(endpoint.namespace)}"
+        reserved = " || ".join(
+            [is_ours, *(f'oldObject.metadata.{field}.startsWith("{prefix}")' for prefix in SYSTEM_NAMESPACE_PREFIXES)]
+        )
+        conditions = [
+            {"name": "not-a-controller", "expression": f"!(request.userInfo.username in {passing})"},
+            _NOT_DELETED_YET,
+        ]
+        if kind != kinds.CUSTOM_RESOURCE_DEFINITION:
+            conditions.append({"name": "not-reserved", "expression": f"!({reserved})"})
+        if "UPDATE" in operations:
+            conditions.append({"name": "other-labels", "expression": relabelled})
+        hook["matchConditions"] += conditions
         yield hook
 
 

@@ -58,6 +58,7 @@ MOST_VALUES_OF_MANIFESTS: Final = 50_000
 _CU: Final = frozenset[Operation]({"CREATE", "UPDATE"})
 _CUD: Final = frozenset[Operation]({"CREATE", "UPDATE", "DELETE"})
 _C: Final = frozenset[Operation]({"CREATE"})
+_D: Final = frozenset[Operation]({"DELETE"})
 _U: Final = frozenset[Operation]({"UPDATE"})
 _NEVER: Final = frozenset[Operation]()
 
@@ -148,10 +149,17 @@ _ENTRIES: Final = (
     ),
     Admitted(kinds.OVERRIDE, override.validate_cluster_override, live=live_override.CHECKS),
     Admitted(kinds.NAMESPACED_OVERRIDE, override.validate_resource_override, live=live_override.CHECKS),
-    Admitted(kinds.ENVELOPE, envelope.validate_cluster_envelope, body="data", most_values=MOST_VALUES_OF_MANIFESTS),
+    Admitted(
+        kinds.ENVELOPE,
+        envelope.validate_cluster_envelope,
+        operations=_CUD,
+        body="data",
+        most_values=MOST_VALUES_OF_MANIFESTS,
+    ),
     Admitted(
         kinds.NAMESPACED_ENVELOPE,
         envelope.validate_resource_envelope,
+        operations=_CUD,
         body="data",
         most_values=MOST_VALUES_OF_MANIFESTS,
     ),
@@ -166,7 +174,7 @@ _ENTRIES: Final = (
         live=live_member_cluster.CHECKS,
         live_on_deletion=live_member_cluster.DELETION_CHECKS,
     ),
-    Admitted(kinds.NODE_POOL, node_pool.validate, node_pool_defaults.default, judged_whole=True),
+    Admitted(kinds.NODE_POOL, node_pool.validate, node_pool_defaults.default, _CUD, judged_whole=True),
     *(
         Admitted(family.binding, internal_kinds.validate_resource_binding, guards=(guard_rail.guard_binding_state,))
         for family in FAMILIES
@@ -198,6 +206,7 @@ _ENTRIES: Final = (
     ),
     Admitted(kinds.APPLIED_WORK, internal_kinds.validate_applied_work, operations=_NEVER),
     Admitted(kinds.PLACEMENT_STATUS, internal_kinds.validate_placement_status, operations=_NEVER, body="sourceStatus"),
+    Admitted(kinds.VOLUME_CLAIM, operations=_D),
     Admitted(kinds.POD, operations=_C, guards=(guard_rail.guard_workload,)),
     Admitted(guard_rail.REPLICA_SET, operations=_C, guards=(guard_rail.guard_workload,)),
     Admitted(kinds.POD_DISRUPTION_BUDGET, operations=_C, guards=(guard_rail.guard_pod_disruption_budget,)),

@@ -22,6 +22,7 @@ from webhook.access.rights import UNDISPUTED, Reviewed
 from webhook.access.user import UserInfo
 from webhook.admission.authorization import authorized
 from webhook.admission.judge import MOST_CAUSES, AdmissionRequest, Hook, Judgement, decide
+from webhook.admission.removals import NOTHING_REMOVED, RemovalVerdict
 from webhook.kube.transport.serialization import encode
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import LONGEST_WARNING
@@ -194,6 +195,7 @@ def answer(
     user: UserInfo | None = None,
     reviewed: Reviewed = UNDISPUTED,
     *,
+    removals: RemovalVerdict = NOTHING_REMOVED,
     size: float = inf,
 ) -> JsonObject:
     """Return the whole answer to a review that `parse_review` let through.
@@ -204,6 +206,7 @@ def answer(
         context: The hub and the switches. Defaults depend on none of them.
         user: The author to judge by; None: the user that the review names.
         reviewed: The review of the user's rights.
+        removals: Content that the write removes from clusters.
         size: Bytes of the body; inf: not known.
     """
     request = review["request"]
@@ -222,7 +225,7 @@ def answer(
         size=size,
     )
     judgement = authorized(decide(question), reviewed, context.user, context.settings.placement_authorization)
-    return respond(judgement, request)
+    return respond(removals.applied_to(judgement), request)
 
 
 def respond(judgement: Judgement, request: JsonObject) -> JsonObject:
@@ -264,6 +267,8 @@ def status_of(judgement: Judgement, request: JsonObject) -> JsonObject:
             {"reason": error.cause.value, "message": error.text(), "field": printable(str(error.field))}
             for error in judgement.errors[:MOST_CAUSES]
         ]
+    if judgement.removals:
+        details["causes"] = list(judgement.removals[:MOST_CAUSES])
     if judgement.retry_after_seconds:
         details["retryAfterSeconds"] = judgement.retry_after_seconds
     status["details"] = details

@@ -10,6 +10,7 @@ from datetime import datetime
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
 from webhook.access.ports import Authorizer
+from webhook.admission.removals import RemovalReviews
 from webhook.admission.rights import Rights
 from webhook.answers.advisor import HubAdvisor
 from webhook.answers.changes import HubChanges
@@ -105,9 +106,8 @@ def services_of(
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness, cache.shared_bytes)
     upgrades = upgrades_of(answers, admittance.authorizer, cache, store, settings.default_upgrader, telling.record)
-    return Services(
-        answers, admittance, HubExtender(cache, settings, answers.now), disruption, upgrades, telling.history
-    )
+    extender, removals = HubExtender(cache, settings, answers.now), RemovalReviews(answers.rights, store)
+    return Services(answers, admittance, extender, disruption, upgrades, telling.history, removals)
 
 
 def upgrades_of(

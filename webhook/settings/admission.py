@@ -10,9 +10,10 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from scorer.api.placement.staged_update import RunState
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
 from webhook.settings.environment import Reads, Settings
 from webhook.settings.installation import InstallationSettings
-from webhook.settings.placement import PlaceableSettings
+from webhook.settings.placement import PlaceableSettings, RemovalSettings
 from webhook.settings.values import Seconds, Words
 
 OWN_CONTROLLER = "system:serviceaccount:harbormaster-system:harbormaster-reconcile"
@@ -67,6 +68,7 @@ class AdmissionSettings:
         live_seconds: How long all live checks of one review may take together; those left by then are skipped.
         enforce_budgets: Refuse deletions and drains of nodes beyond the budgets of their pool.
         enforcement_exempt_users: User names for which that does not hold.
+        removal: Which removals of content need confirmation.
     """
 
     controllers: frozenset[str] = frozenset({OWN_CONTROLLER})
@@ -90,6 +92,7 @@ class AdmissionSettings:
     live_seconds: float = 0.05
     enforce_budgets: bool = False
     enforcement_exempt_users: frozenset[str] = frozenset()
+    removal: RemovalPolicy = NO_CONFIRMATION
 
 
 class RuleSettings(Settings):
@@ -159,10 +162,16 @@ class GuardRailSettings(Settings):
     block_pod_disruption_budgets: bool = Field(default=False, description="No PodDisruptionBudgets on the hub (G-03).")
 
 
-class ReviewSettings(PlaceableSettings, RuleSettings, GuardRailSettings):
+class ReviewSettings(PlaceableSettings, RuleSettings, GuardRailSettings, RemovalSettings):
     """Everything that decides how a review is judged."""
 
-    reads: ClassVar[Reads] = (InstallationSettings, RuleSettings, GuardRailSettings, "skipped_namespaces")
+    reads: ClassVar[Reads] = (
+        InstallationSettings,
+        RuleSettings,
+        GuardRailSettings,
+        RemovalSettings,
+        "skipped_namespaces",
+    )
 
     def admission(self) -> AdmissionSettings:
         """Return the switches of admission."""
@@ -187,4 +196,5 @@ class ReviewSettings(PlaceableSettings, RuleSettings, GuardRailSettings):
             live_seconds=self.live_seconds,
             enforce_budgets=self.enforce_budgets,
             enforcement_exempt_users=frozenset(self.enforcement_exempt_users),
+            removal=self.removal(),
         )

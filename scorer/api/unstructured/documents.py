@@ -12,7 +12,7 @@ new document and copies only the maps on the path to the change.
 `manifests_of` reads the manifests of a Work. Source: placement-api.md 3.6.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from scorer.api.names import IS_LATEST_SNAPSHOT
@@ -140,6 +140,8 @@ def finalizers_of(document: Mapping[str, Any]) -> list[str]:
 
 SELECTED_OBJECTS: Final = "spec.resourceSelectors"
 """Placements are indexed by this field as if it were a label: see `indexed_values`."""
+PLACED_CONTENT: Final = "spec.selectedResources"
+"""Resource snapshots are indexed by this field as if it were a label: see `indexed_values`."""
 
 
 def selection_key(group: str, kind: str, name: str = "") -> str:
@@ -147,14 +149,35 @@ def selection_key(group: str, kind: str, name: str = "") -> str:
     return f"{group}/{kind}/{name}"
 
 
+def placed_in(namespace: str) -> str:
+    """Return the indexed value of a Namespace and everything in it."""
+    return f"namespace/{namespace}"
+
+
+def placed_of(group: str, kind: str) -> str:
+    """Return the indexed value of the objects of a kind."""
+    return f"kind/{group}/{kind}"
+
+
 def indexed_values(document: Mapping[str, Any], label: str) -> Sequence[str]:
-    """Return the indexed values of an object under a label, or under `SELECTED_OBJECTS`."""
+    """Return the indexed values of an object under a label, `SELECTED_OBJECTS` or `PLACED_CONTENT`."""
+    if label == PLACED_CONTENT:
+        return tuple(dict.fromkeys(_placed_values(document)))
     if label != SELECTED_OBJECTS:
         value = labels_of(document).get(label)
         return () if value is None else (value,)
     terms = dicts_at(document, "spec", "resourceSelectors")
     keys = (selection_key(text_at(term, "group"), text_at(term, "kind"), text_at(term, "name")) for term in terms)
     return tuple(dict.fromkeys(keys))
+
+
+def _placed_values(snapshot: Mapping[str, Any]) -> Iterator[str]:
+    for content in dicts_at(snapshot, "spec", "selectedResources"):
+        group, _, _ = text_at(content, "apiVersion").rpartition("/")
+        kind = text_at(content, "kind")
+        yield placed_of(group, kind)
+        if namespace := namespace_of(content) or (name_of(content) if (group, kind) == ("", "Namespace") else ""):
+            yield placed_in(namespace)
 
 
 def is_deleting(document: Mapping[str, Any]) -> bool:

@@ -27,6 +27,8 @@ DEFAULT_VALIDITY: Final = timedelta(hours=24)
 LONGEST_VALIDITY: Final = timedelta(hours=72)
 MOST_ITEMS: Final = 100
 """How many items are listed one by one; more are rolled up."""
+REMOVAL_NOT_CONFIRMED: Final = "RemovalNotConfirmed"
+"""Reason of the causes of a refusal: each names a placement, or NodePool, and one digest."""
 _DIGEST: Final = re.compile(rf"[0-9a-f]{{{DIGEST_LENGTH}}}", re.ASCII)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scorer.api import kinds
+from scorer.rollout.confirmation.policy import RemovalPolicy
 from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.admission.registry import REGISTRY
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
@@ -19,7 +20,7 @@ def hooks(settings=SETTINGS, endpoint=None):
 
 
 def test_every_kind_is_registered_for_what_the_registry_says():
-    validating, mutating = hooks()
+    validating, mutating = hooks(replace(SETTINGS, removal=RemovalPolicy()))
     for entry in REGISTRY.values():
         if entry.kind.built_in:
             continue
@@ -27,6 +28,41 @@ def test_every_kind_is_registered_for_what_the_registry_says():
         operations = [operation for hook in mine for operation in hook["rules"][0]["operations"]]
         assert sorted(operations) == sorted(entry.operations), entry.kind
         assert (f"{entry.kind.plural}.mutate.harbormaster.dev" in mutating) == (entry.default is not None)
+
+
+def test_removals_of_content_are_asked_about_where_they_need_confirmation():
+    asked, _ = hooks(replace(SETTINGS, removal=RemovalPolicy()))
+    silent, _ = hooks()
+    added = {
+        "namespaces.removal": ["UPDATE", "DELETE"],
+        "persistentvolumeclaims.removal": ["DELETE"],
+        "customresourcedefinitions.removal": ["DELETE"],
+        "resourceenvelopes.delete": ["DELETE"],
+        "clusterresourceenvelopes.delete": ["DELETE"],
+        "nodepools.delete": ["DELETE"],
+    }
+    assert asked.keys() - silent.keys() == {f"{name}.validate.harbormaster.dev" for name in added}
+    for name, operations in added.items():
+        hook = asked[f"{name}.validate.harbormaster.dev"]
+        assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+        assert hook["rules"][0]["operations"] == operations
+    conditions = [each["name"] for each in asked["namespaces.removal.validate.harbormaster.dev"]["matchConditions"]]
+    assert conditions == [
+        "not-our-own-controller",
+        "not-a-controller",
+        "not-deleted-yet",
+        "not-reserved",
+        "other-labels",
+    ]
+
+
+def test_the_guard_rail_leaves_time_to_judge_removals():
+    on, _ = hooks(replace(SETTINGS, removal=RemovalPolicy(), guard_rail=True))
+    seconds = {name.partition(".validate")[0]: hook["timeoutSeconds"] for name, hook in on.items()}
+    assert (seconds["namespaces.guard"], seconds["customresourcedefinitions.guard"]) == (2, 2)
+    assert "namespaces.removal" not in seconds
+    off, _ = hooks(replace(SETTINGS, guard_rail=True))
+    assert off["namespaces.guard.validate.harbormaster.dev"]["timeoutSeconds"] == 1
 
 
 def test_names_are_unique_and_entries_narrow():

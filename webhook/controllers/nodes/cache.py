@@ -26,11 +26,10 @@ from webhook.kube.ports import Store
 
 DAEMON_SET: Final = KINDS["apps", "DaemonSet"]
 VOLUME: Final = KINDS["", "PersistentVolume"]
-VOLUME_CLAIM: Final = KINDS["", "PersistentVolumeClaim"]
 
 NEEDED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
 """Without these nothing is decided."""
-HELPFUL: Final = (DAEMON_SET, kinds.NAMESPACE, VOLUME, VOLUME_CLAIM)
+HELPFUL: Final = (DAEMON_SET, kinds.NAMESPACE, VOLUME, kinds.VOLUME_CLAIM)
 """What is not known of these is taken to put no limits on pods."""
 _PROMPT: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD_DISRUPTION_BUDGET)
 """Kinds of which a change wakes the controller at once."""
@@ -59,7 +58,7 @@ class NodeWorld:
         self.cache.watch_if_allowed((*NEEDED, *HELPFUL))
         self.cache.trim(DAEMON_SET, _planned_daemon_set)
         self.cache.trim(VOLUME, _planned_volume)
-        self.cache.trim(VOLUME_CLAIM, _planned_volume_claim)
+        self.cache.trim(kinds.VOLUME_CLAIM, _planned_volume_claim)
         self._subscriptions = [
             self.cache.subscribe(kind, self._noting(kind in _PROMPT)) for kind in (*NEEDED, *HELPFUL)
         ]

@@ -16,10 +16,12 @@ from scorer.api.crd.pruning import apply_schema_defaults, prune, strip_nulls
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject, dump_json
 from scorer.api.placement.staged_update import RunState
-from scorer.api.unstructured.documents import name_of
+from scorer.api.unstructured.documents import name_of, uid_of
 from scorer.api.values.field_path import FieldPath
 from webhook.admission import registry
 from webhook.admission.judge import Judgement, judge, mutate
+from webhook.admission.removal_effects import removal_losses
+from webhook.admission.removals import removal_verdict
 from webhook.admission.review import for_headers, status_of
 from webhook.defaulting.defaulted import DefaultingContext
 from webhook.embedded.api_server.request_info import RequestInfo
@@ -80,6 +82,8 @@ class WriteRules:
             document = self._with_defaults(kind, mutation.document)
             warnings.extend(for_headers(mutation.warnings))
         judgement = judge(operation, document, before, self.context, subresource=target.subresource)
+        if not target.subresource:
+            judgement = self._with_removals(operation, document, before, judgement)
         warnings.extend(for_headers(judgement.warnings))
         self._note(operation, target, document, judgement, tuple(warnings))
         _check(target, judgement, document, tuple(warnings))
@@ -89,11 +93,20 @@ class WriteRules:
         """Return the warnings of a deletion. Raises `ApiError` when it is refused."""
         if not _has_rules(target):
             return ()
-        judgement = judge("DELETE", None, target.present(old), self.context)
+        before = target.present(old)
+        judgement = self._with_removals("DELETE", None, before, judge("DELETE", None, before, self.context))
         warnings = tuple(for_headers(judgement.warnings))
         self._note("DELETE", target, old, judgement, warnings)
         _check(target, judgement, old, warnings)
         return warnings
+
+    def _with_removals(
+        self, operation: str, document: JsonObject | None, old: JsonObject | None, judgement: Judgement
+    ) -> Judgement:
+        """Return the verdict, refused if the write takes content off members unconfirmed. Its author may read all."""
+        request = {"operation": operation, "object": document, "oldObject": old, "name": name_of(old or {})}
+        losses = removal_losses(request, self.context)
+        return removal_verdict(request, losses, [uid_of(loss.owner) for loss in losses]).applied_to(judgement)
 
     def _note(
         self, operation: str, target: RequestInfo, document: JsonObject, judgement: Judgement, warnings: tuple[str, ...]

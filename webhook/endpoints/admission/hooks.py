@@ -32,6 +32,9 @@ from webhook.access.vouching import mark_authenticated, mark_client_authenticate
 from webhook.admission.authorization import is_enforced, weighed
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.registration import ENFORCEMENT_PATH
+from webhook.admission.removal_effects import removal_losses
+from webhook.admission.removal_rights import confirmation_rights
+from webhook.admission.removals import NOTHING_REMOVED, RemovalVerdict, lacking_right, removal_verdict
 from webhook.admission.review import InvalidReviewError, answer, parse_review, respond
 from webhook.endpoints.admission.authentication import (
     ApiServerVerifier,
@@ -201,6 +204,7 @@ class ReviewHandler:
         self._history = services.history
         self._context = answers.admission
         self._rights = answers.rights
+        self._removals = services.removals
         self._synced = answers.synced
         self._has_been_synced = False
         self._settings = settings
@@ -241,6 +245,9 @@ class ReviewHandler:
             if called.hook == "validate":
                 user = UserInfo.read(asked.get("userInfo"))
                 reviewed = self._rights.cached(user, self._rights.needed(asked, user, context))
+                with_user = context.with_user(user)
+                if removal_losses(asked, with_user) or confirmation_rights(asked, with_user):
+                    return None
             if reviewed is None:
                 return None
             verdict = answer(review, called.hook, context, user, reviewed, size=len(body))
@@ -376,14 +383,15 @@ class ReviewHandler:
                 asking = judge if known else _not_enforced
                 verdict = respond(await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
             else:
-                context, user, reviewed = self._context(), None, UNDISPUTED
+                context, user, reviewed, removals = self._context(), None, UNDISPUTED, NOTHING_REMOVED
                 context = context if known else context.for_unverified_caller()
                 if hook == "validate":  # defaults do not depend on the user
                     user = UserInfo.read(review["request"].get("userInfo"))
                     reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
+                    removals = await self._removed(review["request"], context.with_user(user), deadline, known=known)
                 if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
                     return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
-                verdict = answer(review, hook, context, user, reviewed, size=len(body))
+                verdict = answer(review, hook, context, user, reviewed, removals=removals, size=len(body))
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()
@@ -409,6 +417,20 @@ class ReviewHandler:
                 return await self._rights.review(user, needed)
         except TimeoutError:
             return weighed(Reviewed((), "there was no time left"), needed)
+
+    async def _removed(self, asked: JsonObject, context: Context, deadline: float, *, known: bool) -> RemovalVerdict:
+        """Find out what a write takes off clusters, and whether its author may confirm what it confirms."""
+        losses, rights = removal_losses(asked, context), confirmation_rights(asked, context)
+        if not losses and not rights:
+            return NOTHING_REMOVED
+        if not known:
+            return lacking_right(rights, context, f": {STRANGER}") if rights else removal_verdict(asked, losses, ())
+        try:
+            async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
+                verdict = await self._removals.review_confirmation(rights, context) if rights else NOTHING_REMOVED
+                return verdict if verdict.message or not losses else await self._removals.review(asked, losses, context)
+        except TimeoutError:
+            return lacking_right(rights, context, ": no time left") if rights else removal_verdict(asked, losses, ())
 
     def _fail(self, hook: Hook, request: web.Request, uid: str) -> web.Response:
         identity = request_id(request)

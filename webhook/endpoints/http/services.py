@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from webhook.access.ports import Authenticator, Authorizer
+from webhook.admission.removals import RemovalReviews
 from webhook.admission.rights import Rights
 from webhook.answers.extender import HubExtender
 from webhook.answers.history import RunHistory
@@ -97,6 +98,7 @@ class Services:
         disruption: Says what may be disrupted.
         upgrades: Plans and orders upgrade runs.
         history: Notes what happens, and knows what has happened.
+        removals: Judges writes by the content that they remove.
     """
 
     answers: Answers
@@ -105,3 +107,4 @@ class Services:
     disruption: DisruptionGate
     upgrades: Upgrades
     history: HistoryService
+    removals: RemovalReviews

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from scorer.api.kinds import Kind
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_BINDING, PARENT_PLACEMENT, UPGRADED_MEMBER
-from scorer.api.unstructured.documents import SELECTED_OBJECTS, dict_at, indexed_values
+from scorer.api.unstructured.documents import PLACED_CONTENT, SELECTED_OBJECTS, dict_at, indexed_values
 from webhook.kube.cache.changes import Handler, ObjectDelta
 from webhook.kube.cache.memory import Interner, untracked
 from webhook.kube.ports import EventType, Key, WatchEvent, key_of
@@ -306,6 +306,7 @@ def _label_entries(document: JsonObject) -> Iterable[tuple[str, str]]:
     spec = dict_at(document, "spec")
     if isinstance(cluster := spec.get("targetCluster"), str):
         entries.append((TARGET_CLUSTER, cluster))
-    if "resourceSelectors" in spec:
-        entries += ((SELECTED_OBJECTS, value) for value in indexed_values(document, SELECTED_OBJECTS))
+    for field, label in (("resourceSelectors", SELECTED_OBJECTS), ("selectedResources", PLACED_CONTENT)):
+        if field in spec:
+            entries += ((label, value) for value in indexed_values(document, label))
     return entries

@@ -111,7 +111,8 @@ class HubView(Protocol):
     def labelled(self, kind: Kind, label: str, value: str, namespace: str = "") -> Collection[JsonObject]:
         """Return the objects of *kind* with an indexed label, of one namespace or, with none, cluster-scoped.
 
-        The label may also be `SELECTED_OBJECTS`, with a `selection_key` as its value.
+        The label may also be `SELECTED_OBJECTS`, with a `selection_key` as its value, or `PLACED_CONTENT`, with a value
+        of `placed_in` or `placed_of`.
         """
         ...
 

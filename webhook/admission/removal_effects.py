@@ -1,0 +1,427 @@
+"""Content that placements lose by one write, judged before the write as the loop judges after it (RC-19).
+
+The judgement reads the cache, which has no objects that placements select, Namespaces aside. So the selection is made
+again over the placed content, with and without the write: the difference leaves.
+
+Source: docs/specifications/removal.md 10.
+"""
+
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scorer.api.family import CLUSTER, FAMILIES, FAMILY_OF, NAMESPACED, Family
+from scorer.api.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    KINDS,
+    NAMESPACE,
+    NODE_POOL,
+    VOLUME_CLAIM,
+    Kind,
+    group_kind,
+)
+from scorer.api.meta import JsonObject, format_time, json_equal
+from scorer.api.names import PARENT_PLACEMENT
+from scorer.api.unstructured.documents import (
+    PLACED_CONTENT,
+    dict_at,
+    dicts_at,
+    is_deleting,
+    label,
+    labels_of,
+    name_of,
+    namespace_of,
+    placed_in,
+    placed_of,
+    text_at,
+    uid_of,
+)
+from scorer.rollout.bindings import PendingReason
+from scorer.rollout.confirmation.clusters import (
+    ClusterFacts,
+    DroppedCluster,
+    PendingRemoval,
+    cluster_item,
+    clusters_held,
+    judge_clusters,
+)
+from scorer.rollout.confirmation.deletion import DeletionVerdict, has_content, judge_deletion, placement_item
+from scorer.rollout.confirmation.digests import (
+    ConfirmableGroup,
+    Confirmation,
+    RemovalEffect,
+    RemovalItem,
+    confirmable_groups,
+    rolled_up_digest,
+)
+from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects, places_only_exempt
+from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
+from scorer.rollout.confirmation.sources import sources_of
+from scorer.rollout.object_size import ObjectIdentity, object_identity
+from scorer.rollout.removal.marks import is_marked_for_removal
+from scorer.rollout.selection.selector import DocumentInventory, InvalidSelection, select_resources
+from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group, selected_resources, snapshot_groups
+from webhook.admission.impact import changes_policy, planned_clusters
+from webhook.validation.framework.context import Context, OutOfTimeError, UnknownStateError
+from webhook.validation.framework.relations import children, cluster_of, holds_cluster
+from webhook.validation.live.check import timed
+
+PASSING_USERS: Final = (
+    "system:kube-controller-manager",
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+)
+"""Kubernetes' controllers finish deletions that users have started: refusing theirs would stop nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementLoss:
+    """Content that one placement loses.
+
+    Args:
+        owner: The placement, or the NodePool, whose annotation confirms it.
+        pending: Items that need confirmation.
+        warned: Items that leave with a warning.
+        clusters: Clusters that lose content.
+        orphaned: The content remains on the clusters, and is no longer managed.
+        batch: Digest of all placed objects of the kind and namespace, for the deletion of a collection.
+    """
+
+    owner: JsonObject
+    pending: tuple[RemovalItem, ...] = ()
+    warned: tuple[RemovalItem, ...] = ()
+    clusters: tuple[str, ...] = ()
+    orphaned: bool = False
+    batch: str = ""
+
+    @property
+    def ref(self) -> str:
+        """The owner as commands name it."""
+        family = FAMILY_OF.get(group_kind(self.owner)[1])
+        return str(family.ref(self.owner)) if family else f"nodepool/{name_of(self.owner)}"
+
+    @property
+    def groups(self) -> tuple[ConfirmableGroup, ...]:
+        """The groups to confirm, each with its digest."""
+        if self.batch:
+            return (ConfirmableGroup(self.batch, self.pending),)
+        return confirmable_groups(uid_of(self.owner), self.pending)
+
+
+def removal_losses(
+    request: JsonObject, context: Context, owners: Mapping[str, JsonObject] | None = None
+) -> tuple[PlacementLoss, ...]:
+    """Return what placements lose by a write, as far as the cache knows.
+
+    Args:
+        request: Of a review. Nothing in it has been checked yet.
+        context: The hub, the user and the policy.
+        owners: Newer versions of placements, by uid.
+    """
+    old, document = request.get("oldObject"), request.get("object")
+    operation = request.get("operation")
+    if operation not in ("UPDATE", "DELETE") or not isinstance(old, dict) or request.get("subResource"):
+        return ()
+    judge = _JUDGES.get(group_kind(old))
+    if judge is None or context.is_ours or is_deleting(old):
+        return ()
+    if context.user.username in PASSING_USERS:
+        return ()
+    after = document if operation == "UPDATE" and isinstance(document, dict) else None
+    if after is None and operation == "UPDATE":
+        return ()
+    write = _Write(old, after, context.started(), owners or {}, in_batch=after is None and not request.get("name"))
+    losses: list[PlacementLoss] = []
+    try:
+        losses.extend(loss for loss in judge(write) if loss.pending or loss.warned or loss.orphaned)
+    except (UnknownStateError, OutOfTimeError):
+        pass  # the loop judges what is stored
+    except Exception as error:  # noqa: BLE001 - an object that cannot be read must not block writes
+        context.on_failure("removal_losses", error)
+    return tuple(losses)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One write.
+
+    Args:
+        old: The stored object.
+        new: The object after it. None: unset, it is deleted.
+        context: The hub.
+        owners: Newer versions of placements, by uid.
+        in_batch: It is one of the deletions of a collection.
+    """
+
+    old: JsonObject
+    new: JsonObject | None
+    context: Context
+    owners: Mapping[str, JsonObject]
+    in_batch: bool = False
+
+    def fresh(self, placement: JsonObject) -> JsonObject:
+        """Return the newest known version of a placement."""
+        return self.owners.get(uid_of(placement), placement)
+
+    def policy(self, placement: JsonObject) -> RemovalPolicy:
+        """Return the policy for a placement."""
+        return self.context.settings.removal.of(placement)
+
+    def namespace(self, name: str) -> JsonObject | None:
+        """Return a Namespace as it is after the write."""
+        if group_kind(self.old) == NAMESPACE.group_kind and name == name_of(self.old):
+            return self.new or _ending(self.old, self.context)
+        return self.context.hub.get(NAMESPACE, name)
+
+
+def _ending(document: JsonObject, context: Context) -> JsonObject:
+    metadata = {**document["metadata"], "deletionTimestamp": format_time(context.now)}
+    return {**document, "metadata": metadata}
+
+
+def _of_placement(write: _Write) -> Iterator[PlacementLoss]:
+    """Yield what a placement loses by its own deletion or edit."""
+    if write.new is None:
+        yield _of_deletion(write.fresh(write.old), write)
+        return
+    placement, policy = write.new, write.policy(write.new)
+    if policy.is_off:
+        return
+    pending: list[RemovalItem] = []
+    clusters: Sequence[str] = ()
+    terms = ("spec", "resourceSelectors")
+    if not json_equal(dicts_at(write.old, *terms), dicts_at(placement, *terms)):
+        loss = _of_content(placement, write, dicts_at(write.old, *terms), lambda contents: contents)
+        pending, clusters = [*pending, *loss.pending], loss.clusters
+    if changes_policy(placement, write.old):
+        dropped = _of_clusters(placement, policy, write.context)
+        pending, clusters = [*pending, *dropped.pending], sorted({*clusters, *dropped.clusters})
+    yield PlacementLoss(placement, tuple(pending), (), tuple(clusters))  # X-26 warns of the rest
+
+
+def _of_deletion(placement: JsonObject, write: _Write) -> PlacementLoss:
+    """Return what a placement loses when it is deleted, alone or with its Namespace."""
+    context, policy = write.context, write.policy(placement)
+    if policy.is_off:
+        return PlacementLoss(placement)
+    family = FAMILY_OF[str(placement.get("kind"))]
+    name, namespace = name_of(placement), namespace_of(placement)
+    groups = snapshot_groups(children(family.resource_snapshot, name, namespace, context))
+    exempt = places_only_exempt(groups, policy, write.namespace, context.now)
+    home = write.namespace(namespace) if namespace else None
+    bindings = children(family.binding, name, namespace, context)
+    judged = judge_deletion(placement, bindings, policy, home, context.now, exempt=exempt)
+    item = (placement_item(placement),)
+    return PlacementLoss(
+        placement,
+        item if judged.verdict is DeletionVerdict.PENDING else (),
+        item if judged.warned else (),
+        judged.clusters,
+        orphaned=judged.verdict is DeletionVerdict.ABANDONED and bool(judged.clusters),
+    )
+
+
+_Contents = list[JsonObject]
+
+
+def _of_content(
+    placement: JsonObject, write: _Write, terms: Sequence[JsonObject], change: Callable[[_Contents], _Contents]
+) -> PlacementLoss:
+    """Return the objects that leave a placement.
+
+    Args:
+        placement: The placement after the write.
+        write: The write.
+        terms: Its selectors before the write.
+        change: Returns the placed content as the write leaves it on the hub.
+    """
+    context, policy = write.context, write.policy(placement)
+    family, namespace = FAMILY_OF[str(placement.get("kind"))], namespace_of(placement)
+    clusters = _clusters_with_content(family, placement, context)
+    groups = snapshot_groups(children(family.resource_snapshot, name_of(placement), namespace, context))
+    base = placed_group(groups)
+    if policy.is_off or base is None or not clusters:
+        return PlacementLoss(placement)
+    contents, uids = _selected_before(base)
+    changed = change(contents)
+    before = _selection(terms, namespace, contents, context)
+    after = _selection(dicts_at(placement, "spec", "resourceSelectors"), namespace, changed, context)
+    if before is None or after is None:
+        return PlacementLoss(placement)  # an invalid selection keeps the content that is placed
+    lost = before - after
+    remaining = [content for content in changed if object_identity(content) not in lost]
+    facts = ObjectFacts(policy, placement, remaining, uids, groups, write.namespace, context.now)
+    judged = judge_objects(facts)
+    pending = judged.pending
+    if pending:
+        earlier = judge_objects(replace(facts, selected=contents)).pending
+        known = {item.digest(uid_of(placement)) for item in earlier}
+        pending = tuple(item for item in pending if item.digest(uid_of(placement)) not in known)
+    batch = _batch(placement, uids, write) if write.in_batch and pending else ""
+    return PlacementLoss(placement, pending, judged.warned, clusters, batch=batch)
+
+
+def _selected_before(base: SnapshotGroup) -> tuple[_Contents, dict[ObjectIdentity, str]]:
+    """Return the placed objects that are still selected, and their uids on the hub."""
+    contents, uids = [], {}
+    for document in base.documents:
+        for content, source in zip(selected_resources(document), sources_of(document), strict=True):
+            if source.since is None:
+                data = content.get("data")
+                if source.keys and isinstance(data, dict):
+                    content = {**content, "data": {key: data[key] for key in data if key not in source.keys}}
+                contents.append(content)
+                uids[object_identity(content)] = source.uid
+    return contents, uids
+
+
+def _selection(
+    terms: Sequence[JsonObject], namespace: str, contents: _Contents, context: Context
+) -> frozenset[ObjectIdentity] | None:
+    """Return the objects that selectors select of some. None: unknown, they are invalid."""
+    served: Mapping[tuple[str, str], Kind] = ChainMap(dict(KINDS), dict(context.kinds.custom))
+    selection = select_resources(terms, namespace, DocumentInventory(contents), served)
+    if isinstance(selection, InvalidSelection):
+        return None
+    return frozenset(map(object_identity, selection.objects))
+
+
+def _batch(placement: JsonObject, uids: Mapping[ObjectIdentity, str], write: _Write) -> str:
+    kind = (*group_kind(write.old), namespace_of(write.old))
+    items = (RemovalItem(RemovalEffect.OBJECT, identity, uid) for identity, uid in uids.items() if identity[:3] == kind)
+    return rolled_up_digest(uid_of(placement), items)
+
+
+def _clusters_with_content(family: Family, placement: JsonObject, context: Context) -> tuple[str, ...]:
+    bindings = children(family.binding, name_of(placement), namespace_of(placement), context)
+    return tuple(
+        sorted({cluster_of(each) for each in bindings if has_content(each) and not is_marked_for_removal(each)})
+    )
+
+
+def _of_clusters(placement: JsonObject, policy: RemovalPolicy, context: Context) -> PlacementLoss:
+    """Return the clusters that a placement leaves by its policy after the write."""
+    family, name, namespace = FAMILY_OF[str(placement.get("kind"))], name_of(placement), namespace_of(placement)
+    if text_at(placement, "spec", "strategy", "type") == "External":
+        return PlacementLoss(placement)
+    bindings = children(family.binding, name, namespace, context)
+    held = [each for each in bindings if holds_cluster(each) and has_content(each)]
+    if not held:
+        return PlacementLoss(placement)
+    planned = planned_clusters(placement, context)
+    members = context.hub.fleet
+    waiting = [DroppedCluster(each, pending) for each in bindings if (pending := PendingRemoval.of(each))]
+    current = {cluster_of(each) for each in bindings if holds_cluster(each)}
+    dropped = [
+        DroppedCluster(each)
+        for each in held
+        if cluster_of(each) not in planned
+        and (member := members.member(cluster_of(each))) is not None
+        and member.metadata.deletion_timestamp is None
+    ]
+    if not dropped:
+        return PlacementLoss(placement)
+    snapshots = children(family.policy_snapshot, name, namespace, context)
+    facts = ClusterFacts(
+        policy,
+        uid_of(placement),
+        (*waiting, *dropped),
+        frozenset(current & planned),
+        dict.fromkeys(planned - current, True),  # none is available yet: the loop waits for that without asking
+        clusters_held(snapshots, context.now, policy.window),
+        Confirmation.of(placement, context.now),
+        context.now,
+    )
+    judged = judge_clusters(facts)
+    asked = {name for name, each in judged.pending.items() if each.reason is PendingReason.CONFIRMATION}
+    items = tuple(sorted(cluster_item(each.binding) for each in dropped if name_of(each.binding) in asked))
+    return PlacementLoss(placement, items, (), tuple(sorted(each.cluster for each in dropped)))
+
+
+def _of_hub_object(write: _Write) -> Iterator[PlacementLoss]:
+    """Yield what placements lose by a write of an object that they place."""
+    kind = group_kind(write.old)
+    is_namespace = kind == NAMESPACE.group_kind
+    if write.new is not None:
+        fields = labels_of if is_namespace else _data
+        if kind not in _JUDGED_UPDATES or json_equal(fields(write.old), fields(write.new)):
+            return
+    for placement in _placements_of(write):
+        terms = dicts_at(placement, "spec", "resourceSelectors")
+        yield _of_content(placement, write, terms, lambda contents: [*_after(write, contents)])
+    if is_namespace and write.new is None:
+        for placement in write.context.hub.list(NAMESPACED.placement, name_of(write.old)):
+            if not is_deleting(placement):
+                yield _of_deletion(write.fresh(placement), write)
+
+
+def _data(document: JsonObject) -> JsonObject:
+    return dict_at(document, "data")
+
+
+def _after(write: _Write, contents: Iterable[JsonObject]) -> Iterator[JsonObject]:
+    """Yield placed objects as the write leaves them on the hub."""
+    changed = object_identity(write.old)
+    for content in contents:
+        identity = object_identity(content)
+        if identity == changed and write.new is not None:
+            if identity[:2] == NAMESPACE.group_kind:
+                yield {**content, "metadata": {**content["metadata"], "labels": labels_of(write.new)}}
+            else:
+                yield {**content, "data": _data(write.new)}
+        elif identity != changed and not (write.new is None and _ends_with(write.old, identity)):
+            yield content
+
+
+def _ends_with(deleted: JsonObject, identity: ObjectIdentity) -> bool:
+    """Return whether an object is deleted with another one: its Namespace, or its definition."""
+    kind = group_kind(deleted)
+    if kind == NAMESPACE.group_kind:
+        return identity[2] == name_of(deleted)
+    defined = text_at(deleted, "spec", "group"), text_at(deleted, "spec", "names", "kind")
+    return kind == CUSTOM_RESOURCE_DEFINITION.group_kind and identity[:2] == defined
+
+
+def _placements_of(write: _Write) -> Iterator[JsonObject]:
+    """Yield the placements that place the written object, or objects that end with it."""
+    old, hub = write.old, write.context.hub
+    namespace = name_of(old) if group_kind(old) == NAMESPACE.group_kind else namespace_of(old)
+    values = [placed_in(namespace)] if namespace else [placed_of(*group_kind(old))]
+    if group_kind(old) == CUSTOM_RESOURCE_DEFINITION.group_kind:
+        values.append(placed_of(text_at(old, "spec", "group"), text_at(old, "spec", "names", "kind")))
+    found: dict[tuple[str, str], Family] = {}
+    for family, home in ((CLUSTER, ""), (NAMESPACED, namespace_of(old))):
+        if family is NAMESPACED and not home:
+            continue
+        for value in values:
+            for snapshot in timed(hub.labelled(family.resource_snapshot, PLACED_CONTENT, value, home), write.context):
+                found[label(snapshot, PARENT_PLACEMENT), home] = family
+    for (name, home), family in sorted(found.items(), key=lambda entry: entry[0]):
+        placement = hub.get(family.placement, name, home)
+        if placement is not None and not is_deleting(placement):
+            yield write.fresh(placement)
+
+
+def _of_node_pool(write: _Write) -> Iterator[PlacementLoss]:
+    """Yield the nodes of a NodePool that is deleted. Its own annotation confirms that."""
+    pool, policy = write.old, write.policy(write.old)
+    nodes = dict_at(pool, "status", "resources").get("nodes")
+    if write.new is not None or policy.node_pool is ConfirmationMode.OFF or str(nodes or "0") == "0":
+        return
+    item = RemovalItem(RemovalEffect.NODE_POOL, (*NODE_POOL.group_kind, "", name_of(pool)), uid_of(pool))
+    if item.digest(uid_of(pool)) in Confirmation.of(pool, write.context.now).digests:
+        return
+    is_asked = policy.node_pool is ConfirmationMode.CONFIRM
+    yield PlacementLoss(pool, (item,) if is_asked else (), () if is_asked else (item,))
+
+
+_JUDGES: Final[Mapping[tuple[str, str], Callable[[_Write], Iterator[PlacementLoss]]]] = {
+    **{family.placement.group_kind: _of_placement for family in FAMILIES},
+    **{family.envelope.group_kind: _of_hub_object for family in FAMILIES},
+    NAMESPACE.group_kind: _of_hub_object,
+    VOLUME_CLAIM.group_kind: _of_hub_object,
+    CUSTOM_RESOURCE_DEFINITION.group_kind: _of_hub_object,
+    NODE_POOL.group_kind: _of_node_pool,
+}
+_JUDGED_UPDATES: Final = frozenset({NAMESPACE.group_kind, *(family.envelope.group_kind for family in FAMILIES)})

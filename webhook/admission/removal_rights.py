@@ -1,0 +1,107 @@
+"""Rights to confirm removals of content from members, and to switch confirmation off (RC-21).
+
+Source: docs/specifications/removal.md 10.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from scorer.api.family import FAMILIES, FAMILY_OF
+from scorer.api.kinds import NAMESPACE, NODE_POOL, PLACEMENT, Kind, group_kind
+from scorer.api.meta import JsonObject
+from scorer.api.names import CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.unstructured.documents import annotation, name_of, namespace_of, uid_of
+from scorer.rollout.confirmation.digests import Confirmation, RemovalEffect, RemovalItem, rolled_up_digest
+from scorer.rollout.confirmation.objects import namespace_identity
+from scorer.rollout.confirmation.policy import CONFIRM_VERB
+from scorer.rollout.confirmation.sources import placed_objects
+from scorer.rollout.object_size import ObjectIdentity
+from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
+from webhook.access.rights import Access
+from webhook.validation.framework.context import Context, UnknownStateError
+from webhook.validation.framework.relations import children
+
+_CONFIRMED: Final[Mapping[tuple[str, str], Kind]] = {
+    kind.group_kind: kind for kind in (*(family.placement for family in FAMILIES), NODE_POOL)
+}
+
+
+def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Access, ...], ...]:
+    """Return the rights that a write needs: all of one alternative. Empty: none.
+
+    Args:
+        request: Of a review. Nothing in it has been checked yet.
+        context: The hub and the author.
+    """
+    document, old = request.get("object"), request.get("oldObject")
+    if request.get("operation") not in ("CREATE", "UPDATE") or not isinstance(document, dict) or context.is_ours:
+        return ()
+    old = old if isinstance(old, dict) else {}
+    kind = _CONFIRMED.get(group_kind(document))
+    if kind is not None:
+        return _of_annotations(kind, document, old, context)
+    policy = context.settings.removal
+    is_exempted = policy.exempts(document) and not policy.exempts(old)
+    if group_kind(document) == NAMESPACE.group_kind and is_exempted and not policy.is_off:
+        return ((Access(CONFIRM_VERB, PLACEMENT.group, PLACEMENT.plural),),)
+    return ()
+
+
+def _of_annotations(
+    kind: Kind, document: JsonObject, old: JsonObject, context: Context
+) -> tuple[tuple[Access, ...], ...]:
+    confirmed, before = annotation(document, CONFIRM_REMOVAL), annotation(old, CONFIRM_REMOVAL)
+    mode, mode_before = annotation(document, REMOVAL_CONFIRMATION), annotation(old, REMOVAL_CONFIRMATION)
+    is_confirmed = bool(confirmed) and confirmed != before
+    if mode == mode_before and not is_confirmed:
+        return ()
+    own = (Access(CONFIRM_VERB, kind.group, kind.plural, name_of(document), namespace_of(document)),)
+    if mode != mode_before or not is_confirmed:
+        return (own,)
+    namespace = _only_namespace(document, _digests(confirmed) - _digests(before), context)
+    if not namespace:
+        return (own,)
+    return (own, tuple(Access(verb, "", "namespaces", namespace, namespace) for verb in ("delete", "place")))
+
+
+def _digests(text: str) -> frozenset[str]:
+    try:
+        return Confirmation.parse(text).digests if text else frozenset()
+    except ValueError:
+        return frozenset()
+
+
+def _only_namespace(placement: JsonObject, digests: frozenset[str], context: Context) -> str:
+    """Return the namespace that all confirmed items are in. Empty: there are others, or that is unknown."""
+    if home := namespace_of(placement):
+        return home
+    family = FAMILY_OF.get(group_kind(placement)[1])
+    if family is None or not digests:
+        return ""
+    try:
+        snapshots = children(family.resource_snapshot, name_of(placement), "", context)
+    except UnknownStateError:
+        return ""
+    found = {namespace for digest, namespace in _digests_of_content(placement, snapshots) if digest in digests}
+    known = {digest for digest, _ in _digests_of_content(placement, snapshots)}
+    return found.pop() if len(found) == 1 and digests <= known else ""
+
+
+def _digests_of_content(placement: JsonObject, snapshots: Any) -> Iterator[tuple[str, str]]:
+    """Yield each digest that stands for placed content of one namespace, and that namespace."""
+    uid, group = uid_of(placement), placed_group(snapshot_groups(snapshots))
+    by_kind: dict[tuple[str, str, str], list[RemovalItem]] = {}
+    placed = placed_objects(group) if group else {}
+    for identity, each in placed.items():
+        if not (namespace := _namespace_of(identity)):
+            continue
+        item = RemovalItem(RemovalEffect.OBJECT, identity, each.uid)
+        yield item.digest(uid), namespace
+        if identity[2]:
+            by_kind.setdefault(identity[:3], []).append(item)
+    for (_, _, namespace), items in by_kind.items():
+        yield rolled_up_digest(uid, items), namespace
+
+
+def _namespace_of(identity: ObjectIdentity) -> str:
+    return identity[2] or (identity[3] if identity == namespace_identity(identity[3]) else "")
