@@ -43,6 +43,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
         "e2e/admission/test_hook_enforcement.py",
         "e2e/admission/test_impact.py",
         "e2e/admission/test_refused_examples.py",
+        "e2e/admission/test_removals.py",
         "e2e/admission/test_samples.py",
         "e2e/admission/test_strangers.py",
         "e2e/admission/test_vectors.py",

@@ -53,6 +53,8 @@ SECTIONS: Final = {
         _LazyCommand("wait", "objects.wait", "Wait until objects are as you need them."),
         _LazyCommand("edit", "objects.edit", "Change an object in an editor."),
         _LazyCommand("delete", "objects.delete", "Delete objects."),
+        _LazyCommand("confirm", "removals.confirm", "Let content be removed from members."),
+        _LazyCommand("removals", "removals.removals", "Show removals of content that wait for confirmation."),
         _LazyCommand("api-resources", "objects.api_resources", "Show the kinds that a hub serves."),
         _LazyCommand("dashboard", "operating.dashboard", "Show the page over a hub, from this machine."),
     ),

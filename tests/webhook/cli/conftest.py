@@ -80,12 +80,13 @@ async def bare_store():
 
 
 @contextmanager
-def running_hub(data, opened=bare_store):
+def running_hub(data, opened=bare_store, context=lambda: Context.of_objects([])):
     """Run a hub with its data folder at *data*.
 
     Args:
         data: A folder that is not there yet.
         opened: Returns an async context manager of the store.
+        context: Returns what admission rules may read.
     """
     now = datetime.now(UTC)
     authority = Authority.new(now)
@@ -101,7 +102,7 @@ def running_hub(data, opened=bare_store):
     async def start():
         store = await opening.__aenter__()
         app = web.Application()
-        add_routes(app, store, lambda: Context.of_objects([]).with_user(USER), TOKEN)
+        add_routes(app, store, lambda: context().with_user(USER), TOKEN)
         runner = web.AppRunner(app)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=listener).start()

@@ -1,0 +1,1 @@
+"""Removals of content from members: those that are pending, and their confirmation."""

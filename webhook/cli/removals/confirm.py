@@ -1,0 +1,152 @@
+"""``harbormaster confirm``: let content be removed from members."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+import click
+
+from scorer.api.kinds import NODE_POOL, PLACEMENT, RESOURCE_PLACEMENT
+from scorer.api.meta import format_time
+from scorer.api.names import CONFIRM_REMOVAL
+from scorer.api.unstructured.documents import is_deleting, metadata_of
+from scorer.api.values.quoting import printable
+from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, Confirmation
+from webhook.cli.errors import UserError, complain
+from webhook.cli.hub.client import Client, ResourcePath, retry_on_conflict
+from webhook.cli.hub.resource_arguments import parse_reference, parse_resources
+from webhook.cli.options.base import hub_namespace_option, not_empty, run, tab
+from webhook.cli.options.hub import HubOptions, hub_options
+from webhook.cli.removals.effects import PendingGroup, recorded, would_remove
+from webhook.runtime.clock import utc_now
+
+HELP: Final = """Let content be removed from members.
+
+Of a placement (crp/NAME, rp/NAMESPACE/NAME), confirms what is pending, or if nothing is, its deletion. Of any other
+object, confirms what its deletion would remove: placements get the confirmation, then delete the object. Shows the
+effect and asks first. With --digest, confirms what a refusal has named.
+
+A confirmation counts for 24 h, and for nothing but what is shown. It needs the verb confirmremoval on the placement,
+or delete and place on the namespace. Objects on members that harbormaster has not placed are not counted: what else a
+namespace holds there is unknown.
+
+\b
+Examples:
+  harbormaster confirm namespace/shop            then: kubectl delete namespace shop
+  harbormaster confirm crp/shop                  what waits on this placement
+  harbormaster confirm crp/shop --digest 5f3a9c1e0b7d4a62c8f1 --yes
+  harbormaster confirm rp/team-a/web --abandon   finish its deletion, and leave the content on the members
+
+\b
+Exit codes:
+  0  confirmed, or nothing needs confirmation
+  1  no such object, no right to confirm, declined, or no hub
+"""
+
+
+@click.command("confirm", help=HELP, short_help="Let content be removed from members.")
+@click.argument("resource", metavar="KIND/NAME", callback=not_empty, shell_complete=tab("objects"))
+@click.option("--digest", "digests", default="", callback=not_empty, metavar="DIGEST,...", help="Confirm these alone.")
+@click.option("--abandon", is_flag=True, help="Of a placement being deleted: leave its content on the members.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@hub_namespace_option
+@hub_options
+def command(resource: str, digests: str, namespace: str | None, hub: HubOptions, *, abandon: bool, yes: bool) -> int:
+    """Confirm removals."""
+    if abandon and digests:
+        raise click.UsageError("--abandon confirms no digest")
+    return run(_confirm(hub, resource, digests, namespace, abandon=abandon, yes=yes))
+
+
+async def _confirm(
+    hub: HubOptions, resource: str, digests: str, namespace: str | None, *, abandon: bool, yes: bool
+) -> int:
+    async with Client(hub.find()) as client:
+        place = await _place(client, resource, namespace)
+        is_placement = place.kind in (PLACEMENT, RESOURCE_PLACEMENT)
+        if abandon:
+            return await _abandon(client, place, resource, yes=yes)
+        if digests and not is_placement and place.kind != NODE_POOL:
+            raise UserError(f"--digest: {resource} is no placement; name the one that the refusal names")
+        if digests:
+            given = _parsed(digests)
+            groups = [PendingGroup(resource, each, "as named by --digest") for each in sorted(given)]
+        elif is_placement:
+            document = await client.get(place)
+            groups = await recorded(client, {**document, "kind": place.kind.kind})
+            groups = groups if groups or is_deleting(document) else await would_remove(client, place)
+        else:
+            groups = await would_remove(client, place)
+        if not groups:
+            click.echo(printable(f"{resource}: nothing needs confirmation"))
+            return 0
+        for group in groups:
+            click.echo(printable(f"{group.ref}: {group.effect} ({group.digest})"))
+        if not _is_agreed("Remove this from the members?", yes=yes):
+            return 1
+        by_ref: dict[str, set[str]] = defaultdict(set)
+        for group in groups:
+            by_ref[group.ref].add(group.digest)
+        await _write(client, by_ref)
+    return 0
+
+
+async def _place(client: Client, resource: str, namespace: str | None) -> ResourcePath:
+    if resource.startswith(("crp/", "rp/")):
+        kind, space, name = parse_reference(resource)
+        return ResourcePath(kind, space or None, name)
+    [wanted] = await parse_resources([resource], client)
+    home = (namespace or client.namespace) if wanted.kind.namespaced else None
+    return ResourcePath(wanted.kind, home, wanted.name)
+
+
+def _parsed(digests: str) -> frozenset[str]:
+    try:
+        return Confirmation.parse(f"{digests}@{format_time(utc_now())}").digests
+    except ValueError as error:
+        raise UserError(f"--digest: {error}") from error
+
+
+def _is_agreed(question: str, *, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UserError("not confirmed: standard input is no terminal; use --yes")
+    if click.confirm(question):
+        return True
+    complain("not confirmed")
+    return False
+
+
+async def _abandon(client: Client, place: ResourcePath, resource: str, *, yes: bool) -> int:
+    document = await client.get(place)
+    if place.kind not in (PLACEMENT, RESOURCE_PLACEMENT) or not is_deleting(document):
+        raise UserError(f"--abandon: {resource} is no placement that is being deleted")
+    click.echo(printable(f"{resource}: its content remains on the members, unmanaged"))
+    if not _is_agreed("Finish the deletion?", yes=yes):
+        return 1
+    strategy = {"deleteStrategy": {"propagationPolicy": "Abandon"}}
+    await client.patch(place, {"spec": {"strategy": strategy}})
+    click.echo(printable(f"{resource} abandons its content"))
+    return 0
+
+
+async def _write(client: Client, by_ref: Mapping[str, set[str]]) -> None:
+    for ref, digests in sorted(by_ref.items()):
+        place = await _place(client, ref, None)
+        expiry = await retry_on_conflict(partial(_annotate, client, place, frozenset(digests)))
+        click.echo(printable(f"{ref} confirmed until {expiry}"))
+
+
+async def _annotate(client: Client, place: ResourcePath, digests: frozenset[str]) -> str:
+    """Write the confirmation beside what is confirmed already, and return when it expires."""
+    now = utc_now()
+    document = await client.get(place)
+    earlier = Confirmation.of(document, now)
+    expiry = max(filter(None, (earlier.expiry, now + DEFAULT_VALIDITY)))
+    text = Confirmation(digests | earlier.digests, expiry).format()
+    version = metadata_of(document).get("resourceVersion")
+    await client.patch(place, {"metadata": {"resourceVersion": version, "annotations": {CONFIRM_REMOVAL: text}}})
+    return format_time(expiry)
