@@ -290,8 +290,8 @@ def test_the_shards_of_a_killed_replica_move_also_when_every_answer_takes_long(l
             killed = loop.time()
             while shard not in b.may_write and loop.time() < killed + 120:
                 await asyncio.sleep(0.05)
-            # The last renewal is observed up to one retry late, and the expired Lease is tried up to one retry late. The
-            # rest is what is in flight, and what takes the shard.
+            # The last renewal is observed up to one retry late, and so is the end of the Lease. The rest is what is in
+            # flight, and what takes the shard.
             assert loop.time() - killed <= 15 + 2 * LONGEST_RETRY + 6 * latency
             end(watching)
 
