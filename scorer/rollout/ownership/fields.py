@@ -45,13 +45,12 @@ def _never(_document: Mapping[str, Any]) -> bool:
 class FieldRule:
     """One field, or the same field of every item of a list.
 
-    On a member the field belongs to the cluster where the manifest has no value for it, and where *overwritten* holds.
-
     Args:
         path: Where it is.
         filled: Whether the value in an object on the hub is the cluster's: it is then not sent.
         overwritten: Whether a controller replaces an author's value: the member's value then wins over a manifest's.
-            Asked about the manifest and about the live object; one of them is enough.
+            Asked about the manifest and about the live object. One of them is enough. `_never`: the field is allocated.
+            The member's value then fills in where the manifest has none.
     """
 
     path: Path
@@ -61,6 +60,13 @@ class FieldRule:
     def prevails(self, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         """Return whether the member's value wins over one in the manifest."""
         return self.overwritten(manifest) or self.overwritten(live)
+
+    def belongs_to_member(self, manifest: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+        """Return whether the field is the member's if the manifest has no value for it.
+
+        Example: the author of a ClusterRole removes all of its rules. Nothing aggregates the role, so they are dropped.
+        """
+        return self.overwritten is _never or self.prevails(manifest, live)
 
 
 def _is_headless(service: Mapping[str, Any]) -> bool:
@@ -222,7 +228,7 @@ def with_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
         manifest: What the author wants, or the outcome of applying it.
         live: The object on the member.
     """
-    for rule in RULES.get(group_kind(manifest), ()):
+    for rule in _member_rules(manifest, live):
         manifest = _adopted(manifest, live, rule.path, rule.prevails(manifest, live))
     for path in ignored_fields(manifest):
         manifest = _adopted(manifest, live, path, prevails=True)
@@ -240,9 +246,9 @@ def without_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
     return manifest
 
 
-def unmanaged_fields(manifest: JsonObject) -> tuple[Path, ...]:
+def unmanaged_fields(manifest: JsonObject, live: JsonObject) -> tuple[Path, ...]:
     """Return the fields that an apply must not manage where its configuration has no value for them."""
-    return (*(rule.path for rule in RULES.get(group_kind(manifest), ())), *ignored_fields(manifest))
+    return (*(rule.path for rule in _member_rules(manifest, live)), *ignored_fields(manifest))
 
 
 def member_fields(manifest: JsonObject, live: JsonObject) -> tuple[Path, ...]:
@@ -250,6 +256,11 @@ def member_fields(manifest: JsonObject, live: JsonObject) -> tuple[Path, ...]:
     rules = RULES.get(group_kind(manifest), ())
     paths = [rule.path for rule in rules if rule.prevails(manifest, live)]
     return (*paths, *(ignored_fields(manifest) if live else ()))
+
+
+def _member_rules(manifest: JsonObject, live: JsonObject) -> list[FieldRule]:
+    rules = RULES.get(group_kind(manifest), ())
+    return [rule for rule in rules if rule.belongs_to_member(manifest, live)]
 
 
 def _without(value: Any, path: Path) -> Any:

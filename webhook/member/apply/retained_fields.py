@@ -58,7 +58,7 @@ def disowned(live: JsonObject, manifest: JsonObject, sent: JsonObject) -> JsonOb
     """
 
     def change(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        for path in unmanaged_fields(manifest):
+        for path in unmanaged_fields(manifest, live):
             fields = _without(fields, sent, path)
         return fields
 
