@@ -349,5 +349,5 @@ def _key(item: Any) -> tuple[Any, ...] | None:
     if not isinstance(item, Mapping):
         return None
     if isinstance(port := item.get("port"), int):
-        return port, item.get("protocol") or "TCP"
+        return port, text_at(item, "protocol") or "TCP"
     return (name,) if isinstance(name := item.get("name"), str) else None

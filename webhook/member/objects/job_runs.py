@@ -26,6 +26,7 @@ from scorer.api.names import JOB_RUNS, RUN_AGAIN
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
+    dict_at,
     dicts_at,
     generation_of,
     spec_of,
@@ -77,8 +78,9 @@ def job_hash(document: JsonObject) -> str:
     spec = dict(spec_of(job))
     if spec.get("manualSelector") is not True:
         spec.pop("selector", None)
-    template = dict(spec.get("template") or {})
-    metadata = {name: value for name, value in (template.pop("metadata", None) or {}).items() if value}
+    template = dict(dict_at(spec, "template"))
+    metadata = {name: value for name, value in dict_at(template, "metadata").items() if value}
+    template.pop("metadata", None)
     spec["template"] = {**template, **({"metadata": metadata} if metadata else {})}
     return manifest_hash({**job, "spec": spec})[:_HASH_LENGTH]
 

@@ -279,3 +279,10 @@ def test_nothing_changes_between_equal_objects(kind):
     document = make(f"{group}/v1" if group else "v1", name, {"a": 1, "ports": [{"port": 1}]})
     assert with_member_fields(document, document) == document
     assert without_filled_fields(document) == document
+
+
+@pytest.mark.parametrize("protocol", [["TCP"], {"TCP": 1}, 6])
+def test_a_protocol_of_the_wrong_type_is_left_to_the_member_to_refuse(protocol):
+    manifest = make("v1", "Service", {"ports": [{"port": 80, "protocol": protocol}]})
+    live = make("v1", "Service", {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080}]})
+    assert with_member_fields(manifest, live)["spec"]["ports"][0]["protocol"] == protocol

@@ -268,6 +268,15 @@ async def test_a_record_that_cannot_be_read_is_made_again_from_the_status(cluste
     assert (await runs(cluster))["web/migrate"].uid == uid
 
 
+@pytest.mark.parametrize("template", ["x", [1], {"metadata": "x"}, {"metadata": [1]}])
+async def test_a_template_of_the_wrong_type_does_not_stop_the_pass(cluster, template):
+    malformed = job()
+    malformed["spec"]["template"] = template
+    await cluster.place(namespace(), malformed, config_map())
+    await cluster.reconcile()
+    assert (await cluster.reasons())[::2] == ["Applied", "Applied"]
+
+
 async def test_a_comparison_records_nothing(cluster):
     await cluster.place(namespace(), job(), applyStrategy={"type": "ReportDiff"})
     await cluster.reconcile()
