@@ -241,9 +241,14 @@ def without_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
     An object that does not exist yet is created with the fields that its author leaves to the member: a required one
     may be among them.
     """
-    for path in member_fields(manifest, live):
+    # The last positions of a list first: without an item, those after it have others.
+    for path in sorted(member_fields(manifest, live), key=_in_order_of_positions, reverse=True):
         manifest = _without(manifest, path) or {}
     return manifest
+
+
+def _in_order_of_positions(path: Path) -> list[tuple[int, str]]:
+    return [(len(part) if part.isdecimal() else 0, part) for part in path]
 
 
 def unmanaged_fields(manifest: JsonObject, live: JsonObject) -> tuple[Path, ...]:

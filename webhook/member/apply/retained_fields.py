@@ -44,7 +44,7 @@ def configuration(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
     document, adopted = without_member_fields(manifest, live), with_member_fields(manifest, live)
     for path in member_fields(manifest, live):
         for fields in field_sets(live):
-            document = _with_whole_value(document, adopted, fields, path)
+            document = _with_whole_value(document, manifest, adopted, fields, path)
     return _with_finalizers(document, own_finalizers(live))
 
 
@@ -59,7 +59,7 @@ def disowned(live: JsonObject, manifest: JsonObject, sent: JsonObject) -> JsonOb
 
     def change(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         for path in unmanaged_fields(manifest, live):
-            fields = _without(fields, sent, path)
+            fields = _without(fields, manifest, sent, path)
         return fields
 
     return with_own_field_sets(live, change)
@@ -71,31 +71,40 @@ def _with_finalizers(document: JsonObject, finalizers: Sequence[str]) -> JsonObj
     return {**document, "metadata": {**document["metadata"], "finalizers": list(finalizers)}}
 
 
-def _with_whole_value(document: Any, adopted: Any, fields: Mapping[str, Any], path: Path) -> Any:
+def _with_whole_value(document: Any, manifest: Any, adopted: Any, fields: Mapping[str, Any], path: Path) -> Any:
     """Return *document* with the value of *adopted* where *fields* end above *path*: the API server replaces it whole.
 
-    Lists whose items have keys are divided further, so only names can lead to such a value.
+    Example: ``args`` of a container is one value, and a pointer names its first item.
     """
     head, rest = path[0], path[1:]
-    below = fields.get(f"f:{head}")
-    if below is None or not rest or not isinstance(document, Mapping) or head not in document:
-        return document
-    if not below:
-        return {**document, head: adopted[head]}
-    return {**document, head: _with_whole_value(document[head], adopted[head], below, rest)}
+    for key in _keys(fields, manifest, head) if rest else ():
+        value, whole, below = _value(document, key), _value(adopted, key), fields[key]
+        if value is None or whole is None:
+            continue
+        if below:
+            whole = _with_whole_value(value, _value(manifest, key), whole, below, rest)
+        document = _with_value(document, key, whole)
+    return document
 
 
-def _without(fields: Mapping[str, Any], sent: Any, path: Path) -> Mapping[str, Any]:
+def _with_value(part: Any, key: str, value: Any) -> Any:
+    if isinstance(part, Mapping):
+        return {**part, key[2:]: value}
+    return [value if _has_keys(item, key) else item for item in part]
+
+
+def _without(fields: Mapping[str, Any], manifest: Any, sent: Any, path: Path) -> Mapping[str, Any]:
     """Return a ``fieldsV1`` without the field at *path*, unless *sent* has a value there.
 
     A value that the API server replaces as a whole is owned as a whole, so it is only dropped if nothing of it is sent.
+    A position in *path* is one in *manifest*: *sent* may have fewer items.
     """
     head, rest = path[0], path[1:]
     remaining = dict(fields)
-    for key in _keys(fields, sent, head):
+    for key in _keys(fields, manifest, head):
         value, below = _value(sent, key), fields[key]
         if rest and below:
-            if left := _without(below, value, rest):
+            if left := _without(below, _value(manifest, key), value, rest):
                 remaining[key] = left
                 continue
         elif value is not None:
@@ -104,25 +113,25 @@ def _without(fields: Mapping[str, Any], sent: Any, path: Path) -> Mapping[str, A
     return remaining
 
 
-def _keys(fields: Mapping[str, Any], sent: Any, head: str) -> Iterator[str]:
+def _keys(fields: Mapping[str, Any], manifest: Any, head: str) -> Iterator[str]:
     """Yield the elements of a ``fieldsV1`` that a part of a path stands for."""
     if f"f:{head}" in fields:
         yield f"f:{head}"
     for key in fields:
-        if key.startswith("k:") and (head == ITEMS or _is_item(key, sent, head)):
+        if key.startswith("k:") and (head == ITEMS or _is_item(key, manifest, head)):
             yield key
 
 
-def _is_item(key: str, sent: Any, position: str) -> bool:
-    is_position = isinstance(sent, list) and position.isdecimal() and int(position) < len(sent)
-    return is_position and _has_keys(sent[int(position)], key)
+def _is_item(key: str, manifest: Any, position: str) -> bool:
+    is_position = isinstance(manifest, list) and position.isdecimal() and int(position) < len(manifest)
+    return is_position and _has_keys(manifest[int(position)], key)
 
 
-def _value(sent: Any, key: str) -> Any:
-    """Return the part of a configuration for an element of a ``fieldsV1``, or None if it has none."""
+def _value(part: Any, key: str) -> Any:
+    """Return the part of a document for an element of a ``fieldsV1``, or None if it has none."""
     if key.startswith("f:"):
-        return sent.get(key[2:]) if isinstance(sent, Mapping) else None
-    return next((item for item in sent if _has_keys(item, key)), None) if isinstance(sent, list) else None
+        return part.get(key[2:]) if isinstance(part, Mapping) else None
+    return next((item for item in part if _has_keys(item, key)), None) if isinstance(part, list) else None
 
 
 def _has_keys(item: Any, key: str) -> bool:

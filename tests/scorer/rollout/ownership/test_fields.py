@@ -286,3 +286,9 @@ def test_a_protocol_of_the_wrong_type_is_left_to_the_member_to_refuse(protocol):
     manifest = make("v1", "Service", {"ports": [{"port": 80, "protocol": protocol}]})
     live = make("v1", "Service", {"ports": [{"port": 80, "protocol": "TCP", "nodePort": 30080}]})
     assert with_member_fields(manifest, live)["spec"]["ports"][0]["protocol"] == protocol
+
+
+def test_positions_are_those_of_the_manifest():
+    manifest = make("example.com/v1", "X", [f"v{at}" for at in range(12)], ignoring("/spec/0 /spec/10 /spec/2 /spec/1"))
+    live = make("example.com/v1", "X", [])
+    assert without_member_fields(manifest, live)["spec"] == [f"v{at}" for at in range(12) if at not in (0, 1, 2, 10)]

@@ -72,6 +72,27 @@ def test_a_list_that_is_replaced_as_a_whole_is_sent_with_the_values_of_the_membe
     assert configuration(manifest, live)["spec"] == {"tolerations": [{"key": "b", "value": "x"}]}
 
 
+ARGS = {"f:spec": {"f:containers": {'k:{"name":"a"}': {".": {}, "f:args": {}}, 'k:{"name":"b"}': {".": {}}}}}
+
+
+@pytest.mark.parametrize(
+    ("pointers", "sent"),
+    [
+        pytest.param(("/0/args/0",), [{"name": "a", "args": ["-x", "-1"]}, {"name": "b"}], id="one"),
+        pytest.param(("/0/args/0", "/0/args/1"), [{"name": "a", "args": ["-x", "-y"]}, {"name": "b"}], id="all"),
+        pytest.param(("/1", "/0/args/1"), [{"name": "a", "args": ["-0", "-y"]}], id="beside-another-item"),
+        pytest.param(("/0", "/1/args"), [{"name": "b"}], id="after-another-item"),
+    ],
+)
+def test_a_list_in_an_item_of_a_list_is_sent_with_the_values_of_the_member(pointers, sent):
+    containers = [{"name": "a", "args": ["-0", "-1"]}, {"name": "b", "args": ["-2"]}]
+    if "/1/args" not in pointers:
+        containers[1].pop("args")
+    manifest = ignoring(deployment(containers=containers), *(f"/spec/containers{pointer}" for pointer in pointers))
+    live = managed(deployment(containers=[{"name": "b"}, {"name": "a", "args": ["-x", "-y"]}]), **ARGS)
+    assert configuration(manifest, live)["spec"] == {"containers": sent}
+
+
 @pytest.mark.parametrize(
     ("manifest", "owned", "left"),
     [
@@ -113,6 +134,12 @@ def test_a_list_that_is_replaced_as_a_whole_is_sent_with_the_values_of_the_membe
             },
             {"f:spec": {"f:containers": {'k:{"name":"b"}': {"f:image": {}}, 'k:{"name":"a"}': {".": {}}}}},
             id="an-item-by-its-position",
+        ),
+        pytest.param(
+            ignoring(deployment(containers=[{"name": "a"}, {"name": "b"}]), "/spec/containers/0"),
+            {"f:spec": {"f:containers": {'k:{"name":"a"}': {".": {}}, 'k:{"name":"b"}': {".": {}}}}},
+            {"f:spec": {"f:containers": {'k:{"name":"b"}': {".": {}}}}},
+            id="a-whole-item",
         ),
         pytest.param(
             {"apiVersion": "batch/v1", "kind": "Job", "metadata": {}, "spec": {}},
