@@ -219,7 +219,7 @@ def without_filled_fields(document: JsonObject) -> JsonObject:
     return document
 
 
-def with_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
+def with_member_fields(manifest: JsonObject, live: JsonObject, *, outcome: JsonObject | None = None) -> JsonObject:
     """Return a manifest with the fields that belong to the member as *live* has them.
 
     The annotation that names fields to ignore is read from *manifest*.
@@ -227,9 +227,11 @@ def with_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
     Args:
         manifest: What the author wants, or the outcome of applying it.
         live: The object on the member.
+        outcome: Decides instead of *live* which fields belong to the member. None: unset.
     """
-    for rule in _member_rules(manifest, live):
-        manifest = _adopted(manifest, live, rule.path, rule.prevails(manifest, live))
+    judged = live if outcome is None else outcome
+    for rule in _member_rules(manifest, judged):
+        manifest = _adopted(manifest, live, rule.path, rule.prevails(manifest, judged))
     for path in ignored_fields(manifest):
         manifest = _adopted(manifest, live, path, prevails=True)
     return manifest

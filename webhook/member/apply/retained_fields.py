@@ -30,11 +30,17 @@ from webhook.member.objects.field_managers import field_sets, with_own_field_set
 from webhook.member.objects.finalizers import own_finalizers
 
 
-def whole_object(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
-    """Return a manifest as it is merged into *live*, or as an object is created from it while *live* is None."""
+def whole_object(manifest: JsonObject, live: JsonObject | None, *, outcome: JsonObject | None = None) -> JsonObject:
+    """Return a manifest as it is merged into *live*, or as an object is created from it while *live* is None.
+
+    Args:
+        manifest: The manifest.
+        live: The object on the member.
+        outcome: The object after the write, if it has other fields that belong to the member.
+    """
     if live is None:
         return without_member_fields(manifest, {})
-    return _with_finalizers(with_member_fields(manifest, live), finalizers_of(live))
+    return _with_finalizers(with_member_fields(manifest, live, outcome=outcome), finalizers_of(live))
 
 
 def configuration(manifest: JsonObject, live: JsonObject | None) -> JsonObject:

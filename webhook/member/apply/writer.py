@@ -21,6 +21,7 @@ from scorer.api.meta import JsonObject, dump_json, without_nulls
 from scorer.api.names import LAST_APPLIED, SPEC_HASH
 from scorer.api.placement.apply_strategy import ApplyStrategy
 from scorer.api.unstructured.documents import annotations_of, is_deleting
+from scorer.rollout.ownership.fields import member_fields
 from webhook.kube.ports import StoreError
 from webhook.member.apply.dropped_fields import last_manifest, unknown_fields, without_dropped
 from webhook.member.apply.fingerprints import Fingerprints, content
@@ -90,8 +91,11 @@ class Writer:
         """Return the object with the manifest merged into it; None when the manifest does not fit its annotations."""
         if live is not None and unknown_fields(item.document, live):
             return None
-        wanted = whole_object(item.document, live)
-        merged = three_way_merge(item.kind, last_manifest(live) if live else {}, wanted, live or {})
+        before, last = live or {}, last_manifest(live) if live else {}
+        merged = three_way_merge(item.kind, last, whole_object(item.document, live), before)
+        if live is not None and member_fields(item.document, merged) != member_fields(item.document, live):
+            # The write decides who fills a field: without its aggregationRule, a ClusterRole has its author's rules.
+            merged = three_way_merge(item.kind, last, whole_object(item.document, live, outcome=merged), before)
         annotations = _annotations(item.document, annotations_of(merged), live or {})
         if annotations[LAST_APPLIED] == "":
             return None
@@ -128,6 +132,9 @@ class Writer:
             live = await self.member.replace(item.kind, turned)
             sent = self._configuration(item, live)  # the replace has changed the resourceVersion
         written = await self.member.apply(item.kind, sent, manager=MANAGER, force=force)
+        if live is not None and member_fields(item.document, written) != member_fields(item.document, live):
+            sent = self._configuration(item, written)  # as in `_merged`: the write decides who fills a field
+            written = await self.member.apply(item.kind, sent, manager=MANAGER, force=force)
         self.fingerprints.note(written, applied)
         return written
 
