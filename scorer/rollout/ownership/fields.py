@@ -219,20 +219,22 @@ def without_filled_fields(document: JsonObject) -> JsonObject:
     return document
 
 
-def with_member_fields(manifest: JsonObject, live: JsonObject, *, outcome: JsonObject | None = None) -> JsonObject:
+def with_member_fields(
+    manifest: JsonObject, live: JsonObject, *, outcome: JsonObject | None = None, author: JsonObject | None = None
+) -> JsonObject:
     """Return a manifest with the fields that belong to the member as *live* has them.
-
-    The annotation that names fields to ignore is read from *manifest*.
 
     Args:
         manifest: What the author wants, or the outcome of applying it.
         live: The object on the member.
         outcome: Decides instead of *live* which fields belong to the member. None: unset.
+        author: Has the annotation that names fields to ignore: the outcome of an apply may have one that a client of
+            the member wrote. None: unset, *manifest* has it.
     """
     judged = live if outcome is None else outcome
     for rule in _member_rules(manifest, judged):
         manifest = _adopted(manifest, live, rule.path, rule.prevails(manifest, judged))
-    for path in ignored_fields(manifest):
+    for path in ignored_fields(manifest if author is None else author):
         manifest = _adopted(manifest, live, path, prevails=True)
     return manifest
 

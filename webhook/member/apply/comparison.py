@@ -74,16 +74,19 @@ async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full
         desired = await member.apply(item.kind, sent, manager=MANAGER, force=True, dry_run=True)
     except InvalidObjectError:
         return DriftComparison(differences(item.kind, item.document, live), degraded=True)
-    return DriftComparison(differences(item.kind, desired, live))
+    return DriftComparison(differences(item.kind, desired, live, author=item.document))
 
 
-def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonObject, ...]:
+def differences(
+    kind: Kind, wanted: JsonObject, live: JsonObject, *, author: JsonObject | None = None
+) -> tuple[JsonObject, ...]:
     """Return ``{path, valueInMember, valueInHub}`` for every field that differs, by path, at most 100.
 
     Args:
         kind: The kind of both.
         wanted: What the hub wants, or the outcome of applying it.
         live: The object on the member.
+        author: The manifest that names the fields to ignore. None: unset, *wanted* is it.
 
     Raises:
         NotComparableError: One of the two is nested too deeply.
@@ -91,7 +94,7 @@ def differences(kind: Kind, wanted: JsonObject, live: JsonObject) -> tuple[JsonO
     is_secret = kind.group_kind == SECRET
     details = []
     try:
-        compared = _comparable(with_member_fields(wanted, live))
+        compared = _comparable(with_member_fields(wanted, live, author=author))
         for path, in_member, in_hub in _differences((), _comparable(live), compared):
             detail: JsonObject = {"path": "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)}
             hidden = is_secret and not is_shown(path)

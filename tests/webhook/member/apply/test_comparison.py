@@ -3,6 +3,7 @@
 import pytest
 
 from scorer.api.kinds import KINDS
+from scorer.api.names import IGNORE_FIELDS
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.embedded.storage.store import EmbeddedStore
 from webhook.kube.ports import InvalidObjectError, Key, UnavailableError
@@ -30,6 +31,13 @@ def member():
     store = EmbeddedStore.open(None)
     yield Member(store)
     store.close()
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_a_client_of_the_member_cannot_hide_a_difference(member, full):
+    live = {"metadata": {**PLACE, "annotations": {IGNORE_FIELDS: "/data"}}, "data": {"a": "2"}}
+    comparison = await compared(member, {"data": {"a": "1"}}, live, full=full)
+    assert {"path": "/data/a", "valueInMember": "2", "valueInHub": "1"} in comparison.details
 
 
 async def compared(member, manifest, live, *, full):
