@@ -16,8 +16,9 @@ The author names further fields in the annotation ``harbormaster.dev/ignore-fiel
 Source: rollout.md 2.6 and 2.10.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice, repeat
 from typing import Any, Final, TypeAlias
 
 from scorer.api.kinds import group_kind
@@ -346,17 +347,23 @@ def _is_blank(value: Any) -> bool:
     return value is _ABSENT or value in (None, "", 0, [], {})
 
 
-def _counterparts(wanted: Iterable[Any], live: list[Any]) -> Iterator[Any]:
-    """Return the item of *live* for each item of *wanted*: the one of the same name, or port, else at its position."""
-    by_key = {key: item for item in live if (key := _key(item)) is not None}
-    for index, item in enumerate(wanted):
-        key = _key(item)
-        yield by_key.get(key) if key is not None else (live[index] if index < len(live) else None)
+def _counterparts(wanted: Sequence[Any], live: Sequence[Any]) -> Iterator[Any]:
+    """Return the item of *live* for each item of *wanted*: the one of the same port, else name, else at its position.
+
+    Example: two listeners of a Gateway share port 443, so their names distinguish them.
+    """
+    for key in (_port, _name):
+        ours, theirs = [key(item) for item in wanted], [key(item) for item in live]
+        if all(None not in keys and len(set(keys)) == len(keys) for keys in (ours, theirs)):
+            by_key = dict(zip(theirs, live, strict=True))
+            return map(by_key.get, ours)
+    return islice(chain(live, repeat(None)), len(wanted))
 
 
-def _key(item: Any) -> tuple[Any, ...] | None:
-    if not isinstance(item, Mapping):
-        return None
-    if isinstance(port := item.get("port"), int):
-        return port, text_at(item, "protocol") or "TCP"
-    return (name,) if isinstance(name := item.get("name"), str) else None
+def _port(item: Any) -> tuple[Any, ...] | None:
+    port = item.get("port") if isinstance(item, Mapping) else None
+    return (port, text_at(item, "protocol") or "TCP") if isinstance(port, int) else None
+
+
+def _name(item: Any) -> str | None:
+    return text_at(item, "name") or None

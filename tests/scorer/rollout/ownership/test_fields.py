@@ -292,3 +292,17 @@ def test_positions_are_those_of_the_manifest():
     manifest = make("example.com/v1", "X", [f"v{at}" for at in range(12)], ignoring("/spec/0 /spec/10 /spec/2 /spec/1"))
     live = make("example.com/v1", "X", [])
     assert without_member_fields(manifest, live)["spec"] == [f"v{at}" for at in range(12) if at not in (0, 1, 2, 10)]
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_items_that_share_a_port_are_matched_by_name(names):
+    listeners = [{"name": name, "port": 443, "protocol": "HTTPS"} for name in ("a", "b")]
+    gateway = make(
+        "gateway.networking.k8s.io/v1", "Gateway", {"listeners": listeners}, ignoring("/spec/listeners/0/tls")
+    )
+    live = make(
+        "gateway.networking.k8s.io/v1",
+        "Gateway",
+        {"listeners": [{**listeners[0], "name": name, "tls": name} for name in names]},
+    )
+    assert with_member_fields(gateway, live)["spec"]["listeners"] == [{**listeners[0], "tls": "a"}, listeners[1]]
