@@ -7,7 +7,8 @@ interrupted in between: the Job may or may not have run, and only a user can dec
 
 Example: ``{"shop/migrate": ["5f0c2a91d3b7e846", "1f6d…"]}``. While the Work holds that manifest, the Job is not created
 again. Records of Jobs that the Work no longer holds remain as long as there is room: another Work of the placement may
-hold the Job now, and then finds the record there.
+hold the Job now, and then finds the record there. So do those of earlier manifests of a Job, as
+``shop/migrate <hash>``: after a rollback, the Job has an earlier one again.
 
 Source: docs/specifications/rollout.md 11.9. The reference creates the Job again.
 """
@@ -118,7 +119,7 @@ class JobRuns:
         self._us = us
         self._held = {str(item.key) for item in held if runs_once(item)}
         self._runs = read_runs(owner)
-        self._before: dict[str, JobRun | None] = {}
+        self._before: dict[str, dict[str, JobRun]] = {}
         self._elsewhere: list[dict[str, JobRun]] | None = None
         self._is_new = not self._runs and annotation(owner, JOB_RUNS) != dump_json({}).decode()
         self._writing, self._reading = asyncio.Lock(), asyncio.Lock()
@@ -130,14 +131,24 @@ class JobRuns:
             StoreError: The member did not answer.
         """
         key, manifest = str(item.key), job_hash(item.document)
-        run = self._runs.get(key) or await self._moved(key, manifest) or self._of_earlier_release(item, manifest)
-        if run is None or run.manifest != manifest:
+        run = _run_of(self._runs, key, manifest) or await self._moved(key, manifest)
+        run = run or self._of_earlier_release(item, manifest)
+        if run is None:
             return None
         requested = annotation(item.document, RUN_AGAIN) == manifest
         if requested and not run.repeated:
             return None
-        self._runs[key] = run = replace(run, repeated=requested)
+        run = replace(run, repeated=requested)
+        self._note(key, run)
         return run
+
+    def _note(self, key: str, run: JobRun) -> None:
+        """Note the run of the present manifest, and keep that of an earlier one: a rollback must not run it again."""
+        last = self._runs.get(key)
+        if last is not None and last.manifest != run.manifest:
+            self._runs[_earlier(key, last.manifest)] = last
+        self._runs[key] = run
+        self._runs.pop(_earlier(key, run.manifest), None)
 
     async def _moved(self, key: str, manifest: str) -> JobRun | None:
         """Return the run that the AppliedWork of another Work records."""
@@ -145,8 +156,7 @@ class JobRuns:
             if self._elsewhere is None:
                 applied_works = (await self._member.list(APPLIED_WORK)).items
                 self._elsewhere = [read_runs(other) for other in applied_works if is_owned_by(other, self._us)]
-        runs = (others[key] for others in self._elsewhere if key in others)
-        return next((run for run in runs if run.manifest == manifest), None)
+        return next(filter(None, (_run_of(others, key, manifest) for others in self._elsewhere)), None)
 
     def _of_earlier_release(self, item: Manifest, manifest: str) -> JobRun | None:
         """Return the run of a Job that an earlier release has applied, by the Work's status.
@@ -177,10 +187,10 @@ class JobRuns:
         key, manifest = str(item.key), job_hash(item.document)
         requested = annotation(item.document, RUN_AGAIN) == manifest
         async with self._writing:
-            self._before[key] = self._runs.get(key)
-            self._runs[key] = JobRun(manifest, repeated=requested)
+            self._before[key] = self._records_of(key)
+            self._note(key, JobRun(manifest, repeated=requested))
             if (text := self._text()) is None:
-                del self._runs[key]
+                self._restore(key)
                 return f"too many Jobs with ttlSecondsAfterFinished: their record exceeds {LONGEST_RECORD} bytes"
             await self._write(text)
         return ""
@@ -198,19 +208,24 @@ class JobRuns:
         if key not in self._before or (isinstance(error, UnavailableError) and not _is_refusal(error)):
             return
         async with self._writing:
-            before = self._before.pop(key)
-            self._runs.pop(key)
-            if before is not None:
-                self._runs[key] = before
+            self._restore(key)
             if (text := self._text()) is not None:
                 await self._write(text)
+
+    def _records_of(self, key: str) -> dict[str, JobRun]:
+        return {name: run for name, run in self._runs.items() if name.partition(" ")[0] == key}
+
+    def _restore(self, key: str) -> None:
+        for name in self._records_of(key):
+            del self._runs[name]
+        self._runs.update(self._before.pop(key))
 
     def record_job(self, item: Manifest, live: JsonObject) -> None:
         """Note a Job that exists and has the manifest."""
         key, manifest = str(item.key), job_hash(item.document)
         run = self._runs.get(key)
         repeated = run is not None and run.manifest == manifest and run.repeated
-        self._runs[key] = JobRun(manifest, uid_of(live), repeated=repeated)
+        self._note(key, JobRun(manifest, uid_of(live), repeated=repeated))
 
     async def store(self) -> JsonObject:
         """Write the runs if they have changed, and return the AppliedWork.
@@ -239,6 +254,17 @@ class JobRuns:
             if not dropped:
                 return None
             dropped = dropped[len(dropped) // 2 + 1 :] if len(dropped) > 1 else []
+
+
+def _earlier(key: str, manifest: str) -> str:
+    """Return the name of the record of an earlier manifest of a Job."""
+    return f"{key} {manifest}"
+
+
+def _run_of(runs: Mapping[str, JobRun], key: str, manifest: str) -> JobRun | None:
+    """Return the run of a manifest of a Job, the present one or an earlier one."""
+    records = (runs.get(name) for name in (key, _earlier(key, manifest)))
+    return next((run for run in records if run is not None and run.manifest == manifest), None)
 
 
 def _entry(run: JobRun) -> list[Any]:

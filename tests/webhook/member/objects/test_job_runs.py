@@ -112,6 +112,27 @@ async def test_a_job_is_created_once_per_manifest(cluster, spec):
     assert await cluster.live(JOB, "migrate") is None
 
 
+async def test_a_rollback_does_not_run_the_job_of_the_earlier_manifest_again(cluster):
+    uids = []
+    for image in ("migrate:1", "migrate:2"):
+        await cluster.place(namespace(), job(image=image))
+        await cluster.reconcile()
+        uids.append(await clean_up(cluster))
+    for image, uid in (("migrate:1", uids[0]), ("migrate:2", uids[1])):
+        await cluster.place(namespace(), job(image=image))
+        await cluster.reconcile()
+        assert await cluster.live(JOB, "migrate") is None
+        assert uid in await cluster.message(1)
+        versions = cluster.versions
+        await cluster.reconcile()
+        assert cluster.versions == versions
+    await cluster.place(namespace(), again(job(image="migrate:1")))
+    await cluster.reconcile()
+    assert await clean_up(cluster) not in uids
+    await cluster.reconcile()
+    assert await cluster.live(JOB, "migrate") is None
+
+
 async def test_a_job_without_a_ttl_is_created_again(cluster):
     document = job()
     del document["spec"]["ttlSecondsAfterFinished"]
