@@ -57,11 +57,15 @@ def ignored_fields_mistakes(document: Mapping[str, Any]) -> tuple[str, ...]:
     return parse_ignored_fields(text).mistakes if text else ()
 
 
-@lru_cache(maxsize=1024)
 def parse_ignored_fields(text: str) -> IgnoredFields:
     """Read the annotation."""
     if len(text) > LONGEST_TEXT:
         return IgnoredFields(mistakes=(f"has {len(text)} characters, at most {LONGEST_TEXT} are allowed",))
+    return _parsed(text)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> IgnoredFields:
     if text.lstrip().startswith("["):
         try:
             pointers = orjson.loads(text)

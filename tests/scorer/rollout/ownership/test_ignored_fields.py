@@ -1,5 +1,7 @@
 """The annotation that leaves fields to the member: what it may say, and what is wrong with the rest."""
 
+import sys
+
 import pytest
 
 from scorer.rollout.ownership.ignored_fields import (
@@ -62,3 +64,10 @@ def test_one_mistake_makes_the_whole_annotation_void(text, mistake):
 def test_an_object_without_the_annotation():
     assert not ignored_fields({})
     assert not ignored_fields_mistakes({"metadata": {"annotations": {"harbormaster.dev/ignore-fields": 7}}})
+
+
+def test_a_text_that_is_too_long_is_not_kept_in_memory():
+    text = "/data/in-memory" * LONGEST_TEXT
+    before = sys.getrefcount(text)
+    assert parse_ignored_fields(text).mistakes
+    assert sys.getrefcount(text) == before
