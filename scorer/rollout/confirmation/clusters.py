@@ -6,7 +6,7 @@ once they are available.
 Source: docs/specifications/removal.md 2, 3 and 7.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -156,8 +156,8 @@ def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
     confirmed = {each.cluster for each in facts.dropped if _is_confirmed(each, facts)}
     rest = [each for each in facts.dropped if each.cluster not in confirmed]
     total = max(facts.largest - len(confirmed), len(facts.remaining) + len(rest))
-    asked = _mode(facts, total, len(facts.replacements)) if rest else ConfirmationMode.OFF
-    waits = _mode(facts, total, sum(facts.replacements.values())) if rest else ConfirmationMode.OFF
+    asked = _mode(facts, rest, total, len(facts.replacements))
+    waits = _mode(facts, rest, total, sum(facts.replacements.values()))
     pending: dict[str, PendingRemoval] = {}
     if rest and ConfirmationMode.CONFIRM in (asked, waits):
         is_asked = asked is ConfirmationMode.CONFIRM
@@ -169,11 +169,17 @@ def judge_clusters(facts: ClusterFacts) -> ClusterJudgement:
     return ClusterJudgement(ordered, confirmed_names, pending, warned)
 
 
-def _mode(facts: ClusterFacts, total: int, replaced: int) -> ConfirmationMode:
-    """Return the mode of a loss from *total* clusters, with some of the dropped ones replaced."""
+def _mode(facts: ClusterFacts, rest: Sequence[DroppedCluster], total: int, replaced: int) -> ConfirmationMode:
+    """Return the mode of a loss from *total* clusters, with some of the dropped ones replaced.
+
+    A loss that waits for confirmation stays one of many: neither time nor the confirmation of others confirms it.
+    """
+    if not rest:
+        return ConfirmationMode.OFF
     running = len(facts.remaining) + replaced
     net = total - running
-    many = running == 0 or net > MANY or is_large_share(net, total)
+    is_asked = any(each.pending and each.pending.reason is PendingReason.CONFIRMATION for each in rest)
+    many = running == 0 or net > MANY or is_large_share(net, total) or (is_asked and len(rest) > replaced)
     modes = [facts.policy.many_clusters] if many else []
     return strictest([*modes, *([facts.policy.clusters] if net > 0 else [])])
 

@@ -215,8 +215,10 @@ class _Judge:
         own = RemovalItem(RemovalEffect.OBJECT, identity, placed.uid).digest(self._uid)
         return own in until or any(group in until for group in placed.groups)
 
-    def _mode(self, item: RemovalItem, members: Iterable[ObjectIdentity], *, many: bool) -> ConfirmationMode:
+    def _mode(self, item: RemovalItem, members: Sequence[ObjectIdentity], *, many: bool) -> ConfirmationMode:
+        """Return the mode of an item. One that is pending stays one of many: neither time nor others confirm it."""
         policy = self._facts.policy
+        many = many or any(self._placed[identity].since is not None for identity in members)
         kinds = {(item.identity[0], item.identity[1]), *((group, kind) for group, kind, _, _ in members)}
         modes = [policy.objects, *([policy.many_objects] if many else [])]
         return strictest([*modes, *(policy.data for kind in kinds if policy.holds_data(*kind))])

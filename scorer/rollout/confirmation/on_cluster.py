@@ -91,8 +91,8 @@ def judge_leaving(
     }
     rest = [item for item in items if item not in confirmed]
     many = len(rest) > MANY or is_large_share(len(rest), len(objects.held)) or 0 < len(objects.held) == len(rest)
-    modes = {item: _mode(policy, item, many=many) for item in rest}
     before = {item: item.since for item in pending_on(binding)}
+    modes = {item: _mode(policy, item, many=many or item in before) for item in rest}
     return LeavingJudgement(
         tuple(
             replace(item, since=before.get(item) or now.replace(microsecond=0))

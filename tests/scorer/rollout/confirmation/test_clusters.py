@@ -124,6 +124,26 @@ def test_confirmed_clusters_go_and_the_others_are_judged_without_them():
     assert not judgement.pending, "three of seven need none"
 
 
+@pytest.mark.parametrize(
+    ("picked", "available", "reason"),
+    [
+        pytest.param(0, 0, ASKED, id="the-window-has-passed"),
+        pytest.param(1, 0, ASKED, id="one-is-replaced"),
+        pytest.param(2, 1, WAITS, id="both-are-replaced"),
+        pytest.param(2, 2, None, id="both-replacements-are-available"),
+    ],
+)
+def test_a_pending_cluster_waits_until_it_is_confirmed_or_replaced(picked, available, reason):
+    pending, names = PendingRemoval(ASKED, NOW), named(picked, 20)
+    judgement = judge(dropped("m10", "m11", pending=pending), 5, replacements=names, available=names[:available])
+    assert {each.reason for each in judgement.pending.values()} == ({reason} if reason else set())
+
+
+def test_confirming_some_clusters_does_not_confirm_the_others():
+    judgement = judge(dropped(*named(4), pending=PendingRemoval(ASKED, NOW)), 4, confirmed=[digest("m00")])
+    assert judgement.pending.keys() == {"shop-m01", "shop-m02", "shop-m03"}
+
+
 def test_a_digest_counts_once_per_binding():
     used = CarriedOut().with_digests([digest("m00")], NOW + HOUR).format()
     assert judge(dropped("m00", carried_out=used), confirmed=[digest("m00")]).pending

@@ -100,6 +100,31 @@ def test_losses_before_the_window_do_not_count():
     assert judge(groups, [SHOP, *MAPS[13:]], namespaces=LIVE).pending
 
 
+def test_a_pending_object_waits_after_the_window():
+    groups = [make_group(0, [SHOP, *MAPS], NOW - 2 * HOUR), make_group(1, [SHOP, *MAPS[10:]], NOW)]
+    first = judge(groups, [SHOP, *MAPS[11:]], namespaces=LIVE)
+    groups[1] = make_group(1, list(first.objects), NOW, first.sources)
+    again = judge(groups[1:], [SHOP, *MAPS[11:]], namespaces=LIVE, now=NOW + 2 * HOUR)
+    assert [item.identity for item in first.pending] == [object_identity(MAPS[10])]
+    assert (again.pending, again.warned) == (first.pending, ())
+
+
+def test_confirming_some_objects_does_not_confirm_the_others():
+    first = judge([SHOP, *MAPS], [SHOP, *MAPS[11:]], namespaces=LIVE)
+    record = make_group(0, list(first.objects), sources=first.sources)
+    placement = make_placement(confirm(*(item_of(each).digest(UID) for each in MAPS[:6])))
+    again = judge([record], [SHOP, *MAPS[11:]], placement=placement, namespaces=LIVE)
+    assert [item.identity for item in again.pending] == [object_identity(each) for each in MAPS[6:11]]
+    assert (len(again.confirmed), again.warned) == (6, ())
+
+
+def test_a_pending_object_is_removed_once_the_operator_only_warns():
+    first = judge([SHOP, *MAPS], [SHOP, *MAPS[11:]], namespaces=LIVE)
+    record = make_group(0, list(first.objects), sources=first.sources)
+    again = judge([record], [SHOP, *MAPS[11:]], placement=make_placement(setting="Warn"), namespaces=LIVE)
+    assert (len(again.pending), len(again.warned)) == (0, 11)
+
+
 def test_generated_names_are_no_accident():
     groups = [
         make_group(step, [SHOP, make_object(f"config-{step}"), *MAPS[:5]], NOW - timedelta(minutes=40 - step))

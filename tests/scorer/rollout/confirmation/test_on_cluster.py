@@ -1,0 +1,37 @@
+"""Objects that leave one cluster while their placement places them."""
+
+from scorer.api.names import OBJECTS_PENDING
+from scorer.api.unstructured.documents import with_metadata
+from scorer.rollout.confirmation.on_cluster import LeavingObjects, format_pending, judge_leaving
+from scorer.rollout.confirmation.sources import PlacedObject
+from scorer.rollout.object_size import object_identity
+from tests.scorer.rollout.confirmation.placed_content import (
+    DEFAULTS,
+    NOW,
+    UID,
+    config_maps,
+    confirm,
+    item_of,
+    make_placement,
+    uid,
+)
+
+MAPS = config_maps(20)
+PLACED = {object_identity(each): PlacedObject(each, uid(each)) for each in MAPS}
+
+
+def judge(held, leaving, binding, confirmed=()):
+    objects = LeavingObjects(frozenset(map(object_identity, held)), frozenset(map(object_identity, leaving)), PLACED)
+    digests = [item_of(each).digest(UID) for each in confirmed]
+    placement = make_placement(confirm(*digests) if digests else "")
+    return judge_leaving(DEFAULTS, placement, binding, objects, {}.get, NOW)
+
+
+def test_confirming_some_objects_does_not_confirm_the_others():
+    binding = {"metadata": {"name": "shop-fish"}}
+    first = judge(MAPS, MAPS[:11], binding)
+    assert len(first.pending) == 11
+    binding = with_metadata(binding, annotations={OBJECTS_PENDING: format_pending(first.pending)})
+    again = judge(MAPS, MAPS[:11], binding, confirmed=MAPS[:6])
+    assert [item.identity for item in again.pending] == [object_identity(each) for each in MAPS[6:11]]
+    assert (len(again.confirmed), again.warned) == (6, ())
