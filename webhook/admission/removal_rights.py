@@ -9,7 +9,7 @@ from typing import Any, Final
 from scorer.api.family import FAMILIES, FAMILY_OF
 from scorer.api.kinds import NAMESPACE, NODE_POOL, PLACEMENT, Kind, group_kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import annotation, name_of, namespace_of, uid_of
 from scorer.rollout.confirmation.digests import Confirmation, RemovalEffect, RemovalItem, rolled_up_digest
 from scorer.rollout.confirmation.objects import namespace_identity
@@ -53,15 +53,25 @@ def _of_annotations(
     confirmed, before = annotation(document, CONFIRM_REMOVAL), annotation(old, CONFIRM_REMOVAL)
     mode, mode_before = annotation(document, REMOVAL_CONFIRMATION), annotation(old, REMOVAL_CONFIRMATION)
     is_confirmed = bool(confirmed) and confirmed != before
-    if mode == mode_before and not is_confirmed:
+    is_forged = bool(old) and _forges_record(document, old)
+    if mode == mode_before and not is_confirmed and not is_forged:
         return ()
     own = (Access(CONFIRM_VERB, kind.group, kind.plural, name_of(document), namespace_of(document)),)
-    if mode != mode_before or not is_confirmed:
+    if mode != mode_before or is_forged:
         return (own,)
     namespace = _only_namespace(document, _digests(confirmed) - _digests(before), context)
     if not namespace:
         return (own,)
     return (own, tuple(Access(verb, "", "namespaces", namespace, namespace) for verb in ("delete", "place")))
+
+
+def _forges_record(document: JsonObject, old: JsonObject) -> bool:
+    """Return whether a write changes what was carried out: a deletion on record counts as confirmed (RC-10).
+
+    Dropping the record together with the confirmation, as a replacement of the whole object does, confirms nothing.
+    """
+    record, before = annotation(document, CARRIED_OUT), annotation(old, CARRIED_OUT)
+    return record != before and bool(record or annotation(document, CONFIRM_REMOVAL))
 
 
 def _digests(text: str) -> frozenset[str]:

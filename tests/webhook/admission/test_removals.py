@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from scorer.api.kinds import NAMESPACE, NODE_POOL, PLACEMENT
-from scorer.api.names import CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import name_of, uid_of, with_metadata, with_spec
 from scorer.rollout.confirmation.digests import Confirmation
 from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
@@ -194,6 +194,24 @@ async def test_a_node_pool_with_nodes_is_confirmed_on_itself():
     verdict = removal_verdict(deletion(pool), losses, [uid_of(pool)])
     assert "harbormaster confirm nodepools.karpenter.sh/general" in verdict.message
     assert removal_losses(deletion({**pool, "status": {"resources": {"nodes": "0"}}}), context) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "needs"),
+    [
+        pytest.param({}, {CARRIED_OUT: "forged"}, True, id="a-forged-record-confirms-a-deletion"),
+        pytest.param(
+            {CARRIED_OUT: "a", CONFIRM_REMOVAL: "b"}, {CONFIRM_REMOVAL: "b"}, True, id="a-digest-that-counts-again"
+        ),
+        pytest.param({CARRIED_OUT: "a", CONFIRM_REMOVAL: "b"}, {}, False, id="replaced-without-annotations"),
+        pytest.param({CARRIED_OUT: "a"}, {CARRIED_OUT: "a"}, False, id="unchanged"),
+    ],
+)
+def test_the_record_of_what_was_carried_out_needs_the_verb(before, after, needs):
+    old, new = (make_placement(metadata={"annotations": each}) for each in (before, after))
+    context = Context(user=ALICE, settings=AdmissionSettings(removal=RemovalPolicy()), now=utc_now())
+    own = Access("confirmremoval", PLACEMENT.group, PLACEMENT.plural, name_of(new))
+    assert confirmation_rights(update(old, new), context) == (((own,),) if needs else ())
 
 
 async def test_confirming_needs_the_verb_or_the_namespace():
