@@ -48,6 +48,7 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
 _JUDGED_BY_REMOVALS: Final = frozenset({*(family.envelope for family in FAMILIES), kinds.NODE_POOL})
 """Their deletion has no rules of its own: it may take content off members."""
+_PLACEMENTS: Final = frozenset(family.placement for family in FAMILIES)
 _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
 
@@ -137,7 +138,7 @@ def _hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: AdmissionSettin
         hook = _hook(endpoint, plural, path, kind, operations, (plural,), policy, SECONDS)
         guarded = settings.guard_rail and entry.guards and kind not in _WRITTEN_BY_MACHINES
         if "UPDATE" in operations and not guarded:
-            hook["matchConditions"].append(_NOT_BEING_DELETED)
+            hook["matchConditions"].append(_NOT_DELETED_OR_CONFIRMED if kind in _PLACEMENTS else _NOT_BEING_DELETED)
         yield hook
     if apart:
         yield _hook(endpoint, f"{plural}.delete", path, kind, {"DELETE"}, (plural,), "Ignore", DELETION_SECONDS)
@@ -196,10 +197,7 @@ def _removal_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> It
     wait. The guard rail's entries are asked about Namespaces and definitions already.
     """
     passing = json.dumps(sorted(PASSING_USERS))
-    relabelled = (
-        'request.operation != "UPDATE" || has(object.metadata.labels) != has(oldObject.metadata.labels) || '
-        "(has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels)"
-    )
+    relabelled = f'request.operation != "UPDATE" || {_changes("labels")}'
     judged: tuple[tuple[Kind, tuple[Operation, ...]], ...] = (
         (kinds.NAMESPACE, ("UPDATE", "DELETE")),
         (kinds.VOLUME_CLAIM, ("DELETE",)),
@@ -258,11 +256,23 @@ def _mutating(entry: Admitted, endpoint: WebhookEndpoint) -> JsonObject:
     return hook | {"reinvocationPolicy": "IfNeeded"}
 
 
+def _changes(field: str) -> str:
+    """Return the expression that the labels or annotations of an object change."""
+    new, old = f"object.metadata.{field}", f"oldObject.metadata.{field}"
+    return f"has({new}) != has({old}) || (has({new}) && {new} != {old})"
+
+
 _NOT_BEING_DELETED: Final = {
     "name": "not-being-deleted",
     "expression": 'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp)',
 }
 """Such an update is always allowed; with this condition, finalizers can be removed even while no replica answers."""
+
+_NOT_DELETED_OR_CONFIRMED: Final = {
+    "name": _NOT_BEING_DELETED["name"],
+    "expression": f"{_NOT_BEING_DELETED['expression']} || {_changes('annotations')}",
+}
+"""A deleted placement may wait for confirmation, which is an annotation that needs a right (RC-21)."""
 
 _NEW_CONTENT: Final = {
     "name": "new-content",

@@ -190,13 +190,24 @@ def test_without_the_protection_of_works_nobody_asks_about_them():
 
 def test_our_own_writes_and_the_end_of_a_deletion_need_nobody():
     hook = hooks(endpoint=WebhookEndpoint(user="system:serviceaccount:a:b"))[0][
-        "clusterresourceplacements.validate.harbormaster.dev"
+        "memberclusters.validate.harbormaster.dev"
     ]
     first, second = hook["matchConditions"]
     assert first["expression"] == 'request.userInfo.username != "system:serviceaccount:a:b"'
     assert second["expression"] == 'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp)'
     guarded = hooks(replace(SETTINGS, guard_rail=True))[0]["memberclusters.validate.harbormaster.dev"]
     assert [condition["name"] for condition in guarded["matchConditions"]] == ["not-our-own-controller"]
+
+
+@pytest.mark.parametrize("plural", ["clusterresourceplacements", "resourceplacements"])
+def test_who_confirms_the_removal_of_a_deleted_placement_is_reviewed(plural):
+    _, condition = hooks()[0][f"{plural}.validate.harbormaster.dev"]["matchConditions"]
+    assert condition["name"] == "not-being-deleted"
+    assert condition["expression"] == (
+        'request.operation != "UPDATE" || !has(object.metadata.deletionTimestamp) || '
+        "has(object.metadata.annotations) != has(oldObject.metadata.annotations) || "
+        "(has(object.metadata.annotations) && object.metadata.annotations != oldObject.metadata.annotations)"
+    )
 
 
 def test_no_label_of_an_object_keeps_a_rule_from_being_asked():
