@@ -188,7 +188,8 @@ def _is_confirmed(dropped: DroppedCluster, facts: ClusterFacts) -> bool:
     """Return whether a cluster is confirmed, alone or in a roll-up; a digest that its binding has used is not again."""
     own = dropped.item.digest(facts.placement_uid)
     digests = {own, *(dropped.pending.groups if dropped.pending else ())}
-    return bool(digests & facts.confirmation.digests) and not CarriedOut.of(dropped.binding).is_spent(own)
+    record = CarriedOut.of(dropped.binding).without_expired(facts.now)
+    return bool(digests & facts.confirmation.digests) and not record.is_spent(own)
 
 
 def _pending(rest: Iterable[DroppedCluster], reason: PendingReason, facts: ClusterFacts) -> dict[str, PendingRemoval]:

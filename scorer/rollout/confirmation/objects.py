@@ -167,7 +167,8 @@ class _Judge:
 
     def _counts(self, digest: str) -> bool:
         """Return whether a digest is confirmed, and not carried out yet."""
-        return digest in self._confirmation.digests and not self._carried_out.is_spent(digest, self._index)
+        record = self._carried_out.without_expired(self._facts.now)
+        return digest in self._confirmation.digests and not record.is_spent(digest, self._index)
 
     def _is_exempt(self, identity: ObjectIdentity) -> bool:
         return is_exempt(identity, self._facts.policy, self._recently_placed, self._facts.namespace)

@@ -82,7 +82,7 @@ def judge_leaving(
         namespace: Returns a Namespace on the hub. None: unknown or deleted.
         now: The present time.
     """
-    confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding)
+    confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding).without_expired(now)
     judged = (each for each in sorted(objects.leaving) if not is_exempt(each, policy, [objects.placed], namespace))
     items = [RemovalItem(RemovalEffect.OBJECT, each, objects.placed[each].uid) for each in judged]
     digests = {item: item.digest(uid_of(placement)) for item in items}

@@ -13,7 +13,7 @@ from scorer.api.meta import format_time
 from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import is_deleting, metadata_of
 from scorer.api.values.quoting import printable
-from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, Confirmation
+from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, CarriedOut, Confirmation
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, ResourcePath, retry_on_conflict
 from webhook.cli.hub.resource_arguments import parse_reference, parse_resources
@@ -141,12 +141,12 @@ async def _write(client: Client, by_ref: Mapping[str, set[str]]) -> None:
 
 
 async def _annotate(client: Client, place: ResourcePath, digests: frozenset[str]) -> str:
-    """Write the confirmation beside what is confirmed already, and return when it expires."""
+    """Write the confirmation beside what is confirmed and not carried out yet, and return when it expires."""
     now = utc_now()
     document = await client.get(place)
     earlier = Confirmation.of(document, now)
     expiry = max(filter(None, (earlier.expiry, now + DEFAULT_VALIDITY)))
-    text = Confirmation(digests | earlier.digests, expiry).format()
+    text = Confirmation(digests | (earlier.digests - CarriedOut.of(document).until.keys()), expiry).format()
     version = metadata_of(document).get("resourceVersion")
     await client.patch(place, {"metadata": {"resourceVersion": version, "annotations": {CONFIRM_REMOVAL: text}}})
     return format_time(expiry)

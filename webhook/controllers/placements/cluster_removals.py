@@ -180,7 +180,7 @@ class ClusterRemovals:
         if name not in judgement.confirmed or expiry is None:
             return {}
         digest = cluster_item(document).digest(facts.placement_uid)
-        return {CARRIED_OUT: CarriedOut.of(document).with_digests([digest], expiry).format()}
+        return {CARRIED_OUT: CarriedOut.of(document).without_expired(facts.now).with_digests([digest], expiry).format()}
 
     def _ordered(self, document: JsonObject) -> JsonObject:
         return with_metadata(document, annotations={REMOVAL_PENDING: None, UNSCHEDULED_AT: format_time(self._now())})

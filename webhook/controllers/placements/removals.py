@@ -129,10 +129,10 @@ class ContentRemovals:
     ) -> JsonObject:
         """Write on a placement that digests are carried out, before they are. Return the placement."""
         now = self._now()
-        before, expiry = CarriedOut.of(placement), Confirmation.of(placement, now).expiry
+        before, expiry = CarriedOut.of(placement).without_expired(now), Confirmation.of(placement, now).expiry
         if expiry is None or not set(digests) - before.until.keys():
             return placement
-        after = before.without_expired(now).with_digests(digests, expiry, index)
+        after = before.with_digests(digests, expiry, index)
         return await self._hub.amend(
             family.placement, with_metadata(placement, annotations={CARRIED_OUT: after.format()})
         )

@@ -147,6 +147,8 @@ def test_confirming_some_clusters_does_not_confirm_the_others():
 def test_a_digest_counts_once_per_binding():
     used = CarriedOut().with_digests([digest("m00")], NOW + HOUR).format()
     assert judge(dropped("m00", carried_out=used), confirmed=[digest("m00")]).pending
+    expired = CarriedOut().with_digests([digest("m00")], NOW - HOUR).format()
+    assert not judge(dropped("m00", carried_out=expired), confirmed=[digest("m00")]).pending
 
 
 def test_a_roll_up_stays_confirmed_when_it_shrinks():

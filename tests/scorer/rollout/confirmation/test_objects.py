@@ -189,6 +189,13 @@ def test_the_bounds_of_an_expiry(expiry, counts):
     assert (not judgement.pending) is counts
 
 
+def test_an_expired_record_does_not_block_a_new_confirmation():
+    digest = item_of(DATABASE).digest(UID)
+    placement = make_placement(confirm(digest), carried_out(digest, index=0, expiry=NOW - HOUR))
+    judgement = judge([SHOP, DATABASE, *MAPS], [SHOP, *MAPS], placement=placement, namespaces=LIVE)
+    assert (judgement.pending, judgement.confirmed) == ((), {digest})
+
+
 def test_confirmed_removals_do_not_count_against_later_ones():
     digests = [item_of(each).digest(UID) for each in MAPS[:11]]
     groups = [make_group(0, [SHOP, *MAPS], NOW - HOUR / 2), make_group(1, [SHOP, *MAPS[11:]], NOW - HOUR / 3)]

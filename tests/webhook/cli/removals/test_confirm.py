@@ -2,13 +2,14 @@
 
 import json
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
 from scorer.api.kinds import NAMESPACE, PLACEMENT
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL
-from scorer.api.unstructured.documents import annotation
-from scorer.rollout.confirmation.digests import Confirmation
+from scorer.api.unstructured.documents import annotation, with_metadata
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from tests.webhook.cli.conftest import running_hub
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
@@ -20,6 +21,7 @@ from tests.webhook.controllers.placements.confirmed_world import (
     on_members,
     pending,
 )
+from tests.webhook.edits import edit
 from webhook.admission.cached import CachedContext
 from webhook.kube.ports import Key
 from webhook.runtime.clock import utc_now
@@ -99,6 +101,19 @@ def test_a_confirmation_keeps_those_that_have_not_expired(cli, opened):
     opened.run(confirm(opened.world, earlier))
     ok(cli("confirm", "crp/shop", "--digest", other, "-y"))
     assert opened.confirmed() == {earlier, other}
+
+
+def test_a_confirmation_does_not_renew_what_was_carried_out(cli, opened):
+    earlier, other = "0" * 20, "1" * 20
+    record = CarriedOut().with_digests([earlier], utc_now() + timedelta(hours=1)).format()
+    opened.run(
+        edit(
+            opened.world.store, PLACEMENT, Key("shop"), lambda it: with_metadata(it, annotations={CARRIED_OUT: record})
+        )
+    )
+    opened.run(confirm(opened.world, earlier))
+    ok(cli("confirm", "crp/shop", "--digest", other, "-y"))
+    assert opened.confirmed() == {other}
 
 
 def test_nothing_is_confirmed_without_consent(cli, opened):
