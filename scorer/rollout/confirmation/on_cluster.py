@@ -16,7 +16,7 @@ import orjson
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import OBJECTS_PENDING
 from scorer.api.unstructured.documents import annotation, manifests_of, uid_of
-from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem, confirmable_groups
 from scorer.rollout.confirmation.objects import MANY, is_exempt, is_large_share
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
 from scorer.rollout.confirmation.sources import PlacedObject
@@ -31,11 +31,13 @@ class LeavingObjects:
         held: All objects in its present Works.
         leaving: Those that the new Works lack, and the latest snapshot of the placement has.
         placed: The content of that snapshot.
+        shown: All that is pending for the placement: the roll-ups that users see are made of it.
     """
 
     held: frozenset[ObjectIdentity]
     leaving: frozenset[ObjectIdentity]
     placed: Mapping[ObjectIdentity, PlacedObject]
+    shown: tuple[RemovalItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,13 @@ def judge_leaving(
     confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding).without_expired(now)
     judged = (each for each in sorted(objects.leaving) if not is_exempt(each, policy, [objects.placed], namespace))
     items = [RemovalItem(RemovalEffect.OBJECT, each, objects.placed[each].uid) for each in judged]
-    digests = {item: item.digest(uid_of(placement)) for item in items}
-    confirmed = {
-        item for item, digest in digests.items() if digest in confirmation.digests and not carried_out.is_spent(digest)
-    }
+    uid = uid_of(placement)
+    digests = {digest for digest in confirmation.digests if not carried_out.is_spent(digest)}
+    groups = (*confirmable_groups(uid, items), *confirmable_groups(uid, objects.shown)) if digests else ()
+    rolled_up = {item: group.digest for group in groups if group.digest in digests for item in group.items}
+    own = {item: digest for item in items if (digest := item.digest(uid)) in digests}
+    accepted = rolled_up | own
+    confirmed = {item: accepted[item] for item in items if item in accepted}
     rest = [item for item in items if item not in confirmed]
     many = len(rest) > MANY or is_large_share(len(rest), len(objects.held)) or 0 < len(objects.held) == len(rest)
     before = {item: item.since for item in pending_on(binding)}
@@ -100,7 +105,7 @@ def judge_leaving(
             if mode is ConfirmationMode.CONFIRM
         ),
         tuple(item for item, mode in modes.items() if mode is ConfirmationMode.WARN),
-        frozenset(digests[item] for item in confirmed),
+        frozenset(confirmed.values()),
     )
 
 

@@ -32,7 +32,7 @@ from scorer.rollout.confirmation.on_cluster import (
     objects_in,
 )
 from scorer.rollout.confirmation.policy import RemovalPolicy
-from scorer.rollout.confirmation.report import warning_event
+from scorer.rollout.confirmation.report import pending_items, warning_event
 from scorer.rollout.confirmation.sources import placed_objects
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
 from scorer.rollout.writes import Verb, Write, applied
@@ -133,14 +133,16 @@ class RetainedObjects:
         """
         if self._rolls_back(family, binding):
             return LeavingJudgement()
-        groups = snapshot_groups(children(self._hub.cache, family.resource_snapshot, family.ref(placement)))
-        latest = placed_group(groups)
+        cache, ref = self._hub.cache, family.ref(placement)
+        snapshots = children(cache, family.resource_snapshot, ref)
+        latest = placed_group(snapshot_groups(snapshots))
         placed = placed_objects(latest) if latest else {}
         held = objects_in(works)
         leaving = (held - objects_in(applied(works, writes))) & placed.keys()
         if not leaving:
             return LeavingJudgement()
-        objects = LeavingObjects(held, frozenset(leaving), placed)
+        shown = pending_items(snapshots, children(cache, family.binding, ref))
+        objects = LeavingObjects(held, frozenset(leaving), placed, shown)
         policy = self._policy.of(placement)
         return judge_leaving(policy, placement, binding, objects, self._namespace, self._now())
 

@@ -2,6 +2,7 @@
 
 from scorer.api.names import OBJECTS_PENDING
 from scorer.api.unstructured.documents import with_metadata
+from scorer.rollout.confirmation.digests import confirmable_groups
 from scorer.rollout.confirmation.on_cluster import LeavingObjects, format_pending, judge_leaving
 from scorer.rollout.confirmation.sources import PlacedObject
 from scorer.rollout.object_size import object_identity
@@ -35,3 +36,16 @@ def test_confirming_some_objects_does_not_confirm_the_others():
     again = judge(MAPS, MAPS[:11], binding, confirmed=MAPS[:6])
     assert [item.identity for item in again.pending] == [object_identity(each) for each in MAPS[6:11]]
     assert (len(again.confirmed), again.warned) == (6, ())
+
+
+def test_a_roll_up_of_many_objects_confirms_them():
+    many = config_maps(150)
+    placed = {object_identity(each): PlacedObject(each, uid(each)) for each in many}
+    leaving = frozenset(placed)
+    (group,) = confirmable_groups(UID, map(item_of, many))
+    (wider,) = confirmable_groups(UID, map(item_of, config_maps(160)))
+    for digest, shown in ((group.digest, ()), (wider.digest, wider.items)):
+        objects = LeavingObjects(leaving, leaving, placed, shown)
+        binding = {"metadata": {"name": "shop-fish"}}
+        judgement = judge_leaving(DEFAULTS, make_placement(confirm(digest)), binding, objects, {}.get, NOW)
+        assert (judgement.pending, judgement.confirmed) == ((), {digest})
