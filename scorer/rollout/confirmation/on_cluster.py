@@ -9,7 +9,7 @@ Source: docs/specifications/removal.md 6.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -21,6 +21,9 @@ from scorer.rollout.confirmation.objects import MANY, is_exempt, is_large_share
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
 from scorer.rollout.confirmation.sources import PlacedObject
 from scorer.rollout.object_size import ObjectIdentity, object_identity
+
+_LONGEST_RECORD: Final = 128 * 1024
+"""Bytes of the record on a binding: half of what an API server allows for all annotations of an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,15 @@ def pending_on(binding: Mapping[str, Any]) -> tuple[RemovalItem, ...]:
 
 
 def format_pending(items: Iterable[RemovalItem]) -> str:
-    """Return the record for a binding. Empty: nothing is pending."""
-    entries = [[*item.identity, item.uid, format_time(item.since)] for item in sorted(items) if item.since]
+    """Return the record for a binding. Empty: nothing is pending.
+
+    It has as many items as an annotation has room for. The others are retained as well, and recorded later.
+    """
+    entries, room = [], _LONGEST_RECORD
+    for item in sorted(items):
+        entry = [*item.identity, item.uid, format_time(item.since)] if item.since else []
+        room -= len(dump_json(entry)) + 1
+        if room < 0:
+            break
+        entries += [entry] if entry else []
     return dump_json(entries).decode() if entries else ""

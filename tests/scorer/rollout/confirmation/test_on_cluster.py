@@ -1,9 +1,11 @@
 """Objects that leave one cluster while their placement places them."""
 
+from dataclasses import replace
+
 from scorer.api.names import OBJECTS_PENDING
 from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.confirmation.digests import confirmable_groups
-from scorer.rollout.confirmation.on_cluster import LeavingObjects, format_pending, judge_leaving
+from scorer.rollout.confirmation.on_cluster import LeavingObjects, format_pending, judge_leaving, pending_on
 from scorer.rollout.confirmation.sources import PlacedObject
 from scorer.rollout.object_size import object_identity
 from tests.scorer.rollout.confirmation.placed_content import (
@@ -16,6 +18,7 @@ from tests.scorer.rollout.confirmation.placed_content import (
     make_placement,
     uid,
 )
+from webhook.validation.framework.object_meta import LONGEST_ANNOTATIONS
 
 MAPS = config_maps(20)
 PLACED = {object_identity(each): PlacedObject(each, uid(each)) for each in MAPS}
@@ -49,3 +52,13 @@ def test_a_roll_up_of_many_objects_confirms_them():
         binding = {"metadata": {"name": "shop-fish"}}
         judgement = judge_leaving(DEFAULTS, make_placement(confirm(digest)), binding, objects, {}.get, NOW)
         assert (judgement.pending, judgement.confirmed) == ((), {digest})
+
+
+def test_the_record_of_ten_thousand_objects_fits_into_an_annotation():
+    binding = {"metadata": {"name": "shop-fish"}}
+    items = [replace(item_of(each), since=NOW) for each in config_maps(10_000)]
+    record = format_pending(items)
+    assert len(record) < LONGEST_ANNOTATIONS / 2
+    recorded = pending_on(with_metadata(binding, annotations={OBJECTS_PENDING: record}))
+    assert 1000 < len(recorded) < 10_000
+    assert set(recorded) <= set(items)
