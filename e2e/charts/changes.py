@@ -298,7 +298,7 @@ HUB_CHANGES: Final = (
     Change(
         "rbac.upgradeOrders", False, _SERVER_ROLE, "rules.-3.resources", ["clusterresourceplacementdisruptionbudgets"]
     ),
-    Change("rbac.nodePools", False, _SERVER_ROLE, "rules.6.resources", ["tokenreviews"]),
+    Change("rbac.nodePools", False, _SERVER_ROLE, "rules.7.resources", ["tokenreviews"]),
     Change("metrics.port", 9090, SERVE, f"{CONTAINER}.env.HARBORMASTER_HTTP_PORT.value", "9090"),
     Change("metrics.serviceMonitor.enabled", True, _MONITOR, "spec.endpoints.0.port", "http"),
     Change("metrics.serviceMonitor.interval", "5s", _MONITOR, "spec.endpoints.0.interval", "5s", MONITORED),

@@ -27,6 +27,7 @@ from scorer.api.kinds import (
     NAMESPACE,
     WORK,
 )
+from scorer.rollout.confirmation.report import RESOURCES_SELECTED
 from scorer.rollout.status.placement_conditions import OBJECTS_NOT_SELECTED
 
 FLEET = "kubernetes-fleet.io/"
@@ -186,8 +187,9 @@ class _Hub:
                 report_diff=report_diff,
                 fulfilled=name not in allowed.short,
             )
-            # Any namespace may have objects that are left to the members.
-            rows = [row for row in rows_of(placement) if not row[0].endswith(OBJECTS_NOT_SELECTED)]
+            # Any namespace may have objects that are left to the members, and a placement may select nothing.
+            beside = (OBJECTS_NOT_SELECTED, RESOURCES_SELECTED)
+            rows = [row for row in rows_of(placement) if not row[0].endswith(beside)]
             if problem := check_rows(name, rows, wanted):
                 yield f"{problem}; {self._below(bindings)}"
         index = labels_of(master)[f"{FLEET}resource-index"]
@@ -259,13 +261,20 @@ def identity_of(document: JsonObject) -> Identity:
     return group, document["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
+_OF_CLUSTER = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "deployment.kubernetes.io/revision",
+        "deprecated.daemonset.template.generation",
+    }
+)
+"""Annotations that a client or a controller of the hub has written for itself."""
+
+
 def content_of(document: JsonObject) -> JsonObject:
     """What a placed object has to have in common with the one on the hub (rollout.md 2.6)."""
     annotations = {
-        key: value
-        for key, value in annotations_of(document).items()
-        if FLEET not in key
-        and key not in {"kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"}
+        key: value for key, value in annotations_of(document).items() if FLEET not in key and key not in _OF_CLUSTER
     }
     rest = {key: value for key, value in document.items() if key not in {"metadata", "status"}}
     if document["kind"] == "Service":

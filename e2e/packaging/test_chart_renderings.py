@@ -12,6 +12,7 @@ from e2e.charts.changes import AGENT_CHANGES, AGENT_VALUES, HUB_CHANGES, LOOP, S
 from e2e.charts.golden import GOLDEN, cases, golden
 from e2e.charts.places import found_at
 from e2e.charts.rendering import NAMESPACE, Helm, HelmError, name_of, place_of, read_case
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
 from tests.charts.made import AGENT, HUB
 from tests.charts.registration import SWITCHES
 from tests.charts.settings import AGENT_PROGRAMS, HUB_PROGRAMS, settings_of
@@ -160,7 +161,7 @@ def another(setting):
     "on", [(), *((name,) for name in SWITCHES), tuple(SWITCHES)], ids=lambda on: "+".join(on) or "none"
 )
 def test_the_hooks_are_those_that_the_program_prints(helm, on):
-    switched = {name: name in on for name in SWITCHES if name != "enforce_rights"}
+    switched = {name: name in on for name in SWITCHES if name not in ("enforce_rights", "removals")}
     rights = "Enforce" if "enforce_rights" in on else "Warn"
     exempt = ["system:kube-controller-manager", "o'hara"]
     values = {
@@ -168,6 +169,7 @@ def test_the_hooks_are_those_that_the_program_prints(helm, on):
             **{camel(name): value for name, value in switched.items()},
             "placementAuthorization": rights,
             "enforcementExemptUsers": exempt,
+            "removalConfirmation": "Confirm" if "removals" in on else "Off",
         },
         "webhook": {"secrets": ["s" * 32]},
         "service": {"port": 8443},
@@ -183,6 +185,7 @@ def test_the_hooks_are_those_that_the_program_prints(helm, on):
     settings = AdmissionSettings(
         placement_authorization=PlacementAuthorization(rights),
         enforcement_exempt_users=frozenset(exempt),
+        removal=RemovalPolicy() if "removals" in on else NO_CONFIRMATION,
         **switched,
     )
     for wanted in webhook_configurations(endpoint, settings):
