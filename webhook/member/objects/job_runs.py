@@ -67,7 +67,7 @@ class JobRun:
 
 def runs_once(item: Manifest) -> bool:
     """Return whether an object is a Job that is deleted after it has finished."""
-    return item.kind.group_kind == _JOB.group_kind and "ttlSecondsAfterFinished" in spec_of(item.document)
+    return item.kind.group_kind == _JOB.group_kind and spec_of(item.document).get("ttlSecondsAfterFinished") is not None
 
 
 def job_hash(document: JsonObject) -> str:

@@ -133,9 +133,11 @@ async def test_a_rollback_does_not_run_the_job_of_the_earlier_manifest_again(clu
     assert await cluster.live(JOB, "migrate") is None
 
 
-async def test_a_job_without_a_ttl_is_created_again(cluster):
+@pytest.mark.parametrize("spec", [{}, {"ttlSecondsAfterFinished": None}], ids=["absent", "null"])
+async def test_a_job_without_a_ttl_is_created_again(cluster, spec):
     document = job()
     del document["spec"]["ttlSecondsAfterFinished"]
+    document["spec"] |= spec
     await cluster.place(namespace(), document)
     await cluster.reconcile()
     await clean_up(cluster)
