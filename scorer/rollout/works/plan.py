@@ -67,8 +67,8 @@ from scorer.rollout.snapshots.groups import SnapshotGroup, selected_resources
 from scorer.rollout.snapshots.resources import is_envelope
 from scorer.rollout.works.records import (
     format_overrides,
+    has_current_records,
     is_edited,
-    lacks_carried,
     override_hashes,
     signed_generation,
     with_signature,
@@ -398,9 +398,7 @@ class _WorkPlanner:
 
     def _is_current(self, work: JsonObject, index: int) -> bool:
         same = label(work, PARENT_RESOURCE_SNAPSHOT_INDEX) == str(index) and self._hashes_agree(work)
-        if not same or is_edited(work) or lacks_carried(work, self._contents):
-            return False
-        return parse_left_out(annotation(work, RETAINED)) <= self._placeable.retained
+        return same and not is_edited(work) and has_current_records(work, self._contents, self._placeable.retained)
 
     def _refresh(self, work: JsonObject) -> Iterator[Write]:
         spec = spec_of(work)

@@ -19,6 +19,7 @@ from scorer.api.names import (
     PARENT_OVERRIDE_HASH,
     PARENT_RESOURCE_SNAPSHOT_NAME,
     REMOVE,
+    RETAINED,
     TOO_LARGE,
     WORK_GENERATION,
     WRITTEN,
@@ -26,7 +27,7 @@ from scorer.api.names import (
 from scorer.api.unstructured.documents import annotation, generation_of, spec_of, with_metadata
 from scorer.rollout.apply_strategy import effective_apply_strategy
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
-from scorer.rollout.object_size import object_identity, parse_left_out
+from scorer.rollout.object_size import ObjectIdentity, object_identity, parse_left_out
 from scorer.rollout.removal.marks import unmeant
 
 
@@ -108,14 +109,26 @@ def signed_generation(work: JsonObject) -> int:
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
-def lacks_carried(work: JsonObject, contents: Iterable[JsonObject]) -> bool:
-    """Return whether a Work leaves out an object that its snapshot carries now: its removal is no longer pending.
+def has_current_records(work: JsonObject, contents: Iterable[JsonObject], retained: frozenset[ObjectIdentity]) -> bool:
+    """Return whether the objects that a Work leaves out, or retains, are still those to leave out, or to retain.
 
-    What a Work leaves out for its size does not count.
+    If another client wrote the records and they cannot be read, the Work is written again.
 
     Args:
         work: The Work.
         contents: The objects of its snapshot.
+        retained: The objects whose removal waits for confirmation.
+    """
+    try:
+        return not _lacks_carried(work, contents) and parse_left_out(annotation(work, RETAINED)) <= retained
+    except (ValueError, TypeError):
+        return False
+
+
+def _lacks_carried(work: JsonObject, contents: Iterable[JsonObject]) -> bool:
+    """Return whether a Work leaves out an object that its snapshot carries now: its removal is no longer pending.
+
+    What a Work leaves out for its size does not count.
     """
     left_out = annotation(work, LEFT_OUT)
     if not left_out or annotation(work, TOO_LARGE):

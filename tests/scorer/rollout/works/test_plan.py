@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scorer.api.names import ABANDON, OVERRIDES, REMOVE
+from scorer.api.names import ABANDON, LEFT_OUT, OVERRIDES, REMOVE, RETAINED
 from scorer.api.placement.binding import BindingStatus
 from scorer.api.placement.work import Work
 from scorer.api.unstructured.documents import with_metadata, with_spec
@@ -546,3 +546,14 @@ def test_a_work_that_fails_as_a_whole_is_a_failed_placement_with_the_cause(
     assert unheard in last["message"]
     assert ("hub restored" in last["message"]) == (reason == "OlderThanApplied")
     assert binding_status({**binding, "status": status}, hub.works.values(), WorkPlan(), LATER, unheard) == status
+
+
+@pytest.mark.parametrize("key", [LEFT_OUT, RETAINED])
+@pytest.mark.parametrize("text", ["{", "7", "[1]", '[["a"]]'])
+def test_a_record_that_cannot_be_read_does_not_block_the_works(key, text):
+    member, binding, group = MemberNamespace(), make_binding(), make_group([make_object("a")])
+    member.run(binding, group)
+    member.works = {name: with_metadata(work, annotations={key: text}) for name, work in member.works.items()}
+    plan = member.plan(binding, group)
+    assert plan.problem is None
+    assert [key in write.document["metadata"]["annotations"] for write in plan.writes] == [False]
