@@ -85,7 +85,7 @@ class PlacementLoss:
         warned: Items that leave with a warning.
         clusters: Clusters that lose content.
         orphaned: The content remains on the clusters, and is no longer managed.
-        batch: Digest of all placed objects of the kind and namespace, for the deletion of a collection.
+        batch: All placed objects of the kind and namespace, for the deletion of a collection: one digest confirms them.
     """
 
     owner: JsonObject
@@ -93,7 +93,7 @@ class PlacementLoss:
     warned: tuple[RemovalItem, ...] = ()
     clusters: tuple[str, ...] = ()
     orphaned: bool = False
-    batch: str = ""
+    batch: tuple[RemovalItem, ...] = ()
 
     @property
     def ref(self) -> str:
@@ -104,9 +104,9 @@ class PlacementLoss:
     @property
     def groups(self) -> tuple[ConfirmableGroup, ...]:
         """The groups to confirm, each with its digest."""
-        if self.batch:
-            return (ConfirmableGroup(self.batch, self.pending),)
-        return confirmable_groups(uid_of(self.owner), self.pending)
+        uid, batch = uid_of(self.owner), {item.identity for item in self.batch}
+        others = confirmable_groups(uid, (item for item in self.pending if item.identity not in batch))
+        return (*([ConfirmableGroup(rolled_up_digest(uid, self.batch), self.batch)] if batch else ()), *others)
 
 
 def removal_losses(
@@ -258,7 +258,7 @@ def _of_content(
         earlier = judge_objects(replace(facts, selected=contents)).pending
         known = {item.digest(uid_of(placement)) for item in earlier}
         pending = tuple(item for item in pending if item.digest(uid_of(placement)) not in known)
-    batch = _batch(placement, uids, write) if write.in_batch and pending else ""
+    batch = _batch(uids, write) if write.in_batch and pending else ()
     return PlacementLoss(placement, pending, judged.warned, clusters, batch=batch)
 
 
@@ -287,10 +287,10 @@ def _selection(
     return frozenset(map(object_identity, selection.objects))
 
 
-def _batch(placement: JsonObject, uids: Mapping[ObjectIdentity, str], write: _Write) -> str:
+def _batch(uids: Mapping[ObjectIdentity, str], write: _Write) -> tuple[RemovalItem, ...]:
     kind = (*group_kind(write.old), namespace_of(write.old))
     items = (RemovalItem(RemovalEffect.OBJECT, identity, uid) for identity, uid in uids.items() if identity[:3] == kind)
-    return rolled_up_digest(uid_of(placement), items)
+    return tuple(sorted(items))
 
 
 def _clusters_with_content(family: Family, placement: JsonObject, context: Context) -> tuple[str, ...]:

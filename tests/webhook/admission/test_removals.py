@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import NAMESPACE, NODE_POOL, PLACEMENT
+from scorer.api.kinds import NAMESPACE, NODE_POOL, PLACEMENT, VOLUME_CLAIM
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import name_of, uid_of, with_metadata, with_spec
 from scorer.rollout.confirmation.digests import Confirmation
@@ -53,7 +53,7 @@ async def context_of(world, policy=DEFAULTS, user=ALICE):
 
 
 def deletion(document, **rest):
-    return {"operation": "DELETE", "name": name_of(document), "oldObject": document, "object": None, **rest}
+    return {"operation": "DELETE", "name": name_of(document), "oldObject": document, "object": None} | rest
 
 
 def update(old, new):
@@ -152,6 +152,22 @@ async def test_edits_of_a_placement_are_judged_by_their_effect(change, words):
         placement = await world.store.get(PLACEMENT, Key("shop"))
         losses = removal_losses(update(placement, with_spec(placement, **change)), context)
         assert [word for loss in losses for word in map(str, loss.groups)] == words
+
+
+async def test_the_digest_of_a_collection_is_shown_with_all_that_it_confirms():
+    async with confirming() as world:
+        claims = [
+            {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "shop"}}
+            for name in ("data", "logs", "wal")
+        ]
+        await world.add(*claims)
+        await world.until(lambda: "wal" in str(world.cache.get(PLACEMENT, "shop")["status"]["selectedResources"]))
+        context = await context_of(world)
+        stored = await world.store.get(VOLUME_CLAIM, Key("data", "shop"))
+        alone = removal_losses(deletion(stored), context)
+        assert [str(group) for loss in alone for group in loss.groups] == ["PersistentVolumeClaim shop/data"]
+        (loss,) = removal_losses(deletion(stored, name=""), context)
+        assert [str(group) for group in loss.groups] == ["3 PersistentVolumeClaim objects in shop"]
 
 
 async def test_what_passes_without_a_question():
