@@ -1,5 +1,8 @@
 """Placements that are deleted on a running hub: their content goes, stays, or waits for confirmation."""
 
+import pytest
+
+from scorer.api.family import NAMESPACED
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT, RESOURCE_PLACEMENT
 from scorer.api.unstructured.documents import is_deleting, with_metadata, with_spec
 from scorer.rollout.removal.marks import is_marked_for_removal
@@ -66,6 +69,24 @@ async def test_a_placement_in_a_terminating_namespace_does_not_wait():
         (note,) = world.events("PlacementContentOrphaned")
         assert "fish, lion, wolf" in note
         assert await on_members(world, NAMESPACE, "shop", "") == EVERYWHERE
+
+
+@pytest.mark.parametrize("before", ["deleted", "without-clusters"])
+async def test_what_waits_in_a_namespace_does_not_block_its_termination(before):
+    home = make_placement(selectors=[{**namespace_term("shop"), "selectionScope": "NamespaceOnly"}])
+    async with confirming(placement=home) as world:
+        await world.add(make_placement("web", namespace="shop", selectors=RP_TERMS))
+        await world.until(lambda: world.view("web", "shop")["state"] == "available")
+        if before == "deleted":
+            await world.store.delete(RESOURCE_PLACEMENT, Key("web", "shop"))
+        else:
+            key = Key("web", "shop")
+            await edit(world.store, RESOURCE_PLACEMENT, key, lambda it: with_spec(it, policy=fixed("unknown")))
+        await world.until(lambda: "RemovalPending" in str(world.cache.get(RESOURCE_PLACEMENT, "web", "shop")["status"]))
+        await world.store.delete(NAMESPACE, Key("shop"))
+        await world.until(lambda: world.cache.get(RESOURCE_PLACEMENT, "web", "shop") is None)
+        assert not world.cache.list(NAMESPACED.binding, "shop")
+        assert await on_members(world, CONFIG_MAP, "c0") == EVERYWHERE
 
 
 async def test_a_confirmed_deletion_does_not_wait_for_a_member_that_is_away():
