@@ -237,11 +237,13 @@ def _of_content(
         change: Returns the placed content as the write leaves it on the hub.
     """
     context, policy = write.context, write.policy(placement)
+    if policy.is_off:
+        return PlacementLoss(placement)
     family, namespace = FAMILY_OF[str(placement.get("kind"))], namespace_of(placement)
     clusters = _clusters_with_content(family, placement, context)
     groups = snapshot_groups(children(family.resource_snapshot, name_of(placement), namespace, context))
     base = placed_group(groups)
-    if policy.is_off or base is None or not clusters:
+    if base is None or not clusters:
         return PlacementLoss(placement)
     contents, uids = _selected_before(base)
     changed = change(contents)

@@ -22,6 +22,7 @@ from tests.webhook.controllers.placements.confirmed_world import (
 from tests.webhook.controllers.world import make_member, running
 from webhook.access.rights import Access, Reviewed
 from webhook.access.user import UserInfo
+from webhook.admission import removal_effects
 from webhook.admission.cached import CachedContext
 from webhook.admission.judge import ALLOWED
 from webhook.admission.removal_effects import PASSING_USERS, removal_losses
@@ -182,6 +183,15 @@ async def test_what_passes_without_a_question():
         assert removal_losses(deletion(shop), context.for_unverified_caller()) == ()
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "x", "namespace": "shop"}}
         assert removal_losses(deletion(claim), context) == ()
+
+
+async def test_where_confirmation_is_off_no_snapshot_is_read(monkeypatch):
+    async with confirming() as world:
+        reads = []
+        monkeypatch.setattr(removal_effects, "children", lambda *key: reads.append(key) or [])
+        shop = await world.store.get(NAMESPACE, Key("shop"))
+        assert removal_losses(deletion(shop), await context_of(world, NO_CONFIRMATION)) == ()
+        assert reads == []
 
 
 async def test_a_caller_who_may_not_read_the_placement_learns_counts_alone():
