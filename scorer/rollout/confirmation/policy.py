@@ -201,10 +201,7 @@ class RemovalPolicy:
         return RemovalPolicy(mode, mode, mode, mode, mode, mode, mode, self.window, self.kinds, self.exempt)
 
     def of(self, placement: Mapping[str, Any]) -> "RemovalPolicy":
-        """Return the policy for a placement, whose annotation overrides every mode.
-
-        Admission denies other values of the annotation. Any other value counts as absent.
-        """
+        """Return the policy for a placement, whose annotation overrides every mode. Another value counts as absent."""
         text = annotation(placement, REMOVAL_CONFIRMATION)
         return self.with_every_mode(ConfirmationMode(text)) if text in _MODES else self
 
