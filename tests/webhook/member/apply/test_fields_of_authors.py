@@ -2,8 +2,8 @@
 
 import pytest
 
-from scorer.api.kinds import KINDS, NAMESPACE
-from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
+from scorer.api.kinds import KINDS
+from tests.webhook.member.hub_and_member import SPACE, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.kube.ports import Key
 from webhook.member.apply.contention import Memory
@@ -39,15 +39,6 @@ class Tracking(ObservedStore):
         if kind == ROLE and "aggregationRule" in live and "aggregationRule" not in document:
             await super().replace(kind, {name: value for name, value in live.items() if name != "aggregationRule"})
         return await super().apply(kind, document, manager=manager, force=force, dry_run=dry_run)
-
-
-@pytest.fixture
-async def cluster():
-    cluster = Cluster()
-    await cluster.hub.create(NAMESPACE, namespace(SPACE))
-    yield cluster
-    cluster.hub.close()
-    cluster.member.close()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -4,10 +4,10 @@ from copy import deepcopy
 
 import pytest
 
-from scorer.api.kinds import APPLIED_WORK, KINDS, NAMESPACE, WORK
+from scorer.api.kinds import APPLIED_WORK, KINDS, WORK
 from scorer.api.names import JOB_RUNS, RUN_AGAIN
 from scorer.api.unstructured.documents import annotation, with_metadata
-from tests.webhook.member.hub_and_member import SPACE, Cluster, config_map, namespace
+from tests.webhook.member.hub_and_member import SPACE, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.kube.ports import ForbiddenError, Key, StoreError, UnavailableError
 from webhook.member.objects.job_runs import LONGEST_RECORD, job_hash, read_runs
@@ -59,15 +59,6 @@ class Refusing(ObservedStore):
         if kind == JOB:
             raise self._error
         return await super().create(kind, document)
-
-
-@pytest.fixture
-async def cluster():
-    cluster = Cluster()
-    await cluster.hub.create(NAMESPACE, namespace(SPACE))
-    yield cluster
-    cluster.hub.close()
-    cluster.member.close()
 
 
 async def clean_up(cluster, name="migrate"):

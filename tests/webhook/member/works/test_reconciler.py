@@ -8,7 +8,7 @@ import pytest
 from scorer.api.kinds import APPLIED_WORK, CUSTOM_RESOURCE_DEFINITION, EVENT, KINDS, NAMESPACE, WORK, group_kind
 from scorer.api.names import ABANDON, LAST_APPLIED, SPEC_HASH, WORK_CLEANUP, WORK_OBJECTS, WRITTEN
 from scorer.api.unstructured.documents import with_finalizer, with_metadata
-from tests.webhook.member.hub_and_member import SPACE, START, Cluster, config_map, namespace
+from tests.webhook.member.hub_and_member import SPACE, START, config_map, namespace
 from webhook.embedded.simulation.member_stores import ObservedStore
 from webhook.kube.ports import (
     ConflictError,
@@ -38,15 +38,6 @@ def deployment(image="shop:1", replicas=2):
         "metadata": {"name": "shop", "namespace": "web"},
         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "shop"}}, "template": template},
     }
-
-
-@pytest.fixture
-async def cluster():
-    cluster = Cluster()
-    await cluster.hub.create(NAMESPACE, namespace(SPACE))
-    yield cluster
-    cluster.hub.close()
-    cluster.member.close()
 
 
 async def test_a_work_arrives_on_the_member(cluster):
