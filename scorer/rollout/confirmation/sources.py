@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
+from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import LEFT_OUT, SOURCES
 from scorer.api.unstructured.documents import annotation, with_metadata, with_spec
 from scorer.rollout.object_size import ObjectIdentity, format_left_out, object_identity
@@ -98,11 +98,6 @@ def sources_of(snapshot: JsonObject) -> list[ObjectSource]:
     except (ValueError, TypeError, AttributeError):
         sources = []
     return sources if len(sources) == count else [ObjectSource()] * count
-
-
-def format_sources(sources: Iterable[ObjectSource]) -> str:
-    """Return the annotation of a resource snapshot."""
-    return dump_json([source.encoded() for source in sources]).decode()
 
 
 def placed_objects(group: SnapshotGroup) -> dict[ObjectIdentity, PlacedObject]:

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+from scorer.api.meta import dump_json
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem
 from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects
 from scorer.rollout.confirmation.policy import RemovalPolicy
-from scorer.rollout.confirmation.sources import ObjectSource, format_sources
+from scorer.rollout.confirmation.sources import ObjectSource
 from scorer.rollout.object_size import object_identity
 from scorer.rollout.snapshots.groups import SnapshotGroup
 
@@ -40,7 +41,7 @@ def config_maps(count, start=0):
 def make_group(index, objects, created=NOW - 10 * HOUR, sources=None):
     found = [(sources or {}).get(object_identity(each), ObjectSource(uid(each))) for each in objects]
     annotations = {
-        "harbormaster.dev/sources": format_sources(found),
+        "harbormaster.dev/sources": dump_json([each.encoded() for each in found]).decode(),
         "kubernetes-fleet.io/number-of-resource-snapshots": "1",
         "kubernetes-fleet.io/resource-hash": f"hash-{index}",
     }
