@@ -65,7 +65,7 @@ def command(
         if files or clusters or now is not None:
             raise click.UsageError("--runs is about a whole placement on the running hub: no -f, no CLUSTER, no --now")
         connection = hub.find()
-        past = run(_runs_from_hub(connection, placement_ref(name, namespace)))
+        past = run(_ask(connection, placement_ref(name, namespace), runs=True))
         if output != "text":
             print_document(past, output)
         else:
@@ -78,7 +78,7 @@ def command(
         raise click.UsageError("--now is for files (-f); the running hub uses its own clock")
     else:
         connection = hub.find()
-        answer = run(_from_hub(connection, placement_ref(name, namespace)))
+        answer = run(_ask(connection, placement_ref(name, namespace), runs=False))
     answer = _only(answer, clusters)
     if output != "text":
         print_document(answer, output)
@@ -105,24 +105,14 @@ def _from_files(files: Files, kind: Kind, namespace: str, name: str, now: dateti
     return explanation(decision, placement["spec"].get("policy"), str(hub.fleet.revision), occasion=occasion)
 
 
-async def _runs_from_hub(connection: HubConnection, ref: PlacementRef) -> JsonObject:
+async def _ask(connection: HubConnection, ref: PlacementRef, *, runs: bool) -> JsonObject:
+    """Return why a placement got its clusters, or with *runs* its last decisions."""
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 
     try:
         async with hub_answers(connection) as hub:
-            return await hub.placement_runs(ref)
-    except HubRefusedError as error:
-        raise UserError(error.message) from error
-
-
-async def _from_hub(connection: HubConnection, ref: PlacementRef) -> JsonObject:
-    from webhook.cli.hub.answers import hub_answers
-    from webhook.cli.hub.client import HubRefusedError
-
-    try:
-        async with hub_answers(connection) as hub:
-            return await hub.explain(ref)
+            return await (hub.placement_runs(ref) if runs else hub.explain(ref))
     except HubRefusedError as error:
         raise UserError(error.message) from error
 
