@@ -241,15 +241,15 @@ class ReviewHandler:
                 return None
             review = parse_review(body)
             asked, context, user = review["request"], self._context(), None
-            reviewed: Reviewed | None = UNDISPUTED
+            reviewed = UNDISPUTED
             if called.hook == "validate":
                 user = UserInfo.read(asked.get("userInfo"))
-                reviewed = self._rights.cached(user, self._rights.needed(asked, user, context))
-                with_user = context.with_user(user)
+                cached = self._rights.cached(user, self._rights.needed(asked, user, context))
+                if cached is None:
+                    return None
+                reviewed, with_user = cached, context.with_user(user)
                 if removal_losses(asked, with_user) or confirmation_rights(asked, with_user):
                     return None
-            if reviewed is None:
-                return None
             verdict = answer(review, called.hook, context, user, reviewed, size=len(body))
         except Exception:  # noqa: BLE001 - whatever it is, `handler` meets it again, and says so
             return None
