@@ -1,9 +1,10 @@
-"""How the documents become a site: ``make site``.
+"""Build the documents as a site: ``make site``.
 
-The documents stay plain Markdown with links between files, as a forge shows them; what the site needs besides (the
-navigation, targets for anchors in HTML) is added while they are read.
+The documents remain plain Markdown with links between files, as a forge shows them. The site's additions (the
+navigation, targets for anchors in HTML, redirects of moved anchors) are made while Sphinx reads them.
 """
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -44,15 +45,27 @@ html_show_sphinx = False
 
 _ANCHOR: Final = re.compile(r'<a id="([^"]+)"></a>')
 _FOLDER: Final = re.compile(r"\]\((?!\w+://|#)([^)#\s]+)\)")
+_REDIRECT: Final = """
+```{raw} html
+<script>
+  const moved = %s;
+  const follow = () => { const to = moved[location.hash.slice(1)]; if (to) location.replace(to); };
+  addEventListener("hashchange", follow);
+  follow();
+</script>
+```
+"""
 
 
 def adapt(_: Sphinx, name: str, source: list[str]) -> None:
-    """Adapt the document *name* to Sphinx, and give the first page the navigation."""
+    """Adapt the document *name* to Sphinx, and add the navigation to the first page."""
     folder = (ROOT / name).parent
     text = _ANCHOR.sub(r"[]{#\1}", source[0])
     text = _FOLDER.sub(lambda link: f"]({page_of(folder, link[1])})", text)
     if name == root_doc:
         text += "".join(table_of_contents(part["title"], part["pages"]) for part in NAVIGATION["part"])
+    if moved := NAVIGATION["moved"].get(f"{name}.md"):
+        text += redirects(folder, moved)
     source[0] = text
 
 
@@ -61,6 +74,12 @@ def table_of_contents(caption: str, pages: list[str]) -> str:
     titles = NAVIGATION["titles"]
     entries = [f"{titles[page]} </{page}>" if page in titles else f"/{page}" for page in pages]
     return "\n".join(["", "```{toctree}", ":hidden:", f":caption: {caption}", "", *entries, "```", ""])
+
+
+def redirects(folder: Path, moved: dict[str, str]) -> str:
+    """Return a script for a page in *folder* that redirects the anchors which have moved to other pages."""
+    up = "../" * len(folder.relative_to(ROOT).parts)
+    return _REDIRECT % json.dumps({anchor: up + to.replace(".md", ".html") for anchor, to in moved.items()})
 
 
 def page_of(folder: Path, link: str) -> str:
@@ -75,5 +94,5 @@ def page_of(folder: Path, link: str) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """Let the documents be adapted when they are read."""
+    """Adapt each document when Sphinx reads it."""
     app.connect("source-read", adapt)

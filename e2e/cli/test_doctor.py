@@ -112,7 +112,7 @@ def test_what_the_chart_makes_is_what_the_doctor_expects(helm, own_hub, values, 
 
 
 class Installation:
-    """An installation by hand, as docs/running-a-fleet.md has it, with one member: the hub itself.
+    """An installation by hand, as docs/install.md has it, with one member: the hub itself.
 
     Args:
         hub: The hub.

@@ -445,7 +445,7 @@ class Cluster:
         ]
 
     def _admission_file(self) -> Path:
-        """What has the API server show a client certificate to webhooks, as docs/running-a-fleet.md says."""
+        """What has the API server show a client certificate to webhooks, as docs/admission.md says."""
         shown = self.issue_client_certificate(self._webhook_client)
         user = {"client-certificate": str(shown.certificate), "client-key": str(shown.key)}
         kubeconfig = {"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": user}]}

@@ -16,7 +16,7 @@ from e2e.fleet.waiting import wait_until
 from scorer.api.kinds import STAGED_STRATEGY
 from tests.webhook.cli.fleets import placement
 
-GUIDE = Path(__file__).parents[2] / "docs" / "running-a-fleet.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "staged-updates.md"
 GROUP = "/apis/placement.kubernetes-fleet.io/v1beta1"
 RUNS, REQUESTS = f"{GROUP}/clusterstagedupdateruns", f"{GROUP}/clusterapprovalrequests"
 RBAC = "rbac.authorization.k8s.io"

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from tests.docs.pages import DOCUMENTS, ROOT
+from tests.docs.pages import DOCUMENTS, ROOT, leads_somewhere, read_page
 from tests.thoroughness import SOAK
 
 NAVIGATION = tomllib.loads((ROOT / "docs" / "site" / "navigation.toml").read_text(encoding="utf-8"))
@@ -19,6 +19,15 @@ def test_every_document_has_one_place_in_the_sidebar():
 
 def test_what_the_sidebar_names_is_there():
     assert [page for page in (*LISTED, *NAVIGATION["titles"]) if not (ROOT / page).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "anchor", "target"),
+    [(page, *move) for page, moves in NAVIGATION["moved"].items() for move in moves.items()],
+)
+def test_a_moved_anchor_redirects_to_its_new_place(page, anchor, target):
+    assert leads_somewhere(ROOT / "README.md", target)
+    assert anchor not in read_page(ROOT / page).anchors
 
 
 @pytest.mark.soak
@@ -35,3 +44,4 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "site" / "docs" / "troubleshooting.html").exists()
+    assert '"with-helm": "../docs/install.html#with-helm"' in (tmp_path / "site/docs/running-a-fleet.html").read_text()

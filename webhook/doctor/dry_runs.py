@@ -82,7 +82,7 @@ def judge_dry_runs(runs: DryRuns, namespace: str, *, registered: bool) -> Findin
     well = "the API server asks: a valid placement is accepted, an invalid one refused"
     advice = (
         "does `harbormaster serve` run, and can the API server reach it? "
-        f"kubectl get pods,endpointslices -n {namespace}; docs/running-a-fleet.md, When no replica answers"
+        f"kubectl get pods,endpointslices -n {namespace}; docs/admission.md, When no replica answers"
     )
     return judged(CHECK, problems, well, advice)
 

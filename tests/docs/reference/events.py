@@ -200,8 +200,8 @@ def page() -> str:
 What harbormaster tells in Events (`events.k8s.io/v1`, reported by `harbormaster.dev/controller`), by the object that it
 is about. What a message means and what to do is behind each reason. `harbormaster get events` and `kubectl describe`
 show them. What happens to one object for one reason within five minutes is one Event with a count. An API server
-forgets Events after an hour; [the history](../running-a-fleet.md#what-has-happened) keeps what matters for a week, and
-[notifications](../running-a-fleet.md#notifications) send those that you name.
+forgets Events after an hour; [the history](../observe.md#what-has-happened) keeps what matters for a week, and
+[notifications](../observe.md#notifications) send those that you name.
 """
     parts = []
     for title, events in EVENTS.items():

@@ -36,7 +36,7 @@ async def home():
 
 @pytest.mark.parametrize("answer", [False, UnavailableError("it does not answer")], ids=["anothers", "not-known"])
 async def test_nodes_of_a_cluster_that_is_not_that_of_our_member_are_left_alone(monkeypatch, answer):
-    """A kubeconfig may name the wrong cluster: "touches nothing" (docs/running-a-fleet.md)."""
+    """A kubeconfig may name the wrong cluster: "touches nothing" (docs/upgrade-and-recovery.md)."""
     monkeypatch.setattr(member_nodes, "LOOK_SECONDS", 0.001)
     server, looks, enough = Server(), [answer, answer, True], asyncio.Event()
 
