@@ -1,1 +1,1 @@
-"""What has happened, kept for days: decisions, rollouts, refusals and gate answers, as ConfigMaps of the hub."""
+"""History: decisions, rollouts, refusals and gate answers, kept for days in ConfigMaps of the hub."""

@@ -1,4 +1,4 @@
-"""Where a process notes what happens, and looks up what has happened."""
+"""Entry point to the history: record entries in this process, query those of all processes."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from webhook.settings.observability import HistorySettings
 
 WARNED: Final = "Warned"
 POLL_INTERVAL: Final = timedelta(seconds=5)
-"""How old the record may be in an answer, what this process has not written yet apart."""
+"""Longest staleness of a query result. Unwritten entries of this process are always included."""
 
 
 class HistoryService:
-    """Notes what happens in this process, and finds what has happened in all of them.
+    """Records entries of this process and queries those of all processes.
 
     Args:
         store: The hub.
-        namespace: Of the installation.
-        writer: Writes the record of this process; None: it writes nothing.
+        namespace: Namespace of the installation.
+        writer: Writer of this process. None: disabled.
         now: The clock.
-        is_kept: Whether others write, where this process does not.
+        is_kept: Whether other processes keep a history although this one does not.
     """
 
     def __init__(
@@ -48,25 +48,25 @@ class HistoryService:
         self._read_at: tuple[datetime, int] | None = None
         self._finding = asyncio.Lock()
         self.is_kept = is_kept or writer is not None
-        """Whether anything is written down."""
+        """Whether any process keeps a history."""
 
     def note(self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "") -> None:
-        """Have something written down that has happened now."""
+        """Record an entry, timestamped now."""
         if self._writer is not None:
             self._writer.note(kind, about, reason, message, by)
 
     def note_review(
         self, operation: str, about: InvolvedObject, by: str, *, refused: str, rules: str, warnings: tuple[str, ...]
     ) -> None:
-        """Have a verdict of admission written down, if it refuses or warns.
+        """Record an admission verdict if it refuses or warns.
 
         Args:
-            operation: What was tried, as in "create".
+            operation: The operation, such as "create".
             about: The object.
-            by: Who tried.
-            refused: Why not; empty: it was allowed.
-            rules: The ids of the rules that refused it, separated by commas.
-            warnings: What was warned about.
+            by: The requesting user.
+            refused: Message of the refusal. Empty if the request was allowed.
+            rules: Ids of the refusing rules, separated by commas.
+            warnings: The warnings.
         """
         if refused:
             self.note(EntryType.REFUSAL, about, rules, f"{operation}: {refused}", by)
@@ -74,33 +74,33 @@ class HistoryService:
             self.note(EntryType.WARNING, about, WARNED, f"{operation}: {warning}", by)
 
     def note_event(self, document: JsonObject, event: Event) -> None:
-        """Have an Event written down that has happened now to *document*."""
+        """Record an Event of *document*, timestamped now."""
         if self._writer is not None:
             self._writer.note_event(document, event)
 
     async def find(self, query: Query) -> HistoryPage:
-        """Return what is wanted of the record of all processes, and of what this one has not written yet.
+        """Return the matching entries of all processes, including unwritten ones of this process.
 
         Raises:
             webhook.kube.ports.StoreError: The hub does not answer.
         """
         if not self.is_kept:
             return HistoryPage((), more=False, unreadable=0)
-        # One at a time, beside the event loop: to go through a whole record takes long enough to be felt in admission.
+        # In a thread, one at a time: a scan of the whole record would block the event loop, and with it admission.
         async with self._finding:
             now, writes, waiting = self._now(), self._writer.writes if self._writer else 0, self._waiting()
-            # Read again also after a write of our own: what was waiting then is nowhere else.
+            # A write of our own invalidates the cached read: its entries no longer wait, and are not in that read.
             if self._read_at is None or self._read_at[1] != writes or not now - POLL_INTERVAL < self._read_at[0] <= now:
                 self._read = (await self._store.list(CONFIG_MAP, self._namespace, LABELS)).items
                 self._read_at = now, writes
-            # What was written while we read is not in what we have read, and does not wait any more.
+            # Entries flushed during the list call are in neither the list nor the queue now, hence both snapshots.
             return await asyncio.to_thread(find, self._read, (*waiting, *self._waiting()), query)
 
     def _waiting(self) -> tuple[RecordEntry, ...]:
         return self._writer.waiting() if self._writer else ()
 
     async def run(self) -> None:
-        """Write until cancelled, if anything is kept."""
+        """Flush periodically until cancelled, if this process keeps a history."""
         if self._writer is not None:
             await self._writer.run()
 
@@ -113,14 +113,14 @@ def history_of(
     instance: str,
     now: Callable[[], datetime],
 ) -> HistoryService:
-    """Make the history of a process, as the settings want it.
+    """Return the history of a process, configured by its settings.
 
     Args:
         store: The hub.
-        namespace: Of the installation.
-        settings: What is kept.
-        source: What kind of process this is.
-        instance: Which one; in a pod its name.
+        namespace: Namespace of the installation.
+        settings: Retention and interval.
+        source: Kind of the process.
+        instance: Name of the process, in a pod the pod's name.
         now: The clock.
     """
     options = settings.history()

@@ -1,8 +1,7 @@
-"""One thing that has happened, and how it is written down: a line of JSON.
+"""One entry of the history, and its encoding as a line of JSON.
 
-What the loop tells as an Event is an entry as well; an Event is gone after an hour, and after five minutes the next one
-for the same reason repeats the old note. What admission refuses or warns about, and what the gate answers, is told by
-nothing else.
+Events of the loop are entries too, because an API server expires Events after an hour and deduplication drops the later
+notes of one reason. Refusals and warnings of admission and answers of the gate are recorded nowhere else.
 """
 
 import hashlib
@@ -22,17 +21,17 @@ from scorer.api.values.answer import Instant, ShapeOf
 from scorer.api.values.quoting import printable
 
 MESSAGE_BYTES: Final = 1024
-"""How long a message may be in UTF-8, as that of an Event."""
+"""Longest message in UTF-8 bytes, as for the note of an Event."""
 NAME_CHARACTERS: Final = 253
 USER_CHARACTERS: Final = 320
 ID_CHARACTERS: Final = 32
 MOST_COUNTED: Final = 2**53
 CLUSTERS_PICKED: Final = "ClustersPicked"
-"""Reason of the Event that tells which clusters a placement got, kept and lost."""
+"""Reason of the Event that lists the clusters a placement gained, kept and lost."""
 
 
 class EntryType(StrEnum):
-    """What kind of thing has happened."""
+    """Category of an entry."""
 
     DECISION = "Decision"
     ROLLOUT = "Rollout"
@@ -43,7 +42,7 @@ class EntryType(StrEnum):
 
 
 class HistoryObject(TypedDict):
-    """What an entry is about."""
+    """The object of an entry."""
 
     kind: str
     name: str
@@ -51,27 +50,27 @@ class HistoryObject(TypedDict):
 
 
 class HistoryEntry(TypedDict):
-    """What has happened to one object."""
+    """One event in the history of an object."""
 
     id: str
-    """Tells it from all others."""
+    """Unique id."""
     time: Instant
-    """When; of a repeated entry, when for the first time."""
+    """Time of the first occurrence."""
     type: Annotated[str, ShapeOf(EntryType)]
     object: HistoryObject
     reason: str
-    """One word, or the ids of the rules of admission, separated by commas."""
+    """One word, or ids of admission rules, separated by commas."""
     message: str
     by: NotRequired[str]
-    """Who did it or asked; left out where harbormaster itself did."""
+    """The requesting user. Omitted if harbormaster acted by itself."""
     count: NotRequired[int]
-    """How often."""
+    """Number of occurrences. Omitted if 1."""
     lastTime: NotRequired[Instant]
-    """When for the last time."""
+    """Time of the last occurrence. Omitted if ``count`` is."""
 
 
 class InvolvedObject(NamedTuple):
-    """Which object an entry is about; ``namespace`` is empty for cluster-scoped kinds."""
+    """The object of an entry. ``namespace`` is empty for cluster-scoped kinds."""
 
     kind: str
     name: str
@@ -80,18 +79,18 @@ class InvolvedObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordEntry:
-    """What has happened to one object.
+    """One event in the history of an object.
 
     Args:
-        time: When; of a repeated entry, when for the first time.
-        type: What kind of thing.
+        time: Time of the first occurrence.
+        type: Category.
         about: The object.
         reason: One word, or the ids of rules, separated by commas.
-        message: For people.
-        by: Who did it or asked; empty: harbormaster itself.
-        count: How often.
-        last: When for the last time.
-        id: Tells it from all others, also from those that say the same; empty: not noted yet.
+        message: Human-readable message.
+        by: The requesting user. Empty if harbormaster acted by itself.
+        count: Number of occurrences.
+        last: Time of the last occurrence. None: unset, there was only one.
+        id: Unique id, also among entries of equal content. Empty until the entry is queued.
     """
 
     time: datetime
@@ -106,20 +105,20 @@ class RecordEntry:
 
     @property
     def place(self) -> tuple[datetime, str]:
-        """Return its place among all entries: by the last occurrence; within a second, in an order that stays."""
+        """Return the sort key of the entry: the last occurrence, with the id as a stable tie-breaker."""
         return self.until, self.id
 
     @property
     def until(self) -> datetime:
-        """Return when it happened for the last time."""
+        """Return the time of the last occurrence."""
         return self.last or self.time
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Return what is the same for what counts as one entry."""
+        """Return the deduplication key."""
         return self.type, self.about, self.reason, self.message, self.by
 
-    # Without `dataclasses.replace`, which takes as long as the rest of noting, for which admission waits.
+    # Fast path: `dataclasses.replace` would double the time of recording an entry, and admission waits for it.
     def repeated(self, time: datetime) -> "RecordEntry":
         """Return the entry with one more occurrence."""
         count, last = min(self.count + 1, MOST_COUNTED), max(time, self.until)
@@ -132,7 +131,7 @@ class RecordEntry:
         )
 
     def document(self) -> HistoryEntry:
-        """Return it as ``/v1/history`` and the record have it."""
+        """Return the JSON form used by ``/v1/history`` and the record."""
         about: HistoryObject = {"kind": self.about.kind, "name": self.about.name}
         if self.about.namespace:
             about["namespace"] = self.about.namespace
@@ -151,33 +150,33 @@ class RecordEntry:
         return found
 
     def line(self) -> str:
-        """Return it as a line of the record."""
+        """Return the entry as a line of the record."""
         return orjson.dumps(self.document()).decode()
 
 
 def entry(
     time: datetime, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = ""
 ) -> RecordEntry:
-    """Return an entry of a kind, with texts that are short enough, and fit for a terminal."""
+    """Return an entry with its texts truncated and stripped of control characters."""
     return RecordEntry(
         time.replace(microsecond=0),
         kind,
         InvolvedObject(*(printable(part[:NAME_CHARACTERS]) for part in about)),
         printable(reason[:NAME_CHARACTERS]),
-        _shortened(printable(message[: MESSAGE_BYTES + 1])),  # cut first: a refusal may be long, and many come at once
+        _shortened(printable(message[: MESSAGE_BYTES + 1])),  # truncate first: refusals can be long, and come in bursts
         printable(by[:USER_CHARACTERS]),
     )
 
 
 def of_event(document: JsonObject, event: Event, now: datetime) -> RecordEntry:
-    """Return the entry which says that *event* happened to *document*."""
+    """Return the entry for *event* on *document*."""
     metadata = document["metadata"]
     about = InvolvedObject(document["kind"], metadata["name"], metadata.get("namespace") or "")
     return entry(now, _type_of(about.kind, event.reason), about, event.reason, event.message)
 
 
 def read_entry(line: str) -> RecordEntry | None:
-    """Read a line of the record; None: it is no entry."""
+    """Parse a line of the record. Return None if it is not an entry."""
     try:
         found = orjson.loads(line)
         about = found["object"]

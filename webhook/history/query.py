@@ -1,4 +1,4 @@
-"""What is asked of the record, and what it answers."""
+"""Queries on the history, and their results."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ MOST_ITEMS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which entries are wanted; what is empty or None does not matter.
+    """Filter on entries. An empty or unset field matches every entry.
 
     Args:
-        types: Of one of these types.
-        kind: About an object of this kind.
-        namespace: About an object in this namespace.
-        name: About an object of this name.
-        reason: For this reason; of several ids of rules, one.
-        by: Caused by this user.
-        since: Not before.
-        before: Before, by the last occurrence.
-        after: After the entry at this place, which was the last of the page before.
-        limit: How many at most, the latest ones.
-        hidden: Not about objects of these kinds.
-        in_namespaces: About objects in namespaces only of these kinds; None: of any.
-        cluster_scoped: About cluster-scoped objects only of these kinds; None: unlimited.
-        untold: Not of these types about objects of these kinds.
+        types: Categories of entries.
+        kind: Kind of the object.
+        namespace: Namespace of the object.
+        name: Name of the object.
+        reason: The reason, or one of several rule ids.
+        by: The requesting user.
+        since: Earliest last occurrence, inclusive.
+        before: Latest last occurrence, exclusive.
+        after: Sort key of the last entry on the previous page. Only older entries match.
+        limit: Longest page. The latest entries are returned.
+        hidden: Kinds whose objects are excluded.
+        in_namespaces: Kinds whose namespaced objects match. None: unlimited.
+        cluster_scoped: Kinds whose cluster-scoped objects match. None: unlimited.
+        untold: Excluded pairs of kind and category.
     """
 
     types: frozenset[EntryType] = frozenset()
@@ -52,7 +52,7 @@ class Query:
     untold: frozenset[tuple[str, EntryType]] = frozenset()
 
     def matches(self, entry: RecordEntry) -> bool:
-        """Return whether an entry is wanted."""
+        """Return whether an entry matches."""
         about = entry.about
         return (
             (not self.types or entry.type in self.types)
@@ -72,12 +72,16 @@ class Query:
 
 
 def format_place(place: tuple[datetime, str]) -> str:
-    """Write the place of an entry, as a token that asks for those after it."""
+    """Return the continue token for the entries after a sort key."""
     return f"{format_time(place[0])}/{place[1]}"
 
 
 def parse_place(token: str) -> tuple[datetime, str]:
-    """Read such a token. Raises `ValueError`."""
+    """Parse a continue token.
+
+    Raises:
+        ValueError: It is not one.
+    """
     time, separator, identity = token.partition("/")
     if not separator:
         raise ValueError(token)
@@ -94,12 +98,12 @@ class RecordedEntries(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """What the record has.
+    """One page of matching entries.
 
     Args:
         entries: Latest first.
-        more: There are older ones.
-        unreadable: How many lines could not be read.
+        more: Whether older entries match.
+        unreadable: Number of lines that could not be parsed.
     """
 
     entries: tuple[RecordEntry, ...]
@@ -107,26 +111,26 @@ class HistoryPage:
     unreadable: int
 
     def document(self) -> RecordedEntries:
-        """Return it as ``harbormaster history -o json`` does."""
+        """Return the JSON form of ``harbormaster history -o json``."""
         items = [entry.document() for entry in self.entries]
         return {"items": items, "more": self.more, "unreadable": self.unreadable}
 
     @property
     def token(self) -> str:
-        """Return what asks for the entries after these; empty: there are none."""
+        """Return the continue token of the next page, or an empty string on the last one."""
         return format_place(self.entries[-1].place) if self.more else ""
 
 
 def find(documents: Iterable[JsonObject], waiting: Iterable[RecordEntry], query: Query) -> HistoryPage:
-    """Return what is wanted of the record.
+    """Return the matching entries.
 
     Args:
-        documents: ConfigMaps; those that are not of the record do not count.
-        waiting: What is not written yet.
-        query: What is wanted.
+        documents: ConfigMaps. Those that are not part of the record are ignored.
+        waiting: Entries that are not written yet.
+        query: The filter.
     """
     unreadable = 0
-    # After a lost answer, a process writes the same entry again, perhaps with more counted.
+    # Deduplicate by id: after a lost response, a process writes the same entry again, perhaps with a higher count.
     found: dict[str, RecordEntry] = {}
     for entry in (*entries_in(filter(is_chunk, documents)), *waiting):
         if entry is None:

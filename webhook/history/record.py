@@ -1,11 +1,11 @@
 """The record: ConfigMaps in the namespace of the installation.
 
-Each has the entries of one process and one stretch of time, as lines of JSON. ConfigMaps, and not a volume: every
-replica, the page and a user with nothing but a kubeconfig read the same record, it outlives pods and nodes, needs no
-storage class, and is backed up with the rest of the hub. It costs little: a process writes only its own ConfigMap, at
-most once per interval, and nothing while nothing happens. The embedded store keeps the same objects in its file.
+Each holds the entries of one process and one period, as lines of JSON. ConfigMaps instead of a volume: every replica,
+the page and a user with only a kubeconfig read the same record. It outlives pods and nodes, needs no storage class, and
+is backed up with the hub. Writes are cheap: a process writes only its own ConfigMap, at most once per interval, and
+only if it has new entries. The embedded store keeps the same objects in its file.
 
-What is kept is bounded by age and by size: whole ConfigMaps go, oldest first.
+Retention is bounded by age and by size. Whole ConfigMaps are deleted, oldest first.
 """
 
 import hashlib
@@ -28,32 +28,32 @@ LABELS: Final = {LABEL: "true"}
 ENTRIES: Final = "entries"
 UNTIL: Final = "until"
 SOURCE: Final = "source"
-"""Keys of ``data``: the lines, when the last of them happened, and what kind of process wrote them."""
+"""Keys of ``data``: the lines, the time of the last one, and the kind of process that wrote them."""
 CHUNK_BYTES: Final = 64 * 1024
 """Largest size of the entries of one ConfigMap.
 
-Each write repeats all of them, and the API server's answer as well, which enlarges the TLS buffer of its connection.
+Each write and its response carry all of them, and the response enlarges the TLS buffer of the connection.
 """
 MOST_CHUNKS: Final = 2000
-"""Most ConfigMaps of one kind of process, however small: a process that ends soon leaves one.
+"""Most ConfigMaps per kind of process, however small, because each short-lived process leaves one.
 
-The largest history that can be set, 64 MiB, takes 1,024 full ones.
+The largest configurable history, 64 MiB, fills 1,024 of them.
 """
 STRETCHES: Final = 7
-"""A ConfigMap covers at most this part of the time that is kept: whole ones go, with all that is in them."""
+"""A ConfigMap covers at most this fraction of the retention period, because only whole ones are deleted."""
 SHARES: Final = 8
-"""The record is put in order whenever a process has written this part of the size that is kept."""
+"""A process enforces retention each time it has written this fraction of the retained size."""
 
 
 class RecordSource(StrEnum):
-    """What kind of process an entry comes from."""
+    """Kind of process that wrote an entry."""
 
     LOOP = "loop"
     SERVER = "server"
 
 
 def chunk_name(began: datetime, instance: str, number: int) -> str:
-    """Return the name of the ConfigMap that a process begins at an instant, its *number*-th; names sort by time."""
+    """Return the name of the *number*-th ConfigMap of a process. Names sort by time."""
     digest = hashlib.sha256(f"{instance}/{number}".encode()).hexdigest()[:10]
     return f"{PREFIX}{began:%Y%m%d%H%M%S}-{digest}"
 
@@ -76,43 +76,43 @@ def chunk_document(
 
 
 def is_chunk(document: JsonObject) -> bool:
-    """Say whether a ConfigMap is part of the record."""
+    """Return whether a ConfigMap is part of the record."""
     return name_of(document).startswith(PREFIX) and label(document, LABEL) == LABELS[LABEL]
 
 
 def size_of(document: JsonObject) -> int:
-    """Return how many bytes of entries a ConfigMap holds."""
+    """Return the size of a ConfigMap's entries in bytes."""
     return len(text_at(document, "data", ENTRIES).encode(errors="replace"))
 
 
 def lines_of(document: JsonObject) -> list[str]:
-    """Return the lines of entries that a ConfigMap holds."""
+    """Return the lines of a ConfigMap."""
     return [line for line in text_at(document, "data", ENTRIES).split("\n") if line]
 
 
 def entries_in(documents: Iterable[JsonObject]) -> Iterator[RecordEntry | None]:
-    """Yield what ConfigMaps of the record hold, in their order; None for each line that cannot be read."""
+    """Yield the entries of ConfigMaps in order, and None for each line that cannot be parsed."""
     for document in documents:
         yield from map(read_entry, lines_of(document))
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What is kept.
+    """Limits of the history.
 
     Args:
-        age: How long.
-        most_bytes: How much of entries, over all processes of one kind: users who are refused again and again cannot
-            push out what the loop has decided.
+        age: Retention period.
+        most_bytes: Limit on the size of entries per kind of process, so that a user who is refused repeatedly cannot
+            displace the decisions of the loop.
     """
 
     age: timedelta
     most_bytes: int
 
     def outdated(self, documents: Iterable[JsonObject], own: str, now: datetime) -> Iterator[JsonObject]:
-        """Yield the ConfigMaps of the record that are to go, oldest first; never *own*, the name of one in use.
+        """Yield the ConfigMaps that exceed a limit, oldest first, but never *own*, the name of the one in use.
 
-        One whose end cannot be read is taken to have ended when it was made.
+        If the end of a period cannot be parsed, the creation time counts.
         """
         chunks = sorted(filter(is_chunk, documents), key=_end, reverse=True)
         held: Counter[str] = Counter()

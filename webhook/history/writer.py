@@ -1,8 +1,9 @@
-"""Keeps the record of one process: collects what has happened, and writes it now and then.
+"""Buffers the entries of one process and flushes them periodically.
 
-Noting is cheap and never fails: admission does it between a verdict and its answer. Entries that repeat within one
-interval are one entry with a count, so a client that is refused a thousand times leaves one line. What cannot be
-written waits for the next time, within bounds; what is dropped then is said in the record itself.
+Recording an entry is cheap and never fails, because admission does it between a verdict and its response. Repeats
+within one interval are deduplicated into one entry with a count, so a client that is refused a thousand times leaves
+one line. A failed flush is retried at the next interval. The buffer is bounded, and an entry of its own records how
+many were dropped.
 """
 
 import asyncio
@@ -34,27 +35,27 @@ from webhook.history.record import (
 from webhook.kube.ports import ConflictError, NotFoundError, Store, StoreError, key_of
 
 MOST_WAITING: Final = 1_000
-"""How many different entries may wait to be written."""
+"""Size of the buffer, in entries."""
 MOST_OF_USER: Final = 100
-"""How many of them one user may have caused."""
+"""Share of the buffer per user, in entries."""
 TIDY_EVERY: Final = timedelta(hours=1)
 LAST_SECONDS: Final = 2.0
-"""How long the end of a process may take to write what waits."""
+"""Timeout of the last flush on shutdown."""
 DROPPED: Final = "EntriesDropped"
 
 log = logging.getLogger(__name__)
 
 
 class HistoryWriter:
-    """Writes what has happened into ConfigMaps of its own.
+    """Writes entries into ConfigMaps that belong to this process.
 
     Args:
         store: The hub.
-        namespace: Of the installation.
-        source: What kind of process this is: what one kind writes never pushes out what another has written.
-        instance: Which process this is; in a pod its name.
-        retention: What of the record is kept, of all processes.
-        interval: How often it is written at most.
+        namespace: Namespace of the installation.
+        source: Kind of the process. The size limit applies to each kind separately.
+        instance: Name of the process, in a pod the pod's name.
+        retention: Limits on the record of all processes.
+        interval: Time between two flushes.
         now: The clock.
     """
 
@@ -80,31 +81,31 @@ class HistoryWriter:
         self._dropped = 0
         self._chunk: JsonObject | None = None
         self._stretch = now(), now()
-        """When the ConfigMap that is written was begun, and when the last entry in it happened."""
+        """Start of the current ConfigMap's period, and the time of its last entry."""
         self._number = 0
         self._origin = uuid4().hex[:16]
         self._noted = 0
         self.writes = 0
-        """How often it was written: what waited before is in the record now."""
+        """Number of flushes. Entries that waited before a flush are in the record after it."""
         self._tidied: datetime | None = None
         self._bytes = 0
-        """How much was written since then."""
+        """Bytes written since retention was last enforced."""
         self._trouble = ""
 
     def note(self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "") -> None:
-        """Have something written down that has happened now."""
+        """Buffer an entry, timestamped now."""
         self._take(entry(self._now(), kind, about, reason, message, by))
 
     def note_event(self, document: JsonObject, event: Event) -> None:
-        """Have an Event written down that has happened now to *document*."""
+        """Buffer an Event of *document*, timestamped now."""
         self._take(of_event(document, event, self._now()))
 
     def waiting(self) -> tuple[RecordEntry, ...]:
-        """Return what is not written yet, oldest first."""
+        """Return the buffered entries, oldest first."""
         return tuple(self._waiting.values())
 
     async def run(self) -> None:
-        """Write until cancelled, then once more."""
+        """Flush periodically until cancelled, then once more."""
         try:
             while True:
                 await asyncio.sleep(self._interval.total_seconds())
@@ -127,12 +128,12 @@ class HistoryWriter:
             self._dropped += 1
 
     def _named(self, found: RecordEntry) -> RecordEntry:
-        """Return an entry with an id that no other has, in whatever process; those of one process sort by age."""
+        """Return an entry with an id that is unique across processes and sorts by age within one."""
         self._noted += 1
         return found.named(f"{self._origin}-{self._noted:010}")
 
     async def _write(self) -> None:
-        """Write what waits; what cannot be written goes on waiting."""
+        """Flush, and log a failure once. Entries that are not written remain buffered."""
         try:
             await self.flush()
             if self._trouble:
@@ -144,10 +145,10 @@ class HistoryWriter:
             self._trouble = str(error)
 
     async def flush(self) -> None:
-        """Write what waits, and let go of what is too old.
+        """Write the buffered entries, then enforce retention if it is due.
 
         Raises:
-            StoreError: The hub does not take it; everything goes on waiting.
+            StoreError: The hub rejects the write. All entries remain buffered.
         """
         written, dropped = tuple(self._waiting.items()), self._dropped
         if written or dropped:
@@ -160,23 +161,23 @@ class HistoryWriter:
             for identity, each in written:
                 if (known := self._waiting[identity]) is each:
                     del self._waiting[identity]
-                else:  # repeated meanwhile: what is on record is not told again
+                else:  # repeated during the write: keep only the occurrences that are not on record
                     self._waiting[identity] = self._named(_since(known, each))
             self._of_user = Counter(each.by for each in self._waiting.values() if each.by)
         if self._is_untidy():
             await self.delete_expired()
 
     def _loss(self, dropped: int) -> RecordEntry:
-        """Return the entry that says how many others there are not."""
+        """Return the entry that records how many others were dropped."""
         about = InvolvedObject(CONFIG_MAP.kind, self._instance, self._namespace)
         message = f"{dropped} further entries of {self._instance} were dropped: too many at once"
         return self._named(entry(self._now(), EntryType.EVENT, about, DROPPED, message))
 
     def _is_untidy(self) -> bool:
-        """Say whether it is time to take away what is too old or too much; a flood does not wait for the hour."""
+        """Return whether to enforce retention: hourly, or earlier after a burst."""
         if self._tidied is None or self._bytes >= self._retention.most_bytes // SHARES:
             return True
-        return not timedelta() <= self._now() - self._tidied < TIDY_EVERY  # a clock that is set back ends the wait
+        return not timedelta() <= self._now() - self._tidied < TIDY_EVERY  # a clock that was set back counts as due
 
     async def _append(self, lines: list[str], until: datetime) -> None:
         chunk, (began, last), now = self._chunk, self._stretch, self._now()
@@ -190,7 +191,7 @@ class HistoryWriter:
             made["metadata"] |= {key: chunk["metadata"][key] for key in ("uid", "resourceVersion")}
             try:
                 self._chunk = await self._store.replace(CONFIG_MAP, made)
-            except (ConflictError, NotFoundError):  # somebody took it away or wrote into it: it is not ours any more
+            except (ConflictError, NotFoundError):  # deleted or modified by another client: start a new one
                 self._chunk = None
             else:
                 self._stretch = began, until
@@ -200,11 +201,11 @@ class HistoryWriter:
             self._number += 1
             name = chunk_name(now, self._instance, self._number)
             made = chunk_document(name, self._namespace, self._source, self._instance, part, until)
-            # After a lost answer the same entries may be written twice; who reads the record knows them by their ids.
+            # A lost response can lead to a second write of the same entries. Readers deduplicate them by id.
             self._chunk = await self._store.create(CONFIG_MAP, made)
 
     async def delete_expired(self) -> None:
-        """Delete the ConfigMaps of the record that are too old, or too much.
+        """Delete the ConfigMaps of the record that exceed a limit.
 
         Raises:
             StoreError: The hub does not answer.
@@ -218,13 +219,13 @@ class HistoryWriter:
                 await self._store.delete(
                     CONFIG_MAP, key_of(document), uid=metadata["uid"], resource_version=metadata["resourceVersion"]
                 )
-            except (NotFoundError, ConflictError):  # another process was faster, or it is in use
+            except (NotFoundError, ConflictError):  # another process deleted it, or still writes to it
                 continue
         self._tidied, self._bytes = now, 0
 
 
 def _parts(lines: list[str]) -> list[list[str]]:
-    """Divide lines among as many ConfigMaps as they need."""
+    """Split lines into the contents of as many ConfigMaps as they need."""
     parts: list[list[str]] = [[]]
     size = 0
     for line in lines:
@@ -238,5 +239,5 @@ def _parts(lines: list[str]) -> list[list[str]]:
 
 
 def _since(known: RecordEntry, written: RecordEntry) -> RecordEntry:
-    """Return what of an entry has happened since it was written."""
+    """Return the occurrences of an entry after *written* was flushed."""
     return replace(known, time=known.until, count=known.count - written.count, last=None)

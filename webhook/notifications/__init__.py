@@ -1,1 +1,1 @@
-"""What needs a person is told to somebody outside, by HTTP: a chat, a pager, whatever stands behind a URL."""
+"""Notifications: Events that need a person, posted over HTTP to a receiver such as a chat or a pager."""

@@ -1,7 +1,7 @@
-"""One notification, and the body in which it is sent.
+"""One notification, and the body that is posted.
 
-The signature covers the body alone, so what a receiver has to believe stands in it, the time of sending included: one
-that was recorded and is sent again by somebody else is told by its age.
+The signature covers only the body, so everything that a receiver has to trust is in it. ``sentAt`` makes a replayed
+notification recognisable by its age.
 """
 
 import hashlib
@@ -22,12 +22,12 @@ KIND: Final = "Notification"
 
 @dataclass(frozen=True, slots=True)
 class NotificationSource:
-    """Where notifications come from.
+    """The sender of notifications.
 
     Args:
-        hub: What the receiver calls the hub; may be empty.
-        namespace: Of the installation.
-        instance: The process; in a pod its name.
+        hub: Name of the hub for the receiver. May be empty.
+        namespace: Namespace of the installation.
+        instance: Name of the process, in a pod the pod's name.
     """
 
     hub: str
@@ -37,15 +37,15 @@ class NotificationSource:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What has happened to one object.
+    """An Event of one object, as the receiver gets it.
 
     Args:
-        id: The same when the same is told again, also by another process, within the five minutes of an Event.
-        time: When it happened.
+        id: Deduplication key. Repeats within the five minutes of an Event share it, across processes.
+        time: When the Event was emitted.
         severity: ``Warning`` or ``Normal``, as the type of the Event.
-        reason: One word.
-        message: For people.
-        about: The object, as ``regarding`` of an Event.
+        reason: Reason of the Event, one word.
+        message: Human-readable message.
+        about: The object, as in ``regarding`` of an Event.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Notification:
     about: JsonObject
 
     def body(self, source: NotificationSource, now: datetime) -> bytes:
-        """Return what is posted at an instant."""
+        """Return the request body for a post at *now*, as JSON."""
         return orjson.dumps(
             {
                 "apiVersion": API_VERSION,
@@ -74,7 +74,7 @@ class Notification:
 
 
 def notification_of(document: JsonObject, event: Event, now: datetime) -> Notification:
-    """Return the notification which says that *event* happened to *document*."""
+    """Return the notification for *event* on *document*."""
     metadata = document["metadata"]
     about = {
         "apiVersion": document["apiVersion"],

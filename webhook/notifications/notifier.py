@@ -1,12 +1,12 @@
-"""Sends notifications, one after the other, in the order in which things happened.
+"""Posts notifications one at a time, oldest first.
 
-One that the receiver answers with an error again and again, not at all or not in time, lets the others pass, as long as
-it takes those: it may be the only one that it cannot take. A receiver that takes none gets them in order once it does.
+``note_event`` is called in the middle of a reconcile, so it only appends to a bounded queue: it never fails and never
+waits. A failed post is retried with exponential backoff until the notification expires (``OLDEST``). A receiver that
+recovers therefore gets everything it missed, and one that stays down costs a bounded queue and one log line.
 
-Noting one is cheap, never fails and never waits: it happens in the midst of a reconcile. What the receiver does not
-take is sent again, with pauses that grow, until it is too old to be news; so a receiver that was down for a while hears
-of everything, and one that is down for good costs a bounded queue and a line in the log. The end of a process sends
-what waits once more, and waits little for that.
+Head-of-line blocking: if the oldest notification fails ``PATIENCE`` times in a row, later ones may pass it while the
+receiver accepts them, because the receiver may reject only this one. On shutdown, each waiting notification gets one
+last attempt.
 """
 
 import asyncio
@@ -28,25 +28,25 @@ from webhook.settings.notifications import NotificationOptions, NotificationSett
 SETTING: Final = "NOTIFICATIONS"
 MOST_WAITING: Final = 1_000
 MOST_REMEMBERED: Final = 4_096
-"""Ids by which what is told again is known."""
+"""Ids remembered for deduplication."""
 OLDEST: Final = timedelta(hours=1)
-"""How long after it happened something is still sent."""
+"""Age at which a notification expires."""
 PATIENCE: Final = 5
-"""How often in a row one may fail at a receiver that is there, before others may pass it."""
+"""Consecutive failures at a reachable receiver before later notifications may pass the first."""
 POST_SECONDS: Final = 10.0
-"""How long the receiver may take."""
+"""Timeout of one post."""
 PAUSE_SECONDS: Final = (1.0, 60.0)
-"""The first and the longest pause after a failure."""
+"""Initial and maximum backoff after a failure."""
 LAST_SECONDS: Final = 2.0
-"""How long the end of a process may take to send what waits."""
+"""Timeout of the last attempts on shutdown."""
 
 log = logging.getLogger(__name__)
 
 
 class DeliveryResult(StrEnum):
-    """What became of a notification, or of one attempt to send it.
+    """Result of a notification or of one attempt.
 
-    ``FAILED`` is an attempt that is made again; all others are final.
+    ``FAILED`` is an attempt that is retried. All others are final.
     """
 
     SENT = "sent"
@@ -61,7 +61,7 @@ class NotificationCounts:
 
     Args:
         registry: Where the metrics are registered.
-        waiting: Returns how many wait.
+        waiting: Returns the length of the queue.
     """
 
     def __init__(self, registry: CollectorRegistry, waiting: Callable[[], int]) -> None:
@@ -78,20 +78,20 @@ class NotificationCounts:
         ).set_function(waiting)
 
     def count(self, result: DeliveryResult, times: int = 1) -> None:
-        """Count what became of notifications."""
+        """Count notifications with a result."""
         self._counter.labels(result).inc(times)
 
 
 class Notifier:
-    """Tells the receiver of Events.
+    """Posts Events to the receiver.
 
     Args:
-        options: Who is told of what.
-        source: Which process tells.
+        options: The receiver, and the reasons that are sent.
+        source: The sending process.
         registry: Where the metrics are registered.
         now: The clock.
-        pauses: The first and the longest pause after a failure, in seconds.
-        post_seconds: How long the receiver may take.
+        pauses: Initial and maximum backoff after a failure, in seconds.
+        post_seconds: Timeout of one post.
     """
 
     def __init__(
@@ -116,21 +116,21 @@ class Notifier:
         self._told: OrderedDict[str, None] = OrderedDict()
         self._dropped = 0
         self._failures = 0
-        """How often in a row the first in line has failed at a receiver that is there."""
+        """Consecutive failures of the first notification at a reachable receiver."""
         self._trouble = ""
         self._counts = NotificationCounts(registry, lambda: len(self._waiting))
 
     async def check(self) -> None:
-        """Look whether the files can be used, if anybody is told.
+        """Check the files of the receiver, if one is configured.
 
         Raises:
-            webhook.settings.environment.SettingsError: One cannot be.
+            webhook.settings.environment.SettingsError: One of them cannot be used.
         """
         if self._options.url:
             await asyncio.to_thread(self._receiver.credentials)
 
     def note_event(self, document: JsonObject, event: Event) -> None:
-        """Have *event*, which happened to *document* now, sent if it is one of those that are."""
+        """Enqueue *event* on *document* if its reason is configured and it is not a repeat."""
         options = self._options
         if not options.url or options.reasons.isdisjoint((event.reason, f"{event.type}/{event.reason}")):
             return
@@ -148,7 +148,7 @@ class Notifier:
         self._arrived.set()
 
     async def run(self) -> None:
-        """Send until cancelled, then what waits once more."""
+        """Send until cancelled, then try each waiting notification once more."""
         try:
             while True:
                 await self._arrived.wait()
@@ -168,16 +168,16 @@ class Notifier:
                 while self._waiting and await self._send(0):
                     pass
         except TimeoutError:
-            pass  # said below
+            pass  # logged below
         if self._waiting:
             self._counts.count(DeliveryResult.DROPPED, len(self._waiting))
             log.warning("notifications were not sent before the end", extra={"count": len(self._waiting)})
             self._waiting.clear()
 
     async def _send(self, place: int) -> bool:
-        """Send what is at a place in line; say whether that was its turn, whatever became of it: not a failure for now.
+        """Send the notification at a position of the queue. Return False if it has to be retried.
 
-        It stays in line until its end is known: a process that ends in the midst of it sends it again.
+        It remains queued until its result is final, so a process that is cancelled during the post sends it again.
         """
         first = self._waiting[place]
         if self._dropped:
@@ -219,7 +219,7 @@ class Notifier:
         return DeliveryResult.FAILED, reason
 
     def _tell(self, result: DeliveryResult, notification: Notification, why: str) -> None:
-        """Log what is refused, and what fails when it fails for another cause than before."""
+        """Log a refusal, and a failure whose cause differs from that of the last one."""
         about = {"reason": notification.reason, "id": notification.id, "error": why}
         if result is DeliveryResult.REFUSED:
             log.warning("notification refused", extra=about)
@@ -240,9 +240,9 @@ async def notifier_of(
     """Make the notifier of a process.
 
     Args:
-        settings: Who is told of what.
-        namespace: Of the installation.
-        instance: Which process this is; in a pod its name.
+        settings: The receiver, and the reasons that are sent.
+        namespace: Namespace of the installation.
+        instance: Name of the process, in a pod the pod's name.
         registry: Where its metrics are registered.
         now: The clock.
 
