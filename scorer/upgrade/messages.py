@@ -1,7 +1,7 @@
-"""Messages: limits on their length, and lists and counts in words.
+"""Messages: truncation, and lists and counts in words.
 
-Back ends, upgraders and people say how an upgrade goes; what they say may be as long as they like. A status with it
-would not fit into an object any more, and the run would stand still.
+Back ends, upgraders and users write messages of any length. Without truncation, a status with all of them could exceed
+the maximum object size, and every write of the run would fail.
 
 Source: upgrade-runs.md 3.4.
 """
@@ -11,29 +11,29 @@ from typing import Final
 from scorer.api.values.quoting import printable
 
 MOST_NAMED: Final = 20
-"""How many members a message names."""
+"""Most members that a message names."""
 
 LONGEST_MESSAGE: Final = 240
-"""Characters of a member's message, so that the status of a run with 1,000 members fits into one object."""
+"""Longest message of a member, in characters. The status of a run with 1,000 members must fit into one object."""
 LONGEST_FAILURE: Final = 112
-"""Of reason and message of a member that has failed together: both stand there twice, beside more times."""
+"""Longest reason and message of a failed member together. Its entry has both twice, and more timestamps than others."""
 LONGEST_REASON: Final = 40
-"""Of a word for programs, such as the code of a failure."""
+"""Longest machine-readable word, such as an error code."""
 LONGEST_TOLD: Final = 1000
-"""Of what is told of a run as a whole: an Event takes about this much."""
+"""Longest message about the run as a whole. Events allow about 1,024 characters."""
 
 
 def shortened(text: str, longest: int) -> str:
-    """Return a text with at most that many characters, and none that control a terminal."""
+    """Return a text truncated to *longest* characters, without control characters."""
     return printable(text if len(text) <= longest else f"{text[: longest - 1]}…")
 
 
 def format_count(count: int, what: str) -> str:
-    """Return how many of something there are, such as ``1 member`` and ``2 members``."""
+    """Return a count with its noun, such as ``1 member`` and ``2 members``."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def format_names(names: list[str]) -> str:
-    """Return a list of names for people, of which at most 20 are written."""
+    """Return a comma-separated list of names, at most 20 of them."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more

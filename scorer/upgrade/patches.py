@@ -1,4 +1,4 @@
-"""Patches by which users start, stop, skip or retry a run, or answer a gate.
+"""Patches that start, stop, skip or retry a run, or answer a gate.
 
 Source: upgrade-runs.md 9 and 10.2.
 """
@@ -20,19 +20,19 @@ _RETRY: Final = "-retry"
 
 
 class UpgradeOrderRefusedError(Exception):
-    """A run or a gate cannot do what is ordered; the message says why."""
+    """A run or a gate cannot execute a command. The message says why."""
 
 
 def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
-    """Return the patch that starts a run, or starts it again; None: it is going on.
+    """Return the patch that starts or restarts a run, or None if it is running already.
 
     Args:
         run: The run.
-        token: One that the run has not seen, for a restart.
+        token: Restart token, new to the run.
 
     Raises:
-        UpgradeOrderRefusedError: It is over, or is being stopped, also if it has not noticed that yet: a start would
-            take the stop back unseen (C-39).
+        UpgradeOrderRefusedError: The run is finished or stopping. This includes a requested stop that the run has not
+            observed yet, because a start would silently cancel it (C-39).
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
@@ -52,10 +52,10 @@ def order_start(run: ClusterUpgradeRun, token: str) -> JsonObject | None:
 
 
 def order_stop(run: ClusterUpgradeRun) -> JsonObject | None:
-    """Return the patch that stops a run; None: it is stopped, or being stopped.
+    """Return the patch that stops a run, or None if it is stopped or stopping.
 
     Raises:
-        UpgradeOrderRefusedError: It has not started, or is over.
+        UpgradeOrderRefusedError: The run has not started, or is finished.
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
@@ -68,10 +68,10 @@ def order_stop(run: ClusterUpgradeRun) -> JsonObject | None:
 
 
 def order_skip(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> JsonObject:
-    """Return the patch that skips parts of a run; what is there already is kept, as the list only grows.
+    """Return the patch that skips parts of a run. Existing skip targets are kept, because the list is append-only.
 
     Raises:
-        UpgradeOrderRefusedError: The run is over, has no such part, or the list is full.
+        UpgradeOrderRefusedError: The run is finished, has no such part, or the list is full.
     """
     state, name = run.status.state, run.metadata.name
     if state in OVER:
@@ -91,7 +91,7 @@ def order_skip(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> JsonObj
 
 
 def parts_of(run: ClusterUpgradeRun) -> list[tuple[str, str]]:
-    """Return what can be skipped of a run as it is recorded, by type and name."""
+    """Return type and name of every part of a run that can be skipped."""
     parts = []
     for stage in run.status.stages:
         parts += [("Stage", stage.name), ("AfterStageWait", stage.name)]
@@ -102,16 +102,16 @@ def parts_of(run: ClusterUpgradeRun) -> list[tuple[str, str]]:
 
 
 def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
-    """Return a run that does again what another one has skipped or failed to do, with the same versions.
+    """Return a run that repeats the skipped and failed upgrades of another run, with the same versions.
 
-    It has the same members, in the same order: those that have been upgraded are found at their target, and skipped.
+    It has the same members in the same order. Members that are already at their target are skipped.
 
     Args:
-        run: One that is over, or has failed or is stopped.
-        name: Of the new run; empty: that of the other one with ``-retry``.
+        run: A finished, failed or stopped run.
+        name: Name of the new run. If empty, the old name with the suffix ``-retry``.
 
     Raises:
-        UpgradeOrderRefusedError: It is going on, or has never started.
+        UpgradeOrderRefusedError: The run is in progress, or has never started.
     """
     status = run.status
     if status.start_time is None or (status.state not in OVER and status.state not in STOPPED):
@@ -140,7 +140,7 @@ def retry_run(run: ClusterUpgradeRun, name: str = "") -> JsonObject:
 
 
 def _images(run: ClusterUpgradeRun) -> JsonObject | None:
-    """Return which images the new run takes: the very ones that were chosen, where some were."""
+    """Return the node images of the new run, pinned to the resolved ones if there are any."""
     selection = selection_of(run.spec.upgrade)
     if selection is None:
         return None
@@ -158,16 +158,16 @@ def _retry_name(name: str) -> str:
 def order_answer(
     gate: Mapping[str, Any], message: str, now: datetime, *, approve: bool
 ) -> Sequence[Mapping[str, Any]] | None:
-    """Return the conditions of a gate once it is answered; None: it has that answer already.
+    """Return the conditions of a gate with an answer, or None if it has that answer already.
 
     Args:
         gate: The ClusterUpgradeGate.
-        message: Who answers, or why.
-        now: The moment.
-        approve: Whether it is approved; else it is rejected.
+        message: Author of the answer, or a reason.
+        now: Current time.
+        approve: False rejects the gate.
 
     Raises:
-        UpgradeOrderRefusedError: It does not wait for an answer.
+        UpgradeOrderRefusedError: The gate is not waiting for an answer.
     """
     name, state = name_of(gate), text_at(gate, "status", "state")
     condition = next((each for each in conditions_of(gate) if each.get("type") == APPROVED), {})

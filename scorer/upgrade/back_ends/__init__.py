@@ -1,1 +1,1 @@
-"""The interface to the back ends that upgrade clusters, and what they report in requests and annotations; no calls."""
+"""Interface to the back ends that upgrade clusters, and the shape of their reports in requests and annotations."""

@@ -1,6 +1,6 @@
-"""The interface to a back end that upgrades clusters: operations, inventories and observations; no calls.
+"""Interface to a back end that upgrades clusters: operations, inventories and observations.
 
-The calls are on the other side, with the controller that carries out the actions of a run.
+No I/O: the controller that executes the actions of a run makes the calls.
 
 Source: upgrade-runs.md 13.1.
 """
@@ -16,14 +16,14 @@ from scorer.api.upgrade.fields import NodeImageVersion, UpgradeError, UpgradeTyp
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What a node pool runs.
+    """Versions of one node pool.
 
     Args:
-        name: Of the pool.
-        version: The Kubernetes version of its nodes; empty: nobody knows.
-        family: The family of its node image.
-        image: The version of its node image.
-        nodes: How many nodes it has.
+        name: Name of the pool.
+        version: Kubernetes version of its nodes, empty if unknown.
+        family: Family of its node image.
+        image: Version of its node image.
+        nodes: Number of nodes.
     """
 
     name: str
@@ -35,15 +35,15 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a cluster runs, and whether an upgrade could begin.
+    """Versions that a cluster runs, and whether an upgrade could start.
 
     Args:
-        version: Of the control plane; empty: nobody knows.
+        version: Version of the control plane, empty if unknown.
         pools: Its node pools.
-        ready: False: it is stopped or unreachable.
-        busy: Which other operation is running on it; empty: none.
-        observed_at: When it was looked at; None: now.
-        chained: Whether this very cluster can go up several minor versions in one upgrade.
+        ready: False if the cluster is stopped or unreachable.
+        busy: Description of another operation in progress, empty if idle.
+        observed_at: Time of the observation, or None if it is current.
+        chained: Whether this cluster can be upgraded across several minor versions in one upgrade.
     """
 
     version: str = ""
@@ -56,12 +56,12 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a back end can do.
+    """Capabilities of a back end.
 
     Args:
-        types: Which upgrades.
-        chained_upgrades: Whether it can go up several minor versions in one upgrade.
-        cancel: Whether it can call an upgrade off.
+        types: Supported upgrade types.
+        chained_upgrades: Whether one upgrade can cross several minor versions.
+        cancel: Whether it can cancel a running upgrade.
         node_image: Whether it can change node images.
     """
 
@@ -71,18 +71,18 @@ class Capabilities:
     node_image: bool = True
 
     def supports(self, upgrade: UpgradeType) -> bool:
-        """Say whether it can carry out such an upgrade."""
+        """Return whether the back end supports upgrades of this type."""
         return upgrade in self.types and (self.node_image or upgrade is not UpgradeType.NODE_IMAGE_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a cluster is to run.
+    """Versions that a cluster is upgraded to.
 
     Args:
-        type: Which parts change.
-        kubernetes_version: Empty: the versions stay.
-        images: The node image of each family; the pools of other families keep theirs.
+        type: Parts of the cluster that change.
+        kubernetes_version: Target version, empty to keep the present versions.
+        images: Node image per family. Pools of other families keep theirs.
     """
 
     type: UpgradeType
@@ -95,14 +95,14 @@ class Operation:
     """One attempt to upgrade one cluster.
 
     Args:
-        id: ``<run uid>/<member>/<attempt>``; a repeated one is the same operation.
+        id: ``<run uid>/<member>/<attempt>``, the idempotency key: the same id is the same operation.
         run: Name of the run.
         member: The cluster.
         upgrader: The back end.
         attempt: Counts from 1.
-        target: What the cluster is to run.
-        deadline: When the run gives up; None: never.
-        given_up: The run has done so already, and only asks whether it has come to an end.
+        target: Versions that the cluster is upgraded to.
+        deadline: When the run gives up. None: unlimited.
+        given_up: The run has given up already, and only polls until the operation ends.
     """
 
     id: str
@@ -116,7 +116,7 @@ class Operation:
 
 
 class OperationState(StrEnum):
-    """How far an operation has got; UNKNOWN: the back end has never seen it."""
+    """Progress of an operation. UNKNOWN: the back end has no record of it."""
 
     UNKNOWN = "Unknown"
     ACCEPTED = "Accepted"
@@ -131,17 +131,17 @@ _IN_FLIGHT = frozenset({OperationState.ACCEPTED, OperationState.IN_PROGRESS})
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a back end says about an operation.
+    """Report of a back end about an operation.
 
     Args:
-        state: How far it is.
-        error: Why it has failed.
-        finished_at: When it ended; None: the back end does not say.
-        inventory: What the cluster runs since; None: it was not looked at.
-        unclaimed: The operation is handed off, and nobody has taken it yet.
-        remark: What people should know of it: the reason of an event and its message; None: nothing.
-        asked: The node images that the back end was asked for; None: it does not say.
-        trouble: What has gone wrong with the back end though it has answered, which counts as a call that failed.
+        state: Progress of the operation.
+        error: Cause of the failure.
+        finished_at: End of the operation. None: unknown.
+        inventory: Versions after the operation. None: unknown.
+        unclaimed: The operation is handed off, but no upgrader has accepted it yet.
+        remark: Reason and message of an Event to emit. None: unset.
+        asked: Node images that the back end was asked for. None: unknown.
+        trouble: Failure of the back end in spite of its answer. Counts as a failed call.
     """
 
     state: OperationState
@@ -154,24 +154,24 @@ class Observation:
     trouble: str = ""
 
     def with_remark(self, reason: str, message: str) -> "Observation":
-        """Return the same with something that people should know."""
+        """Return a copy with a remark."""
         return replace(self, remark=(reason, message))
 
     @property
     def in_flight(self) -> bool:
-        """Say whether the operation may still change the cluster."""
+        """Return whether the operation may still change the cluster."""
         return self.state in _IN_FLIGHT
 
 
 class Started(StrEnum):
-    """A back end has taken an operation; ALREADY_RUNNING: it had done so before."""
+    """A back end has accepted an operation. ALREADY_RUNNING: by an earlier call with the same id."""
 
     ACCEPTED = "Accepted"
     ALREADY_RUNNING = "AlreadyRunning"
 
 
 class CancelResult(StrEnum):
-    """What has become of the wish to call an operation off."""
+    """Result of a request to cancel an operation."""
 
     CANCELLED = "Cancelled"
     TOO_LATE = "TooLate"
@@ -180,11 +180,11 @@ class CancelResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something that would be in the way of an upgrade, found before it begins.
+    """A problem that would block an upgrade, found by preflight.
 
     Args:
-        code: What, for programs.
-        message: What, for people.
+        code: Machine-readable code.
+        message: Human-readable message.
     """
 
     code: str
@@ -193,12 +193,12 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A back end does not take an operation.
+    """A back end refuses an operation.
 
     Args:
-        code: Why, for programs.
-        message: Why, for people.
-        retryable: Whether it may take it later.
+        code: Machine-readable reason.
+        message: Human-readable reason.
+        retryable: Whether a later attempt may succeed.
     """
 
     code: str = ""
@@ -207,4 +207,4 @@ class Rejected:
 
 
 StartResult: TypeAlias = Started | Rejected
-"""What becomes of the call that starts an operation."""
+"""Result of the call that starts an operation."""

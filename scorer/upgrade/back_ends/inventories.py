@@ -1,7 +1,7 @@
-"""What a member runs, as an upgrader reports it: in the status of its latest request, or in an annotation.
+"""Versions that a member runs, as reported by its upgrader: in the status of its latest request, or in an annotation.
 
-Both have the same shape. The annotation is for back ends that cannot be asked; what was reported last counts, and of a
-request and an annotation without a time the request.
+Both have the same shape. The annotation is for back ends that cannot be queried. The latest report wins, and the
+request wins over an annotation without a time.
 
 Source: upgrade-runs.md 3.1, 13.1 and 13.4.
 """
@@ -19,18 +19,18 @@ from scorer.api.upgrade.request import UpgradeRequestStatus
 from scorer.upgrade.back_ends.interface import Inventory, Pool
 
 OBSERVED: Final = OURS + "upgrade-observed"
-"""On a MemberCluster: what it runs, as JSON in the shape of the status of a request."""
+"""Annotation of a MemberCluster: its inventory as JSON, in the shape of the status of a request."""
 LONGEST_OBSERVED: Final = 64 * 1024
-"""Characters of the annotation that are read."""
+"""Longest annotation that is read, in characters."""
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def parse_observed(text: str) -> Inventory:
-    """Read the annotation of a MemberCluster.
+    """Parse the annotation of a MemberCluster.
 
     Raises:
-        ValueError: It is too long, no JSON, or of another shape.
+        ValueError: It is too long, not JSON, or of another shape.
     """
     return inventory_of(_parse(text))
 
@@ -47,11 +47,11 @@ def _parse(text: str) -> UpgradeRequestStatus:
 
 
 def reported_inventory(member: Mapping[str, object], requests: Iterable[JsonObject]) -> Inventory | None:
-    """Return what was last reported of a member; None: nobody has reported anything that can be read.
+    """Return the latest reported inventory of a member, or None if no report is readable.
 
     Args:
         member: The MemberCluster.
-        requests: The ClusterUpgradeRequests for it; one whose status cannot be read says nothing.
+        requests: The ClusterUpgradeRequests for it. An unreadable status is ignored.
     """
     reports = [(*_made(request), found) for request in requests if (found := _reported(request)) is not None]
     latest = max(reports, key=lambda each: each[:2], default=None)
@@ -86,7 +86,7 @@ def _told_at(status: UpgradeRequestStatus) -> datetime | None:
 
 
 def reported_version(member: Mapping[str, object], requests: Iterable[JsonObject]) -> str:
-    """Return the version of a member's control plane; empty: nobody has reported one that can be read.
+    """Return the reported version of a member's control plane, or an empty string if no report is readable.
 
     Args:
         member: The MemberCluster.
@@ -97,7 +97,7 @@ def reported_version(member: Mapping[str, object], requests: Iterable[JsonObject
 
 
 def _made(request: JsonObject) -> tuple[datetime, str]:
-    """Return when a request was made; of two at once, names decide."""
+    """Return the creation time and name of a request. Names break ties."""
     about = metadata_of(request)
     try:
         created = parse_time(str(about.get("creationTimestamp", "")))
@@ -107,7 +107,7 @@ def _made(request: JsonObject) -> tuple[datetime, str]:
 
 
 def inventory_of(status: UpgradeRequestStatus) -> Inventory:
-    """Return what the status of a request, or the annotation, says that a member runs."""
+    """Return the inventory in the status of a request or in the annotation."""
     pools = tuple(
         Pool(pool.name, pool.kubernetes_version, pool.image_family, pool.image_version, pool.nodes)
         for pool in status.pools

@@ -1,4 +1,4 @@
-"""ClusterUpgradeRequests: one attempt on one member as an object, and what its status says of the attempt.
+"""ClusterUpgradeRequests: one attempt on one member as an object, and the observation in its status.
 
 Source: upgrade-runs.md 13.4.
 """
@@ -19,12 +19,12 @@ from scorer.upgrade.back_ends.interface import Inventory, Observation, Operation
 from scorer.upgrade.back_ends.inventories import inventory_of
 
 UPGRADER_LABEL: Final = OURS + "upgrader"
-"""On a ClusterUpgradeRequest: the back end that has made it."""
+"""Label of a ClusterUpgradeRequest: the back end that created it."""
 NOT_ACCEPTED_AFTER: Final = timedelta(minutes=15)
 STALE_AFTER: Final = timedelta(minutes=30)
 
 LONGEST_LABEL: Final = 63
-"""Characters of a label; a request for a member with a longer name does not have `UPGRADED_MEMBER`."""
+"""Longest value of a label, in characters. A request for a member with a longer name lacks `UPGRADED_MEMBER`."""
 _HASH_DIGITS: Final = 8
 _VERSION: Final = "upgrade.harbormaster.dev/v1alpha1"
 _STATES: Final = {
@@ -36,21 +36,21 @@ _STATES: Final = {
     RequestPhase.CANCELLED: OperationState.CANCELLED,
 }
 ENDED: Final = frozenset({RequestPhase.SUCCEEDED, RequestPhase.FAILED, RequestPhase.CANCELLED})
-"""Phases that nothing follows."""
+"""Terminal phases."""
 
 
 def request_name(operation: Operation) -> str:
-    """Return the name of the request for an operation; the same operation has the same request."""
+    """Return the name of the request for an operation. It is deterministic, so a retry finds the same request."""
     digest = sha256(operation.id.encode()).hexdigest()[:_HASH_DIGITS]
     name = f"{operation.run}-{operation.member}-{operation.attempt}"
     return f"{name[: LONGEST_GENERATED_NAME - _HASH_DIGITS - 1].rstrip('-.')}-{digest}".replace(".", "-")
 
 
 def request_document(operation: Operation) -> JsonObject:
-    """Return the request for an operation, as it is made.
+    """Return the request to create for an operation.
 
     Args:
-        operation: The operation; the request goes with its run.
+        operation: The operation. Its run owns the request, so both are deleted together.
     """
     target = operation.target
     spec: JsonObject = {
@@ -84,14 +84,14 @@ def request_document(operation: Operation) -> JsonObject:
 
 
 def _owner(operation: Operation) -> JsonObject:
-    """Return the reference to the run of an operation, which has its uid in front."""
+    """Return the owner reference to the run of an operation, whose id starts with the uid of the run."""
     uid = operation.id.partition("/")[0]
     about = {"name": operation.run, "uid": uid}
     return owner_reference({"apiVersion": _VERSION, "kind": "ClusterUpgradeRun", "metadata": about})
 
 
 def is_of(request: Mapping[str, Any], operation: str) -> bool:
-    """Say whether a request is for an operation, which its name alone does not prove."""
+    """Return whether a request belongs to an operation. Compares ids, because names may collide."""
     return text_at(request, "spec", "operationID") == operation
 
 
@@ -105,7 +105,7 @@ def later_attempt(operation: str, requests: Iterable[Mapping[str, Any]]) -> int:
 
 
 def observation_of(request: Mapping[str, Any]) -> Observation:
-    """Return what a request says of its operation; a status that cannot be read says that it goes on."""
+    """Return the observation in the status of a request. An unreadable status counts as in progress."""
     try:
         status = UpgradeRequestStatus.read(status_of(request))
     except pydantic.ValidationError:
@@ -126,7 +126,7 @@ def observation_of(request: Mapping[str, Any]) -> Observation:
 
 
 def _asked(request: Mapping[str, Any]) -> tuple[NodeImageVersion, ...] | None:
-    """Return the node images that a request asks for; None: it cannot be read."""
+    """Return the node images that a request asks for, or None if it is unreadable."""
     images = dicts_at(request, "spec", "nodeImages")
     try:
         return tuple(NodeImageVersion.read(image) for image in images)
@@ -135,22 +135,22 @@ def _asked(request: Mapping[str, Any]) -> tuple[NodeImageVersion, ...] | None:
 
 
 def may_begin(request: Mapping[str, Any], now: datetime) -> bool:
-    """Say whether an upgrader may be told of a request that it has not taken: nobody calls it off or gives it up."""
+    """Return whether an upgrader may still claim a request: it is neither cancelled nor past its deadline."""
     if dict_at(request, "spec").get("cancelRequested") is True:
         return False
     try:
         deadline = parse_time(text_at(request, "spec", "deadline"))
-    except ValueError:  # there is none
+    except ValueError:  # no deadline
         return True
     return now < deadline
 
 
 def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] | None:
-    """Return the reason and message of what people should know of a request; None: it is as it should be."""
+    """Return the reason and message of an Event about a request, or None if the request is healthy."""
     name, member = text_at(request, "metadata", "name"), text_at(request, "spec", "memberName")
     try:
         status = UpgradeRequestStatus.read(status_of(request))
-    except pydantic.ValidationError as error:  # it says nothing, so that the upgrade seems to go on for ever
+    except pydantic.ValidationError as error:  # otherwise the upgrade would appear in progress for ever
         return (
             "HandoffUnreadable",
             f"the status of request {name} for member {member} says nothing: {first_mistake(error)}",
@@ -174,7 +174,7 @@ def request_note(request: Mapping[str, Any], now: datetime) -> tuple[str, str] |
 
 
 def report_of(inventory: Inventory) -> JsonObject:
-    """Return what a member runs in the shape of the status of a request."""
+    """Return an inventory in the shape of the status of a request."""
     pools = [
         PoolInventory(
             name=pool.name,

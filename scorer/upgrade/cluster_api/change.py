@@ -1,7 +1,7 @@
-"""How an upgrade is ordered: what is changed in the topology of a Cluster, all of it in one write.
+"""The change that starts an upgrade: one write to the topology of a Cluster.
 
-Nothing is ever moved down: a version or an image that is at its target, or later, stays. Where the version of a
-topology is later than the target, workers that are behind follow to that version, as Cluster API has it.
+Versions and images are never downgraded. If the topology already has a later version than the target, outdated workers
+are upgraded to the version of the topology, as Cluster API requires.
 
 Source: upgrade-runs.md 6.1 and 13.3.
 """
@@ -30,21 +30,21 @@ from scorer.upgrade.cluster_api.topology import (
 from scorer.upgrade.versions.comparison import image_order, is_version, parse_version
 
 HOLD: Final = "topology.cluster.x-k8s.io/hold-upgrade-sequence"
-"""On a set of machines in a topology: it and those after it keep their version."""
+"""Annotation of a set of machines in a topology. This set and all sets after it keep their version."""
 DEFER: Final = "topology.cluster.x-k8s.io/defer-upgrade"
 OURS_TO_TAKE_OFF: Final = "harbormaster"
-"""Value of the two where an upgrade of ours has put them; those of others stay."""
+"""Value of both annotations when an upgrade of ours has set them. Other values are never removed."""
 _WORKERS: Final = ("machineDeployments", "machinePools")
 _DENIED: Final = "denied the request: "
 _ABOUT_VERSION: Final = "version cannot be "
 _STILL_BUSY: Final = "version cannot be changed"
-"""Is in every refusal of Cluster API that says that an earlier upgrade is not complete."""
+"""Substring of every refusal by Cluster API because an earlier upgrade is incomplete."""
 
 
 def refusal_of(message: str) -> Rejected:
-    """Return what a refusal of Cluster API means; one that goes by itself may be tried again.
+    """Classify a refusal by Cluster API. Refusals because of an upgrade in progress are retryable.
 
-    What matters stands behind the names of the hook and the object, and statuses have little room.
+    The prefix with the names of the hook and the object is cut, because a status has little room.
     """
     _, separator, rest = message.partition(_ABOUT_VERSION)
     text = separator + rest if separator else message.rpartition(_DENIED)[2]
@@ -54,20 +54,20 @@ def refusal_of(message: str) -> Rejected:
 
 
 def held_message(cluster: str) -> str:
-    """Say why the images of a Cluster cannot be changed for now: Cluster API leaves workers alone that are held."""
+    """Return the message for held workers, whose images Cluster API does not change."""
     return f"workers of Cluster {cluster} are held back: their images can change when they have followed"
 
 
 def changed_cluster(
     parts: ClusterApiObjects, place: ClusterApiRef, operation: Operation, now: datetime
 ) -> JsonObject | Rejected:
-    """Return a Cluster as an operation wants it.
+    """Return a Cluster with the topology that an operation asks for, or the reason to refuse.
 
     Args:
-        parts: The Cluster as it is, and what belongs to it.
+        parts: The Cluster and its objects.
         place: How its image is set.
-        operation: What is wanted.
-        now: The moment.
+        operation: The operation.
+        now: Current time.
     """
     cluster, target = parts.cluster, operation.target
     topology = topology_of(cluster)
@@ -100,18 +100,18 @@ def changed_cluster(
 
 
 def _is_reached(version: str, target: str) -> bool:
-    """Say whether a version is a target, or later."""
+    """Return whether *version* is *target* or later."""
     return is_version(version) and is_version(target) and parse_version(version) >= parse_version(target)
 
 
 def _with_image(topology: JsonObject, name: str, image: str, present: str) -> JsonObject:
-    """Return a topology whose machines get an image, unless they have a later one.
+    """Return a topology with a new image for all machines that do not have a later one.
 
     Args:
-        topology: The topology. A set of machines, or the control plane, that has a value of its own keeps one.
-        name: Of the variable.
-        image: What it is to be.
-        present: What it is for machines without a value of their own.
+        topology: The topology. The control plane or a set of machines with an override keeps an override.
+        name: Name of the variable.
+        image: Target image.
+        present: Image of machines without an override.
     """
 
     def raised(value: Any) -> Any:
@@ -146,7 +146,7 @@ def _with_image(topology: JsonObject, name: str, image: str, present: str) -> Js
 
 
 def _with_each(topology: JsonObject, member: str, change: Callable[[int, JsonObject], JsonObject]) -> JsonObject:
-    """Return a topology with other sets of workers; *change* gets the place of each and what it is."""
+    """Return a topology with every set of workers replaced by *change*, which gets its index and the set."""
     workers = dict_at(topology, "workers")
     if not (topology_entries := list_at(workers, member)):
         return topology
@@ -155,7 +155,7 @@ def _with_each(topology: JsonObject, member: str, change: Callable[[int, JsonObj
 
 
 def _with_workers(topology: JsonObject, *, held: bool) -> JsonObject:
-    """Return a topology whose workers keep their version, or follow."""
+    """Return a topology whose workers are held at their version, or released."""
     changed = _with_each(topology, "machineDeployments", lambda at, each: _annotated(each, HOLD, held=held and at == 0))
     return _with_each(changed, "machinePools", lambda _, each: _annotated(each, DEFER, held=held))
 
@@ -178,10 +178,10 @@ def _annotated(machines: JsonObject, key: str, *, held: bool) -> JsonObject:
 
 
 def _with_rollout(topology: JsonObject, now: datetime) -> JsonObject:
-    """Return a topology whose machines are made anew from their present templates.
+    """Return a topology that rolls out all machines again from their present templates.
 
-    A run does not come here by itself: the pools of a Cluster without an image variable have no image that could be
-    behind one, nor one that could be found reached afterwards. See `inventory_of`.
+    Runs do not reach this by themselves. Without an image variable, pools have no known image, so a run can neither
+    find that one is outdated nor verify the upgrade. See `inventory_of`.
     """
     after = format_time(now)
     return _with_each(

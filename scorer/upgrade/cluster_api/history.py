@@ -1,8 +1,8 @@
-"""History of a Cluster: since when its topology fails to reconcile, as far as this process has seen.
+"""History of a Cluster: how long its topology has failed to reconcile, as observed by this process.
 
-A condition of Cluster API says since when its *status* is what it is, not since when its reason is: during an upgrade
-``TopologyReconciled`` is False all the time, and one error that passes changes the reason alone. So whoever looks at a
-Cluster again and again remembers when it first saw the error; a process that starts begins to count anew.
+A condition of Cluster API records when its *status* changed, not when its reason did. During an upgrade,
+``TopologyReconciled`` is False all the time, and a transient error changes only the reason. Therefore each poll records
+when it first saw the error. A restarted process counts from zero.
 
 Source: upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/topology/cluster/conditions.go.
 """
@@ -15,23 +15,23 @@ from scorer.api.unstructured.documents import uid_of
 from scorer.upgrade.cluster_api.topology import ClusterApiObjects, operation_on
 
 FORGET_AFTER: Final = timedelta(minutes=30)
-"""Looks that are further apart say nothing about the time between them."""
+"""Longest gap between two polls that still count as one sequence."""
 
 _FAILED: Final = frozenset({"ReconcileFailed", "TopologyReconcileFailed"})
-"""Reasons of ``TopologyReconciled`` in the newer version of the API and in the older one."""
+"""Reasons of ``TopologyReconciled`` in the newer and in the older version of the API."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterApiHistory:
-    """What looks at one Cluster have shown so far.
+    """Result of all polls of one Cluster so far.
 
     Args:
-        uid: Of the Cluster.
-        at: When it was looked at last; None: never.
-        failing_since: The first of the looks, up to the last one, that all found an error of the topology; None: the
-            last one found none.
-        operation: The operation that had changed the Cluster last.
-        operation_since: The first look that found that operation.
+        uid: Uid of the Cluster.
+        at: Time of the last poll. None: unset, before the first poll.
+        failing_since: First poll of the sequence of polls, up to the last one, that all found a topology error, or None
+            if the last poll found none.
+        operation: Operation that changed the Cluster last.
+        operation_since: First poll that found that operation.
     """
 
     uid: str = ""
@@ -41,7 +41,7 @@ class ClusterApiHistory:
     operation_since: datetime | None = None
 
     def then(self, parts: ClusterApiObjects, now: datetime) -> Self:
-        """Return the same with one more look, which is at *now*."""
+        """Return a copy with one more poll, at *now*."""
         uid, operation = uid_of(parts.cluster), operation_on(parts.cluster)
         goes_on = self.at is not None and self.uid == uid and abs(now - self.at) <= FORGET_AFTER
         failing = earlier(self.failing_since if goes_on else None, now) if is_failing(parts) else None
@@ -50,15 +50,15 @@ class ClusterApiHistory:
 
 
 NO_LOOKS: Final = ClusterApiHistory()
-"""Nobody has looked yet."""
+"""History before the first poll."""
 
 
 def earlier(since: datetime | None, now: datetime) -> datetime:
-    """Return the earlier of two moments: a clock that was set back does not make a time that has passed negative."""
+    """Return the earlier of two times, so that a clock set back never yields a negative duration."""
     return now if since is None else min(since, now)
 
 
 def is_failing(parts: ClusterApiObjects) -> bool:
-    """Say whether the topology of a Cluster cannot be reconciled at the moment."""
+    """Return whether the topology of a Cluster currently fails to reconcile."""
     condition = parts.condition("TopologyReconciled")
     return bool(condition.get("status") == "False" and condition.get("reason") in _FAILED)

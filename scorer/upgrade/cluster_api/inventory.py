@@ -1,4 +1,4 @@
-"""What a Cluster of Cluster API runs.
+"""Inventory of a Cluster of Cluster API.
 
 Source: upgrade-runs.md 13.1 and 13.3.
 """
@@ -26,17 +26,17 @@ from scorer.upgrade.cluster_api.topology import (
 def inventory_of(
     parts: ClusterApiObjects, variable: str, now: datetime, looks: ClusterApiHistory = NO_LOOKS
 ) -> Inventory:
-    """Return what a Cluster runs.
+    """Return the versions that a Cluster runs.
 
-    It is busy while Cluster API has not brought it to what its topology asks for. Workers that are held back at an
-    older version do not count as that: so a run that finishes them can begin.
+    A Cluster is busy until Cluster API has rolled out its topology. Workers held at an older version do not count as
+    busy, so that a later run can upgrade them.
 
     Args:
-        parts: The Cluster and what belongs to it.
-        variable: The one that carries the node image; empty: no image is known, so that pools have no family either.
-            An upgrade of images alone leaves such a Cluster out: nobody could say afterwards what its machines run.
-        now: The moment.
-        looks: What earlier looks at the Cluster, and this one, have shown.
+        parts: The Cluster and its objects.
+        variable: Variable that carries the node image. If empty, images are unknown and pools have no family. An
+            image-only upgrade skips such a Cluster, because it could not be verified.
+        now: Current time.
+        looks: Result of all polls of the Cluster, including this one.
     """
     waits = list(at_work(parts))
     version = text_at(parts.control_plane, "status", "version").removeprefix("v")

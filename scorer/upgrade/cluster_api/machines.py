@@ -1,8 +1,8 @@
-"""How far the machines of a control plane, a MachineDeployment or a MachinePool are with what its spec asks for.
+"""Rollout progress of a control plane, a MachineDeployment or a MachinePool.
 
-The numbers in a status count only when its controller has seen the spec. Of several numbers that say how many machines
-are as the spec asks, the lowest counts: ``upToDateReplicas`` sums up what each machine says of itself, which comes
-later than the change; the older ``updatedReplicas`` counts the machines made from the new template.
+The counts in a status are valid only if its controller has observed the spec. If there are several counts of up-to-date
+machines, the lowest one wins: ``upToDateReplicas`` aggregates a condition of each machine, which lags behind the
+change. The older ``updatedReplicas`` counts the machines made from the new template.
 
 Source: upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/machinedeployment and machinepool.
 """
@@ -14,26 +14,26 @@ from scorer.api.unstructured.documents import conditions_of, dict_at, dicts_at, 
 
 
 def is_seen(machines: Mapping[str, Any], *, unsaid: bool = False) -> bool:
-    """Say whether the controller of these machines has seen what they are to be.
+    """Return whether the controller of these machines has observed their spec.
 
     Args:
         machines: The object.
-        unsaid: What counts where it does not say that: Cluster API itself always does, other makers of control planes
-            need not.
+        unsaid: Result if there is no observedGeneration. Cluster API always sets it, other control plane providers may
+            not.
     """
     observed_generation = _number(status_of(machines), "observedGeneration")
     return unsaid if observed_generation is None else observed_generation >= generation_of(machines)
 
 
 def is_rolling(machines: Mapping[str, Any]) -> bool:
-    """Say whether there are machines that are not as the spec asks; False where nothing is said of that."""
+    """Return whether some machines are outdated. False if the status has no counts."""
     status = status_of(machines)
     present, updated = _number(status, "replicas"), _updated(status)
     return present is not None and updated is not None and updated < present
 
 
 def is_complete(machines: Mapping[str, Any]) -> bool:
-    """Say whether there are as many machines as the spec asks for, all of them as it asks."""
+    """Return whether the spec's number of machines exists and all of them are up to date."""
     replicas, present = _number(spec_of(machines), "replicas"), _number(status_of(machines), "replicas")
     updated = _updated(status_of(machines))
     if replicas is None:
@@ -42,7 +42,7 @@ def is_complete(machines: Mapping[str, Any]) -> bool:
 
 
 def is_unavailable(machines: Mapping[str, Any]) -> bool:
-    """Say whether these machines report, by a condition of any version of the API, that they cannot be used."""
+    """Return whether a condition of any API version reports these machines as unavailable."""
     older = dicts_at(machines, "status", "deprecated", "v1beta1", "conditions")
     return any(
         condition.get("type") in ("Available", "Ready") and condition.get("status") == "False"

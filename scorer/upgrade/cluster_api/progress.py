@@ -1,16 +1,16 @@
-"""How far Cluster API is with what a topology asks for.
+"""Progress of Cluster API with the rollout of a topology.
 
-``TopologyReconciled`` alone says that specs have been passed on; machines may still be rolling. So everything that says
-something about machines has to agree, and conditions that sum up others may be older than what they sum up: the control
-plane and every set of machines are looked at, too.
+``TopologyReconciled`` alone only means that specs have been passed on, while machines may still be rolling. Conditions
+that aggregate others may also be stale. Therefore all conditions must agree, and the control plane and every set of
+machines are checked as well.
 
-Of MachinePools, Cluster API says little. None of them has a condition of the newer kind, so ``RollingOut`` and
-``Available`` of a Cluster that has one stay Unknown; its machines count as up to date whatever they run. There the
-pools are looked at themselves. ``TopologyReconciled`` compares the versions of their nodes; what image those run, only
-the provider knows.
+Cluster API reports little about MachinePools. They have no conditions of the newer kind, so ``RollingOut`` and
+``Available`` of a Cluster with a MachinePool remain Unknown, and its machines always count as up to date. The pools
+themselves are checked in that case. ``TopologyReconciled`` compares the versions of their nodes, but only the provider
+knows their images.
 
 Source: upgrade-runs.md 13.3; Cluster API v1.13, internal/controllers/cluster/cluster_controller_status.go and
-    internal/topology/check/upgrade.go.
+internal/topology/check/upgrade.go.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ from scorer.upgrade.cluster_api.topology import (
 RECONCILE_FAILED_FOR: Final = timedelta(minutes=10)
 UNAVAILABLE_FOR: Final = timedelta(minutes=15)
 UNDATED_FOR: Final = timedelta(minutes=2)
-"""How long a Cluster is watched that does not say which state its conditions are about, before they are believed."""
+"""How long conditions without an observedGeneration are not trusted after a change."""
 
 _DEFERRED: Final = frozenset({"MachineDeploymentsUpgradeDeferred", "MachinePoolsUpgradeDeferred"})
 _NO_REPLICAS: Final = "NoReplicas"
@@ -43,20 +43,20 @@ _INTERNAL_ERROR: Final = "InternalError"
 _TOPOLOGY: Final = "TopologyReconciled"
 _ROLLING_CONTROL_PLANE: Final = "the control plane is being rolled out"
 _OF_AVAILABLE: Final = ("RemoteConnectionProbe", "InfrastructureReady", "ControlPlaneAvailable")
-"""Conditions that ``Available`` sums up, besides that of the workers."""
+"""Conditions that ``Available`` aggregates, besides that of the workers."""
 
 
 def observation_of(
     parts: ClusterApiObjects, operation: str, upgrade: UpgradeType, now: datetime, looks: ClusterApiHistory = NO_LOOKS
 ) -> Observation:
-    """Say how far an operation is.
+    """Return the progress of an operation.
 
     Args:
-        parts: The Cluster and what belongs to it.
-        operation: The id.
-        upgrade: What it changes.
-        now: The moment.
-        looks: What earlier looks at the Cluster, and this one, have shown.
+        parts: The Cluster and its objects.
+        operation: Id of the operation.
+        upgrade: Parts of the cluster that it changes.
+        now: Current time.
+        looks: Result of all polls of the Cluster, including this one.
     """
     if operation_on(parts.cluster) != operation:
         return Observation(OperationState.UNKNOWN)
@@ -71,10 +71,10 @@ def observation_of(
 
 
 def _is_too_early(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHistory) -> bool:
-    """Say whether what looks done may be the state before the change.
+    """Return whether conditions that report success may be older than the change.
 
-    Conditions of the older version of the API do not say which state they are about. Until Cluster API has passed a new
-    image on, nothing else differs either.
+    Conditions of the older API version have no observedGeneration. Until Cluster API has passed a new image on, nothing
+    else differs either.
     """
     if isinstance(parts.condition(_TOPOLOGY).get("observedGeneration"), int):
         return False
@@ -83,12 +83,12 @@ def _is_too_early(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHist
 
 
 def find_problem(parts: ClusterApiObjects, now: datetime, looks: ClusterApiHistory = NO_LOOKS) -> UpgradeError | None:
-    """Return why Cluster API does not get on with a Cluster; None: it does, as far as can be seen.
+    """Return why Cluster API is stuck on a Cluster, or None if no problem is visible.
 
     Args:
-        parts: The Cluster and what belongs to it.
-        now: The moment.
-        looks: What earlier looks at the Cluster, and this one, have shown.
+        parts: The Cluster and its objects.
+        now: Current time.
+        looks: Result of all polls of the Cluster, including this one.
     """
     since = looks.failing_since if is_failing(parts) else None
     if since is not None and now - since > RECONCILE_FAILED_FOR:
@@ -116,20 +116,22 @@ def _since(condition: Mapping[str, Any]) -> datetime | None:
 
 
 def holds_workers(parts: ClusterApiObjects) -> bool:
-    """Say whether Cluster API waits with workers that are held back; it changes nothing else about them meanwhile.
+    """Return whether Cluster API defers the upgrade of held workers.
+
+    It does not change them in any other way until then.
 
     Source: Cluster API v1.13, internal/controllers/topology/cluster/reconcile_state.go: workers whose upgrade is
-        pending are left as they are, so that they are rolled out once.
+    pending are left as they are, so that they are rolled out once.
     """
     condition = parts.condition(_TOPOLOGY)
     return condition.get("status") == "False" and condition.get("reason") in _DEFERRED
 
 
 def at_work(parts: ClusterApiObjects) -> Iterator[str]:
-    """Yield what Cluster API has still to do on a Cluster, nothing when an upgrade may begin.
+    """Yield the pending work of Cluster API on a Cluster. Empty if an upgrade may start.
 
-    Whether everything is available does not matter here: an upgrade may be what mends a broken node. Workers that are
-    held back at an older version do not count either.
+    Availability does not matter: an upgrade may be the repair for a broken node. Workers held at an older version do
+    not count either.
     """
     yield from _passed_on(parts, deferred=True)
     for kind, busy in (("RollingOut", "True"), ("ControlPlaneMachinesUpToDate", "False")):
@@ -145,11 +147,11 @@ def at_work(parts: ClusterApiObjects) -> Iterator[str]:
 
 
 def lacking(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[str]:
-    """Yield what a Cluster lacks to be what its topology asks for, nothing when it is.
+    """Yield the differences between a Cluster and its topology.
 
     Args:
-        parts: The Cluster and what belongs to it.
-        upgrade: With ``ControlPlaneOnly``, workers may be held back.
+        parts: The Cluster and its objects.
+        upgrade: With ``ControlPlaneOnly``, workers may be held.
     """
     workers = upgrade is not UpgradeType.CONTROL_PLANE_ONLY
     yield from _passed_on(parts, deferred=not workers)
@@ -161,7 +163,7 @@ def lacking(parts: ClusterApiObjects, upgrade: UpgradeType) -> Iterator[str]:
 
 
 def _passed_on(parts: ClusterApiObjects, *, deferred: bool) -> Iterator[str]:
-    """Look at whether Cluster API has seen the topology, and has passed it on."""
+    """Yield whether Cluster API still has to observe the topology or to pass it on."""
     generation, version = generation_of(parts.cluster), version_of(parts.cluster)
     observed_generation = status_of(parts.cluster).get("observedGeneration")
     if isinstance(observed_generation, int) and observed_generation < generation:
@@ -179,7 +181,7 @@ def _passed_on(parts: ClusterApiObjects, *, deferred: bool) -> Iterator[str]:
 
 
 def _conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
-    """Look at what a Cluster says of its machines by itself."""
+    """Yield the conditions of a Cluster that report outdated or unavailable machines."""
     rolling = parts.condition("RollingOut")
     if rolling.get("status") != "False" and not _is_unsaid(parts, rolling):
         yield _said("RollingOut", rolling)
@@ -203,13 +205,13 @@ def _is_up_to_date(condition: Mapping[str, Any]) -> bool:
 
 
 def _is_unsaid(parts: ClusterApiObjects, condition: Mapping[str, Any]) -> bool:
-    """Say whether a condition is not known only because MachinePools do not report what it sums up."""
+    """Return whether a condition is Unknown only because MachinePools do not report what it aggregates."""
     unknown = condition.get("status") == "Unknown" and condition.get("reason") != _INTERNAL_ERROR
     return unknown and bool(parts.pools)
 
 
 def _not_available(parts: ClusterApiObjects) -> Iterator[str]:
-    """Look at what ``Available`` would sum up."""
+    """Yield the failing conditions of those that ``Available`` would aggregate."""
     for kind in _OF_AVAILABLE:
         condition = parts.condition(kind)
         if condition and condition.get("status") != "True":
@@ -220,7 +222,7 @@ def _not_available(parts: ClusterApiObjects) -> Iterator[str]:
 
 
 def _other_versions(parts: ClusterApiObjects, member: str) -> Iterator[str]:
-    """Look at the versions that a Cluster still has, or is still to go through."""
+    """Yield the versions that a Cluster still runs or still has to pass through."""
     version, topology = version_of(parts.cluster), dict_at(status_of(parts.cluster), member)
     others = sorted({each for each in _versions(topology) if each != version})
     if others:
@@ -236,7 +238,7 @@ def _versions(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _older_conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
-    """Look at the conditions of the older version of the API."""
+    """Yield the conditions of the older API version that report unfinished work."""
     for kind in ("ControlPlaneReady", "Ready"):
         condition = parts.condition(kind)
         if condition.get("status") != "True" and not (
@@ -246,7 +248,7 @@ def _older_conditions(parts: ClusterApiObjects, *, workers: bool) -> Iterator[st
 
 
 def _machines(parts: ClusterApiObjects, *, workers: bool) -> Iterator[str]:
-    """Look at the control plane and at each set of machines themselves."""
+    """Yield the control plane and the sets of machines that are not rolled out."""
     if not is_seen(parts.control_plane, unsaid=True) or not is_complete(parts.control_plane):
         yield _ROLLING_CONTROL_PLANE
     version = version_of(parts.cluster)

@@ -29,32 +29,32 @@ GROUP: Final = "cluster.x-k8s.io"
 NEW_VERSION: Final = "v1beta2"
 OLD_VERSION: Final = "v1beta1"
 CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
-"""Label of everything that belongs to a Cluster."""
+"""Label of every object of a Cluster."""
 DEPLOYMENT_NAME: Final = "topology.cluster.x-k8s.io/deployment-name"
 POOL_NAME: Final = "topology.cluster.x-k8s.io/pool-name"
 OPERATION: Final = OURS + "upgrade-operation"
-"""On a Cluster: the operation that has changed it last."""
+"""Annotation of a Cluster: the operation that changed it last."""
 CLUSTER: Final = OURS + "capi-cluster"
-"""On a MemberCluster: namespace and name of its Cluster."""
+"""Annotation of a MemberCluster: namespace and name of its Cluster."""
 IMAGE_VARIABLE: Final = OURS + "capi-image-variable"
-"""On a MemberCluster: the variable of the ClusterClass that carries the node image."""
+"""Annotation of a MemberCluster: the variable of the ClusterClass that carries the node image."""
 _PAUSED: Final = "cluster.x-k8s.io/paused"
 FAMILY: Final = "linux"
-"""The family of the node images that the variable names."""
+"""Family of the node images that the variable names."""
 
 
 class NoClusterError(ValueError):
-    """A member does not say which Cluster it is, or there is no such; the message says what is wrong."""
+    """A member names no Cluster, or one that does not exist. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterApiRef:
-    """Where the Cluster of a member is, and how its node image is set.
+    """Location of the Cluster of a member, and how its node image is set.
 
     Args:
-        namespace: Of the Cluster.
-        name: Of the Cluster.
-        variable: The variable that carries the node image; empty: none does.
+        namespace: Namespace of the Cluster.
+        name: Name of the Cluster.
+        variable: Variable that carries the node image, empty if unset.
     """
 
     namespace: str
@@ -63,7 +63,7 @@ class ClusterApiRef:
 
     @classmethod
     def of(cls, member: str, annotations: Mapping[str, str]) -> "ClusterApiRef":
-        """Read the annotations of a MemberCluster.
+        """Parse the annotations of a MemberCluster.
 
         Raises:
             NoClusterError: They do not name a Cluster.
@@ -81,14 +81,14 @@ class ClusterApiRef:
 
 @dataclass(frozen=True, slots=True)
 class ClusterApiObjects:
-    """A Cluster with what belongs to it.
+    """A Cluster and its objects.
 
     Args:
         cluster: The Cluster.
-        control_plane: The object of its control plane; empty: there is none, or it cannot be read.
+        control_plane: Its control plane object, empty if missing or unreadable.
         deployments: Its MachineDeployments.
         pools: Its MachinePools.
-        cluster_class: Its ClusterClass; empty: it cannot be read.
+        cluster_class: Its ClusterClass, empty if unreadable.
     """
 
     cluster: JsonObject
@@ -99,12 +99,14 @@ class ClusterApiObjects:
 
     @property
     def versions(self) -> Sequence[str]:
-        """The versions that its ClusterClass lists, from the oldest on; empty: it lists none."""
+        """Versions that its ClusterClass lists, oldest first, or empty without a list."""
         return texts_at(self.cluster_class, "spec", "kubernetesVersions")
 
     @property
     def is_chained(self) -> bool:
-        """Whether Cluster API goes through minor versions by itself: by a list of versions, or as an extension plans.
+        """Whether Cluster API passes through minor versions by itself.
+
+        It does so by a list of versions or by the plan of an extension.
 
         Source: Cluster API v1.13, internal/webhooks/cluster.go, shouldValidateVersionCeiling.
         """
@@ -113,13 +115,13 @@ class ClusterApiObjects:
 
     @property
     def is_old(self) -> bool:
-        """Whether it is of the older version of the API."""
+        """Whether it has the older version of the API."""
         return split_api_version(text_at(self.cluster, "apiVersion"))[1] == OLD_VERSION
 
     def condition(self, kind: str) -> Mapping[str, Any]:
-        """Return a condition of the Cluster; empty: it has none of that type.
+        """Return a condition of the Cluster, or an empty mapping.
 
-        In the older version of the API, the conditions of the newer one have a place of their own.
+        The older API version stores conditions of the newer kind in a separate field.
         """
         new = dicts_at(self.cluster, "status", "v1beta2", "conditions") if self.is_old else ()
         return next(
@@ -128,12 +130,12 @@ class ClusterApiObjects:
 
     @property
     def has_new_conditions(self) -> bool:
-        """Whether the Cluster says by conditions of its own how far its machines are."""
+        """Whether the Cluster itself has conditions about its machines."""
         return bool(self.condition("RollingOut"))
 
 
 def topology_of(cluster: Mapping[str, Any]) -> JsonObject:
-    """Return the topology of a Cluster; empty: it has none."""
+    """Return the topology of a Cluster, or an empty mapping."""
     return dict_at(spec_of(cluster), "topology")
 
 
@@ -143,7 +145,7 @@ def version_of(cluster: Mapping[str, Any]) -> str:
 
 
 def class_of(cluster: Mapping[str, Any]) -> tuple[str, str]:
-    """Return namespace and name of the ClusterClass of a Cluster; an empty name: it has none."""
+    """Return namespace and name of the ClusterClass of a Cluster. The name is empty without one."""
     topology, namespace = topology_of(cluster), namespace_of(cluster)
     ref = dict_at(topology, "classRef")
     if ref:
@@ -152,19 +154,19 @@ def class_of(cluster: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def control_plane_ref(cluster: Mapping[str, Any]) -> tuple[tuple[str, str], str]:
-    """Return group and kind of the control plane of a Cluster, and its name; it is in the namespace of the Cluster."""
+    """Return group and kind of the control plane of a Cluster, and its name. It has the namespace of the Cluster."""
     ref = dict_at(spec_of(cluster), "controlPlaneRef")
     group = text_at(ref, "apiGroup") or split_api_version(text_at(ref, "apiVersion"))[0]
     return (group, text_at(ref, "kind")), text_at(ref, "name")
 
 
 def image_of(parts: ClusterApiObjects, variable: str, machines: Mapping[str, Any] | None = None) -> str:
-    """Return the node image that a variable carries; empty: none.
+    """Return the node image that a variable carries, or an empty string.
 
     Args:
-        parts: The Cluster and what belongs to it.
-        variable: Name of the variable. Where the topology gives it no value, the default of the ClusterClass counts.
-        machines: One set of machines of the topology, which may have a value of its own.
+        parts: The Cluster and its objects.
+        variable: Name of the variable. If the topology does not set it, the default of the ClusterClass counts.
+        machines: One set of machines of the topology, whose override wins.
     """
     overrides = dicts_at(machines or {}, "variables", "overrides")
     for each in (*overrides, *dicts_at(topology_of(parts.cluster), "variables")):
@@ -177,7 +179,7 @@ def image_of(parts: ClusterApiObjects, variable: str, machines: Mapping[str, Any
 
 
 def is_paused(cluster: Mapping[str, Any]) -> bool:
-    """Say whether a Cluster is paused; an annotation does that whatever its value.
+    """Return whether a Cluster is paused. The annotation counts with any value.
 
     Source: Cluster API v1.13, util/annotations, HasPaused.
     """
@@ -185,12 +187,12 @@ def is_paused(cluster: Mapping[str, Any]) -> bool:
 
 
 def operation_on(cluster: Mapping[str, Any]) -> str:
-    """Return the operation that has changed a Cluster last; empty: none has."""
+    """Return the operation that changed a Cluster last, or an empty string."""
     return annotation(cluster, OPERATION)
 
 
 def full_name(cluster: Mapping[str, Any]) -> str:
-    """Return how messages name a Cluster."""
+    """Return the name of a Cluster for messages."""
     return f"{namespace_of(cluster)}/{name_of(cluster)}"
 
 
@@ -200,7 +202,7 @@ def versions_of(machines: Mapping[str, Any]) -> str:
 
 
 def replicas_of(machines: Mapping[str, Any]) -> int:
-    """Return how many machines a set asks for, or has."""
+    """Return the number of machines in a set's spec, or else in its status."""
     for replicas in (spec_of(machines).get("replicas"), status_of(machines).get("replicas")):
         if type(replicas) is int:
             return replicas

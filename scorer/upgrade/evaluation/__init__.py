@@ -1,1 +1,1 @@
-"""One evaluation of a run as a state machine, rule by rule; pure: no calls, no clock."""
+"""One evaluation of a run as a state machine, rule by rule. Pure: no I/O, no clock."""

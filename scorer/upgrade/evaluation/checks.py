@@ -1,7 +1,7 @@
-"""What happens to a member whose turn it is: it is skipped, fails, waits, or goes.
+"""Outcome for a member at its turn: skip, fail, wait or go.
 
-The checks are in order, and the first that decides wins. They change nothing, so that a forecast, the readiness of a
-gate and the pre-flight report say exactly what the run would do.
+The checks are ordered, and the first that decides wins. They have no side effects, so that a forecast, the readiness of
+a gate and the preflight report match the run exactly.
 
 Source: upgrade-runs.md 6.1 to 6.5.
 """
@@ -26,17 +26,17 @@ from scorer.upgrade.versions.comparison import Version, is_version, parse_versio
 from scorer.upgrade.versions.images import ImageTargets, lacking, outdated_pools
 
 REJECTED_RETRY: Final = timedelta(minutes=1)
-"""How long a member waits that its back end does not take for the moment."""
+"""Backoff after a retryable refusal by a back end."""
 
 _ASKED_AGAIN: Final = "; it is asked again at "
 _LARGEST_SKEW: Final = 3
 _LARGEST_OLD_SKEW: Final = 2
 _OLD_KUBELET: Final = (1, 25)
-"""Kubelets may be three minor versions behind the API server, and below this version two."""
+"""Kubelets may be three minor versions behind the API server, or two if older than this version."""
 
 
 class StartOutcome(Enum):
-    """What becomes of a member at its turn."""
+    """Outcome for a member at its turn."""
 
     SKIP = "skip"
     FAIL = "fail"
@@ -46,15 +46,15 @@ class StartOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartVerdict:
-    """What becomes of a member at its turn, and why.
+    """Outcome for a member at its turn, and its reason.
 
     Args:
-        outcome: What happens.
-        reason: In one word; empty: it goes.
-        message: For people.
-        opens: When its window opens next; None: no window is closed, or nobody knows.
-        again: When a look at it may come to something else, besides that; None: after an event.
-        target: What it is to run, if it goes.
+        outcome: The outcome.
+        reason: In one word, empty for GO.
+        message: Human-readable message.
+        opens: Next opening of its window. None: unknown, or no window is closed.
+        again: Earliest other time at which a check may have another result. None: unknown, only an event changes it.
+        target: Versions that it is upgraded to, for GO.
     """
 
     outcome: StartOutcome
@@ -76,21 +76,21 @@ class _Cause:
 
 
 class Checks:
-    """The checks of one evaluation."""
+    """All checks of one evaluation."""
 
     def __init__(self, ev: Evaluation, resolved: ResolvedVersions) -> None:
-        """Prepare them.
+        """Prepare the checks.
 
         Args:
             ev: The evaluation.
-            resolved: The version and the images that the run has chosen, or would choose now.
+            resolved: Version and images that the run has chosen, or would choose now.
         """
         self._ev = ev
         self._version = resolved.kubernetes_version
         self._image_targets = ImageTargets(ev.spec.upgrade, resolved.node_images, ev.facts.catalog)
 
     def verdict(self, entry: MemberStatus) -> StartVerdict:
-        """Say what would become of a member if it had its turn now."""
+        """Return the verdict for a member if it had its turn now."""
         member = self._ev.facts.members.get(entry.name)
         if member is None:
             return StartVerdict(StartOutcome.SKIP, "MemberRemoved", f"member {entry.name} has left the fleet")
@@ -101,7 +101,7 @@ class Checks:
         return turn.at_target() or turn.impossible() or turn.not_ready() or turn.waits() or turn.go()
 
     def _is_known(self, inventory: Inventory) -> bool:
-        """Say whether the versions can be compared with the target, where that has one."""
+        """Return whether the versions are comparable with the target version, if there is one."""
         return not self._version or is_version(inventory.version)
 
     def _not_ready(self, member: Member, why: str) -> StartVerdict:
@@ -111,7 +111,7 @@ class Checks:
 
 
 def not_ready(policy: OnNotReady, member: str, why: str) -> StartVerdict:
-    """Say what becomes of a cluster that is stopped or unreachable."""
+    """Return the verdict for a cluster that is stopped or unreachable."""
     outcome = {
         OnNotReady.WAIT: StartOutcome.WAIT,
         OnNotReady.SKIP: StartOutcome.SKIP,
@@ -121,7 +121,7 @@ def not_ready(policy: OnNotReady, member: str, why: str) -> StartVerdict:
 
 
 def unsupported(ev: Evaluation, member: Member) -> StartVerdict | None:
-    """Fail a member whose back end is not there, or cannot do such an upgrade; None: it can."""
+    """Return the failure of a member whose back end is missing or does not support the upgrade, or None."""
     able = ev.facts.upgraders.get(member.upgrader)
     if able is None:
         return StartVerdict(StartOutcome.FAIL, "UnsupportedByUpgrader", f"there is no upgrader {member.upgrader}")
@@ -166,10 +166,10 @@ class _Turn:
         self.moves_version = self.moves_control_plane or self._moves_pool()
 
     def _moves_pool(self) -> bool:
-        """Say whether a pool has to go up; one of which nobody knows the version is not known to be at the target.
+        """Return whether a pool must be upgraded. A pool of unknown version counts as outdated.
 
-        So a member whose back end never tells the versions of pools is upgraded by every run. That costs an upgrade
-        which changes nothing; to skip it would leave old nodes behind unseen.
+        So a member whose back end never reports pool versions is upgraded by every run. Such an upgrade changes
+        nothing, but skipping it could leave old nodes behind unnoticed.
         """
         if self.ev.type is not UpgradeType.FULL:
             return False
@@ -178,7 +178,7 @@ class _Turn:
         return any(not is_version(pool.version) or parse_version(pool.version) < target for pool in pools)
 
     def at_target(self) -> StartVerdict | None:
-        """Skip a member that runs what it should, or of which a pool cannot get what the others get (6.1)."""
+        """Skip a member that is up to date, or one that has a pool without a common image (6.1)."""
         if (pool := self.image_targets.unfindable(self.member)) is not None:
             message = f"pool {pool.name}: no image of family {pool.family} is common to the regions of this run"
             return StartVerdict(StartOutcome.SKIP, "ConsistentImageNotFound", message)
@@ -199,14 +199,20 @@ class _Turn:
         return self._skew() if self.ev.type is UpgradeType.CONTROL_PLANE_ONLY else None
 
     def not_ready(self) -> StartVerdict | None:
-        """Skip or fail a cluster that is not ready, where the run says so; waiting for it is one cause of several."""
+        """Skip or fail a cluster that is not ready, if the policy requires it.
+
+        ``Wait`` is handled as one cause of several.
+        """
         policy = self.ev.spec.version_policy.on_not_ready
         if self.inventory.ready or self.member.upgrades_paused or policy is OnNotReady.WAIT:
             return None
         return not_ready(policy, self.member.name, "its upgrader says so")
 
     def waits(self) -> StartVerdict | None:
-        """Let a member wait as long as there is a cause; the first names the reason, the message has all (6.5)."""
+        """Return a wait verdict if there is any cause.
+
+        The first cause is the reason, and the message lists all of them (6.5).
+        """
         causes = [cause for check in _CAUSES if (cause := check(self)) is not None]
         if not causes:
             return None
@@ -219,7 +225,7 @@ class _Turn:
         )
 
     def go(self) -> StartVerdict:
-        """Let a member go."""
+        """Return the verdict GO with the target."""
         return StartVerdict(
             StartOutcome.GO, target=Target(self.ev.type, self.version, lacking(self.inventory, self.images))
         )
@@ -249,7 +255,7 @@ class _Turn:
         return StartVerdict(StartOutcome.FAIL, "VersionSkewViolation", message)
 
     def held(self) -> _Cause | None:
-        """Wait as long as somebody holds the member."""
+        """Wait while the member's upgrades are paused."""
         return _Cause("MemberOnHold", pause_message(self.member)) if self.member.upgrades_paused else None
 
     def unready(self) -> _Cause | None:
@@ -259,7 +265,7 @@ class _Turn:
         return _Cause("ClusterNotReady", f"cluster {self.member.name} is not ready: its upgrader says so")
 
     def busy(self) -> _Cause | None:
-        """Wait until nothing else is at work on the cluster."""
+        """Wait until no other operation is in progress on the cluster."""
         if other := self.ev.facts.busy.get(self.member.name):
             return _Cause("ClusterBusy", other)
         if hold := self.ev.facts.held.get(self.member.name):
@@ -277,7 +283,7 @@ class _Turn:
         return None
 
     def _refused_until(self) -> datetime | None:
-        """Return when a back end is asked again that has refused a member for the time being."""
+        """Return the end of the backoff after a retryable refusal."""
         if self.entry.operation_id or self.entry.completion_time is None:
             return None
         again = self.entry.completion_time + REJECTED_RETRY
@@ -302,12 +308,12 @@ class _Turn:
         return None
 
     def closed(self) -> _Cause | None:
-        """Wait for a window that is open, and stays so for long enough where the run wants that."""
+        """Wait for an open window, with enough time left if the run requires that."""
         closed = self.ev.tiers.closed(self.member) or too_short(self.ev, self.member)
         return None if closed is None else _Cause("MaintenanceWindowClosed", closed.message, opens=closed.opens)
 
     def endangers(self) -> _Cause | None:
-        """Wait as long as too few clusters of a placement would be left."""
+        """Wait while too few clusters of a placement would remain."""
         if self.ev.spec.placement_guard.mode is not PlacementGuardMode.ENFORCE:
             return None
         name = self.member.name
@@ -324,4 +330,4 @@ _CAUSES: Final[tuple[Callable[[_Turn], _Cause | None], ...]] = (
     *(_Turn.held, _Turn.unready, _Turn.busy, _Turn.no_version, _Turn.no_image),
     *(_Turn.closed, _Turn.endangers),
 )
-"""The reasons to wait, the first of them first (6.5)."""
+"""Reasons to wait, by precedence (6.5)."""

@@ -1,8 +1,7 @@
-"""What users order of a run: to start, to stop, to start again, and to skip.
+"""Commands of users for a run: start, stop, restart and skip.
 
-An order is an edge, and objects are levels, so each edge has a mark: the first start is ``state: Run`` of a run
-without a start time, a restart is a token that was not seen before, and of the skip targets those are followed that
-have not been counted.
+Commands are edges, but objects are levels. Each edge therefore leaves a mark. A first start is ``state: Run`` without a
+start time. A restart is a new token. Skip targets are counted, and only those beyond the count are new.
 
 Source: upgrade-runs.md 9, 9.2, 10.1 and 10.2.
 """
@@ -27,7 +26,7 @@ _SKIPPABLE: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING, U
 
 
 def follow(ev: Evaluation, *, initialised: bool) -> None:
-    """Do what the user has ordered since the last evaluation."""
+    """Execute the commands since the last evaluation."""
     if ev.run.metadata.deletion_timestamp is not None:
         halt(ev, "the run is being deleted")
         return
@@ -44,7 +43,7 @@ def follow(ev: Evaluation, *, initialised: bool) -> None:
 
 
 def start(ev: Evaluation, *, initialised: bool) -> None:
-    """Start a run for the first time, if it is in order."""
+    """Start a run for the first time, if it is valid."""
     if not initialised:
         _refuse_start(ev)
         return
@@ -56,7 +55,7 @@ def start(ev: Evaluation, *, initialised: bool) -> None:
 
 
 def _refuse_start(ev: Evaluation) -> None:
-    """Tell that a run cannot start; once, as the wish to start it is there at every evaluation."""
+    """Announce that a run cannot start. Only a change of the message is announced, because the command persists."""
     condition = find_condition(ev.record.status.conditions, INITIALIZED)
     if condition is not None and condition != find_condition(ev.run.status.conditions, INITIALIZED):
         ev.announce("CommandRefused", f"the run cannot start: {condition.message}", "Warning")
@@ -71,7 +70,7 @@ def _restart_or_refuse(ev: Evaluation) -> None:
 
 
 def restart(ev: Evaluation) -> None:
-    """Start a stopped or failed run again; after a failure, the members of the stage that failed have another turn."""
+    """Restart a stopped or failed run. After a failure, the members of the failed stage get another turn."""
     failed = ev.record.state is UpgradeState.FAILED
     if (stage := ev.record.current) is not None:
         again = {UpgradeState.STOPPED, UpgradeState.FAILED} if failed else {UpgradeState.STOPPED}
@@ -82,7 +81,7 @@ def restart(ev: Evaluation) -> None:
 
 
 def _reset(ev: Evaluation, stage: StageWork, again: set[UpgradeState]) -> None:
-    """Let members of a stage have another turn; a group that gets one back is open again."""
+    """Reset members of a stage for another turn, and reopen their groups."""
     reopened = False
     for group in stage.groups:
         for index, entry in enumerate(group.members):
@@ -102,7 +101,7 @@ def _reset(ev: Evaluation, stage: StageWork, again: set[UpgradeState]) -> None:
 
 
 def _restart_gate_clocks(ev: Evaluation, stage: StageWork) -> None:
-    """Let the time limit of gates that are waited for begin anew: it may be what has stopped the run."""
+    """Restart the timeouts of pending gates: one of them may have stopped the run."""
     for gates in (stage.before, stage.after, *(each for group in stage.groups for each in (group.before, group.after))):
         for index, gate in enumerate(gates.reports):
             if gate.state is UpgradeState.PENDING:
@@ -110,7 +109,7 @@ def _restart_gate_clocks(ev: Evaluation, stage: StageWork) -> None:
 
 
 def skip(ev: Evaluation) -> None:
-    """Skip what the user has added to the skip targets since the last evaluation."""
+    """Skip the targets that were added since the last evaluation."""
     targets = ev.spec.skip_targets
     if not ev.record.stages:
         return
@@ -131,7 +130,7 @@ def _skip_named_member(ev: Evaluation, name: str) -> bool:
 
 
 def _skip_one(ev: Evaluation, group: GroupWork, index: int) -> bool:
-    """Skip a member, if it can be; one that has failed only while the run is halted and nothing is in flight."""
+    """Skip a member if possible. A failed member can be skipped only while the run is halted with nothing in flight."""
     state = group.members[index].state
     if state not in _SKIPPABLE and not (state is UpgradeState.FAILED and ev.record.state in STOPPED):
         return False
@@ -150,9 +149,9 @@ def _skip_named_group(ev: Evaluation, name: str) -> bool:
 
 
 def _skip_group(ev: Evaluation, stage: StageWork, group: GroupWork) -> bool:
-    """Skip a group, also one whose members are all done; say whether that changes anything.
+    """Skip a group, even one whose members are all done. Return whether that changes anything.
 
-    Of a stage that is over, only members that have failed can be skipped.
+    In a finished stage, only failed members can be skipped.
     """
     skipped = [_skip_one(ev, group, index) for index in range(len(group.members))]
     if stage.state in OVER or group.state is UpgradeState.SKIPPED:

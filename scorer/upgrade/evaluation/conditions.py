@@ -32,7 +32,7 @@ _PROGRESS: Final[dict[UpgradeState, tuple[bool, str]]] = {
 
 
 def set_condition(ev: Evaluation, kind: str, *, is_true: bool, reason: str, message: str = "") -> None:
-    """Set a condition of the run; its time changes with its status alone."""
+    """Set a condition of the run. The transition time changes only with the status."""
     previous = find_condition(ev.record.status.conditions, kind)
     original = find_condition(ev.run.status.conditions, kind)
     status = TRUE if is_true else FALSE
@@ -93,7 +93,7 @@ def _put_health(ev: Evaluation) -> None:
 
 
 def _failures(ev: Evaluation) -> str:
-    """Return which members have failed, and why."""
+    """Return the failed members and their errors."""
     if not any(group.failed for stage in ev.record.stages for group in stage.groups):
         return ""
     failed = [entry for _, _, entry in ev.record.entries() if entry.state is UpgradeState.FAILED]

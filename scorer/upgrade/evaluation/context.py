@@ -23,11 +23,11 @@ class Evaluation:
     """One evaluation of one run.
 
     Args:
-        run: As it is stored.
-        facts: The hub around it.
-        record: Its status, which the parts of the evaluation change in turn.
-        actions: What to do, in order.
-        events: What to tell, in order.
+        run: The run as stored.
+        facts: State of the hub.
+        record: Its status, which each step of the evaluation updates.
+        actions: Actions to execute, in order.
+        events: Events to emit, in order.
     """
 
     run: ClusterUpgradeRun
@@ -49,24 +49,27 @@ class Evaluation:
 
     @cached_property
     def upgrading(self) -> set[str]:
-        """Return the members that this run, or another one, upgrades when scheduling begins; starts are added."""
+        """Return the members in upgrade, by this run or another one.
+
+        Starts of this evaluation are added as they are made.
+        """
         return {entry.name for _, _, entry in self.record.running()} | set(self.facts.busy)
 
     @cached_property
     def prefers_closing(self) -> bool:
-        """Say whether, of several open windows, the one that closes first goes first."""
+        """Return whether the open window that closes first has precedence."""
         return self.spec.window_policy.tie_break is WindowTieBreak.CLOSING_SOONEST
 
     @property
     def spec(self) -> UpgradeRunSpec:
-        """Return what the user wants."""
+        """Return the spec of the run."""
         return self.run.spec
 
     @property
     def type(self) -> UpgradeType:
-        """Return what the run upgrades."""
+        """Return the type of upgrade."""
         return self.run.spec.upgrade.type
 
     def announce(self, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal") -> None:
-        """Tell people something about the run; what others have said in it is cut to what fits."""
+        """Emit an Event about the run. Quoted messages are truncated to fit."""
         self.events.append(Event(reason, shortened(message, LONGEST_TOLD), kind))

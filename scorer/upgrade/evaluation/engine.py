@@ -1,11 +1,15 @@
-"""An upgrade run as a state machine: what one evaluation comes to.
+"""An upgrade run as a state machine: the result of one evaluation.
 
-Values in, values out: given a run and the hub around it, `advance` says what to record, what to do, and when to look
-again. It may be called at any time and from any state, also after a crash between any two writes; a second evaluation
-at the same instant changes nothing.
+Values in, values out: `advance` maps a run and the state of the hub to a new status, actions, and the time of the next
+evaluation. It may be called at any time and from any state, also after a crash between any two writes. A second
+evaluation at the same instant changes nothing.
 
-At one instant, in this order: what back ends report; what users and the fleet have changed; clocks; then what can
-start, with every state that follows.
+Order within one instant:
+
+1. reports of back ends
+2. commands of users and changes of the fleet
+3. timeouts
+4. starts, with every state that follows
 
 Source: upgrade-runs.md 5 to 10.
 """
@@ -44,11 +48,11 @@ _TOLD = {
 
 
 def advance(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
-    """Say what has to be done for a run now.
+    """Return the new status of a run, its actions, and its next evaluation.
 
     Args:
-        run: As it is stored.
-        facts: The hub around it.
+        run: The run as stored.
+        facts: State of the hub.
     """
     ev = Evaluation(run, facts, UpgradeRecord(run.status, facts.rosters))
     if ev.record.state not in OVER:
@@ -65,9 +69,9 @@ def advance(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
 
 
 def record_observations(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> UpgradeStep:
-    """Return the records of past events, before the clocks and starts of the run: one order among several.
+    """Process observations, commands and membership only, without timeouts and starts.
 
-    Only who has the orders of one instant one by one needs this, as a simulation does; `advance` follows.
+    Only a simulation needs this, which delivers the events of one instant one by one and calls `advance` afterwards.
     """
     ev = Evaluation(run, facts, UpgradeRecord(run.status, facts.rosters))
     if ev.record.state not in OVER:
@@ -76,7 +80,7 @@ def record_observations(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Upgra
 
 
 def _take_in(ev: Evaluation) -> bool:
-    """Record what has happened; say whether the run is initialised."""
+    """Process observations, commands and membership. Return whether the run is initialised."""
     process_observations(ev)
     check_thresholds(ev)
     initialised = ev.record.is_started or initialise(ev)
@@ -96,7 +100,7 @@ def _check_clocks(ev: Evaluation) -> None:
 
 
 def _go_on(ev: Evaluation) -> None:
-    """Start what can start, and again what has never reached its back end, unless that would not be started now."""
+    """Start everything that can start, and retry lost starts that would still be made now."""
     roll_back_lost_starts(ev)
     settle(ev)
     if roll_back_lost_starts(ev):  # the run has halted just now

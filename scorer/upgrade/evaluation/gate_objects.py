@@ -1,4 +1,4 @@
-"""What the objects of gates say: their state, the answer to an approval, and whether what is behind them could go.
+"""Gate objects: state, the answer to an approval, and the readiness behind the gate.
 
 Source: upgrade-runs.md 3.5 and 8.6.
 """
@@ -18,7 +18,10 @@ ACCEPTED: Final = "ApprovalAccepted"
 
 
 def write_gates(ev: Evaluation) -> None:
-    """Have every gate object say what its report says; an object that is gone comes back only while it is Pending."""
+    """Write every gate object whose content differs from its report.
+
+    A deleted object is recreated only while its gate is Pending.
+    """
     ready = Readinesses(ev)
     for position in positions(ev):
         for index, gate in enumerate(position.gates.reports):
@@ -44,7 +47,7 @@ def _object_state(gate: GateReport) -> GateState:
 
 
 def _accepted(known: UpgradeGateStatus | None, gate: GateReport) -> tuple[Condition, ...]:
-    """Return the answer to an approval that has been followed."""
+    """Return the condition that acknowledges an approval."""
     approval = None if known is None else find_condition(known.conditions, APPROVED)
     if gate.state is not UpgradeState.COMPLETED or approval is None or approval.status != TRUE:
         return ()

@@ -1,7 +1,7 @@
-"""The gates of a run: when they open, and what completes them.
+"""The gates of a run: when they open, and when they complete.
 
-A gate has an object from the moment at which the run reaches it. Its name is derived from its place, so that a crash
-cannot make two.
+A gate gets its object when the run reaches it. The name of the object is derived from its position, so that a crash
+cannot create two.
 
 Source: upgrade-runs.md 3.5 and 8.6.
 """
@@ -32,14 +32,14 @@ _WEEK: Final = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A position at which gates can be.
+    """A position of gates.
 
     Args:
         stage: The stage.
-        group: The group; empty: the gates are those of the stage.
-        timing: On which side they are.
-        gates: What is there.
-        configured: What the strategy says of them.
+        group: The group, empty for gates of the stage.
+        timing: Before or after.
+        gates: Reports of the gates.
+        configured: Their configuration in the strategy.
     """
 
     stage: str
@@ -104,7 +104,7 @@ def _open(ev: Evaluation, position: Position) -> None:
 
 
 def _scheduled(ev: Evaluation, position: Position, index: int) -> ScheduledStart | None:
-    """Return the day and time of a gate as the strategy of the run has it."""
+    """Return the scheduled day and time of a gate from the strategy."""
     same = (position.stage, position.group, position.timing)
     scheduled_gates = (
         each.configured[index] for each in positions(ev) if (each.stage, each.group, each.timing) == same
@@ -113,7 +113,7 @@ def _scheduled(ev: Evaluation, position: Position, index: int) -> ScheduledStart
 
 
 def complete_scheduled(ev: Evaluation, position: Position) -> None:
-    """Complete the gates in a position whose day and time has come."""
+    """Complete the gates in a position whose scheduled time has passed."""
     for index, gate in enumerate(position.gates.reports):
         due_at = gate.absolute_start_time
         if gate.state is UpgradeState.PENDING and due_at is not None and due_at <= ev.now:
@@ -127,9 +127,9 @@ def _complete(ev: Evaluation, position: Position, index: int, why: str) -> None:
 
 
 def complete_approved_gates(ev: Evaluation) -> str:
-    """Complete the gates that are approved; return why one was rejected, empty if none was.
+    """Complete the approved gates. Return the message of a new rejection, or an empty string.
 
-    A rejection counts once: after a restart of the run, the gate waits for another answer.
+    A rejection counts once. After a restart of the run, the gate waits for another answer.
     """
     rejected = ""
     for position in positions(ev):
@@ -152,7 +152,7 @@ def _answer(ev: Evaluation, gate: GateReport) -> Condition | None:
 
 
 def gate_name(run: str, uid: str, position: Position, index: int) -> str:
-    """Return the name of a gate's object; its last part tells apart what dashes alone would make the same."""
+    """Return the name of a gate's object. The hash distinguishes positions whose joined names are equal."""
     timing = position.timing.value.lower()
     parts = [run, position.stage, *([position.group] if position.group else ()), timing, str(index)]
     place = [uid, position.stage, position.group, position.timing.value, index]

@@ -1,4 +1,4 @@
-"""How a run halts: it starts nothing more, and what is in flight runs to its end.
+"""How a run halts: nothing more is started, and operations in flight run to their end.
 
 Source: upgrade-runs.md 8.4, 8.5 and 9.1.
 """
@@ -11,7 +11,7 @@ from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 
 def halt(ev: Evaluation, why: str) -> None:
-    """Start nothing more: members that wait are stopped, and so is a wait, whose clock goes on."""
+    """Stop starting members. Waiting members are stopped, and so is a wait, whose clock continues."""
     if ev.record.is_halted or ev.record.state in OVER or not ev.record.is_started:
         return
     ev.record.set_state(UpgradeState.STOPPING, ev.now)
@@ -30,7 +30,7 @@ def halt(ev: Evaluation, why: str) -> None:
 
 
 def check_thresholds(ev: Evaluation) -> None:
-    """Halt the run if more members of the current stage have failed than it, or one of its groups, allows."""
+    """Halt the run if more members of the current stage have failed than the stage or one of its groups allows."""
     stage = ev.record.current
     if stage is None or ev.record.is_halted or not stage.is_exceeded:
         return
@@ -44,7 +44,7 @@ def check_thresholds(ev: Evaluation) -> None:
 
 
 def derive_halted(ev: Evaluation) -> None:
-    """Bring the states of a run that is stopping up to date (8.5)."""
+    """Update the states of a stopping run (8.5)."""
     stage = ev.record.current
     if stage is not None:
         for group in stage.groups:
@@ -98,7 +98,7 @@ def _stage_state(ev: Evaluation, stage: StageWork) -> UpgradeState:
 
 
 def _begin_wait(ev: Evaluation, stage: StageWork) -> None:
-    """Let the clock of a wait begin although the run is halted; a wait of 0 is over at once."""
+    """Start the clock of a wait although the run is halted. A wait of 0 completes immediately."""
     if stage.wait.state is not UpgradeState.NOT_STARTED:
         return
     if stage.wait.seconds:
@@ -108,7 +108,7 @@ def _begin_wait(ev: Evaluation, stage: StageWork) -> None:
 
 
 def skip_remaining_gates(ev: Evaluation, stage: StageWork) -> None:
-    """Skip the gates of a stage that are not done, and its wait if it is not over."""
+    """Skip the unfinished gates of a stage, and its wait if unfinished."""
     stage.before.skip(ev.now)
     stage.after.skip(ev.now)
     if stage.wait.state not in OVER:

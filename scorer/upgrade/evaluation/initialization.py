@@ -1,8 +1,8 @@
 """Initialization of a run's record: the copy of the strategy, its stages, groups, members and limits.
 
-The record is made anew with every evaluation until the run starts, and what it has so far is kept where stages, groups
-and members are the same. From the start on, the list of members is fixed: members that leave the fleet are skipped, and
-members that join are reported by the condition Drifted.
+Until the run starts, every evaluation builds the record again, and keeps progress where stages, groups and members are
+unchanged. The start fixes the list of members. Members that leave the fleet afterwards are skipped, and members that
+join are reported by the condition Drifted.
 
 Source: upgrade-runs.md 5 and 10.5.
 """
@@ -33,16 +33,16 @@ from scorer.upgrade.strategy.limits import ConcurrencyLimits, group_limits, grou
 from scorer.upgrade.strategy.selection import MemberInMultipleGroupsError, MemberSelectionError, select
 
 DEFAULT: Final = "default"
-"""The name of the only stage, and of its only group, of a run without a strategy."""
+"""Name of the only stage and the only group of a run without a strategy."""
 ONE_BY_ONE: Final = StrategySpec(stages=(StrategyStage(name=DEFAULT, member_selector=LabelSelector()),))
 
 
 class NotInitializedError(Exception):
-    """A run cannot start as it is.
+    """A run cannot start.
 
     Args:
         reason: In one word.
-        message: For people.
+        message: Human-readable message.
     """
 
     def __init__(self, reason: str, message: str) -> None:
@@ -51,10 +51,10 @@ class NotInitializedError(Exception):
 
 
 def initialise(ev: Evaluation) -> bool:
-    """Make the record of a run that has not started, or tell why there is none; say whether it can start.
+    """Build the record of a run that has not started, or set the condition that explains why it cannot be built.
 
     Returns:
-        Whether its members and its version are known.
+        Whether its members and its version are known, so that it can start.
     """
     message = _origin(ev)
     try:
@@ -75,13 +75,13 @@ def initialise(ev: Evaluation) -> bool:
 
 
 def _begin_record(ev: Evaluation, stages: tuple[StageStatus, ...]) -> None:
-    """Replace the stages; what the user has skipped is skipped again in the new ones."""
+    """Replace the stages. Skip targets are applied again to the new ones."""
     status = ev.record.status.model_copy(update={"stages": stages, "observed_skip_targets": 0})
     ev.record = UpgradeRecord(status, ev.facts.rosters)
 
 
 def _origin(ev: Evaluation) -> str:
-    """Say where the sequence of a run comes from."""
+    """Return a description of where the sequence of a run comes from."""
     if ev.spec.strategy is not None:
         return "follows the strategy in its spec"
     if ev.spec.strategy_ref is None:
@@ -90,7 +90,7 @@ def _origin(ev: Evaluation) -> str:
 
 
 def _take_strategy(ev: Evaluation) -> StrategySpec:
-    """Record the sequence of a run, and what it is a copy of; return it."""
+    """Record and return the sequence of a run, and the name of the strategy that it is copied from."""
     strategy = sequence_of(ev.spec, ev.record.status, ev.facts.strategy)
     name = "" if ev.spec.strategy is not None or ev.spec.strategy_ref is None else ev.spec.strategy_ref.name
     ev.record.update(strategy_snapshot=strategy, strategy_snapshot_of=name if strategy is not None else "")
@@ -100,15 +100,15 @@ def _take_strategy(ev: Evaluation) -> StrategySpec:
 
 
 def sequence_of(spec: UpgradeRunSpec, status: UpgradeRunStatus, strategy: StrategySpec | None) -> StrategySpec | None:
-    """Return the sequence that a run follows, or would follow from its start; None: its strategy is not there.
+    """Return the sequence that a run follows, or would follow if started, or None if its strategy does not exist.
 
-    A strategy that the run refers to is copied once: when it is edited later, the run does not change. Of which one
-    the copy is, is recorded with it: so a run that comes to refer to another one never follows the first.
+    A referenced strategy is copied once, so that a later edit does not change the run. The name of the copied strategy
+    is recorded, so that a run whose reference changes does not follow the old one.
 
     Args:
-        spec: Of the run.
-        status: What is recorded of it.
-        strategy: The one that it refers to, as it is now; None: there is none.
+        spec: Spec of the run.
+        status: Its recorded status.
+        strategy: The referenced strategy as it is now. None: unset or missing.
     """
     if status.start_time is not None:
         return status.strategy_snapshot
@@ -178,7 +178,7 @@ def _gate(where: str, gate: GateConfiguration) -> GateReport:
 
 
 def report_clamped_limits(ev: Evaluation) -> None:
-    """Tell which groups go less wide than they are configured to; once, at the start."""
+    """Announce which groups run with a lower concurrency than configured. Called once, at the start."""
     snapshot = ev.record.status.strategy_snapshot
     for stage in snapshot.stages if snapshot is not None else ():
         statuses = {
@@ -197,7 +197,7 @@ def report_clamped_limits(ev: Evaluation) -> None:
 
 
 def _layout(stages: Iterable[StageStatus]) -> list[object]:
-    """Return what must be the same for a record to be kept."""
+    """Return the values that must be equal for a record to be kept."""
     return [
         (
             *(stage.name, stage.max_concurrency, stage.max_allowed_failures, _types(stage.before_gates)),
@@ -220,7 +220,7 @@ def _types(gates: Iterable[GateReport]) -> list[tuple[GateType, str]]:
 
 
 def follow_members(ev: Evaluation) -> None:
-    """Skip the members that have left, and tell which have joined too late."""
+    """Skip the members that have left the fleet, and report those that joined after the start."""
     if not ev.record.is_started:
         return
     groups = (group for stage in ev.record.stages for group in stage.groups)
@@ -249,7 +249,7 @@ def _tell_drift(ev: Evaluation, names: Set[str]) -> None:
 
 
 def _would_belong(ev: Evaluation, names: list[str]) -> list[str]:
-    """Return the members that the run would have if it began now."""
+    """Return the members that the run would select if it started now."""
     strategy = ev.record.status.strategy_snapshot
     if strategy is None:
         return []

@@ -12,7 +12,7 @@ from scorer.upgrade.state.record import GroupWork
 
 
 def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, message: str) -> None:
-    """Skip a member; if it was upgraded before, its times stay those of that attempt."""
+    """Skip a member. If it was upgraded before, it keeps the times of that attempt."""
     entry = group.members[index]
     ended = entry.completion_time if entry.attempt else None
     group.update_member(
@@ -30,7 +30,7 @@ def skip_member(ev: Evaluation, group: GroupWork, index: int, reason: str, messa
 def fail_member(
     ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, *, ended: datetime | None = None
 ) -> None:
-    """Let a member fail, at *ended* if that is known."""
+    """Mark a member failed, at *ended* if known."""
     name, reason = group.members[index].name, shortened(reason, LONGEST_REASON)
     text = shortened(message, LONGEST_FAILURE - len(reason))
     group.update_member(
@@ -47,7 +47,7 @@ def fail_member(
 
 
 def complete_member(ev: Evaluation, group: GroupWork, index: int, ended: datetime | None) -> None:
-    """Let a member be done, at *ended* if that is known."""
+    """Mark a member completed, at *ended* if known."""
     entry = group.members[index]
     group.update_member(
         index, state=UpgradeState.COMPLETED, reason="", message="", completion_time=ended or ev.now, error=None
@@ -58,7 +58,7 @@ def complete_member(ev: Evaluation, group: GroupWork, index: int, ended: datetim
 def mark_waiting(
     ev: Evaluation, group: GroupWork, index: int, reason: str, message: str, opens: datetime | None = None
 ) -> None:
-    """Let a member wait; it is told once for each reason of a stretch."""
+    """Mark a member pending. Emits one Event per reason and stretch of waiting."""
     entry = group.members[index]
     is_new = entry.state is not UpgradeState.PENDING
     if is_new or entry.reason != reason:
@@ -74,19 +74,19 @@ def mark_waiting(
 
 
 def stop_member(group: GroupWork, index: int) -> None:
-    """Let a member wait no longer, as the run starts nothing more."""
+    """Stop a waiting member, because the run starts nothing more."""
     group.update_member(
         index, state=UpgradeState.STOPPED, reason="", message="", pending_since=None, next_window_open=None
     )
 
 
 def roll_back_start(group: GroupWork, index: int) -> None:
-    """Let an upgrade that is known not to have begun be none: it has no times, and begins as the same attempt again."""
+    """Roll back a start that never reached its back end. The next start reuses the attempt number."""
     group.update_member(index, operation_id="", start_time=None, completion_time=None)
 
 
 def reset_member(group: GroupWork, index: int) -> None:
-    """Let a member have another turn; its attempts go on counting, and its times stay until the next one begins."""
+    """Reset a member for another turn. Attempts keep counting, and times remain until the next start."""
     group.update_member(
         index,
         state=UpgradeState.NOT_STARTED,

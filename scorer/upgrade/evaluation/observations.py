@@ -1,6 +1,6 @@
-"""Observations: what back ends report about the members in upgrade.
+"""Observations: reports of back ends about the members in upgrade.
 
-A report is final only if the cluster says so too: after a success it is looked at once more.
+A success is final only after verification against a later inventory of the cluster.
 
 Source: upgrade-runs.md 6.6, 8.1, 10.3 and 13.1.
 """
@@ -29,7 +29,7 @@ from scorer.upgrade.versions.images import ImageTargets, outdated_pools, selecti
 
 
 def process_observations(ev: Evaluation) -> None:
-    """Follow what the back ends say about every member in upgrade, and about what was given up."""
+    """Process the report of each member in upgrade, and of each abandoned operation."""
     for group, index, entry in list(ev.record.running()):
         if (rejected := ev.facts.rejections.get(entry.operation_id)) is not None:
             _refused(ev, group, index, rejected)
@@ -39,7 +39,7 @@ def process_observations(ev: Evaluation) -> None:
 
 
 def release_abandoned(ev: Evaluation) -> None:
-    """Let go of the members whose upgrades were given up and have come to an end since, also of a run that is over."""
+    """Release the members whose abandoned operations have ended. Also called for finished runs."""
     for group, index, entry in list(ev.record.abandoned_operations()):
         observation = ev.facts.observations.get(entry.operation_id)
         if observation is not None and not observation.in_flight:
@@ -47,7 +47,7 @@ def release_abandoned(ev: Evaluation) -> None:
 
 
 def _refused(ev: Evaluation, group: GroupWork, index: int, rejected: Rejected) -> None:
-    """Let a member fail for good, or wait, or stop if the run halts; the attempt is made again as the same one."""
+    """Fail a member, or let it wait, or stop it if the run halts. A retry reuses the attempt number."""
     if not rejected.retryable:
         message = rejected.message or rejected.code or "its upgrader refuses the upgrade"
         fail_member(ev, group, index, "UpgradeRejected", message)
@@ -73,19 +73,19 @@ def _follow(ev: Evaluation, group: GroupWork, index: int, found: Observation) ->
 
 
 def _ended(ev: Evaluation, entry: MemberStatus, found: Observation) -> datetime | None:
-    """Return when an upgrade has ended, neither before its start nor later; None: the back end does not say."""
+    """Return the end of an upgrade, clamped to its start and now. None: unknown."""
     if found.finished_at is None:
         return None
     return max(min(found.finished_at, ev.now), min(entry.start_time or ev.now, ev.now))
 
 
 def roll_back_lost_starts(ev: Evaluation) -> bool:
-    """Take back every start that has never reached its back end, and that would not be made now; say whether one was.
+    """Roll back starts that never reached their back end and would not be made now. Return whether any was rolled back.
 
-    Such a call is made again under the same id (10.3). But nothing starts in a run that halts, outside of a window or
-    on a member on hold (6.5, 8.5, 18.4), and between the decision and the call that would begin it there may be hours:
-    the leader that decided has ended, or the back end could not be reached. So the member waits for its next turn, or
-    is stopped, and is the same attempt then.
+    A lost call is normally retried with the same id (10.3). But a halted run, a closed window or a hold forbid starts
+    (6.5, 8.5, 18.4), and hours may pass between the decision and the call, for example because the leader crashed or
+    the back end was unreachable. The member then waits for its next turn, or is stopped. Its next start reuses the
+    attempt number.
     """
     rolled_back = False
     for group, index, entry in list(_lost(ev)):
@@ -106,9 +106,9 @@ def roll_back_lost_starts(ev: Evaluation) -> bool:
 
 
 def retry_lost_starts(ev: Evaluation) -> None:
-    """Ask again for the start of every operation that never reached its back end, and has not been given up since.
+    """Retry the start of every operation that never reached its back end, unless it was given up.
 
-    It stays the same operation, so it was decided on when it was first asked for.
+    The operation keeps its id and the time of its decision.
     """
     for _, _, entry in _lost(ev):
         if (member := ev.facts.members.get(entry.name)) is not None:
@@ -117,7 +117,7 @@ def retry_lost_starts(ev: Evaluation) -> None:
 
 
 def _lost(ev: Evaluation) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
-    """Yield the members in upgrade whose back ends say that they have never been asked."""
+    """Yield the members in upgrade whose back ends have no record of the operation."""
     for group, index, entry in ev.record.running():
         observation = ev.facts.observations.get(entry.operation_id)
         if observation is not None and observation.state is OperationState.UNKNOWN:
@@ -129,7 +129,7 @@ def _succeeded(ev: Evaluation, group: GroupWork, index: int, found: Observation,
     member = ev.facts.members.get(entry.name)
     inventory = found.inventory or (member.inventory if member is not None else None)
     if member is None or inventory is None or _is_stale(inventory, found):
-        return  # it is looked at again, until its time is over
+        return  # polled again until it times out
     if missing := _missing(ev, entry, member, inventory, found):
         fail_member(ev, group, index, "VerificationFailed", missing, ended=ended)
     else:
@@ -137,7 +137,7 @@ def _succeeded(ev: Evaluation, group: GroupWork, index: int, found: Observation,
 
 
 def _is_stale(inventory: Inventory, found: Observation) -> bool:
-    """Say whether a cluster was looked at before its upgrade ended."""
+    """Return whether the inventory is older than the end of the upgrade."""
     return (
         inventory.observed_at is not None
         and found.finished_at is not None
@@ -146,10 +146,10 @@ def _is_stale(inventory: Inventory, found: Observation) -> bool:
 
 
 def _missing(ev: Evaluation, entry: MemberStatus, member: Member, inventory: Inventory, found: Observation) -> str:
-    """Return what a cluster that is said to be upgraded does not run; empty: it runs all of it.
+    """Return how an upgraded cluster differs from its target, or an empty string.
 
-    A pool whose version nobody tells contradicts nothing: some back ends never tell any, and an upgrade that has
-    succeeded must not fail for that alone. What a pool is known to run counts.
+    A pool of unknown version does not fail verification: some back ends never report pool versions. Known pool versions
+    count.
     """
     target = entry.to_version
     if target and (not is_version(inventory.version) or parse_version(inventory.version) < parse_version(target)):
@@ -164,11 +164,11 @@ def _missing(ev: Evaluation, entry: MemberStatus, member: Member, inventory: Inv
 
 
 def _wanted_images(ev: Evaluation, entry: MemberStatus, member: Member, found: Observation) -> Mapping[str, str]:
-    """Return the image of each family that an upgrade was to bring.
+    """Return the image per family that an upgrade was to install.
 
-    The newest ones are those that its back end was asked for: others may have been published since. Of a back end that
-    does not say what that was, they are those that were published when the upgrade began, as far as the catalog says
-    when that was. The run does not record them: there is no room for that beside each of a thousand members.
+    For ``Latest``, these are the images that the back end was asked for, because newer ones may have been published
+    since. If the back end does not report them, they are the images published before the start, as far as the catalog
+    has dates. The run does not record them, because its status must fit a thousand members.
     """
     if selection_of(ev.spec.upgrade) is NodeImageSelection.LATEST and found.asked is not None:
         return {each.family: each.version for each in found.asked}

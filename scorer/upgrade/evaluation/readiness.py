@@ -1,6 +1,6 @@
-"""What would become of members if their turn came now: behind a gate, and before the start of a run.
+"""Preview of member outcomes: behind a gate, and before the start of a run.
 
-So nobody approves what cannot go, or starts a run without knowing what will be in its way.
+An approver sees whether the members could start, and a user sees obstacles before starting a run.
 
 Source: upgrade-runs.md 5 and 8.6.
 """
@@ -19,7 +19,7 @@ from scorer.upgrade.messages import MOST_NAMED
 from scorer.upgrade.state.record import FINISHED, GroupWork
 
 _PASSING: Final = frozenset({"MaintenanceWindowClosed", "PlacementGuard"})
-"""Causes that go by themselves; before the start they say nothing about when the turn will come."""
+"""Transient causes. They say nothing about a run that has not started."""
 
 
 class Readinesses:
@@ -30,7 +30,7 @@ class Readinesses:
         self._checks = Checks(ev, ev.record.status.resolved)
 
     def behind_gate(self, position: Position) -> Readiness | None:
-        """Count what would become of the members behind a gate; None: it is not before them."""
+        """Count the outcomes of the members behind a gate. None: not applicable to a gate that follows them."""
         if position.timing is not GateTiming.BEFORE:
             return None
         outcomes: Counter[StartOutcome] = Counter()
@@ -57,7 +57,7 @@ class Readinesses:
 
 
 def check_before_start(ev: Evaluation, *, initialised: bool) -> None:
-    """Tell what would be in the way of a run that has not started; nothing of it prevents the start."""
+    """Report obstacles of a run that has not started. They do not block the start."""
     if ev.record.is_started:
         return
     if not initialised:

@@ -1,4 +1,4 @@
-"""When to evaluate a run again if no event arrives before.
+"""When to requeue a run if no event arrives before.
 
 Source: upgrade-runs.md 7.5.
 """
@@ -16,7 +16,7 @@ from scorer.upgrade.state.record import StageWork
 
 
 def next_wakeup(ev: Evaluation) -> datetime | None:
-    """Return the first instant after now at which something is due; None: nothing is."""
+    """Return the next instant after now at which something is due, or None."""
     return min((instant for instant in _due(ev) if instant > ev.now), default=None)
 
 
@@ -36,7 +36,7 @@ def _due(ev: Evaluation) -> Iterator[datetime]:
 
 
 def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
-    """Yield when members that wait may go on."""
+    """Yield when waiting members may start."""
     limit, held_up = pending_limit(ev), []
     for group in stage.groups:
         for opens, since in group.roster.waits:
@@ -52,7 +52,7 @@ def _pending(ev: Evaluation, stage: StageWork) -> Iterator[datetime]:
 
 
 def _changes(ev: Evaluation, waiting: Iterable[MemberStatus]) -> Iterator[datetime]:
-    """Yield when windows of members that wait for something else open or close, which is then one more cause or not."""
+    """Yield when windows of otherwise blocked members open or close, which adds or removes a cause."""
     by_windows = {member.windows.names: member for entry in waiting if (member := ev.facts.members.get(entry.name))}
     yield from (instant for member in by_windows.values() if (instant := ev.tiers.changes(member)) is not None)
 

@@ -1,9 +1,9 @@
 """Which members of the current stage start now.
 
-A pass goes in rounds. In each, every group with a free slot offers one member, and the offers start in the order of
-their tiers while the stage has slots: so groups share a stage evenly, and an open window goes first across groups.
-Every member is looked at once in a pass, as nothing that it depends on changes meanwhile, but for the placements that
-the members started before it endanger.
+A pass works in rounds. In each round, every group with a free slot offers one member, and offers start in the order of
+their tiers while the stage has slots. Groups thus share a stage evenly, and members with an open window come first
+across groups. Each member is checked once per pass, because its checks do not change during the pass. The exception is
+the placement guard, which depends on the members started before it.
 
 Source: upgrade-runs.md 6.6, 7.2 and 7.3.
 """
@@ -30,7 +30,7 @@ from scorer.upgrade.versions.comparison import LONGEST_VERSION
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """A member that may go."""
+    """A member that may start."""
 
     group: GroupWork
     index: int
@@ -39,7 +39,7 @@ class _Offer:
 
 
 class _Queue:
-    """The candidates of a group that have not been looked at yet, the first in order on top."""
+    """Unchecked candidates of a group, the first in order on top."""
 
     __slots__ = ("_candidates", "group")
 
@@ -49,7 +49,7 @@ class _Queue:
         self._candidates = line_up.candidates(group.members, partial(_turn, ev))
 
     def next_offer(self, ev: Evaluation, checks: Checks) -> _Offer | None:
-        """Return the first that may go; what is found of those before it is written at once."""
+        """Return the first candidate that may start. Outcomes of those before it are written immediately."""
         for (tier, _), index in self._candidates:
             verdict = checks.verdict(self.group.members[index])
             if verdict.outcome is StartOutcome.GO:
@@ -82,7 +82,7 @@ def schedule(ev: Evaluation, stage: StageWork) -> None:
 
 
 def _round(ev: Evaluation, stage: StageWork, queues: dict[str, _Queue], checks: Checks) -> list[_Offer]:
-    """Return one offer of each group that has a slot free, in the order in which they may start."""
+    """Return one offer of each group with a free slot, by tier."""
     offers = []
     for group in stage.groups:
         if not _is_open(group) or group.running >= group.status.max_concurrency:
@@ -101,7 +101,7 @@ def _is_open(group: GroupWork) -> bool:
 
 
 def _start_unless_held(ev: Evaluation, stage: StageWork, offer: _Offer, checks: Checks) -> None:
-    """Start a member, unless one started before it endangers a placement of it, or the slot is kept for another."""
+    """Start a member, unless a placement guard forbids it by now, or the slot is reserved for another member."""
     entry, verdict = offer.group.members[offer.index], offer.verdict
     if is_reserved(ev, stage, offer.group, ev.facts.members[entry.name]):
         return
@@ -114,7 +114,7 @@ def _start_unless_held(ev: Evaluation, stage: StageWork, offer: _Offer, checks: 
 
 
 def start_member(ev: Evaluation, group: GroupWork, index: int, verdict: StartVerdict) -> None:
-    """Record a new attempt, and ask for its start; an attempt that was refused for the moment is made again."""
+    """Record a new attempt and request its start. A retry after a retryable refusal reuses the attempt number."""
     entry = group.members[index]
     member = ev.facts.members[entry.name]
     refused = entry.attempt > 0 and not entry.operation_id

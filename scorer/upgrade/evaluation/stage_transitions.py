@@ -16,7 +16,7 @@ from scorer.upgrade.state.record import OVER, GroupWork, StageWork
 
 
 def settle(ev: Evaluation) -> None:
-    """Start what can start, and bring every state up to date."""
+    """Start everything that can start, and update every state."""
     record = ev.record
     if record.is_halted:
         if record.state is UpgradeState.STOPPING:
@@ -41,7 +41,7 @@ def _work_on_stages(ev: Evaluation) -> None:
 
 
 def _work(ev: Evaluation, stage: StageWork) -> bool:
-    """Take a stage as far as it goes now; say whether it is over."""
+    """Advance a stage as far as possible now. Return whether it is finished."""
     _reach(ev, stage)
     active = stage.before.done
     if active:
@@ -116,7 +116,7 @@ def _stage_state(ev: Evaluation, stage: StageWork) -> UpgradeState:
 
 
 def _wait(ev: Evaluation, stage: StageWork) -> None:
-    """Begin the wait after a stage, and end it when its time is over."""
+    """Start the wait after a stage, and end it when it has elapsed."""
     if stage.wait.state is UpgradeState.NOT_STARTED:
         stage.update_wait(state=UpgradeState.RUNNING, start_time=ev.now)
         if stage.wait.seconds:
@@ -126,7 +126,7 @@ def _wait(ev: Evaluation, stage: StageWork) -> None:
 
 
 def end_wait(ev: Evaluation, stage: StageWork) -> None:
-    """End the wait after a stage when its time is over."""
+    """End the wait after a stage when it has elapsed."""
     wait = stage.wait
     if wait.state is not UpgradeState.RUNNING or wait.start_time is None:
         return
@@ -135,7 +135,7 @@ def end_wait(ev: Evaluation, stage: StageWork) -> None:
 
 
 def _derive_unreached(ev: Evaluation, stage: StageWork) -> None:
-    """Skip a stage in advance as soon as all of its groups are."""
+    """Skip an unreached stage as soon as all of its groups are skipped."""
     for group in stage.groups:
         _derive_group(ev, stage, group, active=False)
     if stage.state not in OVER and all(group.state is UpgradeState.SKIPPED for group in stage.groups):

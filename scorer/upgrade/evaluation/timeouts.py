@@ -1,4 +1,4 @@
-"""How long things may take: an attempt, waiting for a turn, a gate.
+"""Timeouts of attempts, pending members and gates.
 
 Source: upgrade-runs.md 6.6, 10.4 and 13.4.
 """
@@ -19,7 +19,7 @@ _TIMED_OUT = "PendingTimeout"
 
 
 def check_timeouts(ev: Evaluation) -> None:
-    """End what has taken too long."""
+    """Apply all timeouts that have expired."""
     for group, index, entry in list(ev.record.running()):
         deadline = deadline_of(ev, entry)
         if deadline is not None and deadline <= ev.now:
@@ -31,13 +31,13 @@ def check_timeouts(ev: Evaluation) -> None:
 
 
 def deadline_of(ev: Evaluation, entry: MemberStatus) -> datetime | None:
-    """Return when an attempt is given up; None: never."""
+    """Return when an attempt is given up. None: unlimited."""
     seconds = ev.spec.timeouts.member_upgrade_seconds
     return entry.start_time + timedelta(seconds=seconds) if seconds and entry.start_time is not None else None
 
 
 def pending_limit(ev: Evaluation) -> timedelta | None:
-    """Return how long a member may wait; None: for ever."""
+    """Return how long a member may be pending. None: unlimited."""
     timeouts = ev.spec.timeouts
     if not timeouts.pending_seconds or timeouts.on_pending_timeout is OnPendingTimeout.WAIT:
         return None
@@ -45,7 +45,7 @@ def pending_limit(ev: Evaluation) -> timedelta | None:
 
 
 def _give_up(ev: Evaluation, group: GroupWork, index: int) -> None:
-    """Let a member fail whose upgrade takes too long; until its end is reported, no other one begins there."""
+    """Fail a member whose upgrade has timed out. It is blocked until the end of its operation is reported."""
     entry = group.members[index]
     observation = ev.facts.observations.get(entry.operation_id)
     if observation is not None and observation.unclaimed:

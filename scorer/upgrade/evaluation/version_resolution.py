@@ -16,7 +16,7 @@ from scorer.upgrade.versions.images import chosen_images
 
 
 class NotResolvableError(Exception):
-    """No version is available to all members; the message says where it is missing."""
+    """No version is available to all members. The message names where it is missing."""
 
 
 def choose(ev: Evaluation) -> ResolvedVersions:
@@ -45,7 +45,7 @@ def _version(ev: Evaluation, members: Sequence[Member]) -> str:
 
 
 def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
-    """Return the newest patch of a minor version that every region of the members has."""
+    """Return the newest patch of a minor version that is available in every region of the members."""
     line = parse_version(minor).line
     regions = {member.region: ev.facts.catalog.region(member.region) for member in members}
     lists = [
@@ -70,7 +70,7 @@ def _newest_patch(ev: Evaluation, members: Sequence[Member], minor: str) -> str:
 
 
 def _regions(names: Collection[str]) -> str:
-    """Return the regions of members for people; a run without members has none."""
+    """Return the regions of members for messages. A run without members has no regions."""
     return f"the regions {format_names(sorted(names))}" if names else "its members' regions"
 
 
@@ -79,7 +79,7 @@ def _is_patch(version: str, phase: VersionPhase, line: tuple[int, int]) -> bool:
 
 
 def _text(ev: Evaluation, version: Version) -> str:
-    """Return a version as a catalog writes it."""
+    """Return a version as spelled in the catalog."""
     return next(
         release.version.removeprefix("v")
         for region in ev.facts.catalog.regions.values()

@@ -1,4 +1,4 @@
-"""How a run uses windows beyond respecting them: which of several open ones goes first, what fits, what is kept free.
+"""Options of a run for maintenance windows: precedence among open windows, required fit, and reserved slots.
 
 Source: upgrade-runs.md 14.6.
 """
@@ -20,16 +20,17 @@ _WAITING: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
 
 
 def closing(ev: Evaluation, member: Member, tier: int) -> datetime:
-    """Return by which instant members of the open tier are sorted; the same for all where closing does not count."""
+    """Return the sort key within the open tier, which is constant unless the first window to close has precedence."""
     if tier != OPEN_TIER or not ev.prefers_closing:
         return _NEVER
     return ev.tiers.changes(member) or _NEVER
 
 
 def too_short(ev: Evaluation, member: Member) -> ClosedWindow | None:
-    """Say that the open window of a member will close before its upgrade ends; None: it does not, or nobody asks.
+    """Return a closed window if a member's open window closes before its upgrade would end.
 
-    A member none of whose windows is ever as long as its upgrade would wait for ever, so it does not have to fit.
+    None if the upgrade fits, or if the run does not require the fit. It is not required of a member whose windows are
+    all shorter than its upgrade, because that member would wait for ever.
     """
     if not ev.spec.window_policy.require_fit or ev.tiers.tier(member) != OPEN_TIER:
         return None
@@ -44,7 +45,7 @@ def too_short(ev: Evaluation, member: Member) -> ClosedWindow | None:
 
 
 def is_reserved(ev: Evaluation, stage: StageWork, group: GroupWork, member: Member) -> bool:
-    """Say whether the last free slot is kept for a member of the group whose window is about to open."""
+    """Return whether the last free slot is reserved for a member of the group whose window opens soon."""
     if ev.spec.window_policy.reservation is not WindowReservation.STRICT or ev.tiers.tier(member) != FREE_TIER:
         return False
     last = group.running + 1 >= group.status.max_concurrency or stage.running + 1 >= stage.status.max_concurrency
@@ -56,7 +57,7 @@ def is_reserved(ev: Evaluation, stage: StageWork, group: GroupWork, member: Memb
 
 
 def _first_opening(ev: Evaluation, group: GroupWork) -> datetime | None:
-    """Return when the first window of the members of a group opens that wait for one about to open."""
+    """Return the first window opening of the members of a group that wait in the soon tier."""
     waiting = (ev.facts.members.get(entry.name) for entry in group.members if entry.state in _WAITING)
     soon = (each for each in waiting if each is not None and ev.tiers.tier(each) == SOON_TIER)
     return min((opens for each in soon if (opens := ev.tiers.changes(each)) is not None), default=None)

@@ -1,6 +1,6 @@
 """A member cluster in an upgrade run, read from its MemberCluster and annotations.
 
-An annotation that cannot be read counts as absent; admission warns of it.
+An unreadable annotation counts as absent. Admission warns of it.
 
 Source: upgrade-runs.md 3.1 and 14.2.
 """
@@ -38,15 +38,15 @@ class Member:
     """A joined member cluster.
 
     Args:
-        name: Of the MemberCluster.
+        name: Name of the MemberCluster.
         labels: Its labels.
-        region: Where it is, as the catalog names regions.
-        order: Members with a lower number go first.
+        region: Its region, as named by the catalog.
+        order: Members with a lower number are upgraded first.
         upgrades_paused: Whether its upgrades are paused by annotation.
-        windows: The maintenance windows that apply to it and this upgrade.
+        windows: Maintenance windows that apply to it and this upgrade.
         upgrader: The back end that upgrades it.
-        inventory: What it runs; None: nobody knows.
-        expected: How long its annotation says that an upgrade takes; None: it does not say.
+        inventory: Versions that it runs. None: unknown.
+        expected: Duration of an upgrade according to its annotation. None: unset.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Member:
 
 
 def pause_message(member: Member) -> str:
-    """Return the message that a member is on hold."""
+    """Return the message for a paused member."""
     return f"member {member.name} is on hold"
 
 
@@ -72,9 +72,9 @@ def read_member(
 
     Args:
         document: The MemberCluster.
-        windows: Those that apply to it and the upgrade.
-        inventory: What its back end says that it runs.
-        upgrader: The back end of members that name none.
+        windows: Maintenance windows that apply to it and the upgrade.
+        inventory: Inventory reported by its back end.
+        upgrader: Default back end.
     """
     labels = labels_of(document)
     return Member(
@@ -99,7 +99,7 @@ def _expected(document: JsonObject) -> timedelta | None:
 
 
 def parse_order(text: str) -> int | None:
-    """Read the place of a member among those of its group; None: it is no integer within the limits."""
+    """Parse the order of a member within its group, or return None if it is not an integer within the limits."""
     if not _NUMBER.fullmatch(text):
         return None
     order = int(text)
@@ -107,14 +107,14 @@ def parse_order(text: str) -> int | None:
 
 
 DURATION: Final = OURS + "upgrade-duration"
-"""On a MemberCluster: how long an upgrade of it takes, until there is a history."""
+"""Annotation of a MemberCluster: expected duration of an upgrade until there is a history."""
 
 
 def parse_expected(text: str) -> timedelta:
-    """Read the annotation of a MemberCluster.
+    """Parse the duration annotation of a MemberCluster.
 
     Raises:
-        ValueError: It is no duration, or zero.
+        ValueError: It is not a duration, or zero.
     """
     expected = parse_wait_time(text)
     if not expected:

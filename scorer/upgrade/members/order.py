@@ -1,8 +1,7 @@
-"""The order in which the members of a group are upgraded.
+"""The upgrade order of the members of a group.
 
-Windows open and close as time goes by, and everything else about the order stays as it is as long as nobody edits
-members. So those that share their windows stand in one line, which is made once, and at each instant only the lines are
-put in order.
+Windows open and close with time, while every other sort key changes only when a user edits a member. Members with the
+same windows therefore share one sorted line, which is built once. At each instant only the lines are sorted.
 
 Source: upgrade-runs.md 7.2.
 """
@@ -19,17 +18,17 @@ from scorer.api.upgrade.run import MemberStatus
 from scorer.upgrade.members.member import Member
 
 CANDIDATES: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.PENDING})
-"""States of members that may have their turn."""
+"""States of members that may still have their turn."""
 
 UpgradeSlot: TypeAlias = tuple[int, datetime]
-"""What puts members in order at an instant: their tier, and then when their window closes where that counts."""
+"""Time-dependent sort key of a member: its tier, then the closing time of its window if that has precedence."""
 
 
 class _Place(NamedTuple):
-    """What puts members in order at any time.
+    """Constant sort key of a member.
 
     Attributes:
-        order: The number that the member has for that.
+        order: Value of its order annotation.
         name: Its name.
         position: Its position in the group.
     """
@@ -40,13 +39,13 @@ class _Place(NamedTuple):
 
 
 class LineUp:
-    """The members of a group that have not had their turn yet, in order.
+    """The members of a group that have not had their turn yet, sorted.
 
-    Those that have had it leave their line for good: if one of them is to have another turn, a new one has to be made.
+    Members are removed from their line for good after their turn. To give one of them another turn, build a new object.
 
     Args:
-        entries: What the run records of the members of the group.
-        members: Every member, by name; those that have left have no turn.
+        entries: Status of the members of the group.
+        members: All members of the fleet, by name. Entries of others are ignored.
     """
 
     __slots__ = ("_known", "_lines", "_names")
@@ -61,7 +60,7 @@ class LineUp:
         self._lines = [sorted(line, reverse=True) for line in lines.values()]
 
     def is_of(self, members: Mapping[str, Member]) -> bool:
-        """Say whether the order is that of these members, too: it does not depend on what they run."""
+        """Return whether the order is valid for these members, too. It does not depend on their inventories."""
         current_members = list(map(members.get, self._names))
         for index in compress(count(), map(is_not, current_members, self._known)):
             if _stands(current_members[index]) != _stands(self._known[index]):
@@ -72,11 +71,12 @@ class LineUp:
     def candidates(
         self, entries: Sequence[MemberStatus], turn_of: Callable[[str], UpgradeSlot]
     ) -> Iterator[tuple[UpgradeSlot, int]]:
-        """Yield the positions of the members that may have their turn, the first one first, with what decides on it.
+        """Yield the sort key and position of each member that may have its turn, in order.
 
         Args:
-            entries: What the run records of them now.
-            turn_of: Tells what decides now, by the name of the member; that is the same for all with its windows.
+            entries: Current status of the members.
+            turn_of: Returns the current sort key for a member's name. It is equal for all members with the same
+                windows.
         """
         lines: dict[UpgradeSlot, list[list[_Place]]] = {}
         for line in self._lines:
@@ -89,12 +89,12 @@ class LineUp:
 
 
 def _is_left(line: list[_Place], entries: Sequence[MemberStatus]) -> bool:
-    """Let those go that have had their turn, up to the first that has not; say whether there is one."""
+    """Pop the members that have had their turn from the end of a line. Return whether any member remains."""
     while line and entries[line[-1].position].state not in CANDIDATES:
         line.pop()
     return bool(line)
 
 
 def _stands(member: Member | None) -> tuple[tuple[str, ...], int] | None:
-    """Return what determines where a member stands."""
+    """Return the constant values that determine a member's position."""
     return None if member is None else (member.windows.names, member.order)

@@ -1,8 +1,8 @@
-"""The members of groups, with what an evaluation asks of all of them at once.
+"""Rosters: the members of groups, with aggregates over all of them.
 
-A run may have a thousand members, of which an evaluation changes a few. So what it asks of all of them, as how many are
-in which state and what they wait for, is counted along with every change. And who asks about one instant after another,
-as a plan does, keeps the rosters: an evaluation then begins with what the last one has counted.
+A run may have a thousand members, but an evaluation changes only a few. Aggregates, such as the number of members per
+state and per cause of waiting, are therefore updated with each change. A caller that evaluates many instants, such as a
+plan, keeps the rosters, so that each evaluation starts from the counts of the previous one.
 
 Source: upgrade-runs.md 7.2 and 8.
 """
@@ -22,11 +22,11 @@ _WINDOW_CLOSED: Final = "MaintenanceWindowClosed"
 
 
 class _WindowWait(NamedTuple):
-    """Until when a member waits, and since when; many have that in common.
+    """Start and expected end of a wait, often shared by many members.
 
     Attributes:
-        opens: When its window opens; None: no window is closed, or nobody knows.
-        since: When it has begun to wait.
+        opens: Next opening of the window. None: unknown, or no window is closed.
+        since: Start of the wait.
     """
 
     opens: datetime | None
@@ -34,18 +34,18 @@ class _WindowWait(NamedTuple):
 
 
 class Roster:
-    """The members of a group while a run is worked on.
+    """The members of a group during an evaluation.
 
     Args:
-        stored: As the run has them.
+        stored: The members as stored in the run.
 
     Attributes:
-        entries: As they are now.
-        counts: How many are in which state.
-        at_work: The positions of those in upgrade.
-        given_up: The positions of those whose operations may still go on although the run has given them up.
-        waits: How those wait that do, and how many like that.
-        held_up: The positions of those of them that wait for something else than a window, or first of all for that.
+        entries: The members as changed so far.
+        counts: Number of members per state.
+        at_work: Positions of the members in upgrade.
+        given_up: Positions of the members whose abandoned operations may still be in progress.
+        waits: Number of members per distinct wait.
+        held_up: Positions of the members that wait mainly for something other than a window.
     """
 
     def __init__(self, stored: tuple[MemberStatus, ...]) -> None:
@@ -61,12 +61,12 @@ class Roster:
             self._count(index, entry)
 
     def is_of(self, stored: tuple[MemberStatus, ...]) -> bool:
-        """Say whether the roster has these very members, as they are."""
+        """Return whether the roster was built from this tuple. Compares identity, not values."""
         return self._stored is stored
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Return the names of the members; they stay as they are."""
+        """Return the names of the members, which never change."""
         return frozenset(entry.name for entry in self.entries)
 
     def with_operation(self) -> Iterator[MemberStatus]:
@@ -74,7 +74,7 @@ class Roster:
         return (self.entries[index] for index in sorted(self.at_work | self.given_up))
 
     def update(self, index: int, changed: MemberStatus) -> None:
-        """Change a member."""
+        """Replace the status of a member."""
         previous = self.entries[index]
         if changed is previous:
             return
@@ -86,13 +86,13 @@ class Roster:
         self._stored = None
 
     def result(self) -> tuple[MemberStatus, ...]:
-        """Return the members as they are now, as the run is to have them."""
+        """Return the current members as a tuple for the status of the run."""
         if self._stored is None:
             self._stored = tuple(self.entries)
         return self._stored
 
     def line_up(self, members: Mapping[str, Member]) -> LineUp:
-        """Return the order in which the members have their turns."""
+        """Return the upgrade order of the members."""
         if self._line_up is None or not self._line_up.is_of(members):
             self._line_up = LineUp(self.entries, members)
         return self._line_up
@@ -124,11 +124,10 @@ class Roster:
 
 
 class Rosters:
-    """The rosters of a run, as its last evaluation has left them.
+    """The rosters of a run after its last evaluation.
 
-    A roster counts only for the very members that it is of. So it makes no difference which rosters an evaluation is
-    given, but for its time: if the run was stored by somebody else or read again meanwhile, its members are counted
-    anew. One evaluation at a time works on them.
+    A roster is valid only for the tuple of members that it was built from. Stale rosters are therefore harmless: if the
+    run was read again or written by another client, they are rebuilt. Not safe for concurrent evaluations.
     """
 
     __slots__ = ("_known",)
@@ -137,7 +136,7 @@ class Rosters:
         self._known: dict[tuple[str, str], Roster] = {}
 
     def of(self, stage: str, group: GroupStatus) -> Roster:
-        """Return the roster of a group."""
+        """Return the roster of a group, building it if necessary."""
         cached = self._known.get((stage, group.name))
         if cached is None or not cached.is_of(group.members):
             cached = self._known[stage, group.name] = Roster(group.members)

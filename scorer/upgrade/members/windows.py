@@ -1,6 +1,6 @@
-"""Maintenance windows of members: whether an upgrade may start, and the tier that follows.
+"""Maintenance windows of members: whether an upgrade may start, and the resulting tier.
 
-Members that have the same windows are looked up once in an evaluation.
+Each distinct set of windows is evaluated once per evaluation.
 
 Source: upgrade-runs.md 7.1 and 11.
 """
@@ -33,8 +33,8 @@ def tier_of(windows: WindowState | None, now: datetime) -> int:
     """Return the tier of a member.
 
     Args:
-        windows: Those that apply to it; None: it has none.
-        now: The instant.
+        windows: State of its windows. None: unset, it has no windows.
+        now: Current time.
     """
     if windows is None:
         return FREE_TIER
@@ -44,9 +44,9 @@ def tier_of(windows: WindowState | None, now: datetime) -> int:
 
 
 class WindowStates:
-    """What is known of windows: whether they are open stays as it is until an instant that is known, too.
+    """Cached window states. Each is valid until its next known opening or closing.
 
-    A caller that asks about instant after instant keeps it, so that each opening is searched once.
+    A caller that evaluates many instants keeps this cache, so that each opening is computed once.
     """
 
     __slots__ = ("_known", "_stretches")
@@ -90,9 +90,9 @@ class Tiers:
         return self._tiers[names]
 
     def closed(self, member: Member) -> ClosedWindow | None:
-        """Say why a member's upgrade may not begin now; None: its windows do not prevent it.
+        """Return why a member's windows forbid an upgrade now, or None if they allow it.
 
-        A window that is named and not there is ignored; one that cannot be read counts as closed.
+        A reference to a missing window is ignored. An unreadable window counts as closed.
         """
         names = member.windows.names
         if names not in self._closed:
@@ -103,22 +103,22 @@ class Tiers:
         return self._closed[names]
 
     def changes(self, member: Member) -> datetime | None:
-        """Return when the windows of a member open or close next; None: nobody knows, or it has none."""
+        """Return the next opening or closing of a member's windows. None: unknown, or no windows."""
         state = self._standing(member.windows.names)
         return None if state is None else state.until
 
     def next_opening(self, member: Member) -> datetime | None:
-        """Return when a window of a member opens after those that are open now have closed; None: nobody knows."""
+        """Return the next opening of a member's windows after the present ones have closed. None: unknown."""
         closes = self.changes(member)
         return None if closes is None else window_state(self._windows(member.windows.names), closes).until
 
     def longest(self, member: Member) -> timedelta:
-        """Return how long the longest window of a member is open at most."""
+        """Return the length of a member's longest window."""
         windows = self._windows(member.windows.names)
         return timedelta(minutes=max((window.minutes for window in windows), default=0))
 
     def _windows(self, names: tuple[str, ...]) -> list[MaintenanceWindow]:
-        """Return those of the windows that can be read."""
+        """Return the readable ones of these windows."""
         return [window for name in names if (window := self._definitions[name].window) is not None]
 
     def _standing(self, names: tuple[str, ...]) -> WindowState | None:

@@ -1,4 +1,4 @@
-"""What a run touches, stage by stage: clusters, nodes, regions, and the placements on the clusters.
+"""Blast radius of a run, stage by stage: clusters, nodes, regions, and the placements on the clusters.
 
 Source: upgrade-runs.md 14.5.
 """
@@ -16,7 +16,7 @@ from scorer.upgrade.state.placement_guard import GuardedPlacement
 from scorer.upgrade.versions.images import pools_of
 
 MOST_SHOWN: Final = 5
-"""How many placements of a stage are shown, those that lose most of their clusters at once."""
+"""Most placements shown per stage, those that lose the largest share of their clusters concurrently."""
 
 
 def blast_radius(
@@ -25,13 +25,13 @@ def blast_radius(
     placements: Sequence[GuardedPlacement],
     pulse: Callable[[], None] = no_deadline,
 ) -> BlastRadius:
-    """Return what a run touches.
+    """Return the blast radius of a run.
 
     Args:
-        found: How it goes.
-        members: The members, by name.
-        placements: What is placed on them.
-        pulse: Called for every stage; what it raises ends the search.
+        found: Forecast of the run.
+        members: All members, by name.
+        placements: Placements on the members.
+        pulse: Called once per stage. An exception that it raises aborts the calculation.
     """
     stages = []
     for stage in found.run.status.stages:
@@ -41,7 +41,7 @@ def blast_radius(
 
 
 def max_concurrent_upgrades(entries: Iterable[MemberStatus]) -> int:
-    """Return the largest number of clusters in upgrade at one instant; one that ends then does not count any more."""
+    """Return the largest number of clusters in upgrade at one instant. Ends are counted before starts."""
     changes: list[tuple[datetime, int]] = []
     for entry in entries:
         if entry.start_time is not None:

@@ -1,7 +1,7 @@
-"""What would come of it if something were changed in a run, or in what is assumed of it.
+"""Hypothetical changes of a run or of the assumptions of its plan.
 
-A change is made to copies: of the run, of the hub around it, and of the assumptions. What it changes of a sequence is
-changed in the copy that the run has of it, so a run that refers to a strategy is as if it had its own.
+Changes apply to copies of the run, of the state of the hub, and of the assumptions. A change of a sequence applies to
+the run's copy of it, so a run with a referenced strategy is treated as if it had its own.
 
 Source: upgrade-runs.md 14.7.
 """
@@ -52,16 +52,16 @@ from scorer.windows.maintenance import MaintenanceWindow
 from scorer.windows.member_windows import MemberWindows, WindowDefinition
 
 _ADDED: Final = "(added)"
-"""Begins the name of a window that a change adds; no window of the hub can have it."""
+"""Prefix for names of windows that a change adds. No window of the hub can have such a name."""
 _LONGEST_COUNT: Final = len(str(LARGEST))
 
 
 class ChangeError(ValueError):
-    """A change cannot be made.
+    """A change cannot be applied.
 
     Args:
-        detail: What is wrong with it.
-        at: The member of the change that is wrong, and places in it.
+        detail: Reason.
+        at: Path of the invalid value within the change.
     """
 
     def __init__(self, detail: str, *at: str | int) -> None:
@@ -70,12 +70,12 @@ class ChangeError(ValueError):
 
 
 class UnfitChangeError(ChangeError):
-    """One of several changes cannot be made.
+    """One of several changes cannot be applied.
 
     Args:
-        position: Of the change, from 0.
-        detail: What is wrong with it.
-        at: The member of the change that is wrong, and places in it.
+        position: Index of the change, from 0.
+        detail: Reason.
+        at: Path of the invalid value within the change.
     """
 
     def __init__(self, position: int, detail: str, *at: str | int) -> None:
@@ -86,7 +86,7 @@ class UnfitChangeError(ChangeError):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a plan is made from."""
+    """Inputs of a plan."""
 
     run: ClusterUpgradeRun
     facts: UpgradeRunFacts
@@ -94,10 +94,10 @@ class Planned:
 
 
 def apply_changes(planned: Planned, changes: Iterable[PlanChange]) -> Planned:
-    """Return what a plan is made from after all changes, one after the other.
+    """Return the inputs of a plan after all changes, applied in order.
 
     Raises:
-        UnfitChangeError: A change cannot be made.
+        UnfitChangeError: A change cannot be applied.
     """
     for position, change in enumerate(changes):
         try:
@@ -221,7 +221,7 @@ def _widened(known: GroupStatus, change: ConcurrencyChange, ceiling: int) -> Gro
 
 
 def _is_concurrency(value: int | str) -> bool:
-    """Say whether something is a count that admission takes, or a percentage (4.1)."""
+    """Return whether a value is a count that admission accepts, or a percentage (4.1)."""
     text = str(value)
     if len(text) > _LONGEST_COUNT or not re.fullmatch(CONCURRENCY_PATTERN, text, re.ASCII):
         return False
@@ -229,10 +229,10 @@ def _is_concurrency(value: int | str) -> bool:
 
 
 def _fitting(stage: StrategyStage, change: ConcurrencyChange) -> StrategyStage:
-    """Return a changed stage, unless admission refuses one like it (4.1).
+    """Return a changed stage, unless admission would refuse it (4.1).
 
     Raises:
-        ChangeError: It would be refused.
+        ChangeError: Admission would refuse it.
     """
     ceiling = _count(DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency)
     if ceiling is None:
@@ -247,7 +247,7 @@ def _fitting(stage: StrategyStage, change: ConcurrencyChange) -> StrategyStage:
 
 
 def _count(value: int | str) -> int | None:
-    """Return a count; None: it is a percentage, or nothing that admission takes."""
+    """Return a count, or None if the value is a percentage or invalid."""
     return int(value) if _is_concurrency(value) and percent(value) is None else None
 
 
@@ -259,7 +259,7 @@ def _duration(text: str, member: str) -> timedelta:
 
 
 def _parts(planned: Planned) -> Iterator[tuple[str, str]]:
-    """Yield what can be skipped of a run, by type and name: of one that has not started, what it would be now."""
+    """Yield type and name of every part of a run that can be skipped, as if an unstarted run started now."""
     run, facts = planned.run, planned.facts
     strategy = sequence_of(run.spec, run.status, facts.strategy)
     if run.status.start_time is not None or strategy is None:
@@ -270,7 +270,7 @@ def _parts(planned: Planned) -> Iterator[tuple[str, str]]:
         yield from (("Group", group.name) for group in groups_of(stage))
     try:
         selected = select(strategy, run.spec.member_selector, facts.members.values())
-    except MemberSelectionError:  # the plan says what is wrong
+    except MemberSelectionError:  # the plan reports the error
         yield from (("Member", name) for name in facts.members)
     else:
         yield from (("Member", name) for names in selected.values() for name in names)
@@ -282,7 +282,7 @@ def _with_stage(
     change: Callable[[StrategyStage], StrategyStage],
     change_status: Callable[[StageStatus], StageStatus],
 ) -> Planned:
-    """Change a stage: in the sequence of the run, and in its record where it has started."""
+    """Change a stage in the sequence of the run, and also in its record if the run has started."""
     run = planned.run
     strategy = sequence_of(run.spec, run.status, planned.facts.strategy)
     if strategy is None or name not in {stage.name for stage in strategy.stages}:
@@ -301,18 +301,18 @@ def _with_spec(run: ClusterUpgradeRun, **changes: Any) -> ClusterUpgradeRun:
 
 
 class PlannedTurn(TypedDict):
-    """What is expected of a member."""
+    """Expected turn of a member."""
 
     action: Annotated[str, ShapeOf(PlannedAction)]
     start: NotRequired[Instant]
     end: NotRequired[Instant]
     reason: NotRequired[str]
     boundBy: NotRequired[Annotated[str, ShapeOf(Bound)]]
-    """What its turn waits for."""
+    """Constraint that determines its start."""
 
 
 class PlannedChange(TypedDict):
-    """A member for which the changes matter."""
+    """A member that the changes affect."""
 
     name: str
     before: PlannedTurn | None
@@ -321,19 +321,19 @@ class PlannedChange(TypedDict):
 
 
 class PlanDifference(TypedDict):
-    """What the changes make of the plan."""
+    """Difference that the changes make to the plan."""
 
     etaSeconds: int | None
-    """How much later the run ends; null where one of the plans has no end."""
+    """Delay of the run's end in seconds. Null if one of the plans has no end."""
     exposure: int
-    """How many more members have the version before anybody looks."""
+    """Additional members that get the version before the first check."""
     maxConcurrent: int
-    """How many more clusters are in upgrade at one instant."""
+    """Additional clusters in upgrade at one instant."""
     members: list[PlannedChange]
 
 
 def difference(before: UpgradePlan, after: UpgradePlan) -> PlanDifference:
-    """Return what a change makes of a plan: how much later it ends, and the members for which it matters."""
+    """Return the difference between two plans: the delay of the end, and the affected members."""
     members_before = {member.name: member for member in before.members}
     later = None if before.eta is None or after.eta is None else int((after.eta - before.eta).total_seconds())
     return {

@@ -1,4 +1,4 @@
-"""What the end of a run depends on, found backwards from it: each step begins when the one before it ends.
+"""Critical path of a run, found backwards from its end: each step starts when the previous one ends.
 
 Source: upgrade-runs.md 14.4.
 """
@@ -14,15 +14,15 @@ from scorer.upgrade.planning.forecast import UpgradeForecast
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Something that has a beginning and an end.
+    """A step with a start and an end.
 
     Args:
-        type: What it is.
-        name: Of the member, the stage of a wait, or the object of a gate.
+        type: Kind of step.
+        name: Name of the member, of the stage of a wait, or of the object of a gate.
         stage: Position of its stage.
-        group: Its group; empty: it belongs to the stage as a whole.
-        start: When it begins.
-        end: When it ends.
+        group: Its group, empty if it belongs to the stage as a whole.
+        start: Its start.
+        end: Its end.
     """
 
     type: StepType
@@ -34,10 +34,10 @@ class _Step:
 
 
 def critical_path(found: UpgradeForecast, members: Iterable[PlannedMember]) -> tuple[CriticalStep, ...]:
-    """Return the members, waits and gates that determine when a run is over, the first one first.
+    """Return the members, waits and gates that determine the end of a run, in order.
 
-    Nothing comes before an upgrade that begins as its window opens: the window alone determines when. A run that is
-    never over has no such path.
+    An upgrade that starts when its window opens is the first step, because the window alone determines its start. A run
+    without an end has no critical path.
     """
     if found.eta is None:
         return ()
@@ -60,7 +60,7 @@ def critical_path(found: UpgradeForecast, members: Iterable[PlannedMember]) -> t
 
 
 def _may_hold(step: _Step, group: str) -> bool:
-    """Say whether what comes next can have waited for a step: the gate of a group holds its own group only."""
+    """Return whether the next step may have waited for this one. The gate of a group blocks only its own group."""
     return step.type is not StepType.GATE or step.group in ("", group) or not group
 
 

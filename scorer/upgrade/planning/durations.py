@@ -1,7 +1,6 @@
-"""How long the upgrade of each member is expected to take.
+"""Expected duration of each member's upgrade.
 
-The best that is known counts: how long its own upgrades took, else those of clusters like it, else what its annotation
-says, else a rule of thumb.
+The best available source wins: its own past upgrades, those of similar clusters, its annotation, or a rule of thumb.
 
 Source: upgrade-runs.md 14.2.
 """
@@ -20,35 +19,35 @@ from scorer.upgrade.state.facts import Estimate
 from scorer.upgrade.versions.images import pools_of
 
 NEWEST_WEIGHT: Final = 0.4
-"""Of the latest upgrade of a member, in the mean of all of them."""
+"""Weight of a member's latest upgrade in its moving average."""
 CONTROL_PLANE: Final = timedelta(minutes=10)
-"""What an upgrade of a control plane takes by rule of thumb."""
+"""Duration of a control plane upgrade by the rule of thumb."""
 BEFORE_NODES: Final = timedelta(minutes=15)
-"""What comes before the first node."""
+"""Lead time before the first node."""
 PER_NODE: Final = timedelta(minutes=4)
-"""By rule of thumb, nodes are upgraded one after the other, and each takes this long."""
+"""Time per node by the rule of thumb, one node after the other."""
 SPREAD: Final = 1.5
-"""P90 as a multiple of P50, as long as little is known."""
+"""P90 as a multiple of P50 for small samples."""
 ENOUGH: Final = 10
-"""Upgrades from which on their own 90th percentile counts."""
+"""Smallest number of samples whose own 90th percentile is used."""
 MOST_NODES: Final = 100_000
-"""Of one pool; more cannot be true."""
+"""Upper bound for the nodes of one pool. A larger report is capped."""
 MOST_KEPT: Final = 50
-"""Upgrades of one member that are remembered, the latest."""
+"""Most upgrades that are kept per member, the latest ones."""
 LONGEST: Final = timedelta(days=365)
-"""Nothing is expected to take longer, whatever numbers are reported or assumed."""
+"""Upper bound for an estimate, regardless of reported or assumed values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One upgrade that has succeeded.
+    """One successful upgrade.
 
     Args:
         member: The cluster.
         upgrader: The back end.
-        type: Which parts changed.
-        ended: When.
-        took: How long.
+        type: Parts of the cluster that changed.
+        ended: Time of its end.
+        took: Its duration.
     """
 
     member: str
@@ -59,7 +58,7 @@ class Sample:
 
 
 def samples_of(run: ClusterUpgradeRun) -> Iterator[Sample]:
-    """Yield the upgrades of a run that have succeeded."""
+    """Yield the successful upgrades of a run."""
     for stage in run.status.stages:
         for group in stage.groups:
             for entry in group.members:
@@ -74,19 +73,19 @@ def samples_of(run: ClusterUpgradeRun) -> Iterator[Sample]:
 
 
 def estimates(samples: Iterable[Sample], members: Mapping[str, Member], upgrade: UpgradeType) -> Mapping[str, Estimate]:
-    """Return what is expected of every member.
+    """Return the expected duration for every member.
 
     Args:
-        samples: Upgrades that have succeeded, of any type.
-        members: Those that there are, by name.
-        upgrade: What is planned.
+        samples: Successful upgrades of any type.
+        members: Present members, by name.
+        upgrade: Planned type of upgrade.
     """
     durations = Durations(samples, members, upgrade)
     return {name: durations.of(member) for name, member in members.items()}
 
 
 class _Peers:
-    """The upgrades that one back end has done, in the order of the size of their clusters."""
+    """Past upgrades of one back end, sorted by cluster size."""
 
     __slots__ = ("_nodes", "_samples", "_sums")
 
@@ -97,7 +96,7 @@ class _Peers:
         self._sums = [0.0, *accumulate(self._samples)]
 
     def estimate(self, nodes: int) -> Estimate | None:
-        """Return the mean of clusters with at most twice as many nodes, and at least half as many; None: no such."""
+        """Return the mean of clusters with half to twice as many nodes, or None without such clusters."""
         first, last = bisect_left(self._nodes, -(-nodes // 2)), bisect_right(self._nodes, nodes * 2)
         if first == last:
             return None
@@ -105,15 +104,15 @@ class _Peers:
 
 
 class Durations:
-    """What is expected of every member for one type of upgrade."""
+    """Expected durations for one type of upgrade."""
 
     def __init__(self, samples: Iterable[Sample], members: Mapping[str, Member], upgrade: UpgradeType) -> None:
-        """Sort what is known.
+        """Group the samples.
 
         Args:
-            samples: Upgrades that have succeeded, of any type.
-            members: Those that there are, by name.
-            upgrade: What is planned.
+            samples: Successful upgrades of any type.
+            members: Present members, by name.
+            upgrade: Planned type of upgrade.
         """
         self._type = upgrade
         self._own: dict[str, list[Sample]] = {}
@@ -127,7 +126,7 @@ class Durations:
         self._peers = {upgrader: _Peers(found) for upgrader, found in by_upgrader.items()}
 
     def of(self, member: Member) -> Estimate:
-        """Return what is expected of a member."""
+        """Return the expected duration for a member."""
         if (own := self._own.get(member.name)) is not None:
             latest = sorted(own, key=lambda each: each.ended)[-MOST_KEPT:]
             return _weighed([sample.took.total_seconds() for sample in latest])
@@ -150,7 +149,7 @@ def _weighed(seconds: Sequence[float]) -> Estimate:
 
 
 def _estimate(mean: float, seconds: Sequence[float]) -> Estimate:
-    """Return an estimate in whole seconds; P90 is never below P50."""
+    """Return an estimate in whole seconds. P90 is never below P50."""
     many = len(seconds) >= ENOUGH
     long = sorted(seconds)[-(-len(seconds) * 9 // 10) - 1] if many else mean * SPREAD
     middle = in_whole_seconds(mean)
@@ -158,10 +157,10 @@ def _estimate(mean: float, seconds: Sequence[float]) -> Estimate:
 
 
 def in_whole_seconds(seconds: float) -> timedelta:
-    """Return how long an upgrade is expected to take: at least a second, at most `LONGEST`."""
+    """Round a duration to whole seconds, at least one second and at most `LONGEST`."""
     return timedelta(seconds=max(1, int(min(seconds, LONGEST.total_seconds()) + 0.5)))
 
 
 def _nodes(member: Member) -> int:
-    """Return how many nodes a member has; what cannot be true counts as the closest that can."""
+    """Return the number of a member's nodes, with each pool clamped to plausible values."""
     return sum(min(max(pool.nodes, 0), MOST_NODES) for pool in pools_of(member))

@@ -1,9 +1,9 @@
-"""A run on a moved clock, from now to its end.
+"""Simulation of a run on an accelerated clock, from now to its end.
 
-The engine is the real one, and so is the copy of the run. What is assumed: upgrades take as long as expected and none
-fails, approvals are given, nothing new is published, and nobody stops or skips. What another run upgrades now, or what
-was given up and may still be at work, is free again after the time that an upgrade takes. A run that does not go on by
-itself is started, or started again.
+The real engine evaluates a copy of the run. Assumptions: upgrades take as long as expected and succeed, approvals are
+given, no new version is published, and no user stops or skips anything. A member that another run upgrades, or whose
+abandoned operation may be in progress, becomes free after the duration of an upgrade. A run that is not in progress is
+started or restarted.
 
 Source: upgrade-runs.md 14 and 14.3.
 """
@@ -30,25 +30,25 @@ from scorer.upgrade.versions.images import ImageTargets
 from scorer.windows.maintenance import MaintenanceWindow, WindowState
 
 HORIZON: Final = timedelta(days=90)
-"""How far ahead a run is followed."""
+"""Longest forecast."""
 OVERRUN: Final = 4
-"""An upgrade that takes longer than expected is expected to take this part of its time more: a quarter."""
+"""An overdue upgrade is expected to take a quarter of its elapsed time longer."""
 
 _NEEDS_START: Final = frozenset({UpgradeState.NOT_STARTED, UpgradeState.STOPPED, UpgradeState.FAILED})
 
 Place = tuple[int, int, int]
-"""Of a member: its stage, group and position there."""
+"""Indices of a member: stage, group, and position in the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastAssumptions:
-    """What a plan takes for granted.
+    """Assumptions of a plan.
 
     Args:
-        approve_after: How long after its opening a gate is approved.
-        start_at: When a run that does not go on by itself is started; None: now.
-        duration_factor: What every expected time is multiplied with.
-        failures: Members whose next upgrade fails, and how long after its start.
+        approve_after: Delay between the opening of a gate and its approval.
+        start_at: When a run that is not in progress is started. None: unset, now.
+        duration_factor: Factor for every expected duration.
+        failures: Members whose next upgrade fails, with the delay after its start.
     """
 
     approve_after: timedelta = timedelta()
@@ -59,11 +59,11 @@ class ForecastAssumptions:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeStart:
-    """What a member was just before its upgrade began.
+    """State of a member just before its upgrade started.
 
     Args:
         entry: Its entry in the run.
-        at: When the upgrade began.
+        at: Start of the upgrade.
     """
 
     entry: MemberStatus
@@ -72,12 +72,12 @@ class UpgradeStart:
 
 @dataclass(frozen=True)
 class UpgradeForecast:
-    """How a run goes.
+    """Course of a run.
 
     Args:
         begin: The first instant.
-        run: As it is in the end.
-        beginnings: The members whose upgrades begin from now on.
+        run: The run at its end.
+        beginnings: Members whose upgrades start from now on.
     """
 
     begin: datetime
@@ -86,7 +86,7 @@ class UpgradeForecast:
 
     @property
     def eta(self) -> datetime | None:
-        """Return when the run is over; None: never, or not within `HORIZON`."""
+        """Return the end of the run, or None if it does not end within `HORIZON`."""
         status = self.run.status
         return status.completion_time if status.state in OVER else None
 
@@ -99,7 +99,7 @@ class UpgradeForecast:
 
     @cached_property
     def ends(self) -> Mapping[datetime, frozenset[str]]:
-        """Return the groups in which upgrades end at an instant; names of groups are unique in a run."""
+        """Return the groups with an upgrade that ends, by instant. Names of groups are unique in a run."""
         ends: dict[datetime, set[str]] = {}
         for _, group, entry in self.entries():
             if entry.attempt and entry.completion_time is not None:
@@ -108,13 +108,13 @@ class UpgradeForecast:
 
     @cached_property
     def upgrades(self) -> tuple[MemberStatus, ...]:
-        """Return the members whose clusters are worked on at some time, in the order of their beginnings."""
+        """Return the members that are upgraded at some time, ordered by start."""
         entries = (entry for _, _, entry in self.entries() if entry.attempt and entry.start_time is not None)
         return tuple(sorted(entries, key=lambda entry: (entry.start_time, entry.name)))
 
 
 class _Times:
-    """How long upgrades take in a forecast."""
+    """Durations of upgrades in a forecast."""
 
     def __init__(self, durations: Mapping[str, Estimate], assumed: ForecastAssumptions, *, long: bool) -> None:
         self._durations = durations
@@ -132,7 +132,7 @@ class _Times:
         return AttemptOutcome(self.of(member))
 
     def remaining(self, member: str, begun: datetime, now: datetime) -> AttemptOutcome:
-        """Return how an upgrade goes on that has begun; one that should be over takes a while longer."""
+        """Return the outcome of a running upgrade. An overdue one takes a while longer."""
         found = self.outcome(member, 1)
         assert found.after is not None
         if begun + found.after > now:
@@ -142,11 +142,11 @@ class _Times:
 
 
 def no_deadline() -> None:
-    """Let a forecast take as long as it takes."""
+    """Default pulse: no deadline."""
 
 
 class _Pulsed(WindowStates):
-    """Calls a function whenever it is asked."""
+    """Window states that call a function on every query."""
 
     __slots__ = ("_pulse", "_standings")
 
@@ -169,15 +169,15 @@ def forecast(
     long: bool = False,
     pulse: Callable[[], None] = no_deadline,
 ) -> UpgradeForecast:
-    """Follow a run from now on; nothing is written.
+    """Simulate a run from now on. Nothing is written.
 
     Args:
-        run: As it is stored.
-        facts: The hub around it; `UpgradeRunFacts.durations` has all of its members.
-        assumed: What is taken for granted.
-        long: Whether every upgrade takes as long as nine of ten do, not as half of them do.
-        pulse: Called at every instant of the forecast, and for every set of windows that is looked at then, as there
-            may be thousands; what it raises ends the forecast.
+        run: The run as stored.
+        facts: State of the hub. `UpgradeRunFacts.durations` must have all of its members.
+        assumed: Assumptions.
+        long: Whether upgrades take their P90 instead of their P50.
+        pulse: Called at every instant and for every query of window states, as there may be thousands per instant. An
+            exception that it raises aborts the forecast.
     """
     now = facts.now.replace(microsecond=0)
     times = _Times(facts.durations, assumed, long=long)
@@ -199,7 +199,7 @@ def _orders(run: ClusterUpgradeRun, assumed: ForecastAssumptions, now: datetime)
 
 
 def _hub(run: ClusterUpgradeRun, facts: UpgradeRunFacts, times: _Times, now: datetime) -> SimulatedHub:
-    """Return the hub as it is now, with everything in it that is under way."""
+    """Return a simulated hub in the present state, with all operations in flight."""
     back_end = SimulatedBackEnd(times.outcome)
     at_work = {name for name, member in facts.members.items() if member.inventory and member.inventory.busy}
     images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, facts.catalog)
@@ -231,14 +231,14 @@ def _hub(run: ClusterUpgradeRun, facts: UpgradeRunFacts, times: _Times, now: dat
 
 
 def _free(member: Member) -> Member:
-    """Return a member of which only what it runs is known: the rest is moved with the clock."""
+    """Return a member without its busy state and observation time, which the simulation derives from the clock."""
     if member.inventory is None:
         return member
     return replace(member, inventory=replace(member.inventory, busy="", observed_at=None))
 
 
 class _Approvals:
-    """Approves every gate some time after it has opened."""
+    """Approves every gate with a delay after it opens."""
 
     def __init__(self, after: timedelta) -> None:
         self._after = after
@@ -254,7 +254,7 @@ class _Approvals:
 
 
 class _Recorder:
-    """Remembers what each member was before its upgrade began."""
+    """Records each member's state before its upgrade starts."""
 
     def __init__(self, run: ClusterUpgradeRun) -> None:
         self.beginnings: dict[str, UpgradeStart] = {}

@@ -1,4 +1,4 @@
-"""The forecast for each member: its action, its times, and what determines when its upgrade starts.
+"""Forecast for each member: its action, its times, and the constraint that determines its start.
 
 Source: upgrade-runs.md 14.4.
 """
@@ -59,7 +59,7 @@ def _planned(
 def _bound(
     found: UpgradeForecast, before: StageStatus | None, stage: StageStatus, group: GroupStatus, begun: UpgradeStart
 ) -> Bound:
-    """Say what has determined when an upgrade began; what ended at that instant."""
+    """Return the constraint that determined the start of an upgrade, the one that ended at that instant."""
     at, entry = begun.at, begun.entry
     if entry.next_window_open == at:
         return Bound.WINDOW

@@ -1,4 +1,4 @@
-"""The plan of a run: when each member is reached, how far a bad version would spread, and what to know before.
+"""The plan of a run: when each member is upgraded, how far a bad version would spread, and warnings.
 
 Pure: it never writes, and the same run at the same instant has the same plan.
 
@@ -29,14 +29,14 @@ def plan_of(
     *,
     pulse: Callable[[], None] = no_deadline,
 ) -> UpgradePlan:
-    """Return what is expected of a run from now on.
+    """Return the plan of a run from now on.
 
     Args:
-        run: As it is stored.
-        facts: The hub around it; `UpgradeRunFacts.durations` has all of its members.
-        placements: What is placed on the members.
-        assumed: What is taken for granted.
-        pulse: Called again and again, about once for every member that is looked at; what it raises ends the plan.
+        run: The run as stored.
+        facts: State of the hub. `UpgradeRunFacts.durations` must have all of its members.
+        placements: Placements on the members.
+        assumed: Assumptions.
+        pulse: Called repeatedly, about once per member. An exception that it raises aborts the plan.
     """
     found = forecast(run, facts, assumed, pulse=pulse)
     late = forecast(run, facts, assumed, long=True, pulse=pulse) if found.eta is not None else found
@@ -56,9 +56,10 @@ def plan_of(
 
 
 def exposure(found: UpgradeForecast) -> int:
-    """Return how many members have the version before anybody looks.
+    """Return the number of members that get the version before the first check.
 
-    Their upgrades begin before the first instant at which a gate opens or a wait begins; without one, all count.
+    Those are the upgrades that start before the first gate opens or the first wait starts. Without either, all upgrades
+    count.
     """
     stages = found.run.status.stages
     gates = (gate for _, gate in gates_of(found.run.status))

@@ -24,7 +24,7 @@ from scorer.upgrade.versions.images import ImageTargets, outdated_pools
 from scorer.windows.maintenance import MaintenanceWindow, window_state
 
 IMAGE_AGE: Final = timedelta(days=90)
-"""How long after its publication a node image may be used."""
+"""Age at which a node image is reported as too old."""
 _SAYS_NOTHING: Final = frozenset({"AlreadyAtTarget", "AheadOfTarget", "SkippedByUser"})
 _MOST_REASONS: Final = 20
 
@@ -32,7 +32,7 @@ _MOST_REASONS: Final = 20
 def warnings_of(
     run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRunFacts, placements: Sequence[GuardedPlacement]
 ) -> tuple[str, ...]:
-    """Return what people should know before a run goes on."""
+    """Return the warnings about a run."""
     return (
         *_not_started(run, found),
         *_in_the_way(found),
@@ -61,7 +61,7 @@ def _not_started(run: ClusterUpgradeRun, found: UpgradeForecast) -> Iterator[str
 
 
 def _in_the_way(found: UpgradeForecast) -> Iterator[str]:
-    """Yield what keeps members from their upgrade, those with the same reason in one sentence."""
+    """Yield the obstacles to upgrades, one sentence per reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for _, _, entry in found.entries():
         told = entry.state in (UpgradeState.PENDING, UpgradeState.FAILED, UpgradeState.SKIPPED)
@@ -83,7 +83,7 @@ def _short_windows(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[s
 
 
 def _old_images(run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRunFacts) -> Iterator[str]:
-    """Yield the members that would get a node image that is too old by then."""
+    """Yield the members whose new node image would be too old by then."""
     images = ImageTargets(run.spec.upgrade, found.run.status.resolved.node_images, facts.catalog)
     old = []
     for name, beginning in sorted(found.beginnings.items()):
@@ -100,7 +100,7 @@ def _old_images(run: ClusterUpgradeRun, found: UpgradeForecast, facts: UpgradeRu
 
 
 def _unguarded(run: ClusterUpgradeRun, found: UpgradeForecast, placements: Sequence[GuardedPlacement]) -> Iterator[str]:
-    """Yield the placements that the guard would protect if it did more than warn."""
+    """Yield the placements that the guard would protect if it enforced instead of warned."""
     if run.spec.placement_guard.mode is not PlacementGuardMode.WARN:
         return
     touched = {entry.name: entry for entry in found.upgrades}
@@ -112,12 +112,12 @@ def _unguarded(run: ClusterUpgradeRun, found: UpgradeForecast, placements: Seque
 def windows_missed(
     found: UpgradeForecast, facts: UpgradeRunFacts, pulse: Callable[[], None] = no_deadline
 ) -> Iterator[MissedWindow]:
-    """Yield the members that come less than four hours too late, as a member goes early within four hours (7.1).
+    """Yield the members that miss a window by less than four hours, the lead within which windows are preferred (7.1).
 
     Args:
-        found: How the run goes.
-        facts: The hub around it.
-        pulse: Called for every member; what it raises ends the search.
+        found: Forecast of the run.
+        facts: State of the hub.
+        pulse: Called once per member. An exception that it raises aborts the search.
     """
     for name, beginning in sorted(found.beginnings.items()):
         pulse()
@@ -133,7 +133,7 @@ def _has_just_closed(member: Member, facts: UpgradeRunFacts, turn: datetime) -> 
 
 
 def too_short(run: ClusterUpgradeRun, facts: UpgradeRunFacts) -> Iterator[str]:
-    """Yield the members of a run none of whose windows is as long as their upgrades may take."""
+    """Yield the members of a run whose windows are all shorter than their upgrades may take."""
     if run.spec.window_policy.mode is WindowMode.IGNORE:
         return
     for stage in run.status.stages:

@@ -1,4 +1,4 @@
-"""The version that an auto-upgrade profile targets, and the run that upgrades to it.
+"""Target version of an auto-upgrade profile, and the run that upgrades to it.
 
 Only released versions count, from all regions together.
 
@@ -22,15 +22,15 @@ from scorer.upgrade.versions.catalog import ReleaseCatalog, newest_image
 from scorer.upgrade.versions.comparison import is_version, parse_version
 
 SUPPORTED_MINORS: Final = 3
-"""The newest minor version and the two before it need no long-term support."""
+"""Number of minor versions without long-term support: the newest and the two before it."""
 _HASH_DIGITS: Final = 8
 
 Line = tuple[int, int]
-"""A minor version with its major one."""
+"""Major and minor version."""
 
 
 class TargetErrorCode(StrEnum):
-    """Why a profile has no target, or no run for it; RUN_NAME_TAKEN: another profile's has its name."""
+    """Reason why a profile has no target or no run. RUN_NAME_TAKEN: another profile's run has its name."""
 
     NOT_RELEASED = "TargetVersionNotReleased"
     LONG_TERM_SUPPORT_REQUIRED = "LongTermSupportRequired"
@@ -41,8 +41,8 @@ class NoTargetError(Exception):
     """A profile has no target.
 
     Args:
-        code: Why, for programs.
-        message: Why, for people.
+        code: Machine-readable reason.
+        message: Human-readable reason.
     """
 
     def __init__(self, code: TargetErrorCode, message: str) -> None:
@@ -52,13 +52,13 @@ class NoTargetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProfileTarget:
-    """What a profile would upgrade its members to.
+    """Versions that a profile upgrades its members to.
 
     Args:
-        type: Which parts.
-        kubernetes_version: Empty: versions stay.
+        type: Parts of the cluster that change.
+        kubernetes_version: Target version, empty to keep the present versions.
         selection: How node images are chosen.
-        images: The newest of each family, where they are what triggers; a newer one makes another run.
+        images: Newest image per family, if images are the trigger. A newer one triggers another run.
     """
 
     type: UpgradeType
@@ -68,7 +68,7 @@ class ProfileTarget:
 
 
 def target_of(spec: UpgradeProfileSpec, catalog: ReleaseCatalog) -> ProfileTarget:
-    """Return what a profile would upgrade its members to now.
+    """Return the current target of a profile.
 
     Raises:
         NoTargetError: No released version fits.
@@ -130,11 +130,11 @@ def _said(line: Line) -> str:
 
 
 def run_name(profile: str, channel: Channel, target: ProfileTarget) -> str:
-    """Return the name of the run for a target; the same target has the same run.
+    """Return the name of the run for a target. The same target always has the same name.
 
-    Where the name has to be cut, the whole name of the profile goes into the hash, which has the target and the choice
-    of images alone otherwise (upgrade-runs.md 12): two profiles whose names begin in the same way would share a run,
-    and the members of the second one would never be upgraded.
+    The hash normally covers only the target and the selection of images (upgrade-runs.md 12). If the name must be
+    truncated, it also covers the full name of the profile. Otherwise two profiles with the same prefix would share a
+    run, and the members of the second one would never be upgraded.
     """
     parts = ["auto", profile, channel.value.lower()]
     if target.kubernetes_version:

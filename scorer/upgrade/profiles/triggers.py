@@ -1,4 +1,4 @@
-"""When an auto-upgrade profile makes a run, and what becomes of the runs that it has made before.
+"""When an auto-upgrade profile creates a run, and which earlier runs it stops or deletes.
 
 Source: upgrade-runs.md 12.
 """
@@ -25,7 +25,7 @@ from scorer.upgrade.state.operations import with_operation
 from scorer.upgrade.versions.catalog import ReleaseCatalog
 
 PROFILE_LABEL: Final = OURS + "upgrade-profile"
-"""On a ClusterUpgradeRun: the profile that has made it."""
+"""Label of a ClusterUpgradeRun: the profile that created it."""
 
 _UNFINISHED: Final = frozenset(
     {UpgradeState.NOT_STARTED, UpgradeState.RUNNING, UpgradeState.PENDING, UpgradeState.STOPPING}
@@ -36,13 +36,13 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ProfileDecision:
-    """What a profile wants now.
+    """Desired changes of a profile.
 
     Args:
-        status: Of the profile.
-        create: A run to make; None: none. One of its name that exists is left as it is.
-        stop: Runs to stop, by name.
-        delete: Runs to delete, by name: old ones, and those that are replaced before they have started.
+        status: New status of the profile.
+        create: Run to create. None: unset. An existing run of the same name is not changed.
+        stop: Names of runs to stop.
+        delete: Names of runs to delete: old ones, and those replaced before their start.
     """
 
     status: UpgradeProfileStatus
@@ -54,13 +54,13 @@ class ProfileDecision:
 def trigger(
     profile: ClusterUpgradeProfile, catalog: ReleaseCatalog, runs: Sequence[ClusterUpgradeRun], now: datetime
 ) -> ProfileDecision:
-    """Say what a profile wants now.
+    """Return the changes that a profile needs now.
 
     Args:
-        profile: As it is stored.
-        catalog: What is published.
-        runs: Those that it has made and that are still there.
-        now: The moment.
+        profile: The profile as stored.
+        catalog: Published versions.
+        runs: Existing runs that it created.
+        now: Current time.
     """
     status = profile.status.model_copy(update={"observed_generation": profile.metadata.generation})
     old = tuple(run.metadata.name for run in _too_many(profile, runs))
@@ -87,7 +87,7 @@ def _begin(
     old: tuple[str, ...],
     now: datetime,
 ) -> ProfileDecision:
-    """Make the run for a new target, or say what it waits for."""
+    """Create the run for a new target, or queue it behind earlier runs."""
     name = run_name(profile.metadata.name, profile.spec.channel, target)
     going_on = [each for each in runs if each.status.state in _UNFINISHED and each.metadata.name != name]
     waiting = status.model_copy(update={"next_candidate": name})
@@ -114,21 +114,21 @@ def _begin(
 
 
 def generated_run(profile: ClusterUpgradeProfile, target: ProfileTarget, *, start: bool) -> JsonObject:
-    """Return the run of a profile for a target, with the label that tells where it comes from."""
+    """Return the run of a profile for a target, labelled with the profile."""
     return with_metadata(run_of(profile, target, start=start), labels={PROFILE_LABEL: profile.metadata.name})
 
 
 def name_conflict_status(profile: ClusterUpgradeProfile, name: str, other: str, now: datetime) -> UpgradeProfileStatus:
-    """Return the status of a profile whose run cannot be made, as another profile has one of the same name.
+    """Return the status of a profile whose run has the same name as a run of another profile.
 
-    A run of that name counts as made otherwise (upgrade-runs.md 12). But one of another profile has other members, so
-    that those of this one would never be upgraded, and nobody would know.
+    An existing run of that name normally counts as created (upgrade-runs.md 12). But a run of another profile has other
+    members, so the members of this profile would silently never be upgraded.
 
     Args:
-        profile: As it is stored.
-        name: Of the run.
-        other: The profile that has made it.
-        now: The moment.
+        profile: The profile as stored.
+        name: Name of the run.
+        other: The profile that created it.
+        now: Current time.
     """
     status = profile.status.model_copy(update={"observed_generation": profile.metadata.generation})
     message = f"run {name} is there already, and profile {other} has made it: delete it, or rename one of the profiles"
@@ -150,7 +150,7 @@ def _failed(status: UpgradeProfileStatus, found: UpgradeError, now: datetime) ->
 
 
 def _without_error(status: UpgradeProfileStatus) -> UpgradeProfileStatus:
-    """Return the status of a profile whose run is made: what was wrong since is over."""
+    """Return the status of a profile whose run exists, with any later error cleared."""
     if status.last_trigger_status is not TriggerStatus.FAILED:
         return status.model_copy(update={"next_candidate": ""})
     return status.model_copy(
@@ -164,9 +164,9 @@ def _without_error(status: UpgradeProfileStatus) -> UpgradeProfileStatus:
 
 
 def _too_many(profile: ClusterUpgradeProfile, runs: Iterable[ClusterUpgradeRun]) -> list[ClusterUpgradeRun]:
-    """Return the runs that have ended and are more than the history may have, the oldest first.
+    """Return the finished runs beyond the history limit, oldest first.
 
-    One that has given up an upgrade whose end is not reported yet stays: without it, nobody would know of that.
+    A run with an abandoned operation that may be in progress is kept, because it is the only record of that operation.
     """
     ended = sorted(
         (each for each in runs if each.status.state in _ENDED and not any(with_operation(each.status))),

@@ -1,1 +1,1 @@
-"""A simulated hub and back end, in which the real engine evaluates a run on a simulated clock."""
+"""A simulated hub and back end. The real engine evaluates a run against them on a simulated clock."""

@@ -1,4 +1,4 @@
-"""A simulated back end: its upgrades take as long, and end, as the caller sets.
+"""A simulated back end, whose upgrades take as long and end as its caller defines.
 
 Source: upgrade-runs.md 13.2.
 """
@@ -14,20 +14,20 @@ from scorer.upgrade.back_ends.interface import Inventory, Observation, Operation
 from scorer.upgrade.versions.comparison import image_order, is_version, parse_version
 
 UPGRADER: Final = "simulated"
-"""The name of the simulated back end."""
+"""Name of the simulated back end."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptOutcome:
-    """How one attempt goes.
+    """Outcome of one attempt.
 
     Args:
-        after: How long it takes; None: it never ends.
+        after: Its duration. None: unlimited, it never ends.
         fails: Whether it fails.
-        error: What is said of the failure.
-        rejections: What the first calls that start it are answered; the next one is taken.
-        lost_calls: How many calls that start it never arrive, before those.
-        unseen_for: How long the cluster still looks as before, after a success.
+        error: Error of the failure.
+        rejections: Results of the first start calls. The next call is accepted.
+        lost_calls: Number of start calls that are lost before those.
+        unseen_for: Delay between success and the change of the observed inventory.
     """
 
     after: timedelta | None
@@ -39,12 +39,12 @@ class AttemptOutcome:
 
 
 Outcomes = Callable[[str, int], AttemptOutcome]
-"""Tells how an attempt on a member goes; attempts count from 1."""
+"""Returns the outcome of a member's attempt. Attempts count from 1."""
 
 
 @dataclass(slots=True)
 class _Attempt:
-    """An operation that the back end was asked to begin."""
+    """An operation that the back end was asked to start."""
 
     operation: Operation
     outcome: AttemptOutcome
@@ -57,7 +57,7 @@ class _Attempt:
 
 
 class SimulatedBackEnd:
-    """What has been asked of the back end, and what has become of it."""
+    """Operations of a simulated back end, and their progress."""
 
     def __init__(self, outcomes: Outcomes) -> None:
         self._outcomes = outcomes
@@ -66,7 +66,7 @@ class SimulatedBackEnd:
         self._instants: list[datetime] = []
 
     def start_upgrade(self, operation: Operation, now: datetime) -> Rejected | None:
-        """Begin an operation; one that has begun goes on. Return why it does not begin, if so."""
+        """Start an operation, unless it is running already. Return the rejection, if any."""
         attempt = self._attempts.get(operation.id)
         if attempt is None:
             attempt = _Attempt(operation, self._outcomes(operation.member, operation.attempt))
@@ -83,7 +83,7 @@ class SimulatedBackEnd:
         return None
 
     def resume(self, operation: Operation, begun: datetime, outcome: AttemptOutcome) -> None:
-        """Take up an operation that has begun already."""
+        """Adopt an operation that is already running."""
         attempt = self._attempts[operation.id] = _Attempt(operation, outcome)
         self._begin(attempt, begun)
 
@@ -97,7 +97,7 @@ class SimulatedBackEnd:
             heapq.heappush(self._instants, ends + known.outcome.unseen_for)
 
     def observe(self, operation: str, now: datetime) -> Observation:
-        """Say how far an operation is."""
+        """Return the progress of an operation."""
         attempt = self._attempts.get(operation)
         if attempt is None or attempt.begun is None:
             return Observation(OperationState.UNKNOWN)
@@ -108,18 +108,18 @@ class SimulatedBackEnd:
         return Observation(OperationState.FAILED, error=attempt.outcome.error, finished_at=attempt.ends)
 
     def cancel(self, operation: str) -> None:
-        """Call an operation off: its cluster stays as it is."""
+        """Cancel an operation. Its cluster does not change."""
         self._moving.pop(operation, None)
 
     def arrived(self, now: datetime) -> Iterator[Operation]:
-        """Yield the operations whose clusters have come to run their target, each once."""
+        """Yield the operations whose clusters have reached their target, each once."""
         for attempt in list(self._moving.values()):
             if attempt.ends is not None and attempt.ends + attempt.outcome.unseen_for <= now:
                 del self._moving[attempt.operation.id]
                 yield attempt.operation
 
     def last_seen(self) -> Mapping[str, datetime]:
-        """Return the members that are looked at belatedly, and when that was."""
+        """Return the members whose inventories lag behind, with the time of their observation."""
         return {
             attempt.operation.member: attempt.begun
             for attempt in self._moving.values()
@@ -127,7 +127,7 @@ class SimulatedBackEnd:
         }
 
     def next_instant(self, now: datetime) -> datetime | None:
-        """Return when, after *now*, something ends or comes to be seen; None: nothing does."""
+        """Return when, after *now*, an operation ends or its result becomes visible, or None."""
         while self._instants and self._instants[0] <= now:
             heapq.heappop(self._instants)
         return self._instants[0] if self._instants else None
@@ -138,7 +138,7 @@ def _asked(operation: Operation) -> tuple[NodeImageVersion, ...]:
 
 
 def moved(inventory: Inventory, target: Target) -> Inventory:
-    """Return what a cluster runs after an upgrade; nothing ever goes down."""
+    """Return the inventory of a cluster after an upgrade. Versions are never downgraded."""
     version = target.kubernetes_version
     pools = tuple(_moved_pool(pool, target) for pool in inventory.pools)
     return replace(inventory, version=_later(inventory.version, version), pools=pools)

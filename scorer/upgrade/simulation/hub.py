@@ -1,6 +1,6 @@
-"""A simulated hub around a run, on a simulated clock: for tests, dry runs and plans.
+"""A simulated hub around a run, on a simulated clock, for tests, dry runs and plans.
 
-The engine is the real one. What is simulated is what it reads, what users order, and how long upgrades take.
+The real engine evaluates the run. Its inputs, the commands of users, and the durations of upgrades are simulated.
 
 Source: upgrade-runs.md 13.2, 14 and 18.
 """
@@ -34,14 +34,14 @@ from scorer.upgrade.versions.catalog import ReleaseCatalog
 from scorer.windows.member_windows import WindowDefinition
 
 POLL: Final = timedelta(seconds=15)
-"""When the back end is asked again about an operation that it does not know."""
+"""Interval between polls for an operation that the back end has no record of."""
 
 _NOT_STOPPABLE: Final = OVER | {UpgradeState.NOT_STARTED}
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start the run, or start it again."""
+    """Start or restart the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +68,21 @@ class Approve:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Replace what the catalog says."""
+    """Replace the catalog."""
 
     catalog: ReleaseCatalog
 
 
 @dataclass(frozen=True, slots=True)
 class AddMember:
-    """Let a member join."""
+    """Add a member."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeMember:
-    """Change a member, given what it is at that time."""
+    """Change a member, given its state at that time."""
 
     name: str
     change: Callable[[Member], Member]
@@ -90,7 +90,7 @@ class ChangeMember:
 
 @dataclass(frozen=True, slots=True)
 class RemoveMember:
-    """Let a member leave."""
+    """Remove a member."""
 
     name: str
 
@@ -104,10 +104,10 @@ class EditStrategy:
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """Forget everything but the stored run.
+    """Lose all state except for the stored run.
 
     Args:
-        calls_first: False: the process ends right after the next status is stored, before any call is made.
+        calls_first: If False, the process ends right after the next status write, before any call.
     """
 
     calls_first: bool = True
@@ -123,9 +123,9 @@ class SimulatedEvaluation:
     Args:
         now: The instant.
         run: The run after it.
-        step: What the evaluation has come to, after the orders of the instant.
-        events: What people are told, by the orders as well.
-        refused: The orders of this instant that were refused.
+        step: Result of the evaluation, after the orders of the instant.
+        events: Events emitted, including those of the orders.
+        refused: Refused orders of this instant.
     """
 
     now: datetime
@@ -137,21 +137,21 @@ class SimulatedEvaluation:
 
 @dataclass(slots=True)
 class SimulatedHub:
-    """A hub with one run; its members change as they are upgraded.
+    """A hub with one run. Upgrades change its members.
 
     Args:
         run: The run.
-        back_end: What upgrades the members.
-        members: Every member, by name.
+        back_end: The back end of all members.
+        members: All members, by name.
         strategy: The strategy that the run refers to.
-        windows: Every maintenance window, by name.
-        catalog: What is published.
-        upgraders: What each back end can do; all of them are the simulated one.
-        newest_patches: What the back end knows of the newest patches.
-        busy_until: Members on which something else is at work, and until when.
-        busy: The members that other runs upgrade now, and what people should know of that.
-        durations: How long upgrades are expected to take.
-        guarded: The placements of each member that the run must protect.
+        windows: All maintenance windows, by name.
+        catalog: Published versions.
+        upgraders: Capabilities per back end. All of them are the simulated one.
+        newest_patches: Newest patches known to the back end.
+        busy_until: Members with another operation in progress, and its end.
+        busy: Members that other runs upgrade now, with a message.
+        durations: Expected durations of upgrades.
+        guarded: Placements per member that the run must protect.
         gates: The gate objects.
     """
 
@@ -175,7 +175,7 @@ class SimulatedHub:
     _crashing: bool = False
 
     def facts(self, now: datetime) -> UpgradeRunFacts:
-        """Return the hub as the engine sees it."""
+        """Return the state of the hub as the engine sees it."""
         observations = {id_: self.back_end.observe(id_, now) for id_ in self._operations()}
         rejections, self._rejections = self._rejections, {}
         return UpgradeRunFacts(
@@ -212,7 +212,7 @@ class SimulatedHub:
         return members
 
     def evaluate(self, now: datetime, orders: Iterable[Order] = ()) -> SimulatedEvaluation:
-        """Let the orders of one instant come in one after the other, and do what the engine wants then."""
+        """Apply the orders of one instant in sequence, then evaluate the run and execute its actions."""
         self._move_clusters(now)
         self._events = []
         refused = tuple(order for order in orders if not self._follow(order, now))
@@ -251,7 +251,7 @@ class SimulatedHub:
                     self.gates[name] = gate_status.model_copy(update=changes)
 
     def _follow(self, order: Order, now: datetime) -> bool:
-        """Do what is ordered; say whether it was taken."""
+        """Apply an order. Return whether it was accepted."""
         self._take_in(now)
         before = self.run
         if not self._change(order, now):
@@ -326,7 +326,7 @@ class SimulatedHub:
         return True
 
     def next_instant(self, now: datetime) -> datetime | None:
-        """Return the next instant at which something is due; None: nothing is."""
+        """Return the next instant at which something is due, or None."""
         status = self.run.status
         retries = [now + POLL] if self._is_lost(now) else []
         instants = [status.next_wakeup, self.back_end.next_instant(now), *self.busy_until.values(), *retries]
@@ -334,7 +334,7 @@ class SimulatedHub:
 
     @property
     def has_news(self) -> bool:
-        """Say whether something has come of this instant's actions that the engine does not know yet."""
+        """Return whether an action of this instant had a result that the engine has not processed yet."""
         return bool(self._rejections)
 
     def _is_lost(self, now: datetime) -> bool:
@@ -348,7 +348,7 @@ def _look_different(members: dict[str, Member], name: str, **changes: Any) -> No
 
 
 def gates_of(status: UpgradeRunStatus) -> Iterator[tuple[Approve, GateReport]]:
-    """Yield every gate of a run with its place."""
+    """Yield every gate of a run with its position."""
     for stage in status.stages:
         for timing, reports in ((GateTiming.BEFORE, stage.before_gates), (GateTiming.AFTER, stage.after_gates)):
             yield from ((Approve(stage.name, "", timing, index), gate) for index, gate in enumerate(reports))
@@ -360,7 +360,7 @@ def gates_of(status: UpgradeRunStatus) -> Iterator[tuple[Approve, GateReport]]:
 
 
 Reactions = Callable[[SimulatedEvaluation], Iterable[tuple[datetime, Order]]]
-"""What follows from what has been seen, and when: now, or later."""
+"""Orders that follow from an evaluation, each with its time."""
 
 
 def simulate(
@@ -370,14 +370,15 @@ def simulate(
     until: datetime,
     react: Reactions = lambda _: (),
 ) -> Iterator[SimulatedEvaluation]:
-    """Yield every instant of a simulation at which the engine is asked, in order.
+    """Yield every evaluated instant of a simulation, in order.
 
     Args:
-        hub: Where it begins; it is changed.
+        hub: Initial state. It is modified.
         begin: The first instant.
-        orders: What happens when; those of one instant in their order.
+        orders: Orders with their times. Those of one instant are applied in the given order.
         until: The last instant.
-        react: Says what people do about what they see; what they do now happens at once, though not before it.
+        react: Returns the orders that follow from an evaluation. An order for the same instant is applied right after
+            it.
     """
     number = count()
     coming = [(at, next(number), order) for at, order in orders]

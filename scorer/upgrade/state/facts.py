@@ -1,4 +1,4 @@
-"""What an evaluation of a run is decided on, besides the run itself.
+"""Inputs of an evaluation besides the run itself.
 
 Source: upgrade-runs.md 7.4, 13.1 and 14.5.
 """
@@ -20,7 +20,7 @@ from scorer.windows.member_windows import WindowDefinition
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How long the upgrade of a member takes: half of the time at most *p50*, nine times of ten at most *p90*."""
+    """Expected duration of a member's upgrade, as its 50th and 90th percentiles."""
 
     p50: timedelta
     p90: timedelta
@@ -28,27 +28,27 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRunFacts:
-    """The hub around a run, at one moment.
+    """State of the hub around a run at one instant.
 
     Args:
-        now: The moment; aware.
+        now: Current time, timezone-aware.
         members: Every joined member cluster that is not being deleted, by name.
-        strategy: The one that the run refers to; None: there is none. Only looked at before the start.
+        strategy: The strategy that the run refers to. None: unset or missing. Read only before the start.
         windows: Every maintenance window, by name.
-        standings: What is known of when they are open; kept by who asks about one instant after another.
-        rosters: What is known of the members of the run; kept by who asks about one instant after another.
-        catalog: What is published where.
-        newest_patches: The newest patch of each minor version that back ends know, for hubs without a catalog.
-        upgraders: What each back end can do, by name.
-        observations: What the back ends say about operations of this run, by id; those that are missing have not been
-            asked about.
-        rejections: The operations of this run that a back end has just refused to start, by id.
-        gates: The status of every gate object of this run, by name.
-        busy: The members that other runs upgrade now, or may still do, and what people should know of that.
-        held: The members that something else disrupts now, or has reserved, and what that is.
-        issues: What back ends expect to be in the way of members; only looked at before the start.
-        durations: How long upgrades are expected to take, for the window options that ask for it.
-        guarded: The placements of each member that the run must protect; empty unless it enforces that.
+        standings: Cached window states. A caller that evaluates many instants keeps them.
+        rosters: Cached rosters of the run. A caller that evaluates many instants keeps them.
+        catalog: Published versions per region.
+        newest_patches: Newest patch of each minor version that back ends know, for hubs without a catalog.
+        upgraders: Capabilities per back end.
+        observations: Reports of back ends about operations of this run, by id. Operations without an entry have not
+            been polled.
+        rejections: Operations of this run that a back end has just refused to start, by id.
+        gates: Status of every gate object of this run, by name.
+        busy: Members that other runs upgrade or may still upgrade, with a message.
+        held: Members that are disrupted or reserved by another component, with a description.
+        issues: Preflight issues per member, from back ends. Read only before the start.
+        durations: Expected durations of upgrades, for the window options that use them.
+        guarded: Placements per member that the run must protect. Empty unless the guard is enforced.
     """
 
     now: datetime

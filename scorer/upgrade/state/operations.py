@@ -1,13 +1,13 @@
-"""The operations of a run: which of them its back ends have to be asked about, and what one of them is to do.
+"""Operations of a run: which of them to poll, and how to rebuild one from the record.
 
-An operation that was given up may still be changing its cluster. Until its back end has reported the end, no other one
-begins there: neither by a restart nor by another run, also when the run that gave it up is over. A back end that does
-not answer has reported nothing; one that says that it does not know the operation has. The record of the run says which
-operations those are, so that it makes no difference who has asked whom since, and when.
+An abandoned operation may still be changing its cluster. Until its back end has reported its end, no other operation
+starts there, neither by a restart nor by another run, and even after the run has finished. A back end that does not
+answer has not reported the end. A back end that has no record of the operation has. The record of the run lists these
+operations, so the result does not depend on who polled when.
 
-So a back end that is gone for good holds a member. What is said then names the run and the operation, and people have a
-way out: to have the end reported, as in the status of a ClusterUpgradeRequest; to delete that request; or to delete the
-run, of which nobody knows any operations afterwards.
+A back end that is removed for good therefore blocks a member. The message names the run and the operation. There are
+three ways out: have the end reported, for example in the status of a ClusterUpgradeRequest, delete that request, or
+delete the run, which deletes the record of its operations.
 
 Source: upgrade-runs.md 10.3 and 10.4.
 """
@@ -27,8 +27,8 @@ def to_observe(status: UpgradeRunStatus, rosters: Rosters | None = None) -> Iter
     """Yield the ids of the operations of a run that may still be changing a cluster.
 
     Args:
-        status: Of the run.
-        rosters: What is known of its members already; None: nothing.
+        status: Status of the run.
+        rosters: Cached rosters of its members. None: unset.
     """
     all_rosters = Rosters() if rosters is None else rosters
     for stage in status.stages:
@@ -37,14 +37,14 @@ def to_observe(status: UpgradeRunStatus, rosters: Rosters | None = None) -> Iter
 
 
 def occupied(run: ClusterUpgradeRun) -> Iterator[tuple[str, str]]:
-    """Yield the members that no other run may upgrade now, each with what people should know of that."""
+    """Yield the members that no other run may upgrade now, each with a message."""
     name = run.metadata.name
     for member in with_operation(run.status):
         yield member.name, still_open(name, member) if member.operation_open else f"run {name} is upgrading it"
 
 
 def still_open(run: str, member: MemberStatus) -> str:
-    """Return in words which upgrade of a member may still be at work."""
+    """Return a message about an abandoned upgrade of a member that may still be in progress."""
     return (
         f"run {run} has given up upgrade {member.operation_id}, and upgrader {member.upgrader} has not reported its"
         " end: it may still be at work"
@@ -54,14 +54,14 @@ def still_open(run: str, member: MemberStatus) -> str:
 def operation_of(
     run: ClusterUpgradeRun, entry: MemberStatus, member: Member | None, images: ImageTargets, deadline: datetime | None
 ) -> Operation:
-    """Return the operation of an attempt that has begun, once more.
+    """Return the operation of a running attempt, rebuilt from the record.
 
     Args:
         run: The run.
-        entry: What it says of the member.
-        member: The member; None: it has left.
-        images: The image targets of the run.
-        deadline: When the run gives up; None: never.
+        entry: The member's entry in the run.
+        member: The member, or None if it has left the fleet.
+        images: Image targets of the run.
+        deadline: When the run gives up. None: unlimited.
     """
     target = Target(run.spec.upgrade.type, entry.to_version, {} if member is None else images.outdated_targets(member))
     return Operation(
@@ -77,7 +77,7 @@ def operation_of(
 
 
 def with_operation(status: UpgradeRunStatus) -> Iterator[MemberStatus]:
-    """Yield the members of a run with operations that may still be changing their clusters, as `to_observe` does.
+    """Yield the members of a run whose operations may still be changing their clusters, as `to_observe` does.
 
     Those are the members in upgrade, and those whose attempts were given up.
     """

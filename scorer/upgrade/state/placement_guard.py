@@ -13,13 +13,13 @@ from scorer.api.values.int_or_percent import scaled_up
 
 @dataclass(frozen=True, slots=True)
 class GuardedPlacement:
-    """A placement that must not lose too many of its clusters at once.
+    """A placement that must not lose too many of its clusters concurrently.
 
     Args:
-        name: Of the placement.
-        clusters: Those it is bound to.
-        allowed: How many of them may be in upgrade at once.
-        namespace: Of the placement; empty for one of the whole hub.
+        name: Name of the placement.
+        clusters: Clusters that it is bound to.
+        allowed: How many of them may be in upgrade concurrently.
+        namespace: Namespace of the placement, empty for a cluster-scoped one.
     """
 
     name: str
@@ -29,18 +29,18 @@ class GuardedPlacement:
 
     @property
     def full_name(self) -> str:
-        """Return its name for people, such as ``team-a/web``."""
+        """Return its qualified name, such as ``team-a/web``."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 _FEWEST_CLUSTERS = 2
-"""A placement on one cluster loses it in any upgrade; waiting would not help."""
+"""Smallest placement that is guarded. A placement on one cluster loses it in any upgrade, so waiting would not help."""
 _QUARTER: Final = 4
-"""Without a budget, a placement may lose this part of its clusters: that of a rolling update by default."""
+"""Divisor of the share of clusters that a placement without a budget may lose, the default of a rolling update."""
 
 
 def endangered(member: str, guarded: Sequence[GuardedPlacement], upgrading: Collection[str]) -> GuardedPlacement | None:
-    """Return a placement that would have too few clusters left if a member were upgraded now; None: there is none."""
+    """Return a placement that would have too few clusters left if a member were upgraded now, or None."""
     for placement in guarded:
         if len(placement.clusters) < _FEWEST_CLUSTERS:
             continue
@@ -60,12 +60,13 @@ def by_cluster(placements: Iterable[GuardedPlacement]) -> dict[str, list[Guarded
 
 
 def allowed_in_upgrade(total: int, wanted: int, budget: Mapping[str, Any] | None) -> int:
-    """Return how many clusters of a placement may be in upgrade at once.
+    """Return how many clusters of a placement may be in upgrade concurrently.
 
     Args:
-        total: How many clusters it is bound to.
-        wanted: Of how many its budget takes shares: those it asks for, or all where it takes every cluster.
-        budget: Its ClusterResourcePlacementDisruptionBudget; None: there is none. One that cannot be read allows none.
+        total: Number of clusters that it is bound to.
+        wanted: Base of percentages in its budget: the clusters that it asks for, or all for a placement on every
+            cluster.
+        budget: Its ClusterResourcePlacementDisruptionBudget. None: unset. An unreadable budget allows none.
     """
     if budget is None:
         return max(1, total // _QUARTER)

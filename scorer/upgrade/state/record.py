@@ -1,7 +1,7 @@
-"""The record of a run: the open copy that an evaluation changes, and the status as it is stored.
+"""The record of a run: the mutable copy that an evaluation changes, and the status as stored.
 
-A status is frozen; a `UpgradeRecord` is an open copy of it, of which only what changes is copied. Of the members of a
-group, which may be many, it has a `Roster`.
+A status is frozen. An `UpgradeRecord` is a mutable view of it, which copies only what changes. The members of a group,
+which may be many, are in a `Roster`.
 
 Source: upgrade-runs.md 3.4 and 8.
 """
@@ -26,13 +26,13 @@ from scorer.api.upgrade.run import (
 from scorer.upgrade.members.rosters import Roster, Rosters
 
 OVER: Final = frozenset({UpgradeState.COMPLETED, UpgradeState.SKIPPED})
-"""States that nothing follows."""
+"""Terminal states."""
 FINISHED: Final = OVER | {UpgradeState.FAILED}
-"""States of a member that has had its turn."""
+"""States of a member after its turn."""
 HALTED: Final = frozenset({UpgradeState.STOPPING, UpgradeState.STOPPED, UpgradeState.FAILED})
 """States of a run that starts nothing more."""
 STOPPED: Final = HALTED - {UpgradeState.STOPPING}
-"""States of a run that can be started again."""
+"""States of a run that can be restarted."""
 _ENDED: Final = FINISHED | {UpgradeState.STOPPED}
 
 SKIPPED_BY_USER: Final = "SkippedByUser"
@@ -50,12 +50,12 @@ class Gates:
 
     @property
     def done(self) -> bool:
-        """Say whether none of them holds anything any more."""
+        """Return whether no gate blocks any more."""
         return all(gate.state in OVER for gate in self.reports)
 
     @property
     def pending(self) -> bool:
-        """Say whether one of them has been reached and is not done."""
+        """Return whether any gate has been reached and is unfinished."""
         return any(gate.state is UpgradeState.PENDING for gate in self.reports)
 
     def update(self, index: int, **changes: Any) -> None:
@@ -64,14 +64,14 @@ class Gates:
         self.reports = (*self.reports[:index], changed, *self.reports[index + 1 :])
 
     def skip(self, now: datetime) -> None:
-        """Skip those that are not done."""
+        """Skip the unfinished gates."""
         for index, gate in enumerate(self.reports):
             if gate.state not in OVER:
                 self.update(index, state=UpgradeState.SKIPPED, completion_time=now)
 
 
 class GroupWork:
-    """A group that is worked on."""
+    """A group during an evaluation."""
 
     __slots__ = ("after", "before", "roster", "status")
 
@@ -93,42 +93,42 @@ class GroupWork:
 
     @property
     def members(self) -> Sequence[MemberStatus]:
-        """Return its members as they are now."""
+        """Return its current members."""
         return self.roster.entries
 
     @property
     def counts(self) -> Counter[UpgradeState]:
-        """Return how many members are in which state."""
+        """Return the number of members per state."""
         return self.roster.counts
 
     @property
     def is_skipped_by_user(self) -> bool:
-        """Say whether the user has skipped it, or its stage."""
+        """Return whether the user has skipped it or its stage."""
         return self.status.reason == SKIPPED_BY_USER
 
     @property
     def running(self) -> int:
-        """Return how many members are in upgrade."""
+        """Return the number of members in upgrade."""
         return self.counts[UpgradeState.RUNNING]
 
     @property
     def failed(self) -> int:
-        """Return how many members have failed."""
+        """Return the number of failed members."""
         return self.counts[UpgradeState.FAILED]
 
     @property
     def is_finished(self) -> bool:
-        """Say whether every member has had its turn."""
+        """Return whether every member has had its turn."""
         return sum(self.counts[state] for state in FINISHED) == len(self.members)
 
     @property
     def is_all_skipped(self) -> bool:
-        """Say whether every member is skipped, also when there is none."""
+        """Return whether every member is skipped. True for an empty group."""
         return self.counts[UpgradeState.SKIPPED] == len(self.members)
 
     @property
     def is_exceeded(self) -> bool:
-        """Say whether more members have failed than the group allows."""
+        """Return whether more members have failed than the group allows."""
         return self.failed > self.status.max_allowed_failures
 
     def update(self, **changes: Any) -> None:
@@ -144,7 +144,7 @@ class GroupWork:
         self.roster.update(index, _changed(self.roster.entries[index], changes))
 
     def result(self) -> GroupStatus:
-        """Return its status as it is now."""
+        """Return its current status."""
         changes = {
             "members": self.roster.result(),
             "before_gates": self.before.reports,
@@ -155,7 +155,7 @@ class GroupWork:
 
 
 class StageWork:
-    """A stage that is worked on."""
+    """A stage during an evaluation."""
 
     __slots__ = ("after", "before", "groups", "status", "wait")
 
@@ -178,22 +178,22 @@ class StageWork:
 
     @property
     def is_skipped_by_user(self) -> bool:
-        """Say whether the user has skipped it."""
+        """Return whether the user has skipped it."""
         return self.status.reason == SKIPPED_BY_USER
 
     @property
     def running(self) -> int:
-        """Return how many members are in upgrade."""
+        """Return the number of members in upgrade."""
         return sum(group.running for group in self.groups)
 
     @property
     def failed(self) -> int:
-        """Return how many members have failed."""
+        """Return the number of failed members."""
         return sum(group.failed for group in self.groups)
 
     @property
     def is_exceeded(self) -> bool:
-        """Say whether more members have failed than the stage, or one of its groups, allows."""
+        """Return whether more members have failed than the stage or one of its groups allows."""
         return self.failed > self.status.max_allowed_failures or any(group.is_exceeded for group in self.groups)
 
     def update(self, **changes: Any) -> None:
@@ -209,7 +209,7 @@ class StageWork:
         self.wait = _changed(self.wait, changes)
 
     def result(self) -> StageStatus:
-        """Return its status as it is now."""
+        """Return its current status."""
         groups = tuple(group.result() for group in self.groups)
         if all(new is old for new, old in zip(groups, self.status.groups, strict=True)):
             groups = self.status.groups
@@ -224,7 +224,7 @@ class StageWork:
 
 
 class UpgradeRecord:
-    """The status of a run that is worked on."""
+    """The status of a run during an evaluation."""
 
     __slots__ = ("stages", "status")
 
@@ -239,17 +239,17 @@ class UpgradeRecord:
 
     @property
     def is_started(self) -> bool:
-        """Say whether the run has been started."""
+        """Return whether the run has been started."""
         return self.status.start_time is not None
 
     @property
     def is_halted(self) -> bool:
-        """Say whether the run starts nothing more, though it is not over."""
+        """Return whether the run is unfinished, but starts nothing more."""
         return self.state in HALTED
 
     @property
     def current(self) -> StageWork | None:
-        """Return the first stage that is not over; None: all are."""
+        """Return the first unfinished stage, or None."""
         return next((stage for stage in self.stages if stage.state not in OVER), None)
 
     def update(self, **changes: Any) -> None:
@@ -262,28 +262,28 @@ class UpgradeRecord:
             self.update(state=state, completion_time=now if state in _ENDED else None)
 
     def entries(self) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
-        """Yield every member with its place."""
+        """Yield every member with its group and index."""
         for stage in self.stages:
             for group in stage.groups:
                 for index, member in enumerate(group.members):
                     yield group, index, member
 
     def running(self) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
-        """Yield the members in upgrade with their places."""
+        """Yield the members in upgrade with group and index."""
         for stage in self.stages:
             for group in stage.groups:
                 for index in sorted(group.roster.at_work):
                     yield group, index, group.members[index]
 
     def abandoned_operations(self) -> Iterator[tuple[GroupWork, int, MemberStatus]]:
-        """Yield the members with operations that may still go on although they were given up, with their places."""
+        """Yield the members whose abandoned operations may still be in progress, with group and index."""
         for stage in self.stages:
             for group in stage.groups:
                 for index in sorted(group.roster.given_up):
                     yield group, index, group.members[index]
 
     def result(self) -> UpgradeRunStatus:
-        """Return the status as it is now."""
+        """Return the current status."""
         stages = tuple(stage.result() for stage in self.stages)
         if len(stages) == len(self.status.stages) and all(
             new is old for new, old in zip(stages, self.status.stages, strict=True)
@@ -311,7 +311,7 @@ class UpgradeRecord:
 
 
 def _changed(model: _Model, changes: dict[str, Any]) -> _Model:
-    """Return a copy of a model with changes, or the model itself if it says so already."""
+    """Return a copy of a model with changes, or the model itself if nothing differs."""
     different = {
         name: value
         for name, value in changes.items()
@@ -330,7 +330,7 @@ def _state_changes(status: GroupStatus | StageStatus, state: UpgradeState, now: 
 def status_document(status: UpgradeRunStatus) -> JsonObject:
     """Return a status for the API server.
 
-    Members leave out what is empty: there may be a thousand of them in one object.
+    Empty fields of members are omitted: one object may contain a thousand members.
     """
     document = status.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"plan"})
     if status.plan is not None:
@@ -346,7 +346,7 @@ def _short(member: JsonObject) -> JsonObject:
 
 
 def plan_document(plan: UpgradePlan) -> JsonObject:
-    """Return a plan for the API server, and for everybody else who reads it."""
+    """Return a plan as JSON for the API server and other readers."""
     document = plan.model_dump(mode="json", by_alias=True, exclude_none=True)
     document["members"] = [_short(member) for member in document["members"]]
     return document

@@ -1,4 +1,4 @@
-"""What an evaluation of a run comes to.
+"""Result of an evaluation of a run.
 
 Source: upgrade-runs.md 7.5, 10.3 and 13.1.
 """
@@ -14,17 +14,20 @@ from scorer.upgrade.back_ends.interface import Operation
 
 @dataclass(frozen=True, slots=True)
 class StartUpgrade:
-    """Ask a back end to begin an operation, or to begin it again if it does not know it."""
+    """Ask a back end to start an operation.
+
+    Idempotent: it is sent again if the back end has no record of the operation.
+    """
 
     operation: Operation
 
 
 @dataclass(frozen=True, slots=True)
 class CancelUpgrade:
-    """Ask a back end to call an operation off; nothing depends on whether it does.
+    """Ask a back end to cancel an operation. Best effort: no later step depends on it.
 
     Args:
-        id: Of the operation.
+        id: Id of the operation.
         member: The cluster.
         upgrader: The back end.
     """
@@ -36,12 +39,12 @@ class CancelUpgrade:
 
 @dataclass(frozen=True, slots=True)
 class WriteGate:
-    """Make a gate object say this; it is created if it is not there.
+    """Create a gate object or update its status.
 
     Args:
-        name: Of the object.
+        name: Name of the object.
         spec: Its spec, which never changes.
-        status: What its status has to say; conditions that it does not name stay.
+        status: Its status. Conditions that it does not contain are kept.
     """
 
     name: str
@@ -54,19 +57,19 @@ Action = StartUpgrade | CancelUpgrade | WriteGate
 
 @dataclass(frozen=True, slots=True)
 class UpgradeStep:
-    """What an evaluation comes to. The status is stored first, then the actions are carried out, in any order.
+    """Result of an evaluation. The status is stored first. Then the actions are executed, in any order.
 
-    So every operation is on record before a back end is asked to begin it: after a crash in between, the back end
-    says that it does not know the operation, and the next evaluation asks it again.
+    Every operation is thus recorded before a back end is asked to start it. After a crash in between, the back end has
+    no record of the operation, and the next evaluation asks again.
 
     Args:
-        status: Of the run.
+        status: Status of the run.
         changed: Whether the status differs from the stored one.
-        actions: What to do; starts are in the order in which members have their turn.
-        events: To tell people.
-        again: The exact instant of the next evaluation if nothing happens before; None: after an event.
-        in_flight: Whether a back end has to be asked about operations from time to time, also those of a run that is
-            over; not about those of members that have left.
+        actions: Actions to execute. Starts are in the order of turns.
+        events: Events to emit.
+        again: Exact instant of the next evaluation if no event arrives before. None: unset.
+        in_flight: Whether operations must be polled, including those of a finished run, but excluding those of members
+            that have left the fleet.
     """
 
     status: UpgradeRunStatus

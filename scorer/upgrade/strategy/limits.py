@@ -11,7 +11,7 @@ from scorer.api.values.int_or_percent import percent, scaled_down, scaled_up
 
 @dataclass(frozen=True, slots=True)
 class ConcurrencyLimits:
-    """How many members at once, and how many may fail."""
+    """Most concurrent upgrades and most failures, as numbers."""
 
     max_concurrency: int
     max_allowed_failures: int
@@ -21,30 +21,30 @@ def stage_limits(stage: StrategyStage, size: int) -> ConcurrencyLimits:
     """Return the limits of a stage of *size* members.
 
     Raises:
-        ValueError: A limit can be read neither as a count nor as a percentage.
+        ValueError: A limit is neither a count nor a percentage.
     """
     max_concurrency = DEFAULT_STAGE_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
     return ConcurrencyLimits(concurrency(max_concurrency, size), _failures(stage.max_allowed_failures or 0, size))
 
 
 def group_limits(group: Group, size: int, stage: ConcurrencyLimits) -> ConcurrencyLimits:
-    """Return the limits of a group of *size* members: it goes no wider than its stage, or than it is itself.
+    """Return the limits of a group of *size* members, with its concurrency capped by its stage and its own size.
 
     Raises:
-        ValueError: A limit can be read neither as a count nor as a percentage.
+        ValueError: A limit is neither a count nor a percentage.
     """
     max_concurrency = min(concurrency(group.max_concurrency, size), stage.max_concurrency, max(1, size))
     return ConcurrencyLimits(max_concurrency, _failures(group.max_allowed_failures, size))
 
 
 def is_clamped(group: Group, size: int, limits: ConcurrencyLimits) -> bool:
-    """Say whether a group goes less wide than the count that it is configured with."""
+    """Return whether the concurrency of a group is lower than its configured count."""
     configured = group.max_concurrency
     return percent(configured) is None and limits.max_concurrency < concurrency(configured, size)
 
 
 def groups_of(stage: StrategyStage) -> tuple[Group, ...]:
-    """Return the groups of a stage; one without groups has one that is named like it and takes over its limits."""
+    """Return the groups of a stage. A stage without groups gets one with its name and limits."""
     if stage.groups:
         return stage.groups
     max_concurrency = DEFAULT_GROUP_CONCURRENCY if stage.max_concurrency is None else stage.max_concurrency
@@ -60,7 +60,7 @@ def groups_of(stage: StrategyStage) -> tuple[Group, ...]:
 
 
 def concurrency(value: int | str, size: int) -> int:
-    """Return how many of *size* members go at once: a share is rounded down, to at least one.
+    """Return how many of *size* members are upgraded concurrently. Percentages round down, to at least one.
 
     Raises:
         ValueError: It is neither a count nor a percentage.
@@ -73,7 +73,7 @@ def _failures(value: int | str, size: int) -> int:
 
 
 def _number(value: int | str) -> int | str:
-    """Return a count that is written as a text as a number."""
+    """Return a number for a count in text form, or the text itself."""
     if isinstance(value, int) or percent(value) is not None:
         return value
     if value.isascii() and value.isdigit() and len(value) < 11:

@@ -1,4 +1,4 @@
-"""Which members belong to which group of a run.
+"""Selection of the members of each group of a run.
 
 Source: upgrade-runs.md 3.2 and 5.
 """
@@ -13,7 +13,7 @@ from scorer.upgrade.strategy.limits import groups_of
 
 
 class MemberSelectionError(Exception):
-    """The members of a run cannot be told."""
+    """The members of a run cannot be determined."""
 
 
 class MemberInMultipleGroupsError(MemberSelectionError):
@@ -22,7 +22,7 @@ class MemberInMultipleGroupsError(MemberSelectionError):
 
 @dataclass(frozen=True, slots=True)
 class _Selector:
-    """A selector whose expressions are known to be valid; None selects everything."""
+    """A selector with valid expressions. An unset selector matches every member."""
 
     requirements: tuple[LabelSelectorRequirement, ...]
 
@@ -41,12 +41,12 @@ class _Selector:
 def select(
     strategy: StrategySpec, narrowed: LabelSelector | None, members: Iterable[Member]
 ) -> dict[tuple[str, str], list[str]]:
-    """Return the names of the members of each group, which has the key (stage, group).
+    """Return the names of the members of each group, by (stage, group).
 
     Args:
         strategy: The sequence of the run.
         narrowed: The selector of the run itself.
-        members: Those that can take part.
+        members: Candidates.
 
     Raises:
         MemberInMultipleGroupsError: A member would be in two groups.

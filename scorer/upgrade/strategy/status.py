@@ -1,4 +1,4 @@
-"""What the status of a strategy says of it, with the members as they are.
+"""Status of a strategy, evaluated against the present members.
 
 Source: upgrade-runs.md 3.2.
 """
@@ -27,8 +27,8 @@ def strategy_status(document: JsonObject, members: Mapping[str, Member], now: da
 
     Args:
         document: The ClusterUpgradeStrategy.
-        members: Those that have joined, by name.
-        now: The moment, which is the time of conditions that change.
+        members: Joined members, by name.
+        now: Current time, the transition time of changed conditions.
     """
     problem, warnings = _problem(document), list[tuple[str, str]]()
     if not problem:
@@ -61,7 +61,7 @@ def _condition(kind: str, status: str, reason: str, message: str) -> JsonObject:
 
 
 def _problem(document: JsonObject) -> str:
-    """Return the first thing that is wrong with a strategy, whatever the members; empty: nothing is."""
+    """Return the first error in a strategy regardless of members, or an empty string."""
     try:
         spec = StrategySpec.read(spec_of(document))
         select(spec, None, ())
@@ -77,7 +77,7 @@ def _problem(document: JsonObject) -> str:
 
 
 def _warnings(spec: StrategySpec, members: Iterable[Member]) -> Iterator[tuple[str, str]]:
-    """Yield the reason and message of everything that people should know."""
+    """Yield the reason and message of every warning."""
     last = spec.stages[-1]
     if last.after_stage_wait_seconds:
         length = format_count(last.after_stage_wait_seconds, "second")

@@ -1,4 +1,4 @@
-"""What is published where: the catalogs of a hub as one.
+"""Published versions per region: the catalogs of a hub, merged.
 
 Source: upgrade-runs.md 3.6.
 """
@@ -19,25 +19,25 @@ from scorer.upgrade.versions.comparison import image_order, is_version, parse_ve
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What is published in a region.
+    """Published versions of a region.
 
     Args:
-        kubernetes: The Kubernetes versions; None: they are not checked.
-        images: The versions of node images by family; None: they are not checked.
+        kubernetes: Kubernetes versions. None: unlimited, every version is accepted.
+        images: Versions of node images by family. None: unlimited, every version is accepted.
     """
 
     kubernetes: tuple[CatalogVersion, ...] | None = None
     images: Mapping[str, tuple[str, ...]] | None = None
 
     def offers(self, version: str) -> bool:
-        """Say whether clusters of the region can get a Kubernetes version."""
+        """Return whether a Kubernetes version is available to clusters of the region."""
         if self.kubernetes is None:
             return True
         target = parse_version(version)
         return any(is_version(each.version) and parse_version(each.version) == target for each in self.kubernetes)
 
     def offers_image(self, family: str, version: str) -> bool:
-        """Say whether clusters of the region can get a node image."""
+        """Return whether a node image is available to clusters of the region."""
         return self.images is None or any(
             image_order(each) == image_order(version) for each in self.images.get(family, ())
         )
@@ -48,15 +48,15 @@ _UNCHECKED: Final = Region()
 
 @dataclass(frozen=True, slots=True)
 class ReleaseCatalog:
-    """What is published, by region."""
+    """Published versions, by region."""
 
     regions: Mapping[str, Region] = field(default_factory=dict)
     published: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
-    """When a version of a family of node images was published, where a catalog says so."""
+    """Publication time of a version of a family of node images, if a catalog has it."""
 
     @classmethod
     def of(cls, specs: Iterable[VersionCatalogSpec]) -> "ReleaseCatalog":
-        """Merge catalogs by region: what one of them lists is published."""
+        """Merge catalogs by region. A version is published if any of them lists it."""
         regions: dict[str, Region] = {}
         published: dict[tuple[str, str], datetime] = {}
         for spec in specs:
@@ -66,16 +66,16 @@ class ReleaseCatalog:
         return cls(regions, published)
 
     def region(self, name: str) -> Region:
-        """Return the entry of a region, or the default one in its place."""
+        """Return the entry of a region, or else the default entry."""
         return self.regions.get(name) or self.regions.get(DEFAULT_REGION, _UNCHECKED)
 
     def newest_image(self, region: str, family: str, at: datetime | None = None) -> str | None:
-        """Return the newest version of a family in a region; None: there is none, or nobody knows.
+        """Return the newest version of a family in a region, or None if unpublished or unknown.
 
         Args:
             region: The region.
             family: The family.
-            at: Leaves out what was published later, as far as the catalog says when that was; None: nothing.
+            at: Ignore versions published later, as far as the catalog has dates. None: unlimited.
         """
         listed = (self.region(region).images or {}).get(family, ())
         if at is None:
@@ -93,7 +93,7 @@ def _published(given: CatalogRegion) -> dict[tuple[str, str], datetime]:
 
 
 def newest_image(versions: Collection[str]) -> str | None:
-    """Return the newest version of node images; None: there is none."""
+    """Return the newest version of node images, or None."""
     return max(versions, key=lambda each: (image_order(each), each), default=None)
 
 

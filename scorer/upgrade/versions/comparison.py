@@ -12,22 +12,23 @@ _VERSION: Final = re.compile(
 )
 
 LONGEST_VERSION: Final = 64
-"""Characters of a Kubernetes version; something longer is none."""
+"""Longest Kubernetes version, in characters. A longer text is not a version."""
 
 Pieces: TypeAlias = tuple[tuple[int, int, str], ...]
-"""The parts of a text in an order: numbers as numbers and before other parts, which are in the order of letters."""
+"""Sort key of a text: its parts, with numbers compared as numbers and before words, which compare alphabetically."""
 
 
 class Version(NamedTuple):
-    """A Kubernetes version, in the order of releases.
+    """A Kubernetes version, sorted by precedence.
 
     Attributes:
-        major: The first number.
-        minor: The second.
-        patch: The third; 0 where it is not given.
-        released: False for what comes before a release, such as ``-rc.1``; it is lower than the release.
-        before: What comes before the release, in order.
-        build: What a distribution adds after ``+``, in order; a version without it is lower.
+        major: First number.
+        minor: Second number.
+        patch: Third number, 0 if missing.
+        released: False for a prerelease such as ``-rc.1``, which sorts before the release.
+        before: Sort key of the prerelease.
+        build: Sort key of the build metadata after ``+``, which some distributions add. A version without it sorts
+            first.
     """
 
     major: int
@@ -39,16 +40,16 @@ class Version(NamedTuple):
 
     @property
     def line(self) -> tuple[int, int]:
-        """Return major and minor: releases of one line differ in their patch alone."""
+        """Return major and minor version. Releases of one line differ only in their patch."""
         return self.major, self.minor
 
 
 @lru_cache(maxsize=4096)
 def parse_version(text: str) -> Version:
-    """Read a Kubernetes version such as ``1.31.2``, ``v1.31.2+k3s1`` or ``1.31``.
+    """Parse a Kubernetes version such as ``1.31.2``, ``v1.31.2+k3s1`` or ``1.31``.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a version.
     """
     match = _VERSION.fullmatch(text) if len(text) <= LONGEST_VERSION else None
     if match is None:
@@ -58,7 +59,7 @@ def parse_version(text: str) -> Version:
 
 
 def is_version(text: str) -> bool:
-    """Say whether *text* is a Kubernetes version."""
+    """Return whether *text* is a Kubernetes version."""
     try:
         parse_version(text)
     except ValueError:
@@ -67,13 +68,13 @@ def is_version(text: str) -> bool:
 
 
 def is_alias(text: str) -> bool:
-    """Say whether *text* names a minor version alone, such as ``1.31``: the newest patch of it is meant."""
+    """Return whether *text* is an alias for the newest patch of a minor version, such as ``1.31``."""
     return text.count(".") == 1
 
 
 @lru_cache(maxsize=8192)
 def image_order(version: str) -> Pieces:
-    """Return the key by which versions of node images compare, part by part."""
+    """Return the sort key of a node image version."""
     return _pieces(version)
 
 

@@ -1,4 +1,4 @@
-"""Which node image the pools of a member are to run.
+"""Image targets of the pools of a member.
 
 Source: upgrade-runs.md 6.4.
 """
@@ -15,23 +15,23 @@ from scorer.upgrade.versions.catalog import Region, ReleaseCatalog, newest_image
 from scorer.upgrade.versions.comparison import image_order
 
 UNLISTED: Final = "any"
-"""Recorded as the common version of a family that no region of the run lists: its pools are as they should be."""
+"""Recorded as the common version of a family that no region of the run lists. Its pools count as up to date."""
 
 
 def selection_of(upgrade: Upgrade) -> NodeImageSelection | None:
-    """Return how the images of an upgrade are chosen; None: it changes none."""
+    """Return how the images of an upgrade are selected. None: disabled, it does not change images."""
     if upgrade.type is UpgradeType.CONTROL_PLANE_ONLY:
         return None
     return NodeImageSelection.LATEST if upgrade.node_image is None else upgrade.node_image.selection
 
 
 def chosen_images(upgrade: Upgrade, members: Iterable[Member], catalog: ReleaseCatalog) -> tuple[NodeImageVersion, ...]:
-    """Return the images that a run keeps from its start to its end.
+    """Return the images that a run pins from its start to its end.
 
     Args:
         upgrade: The goal.
-        members: Those of the run that are not skipped.
-        catalog: What is published.
+        members: Members of the run that are not skipped.
+        catalog: Published versions.
     """
     match selection_of(upgrade):
         case NodeImageSelection.CUSTOM if upgrade.node_image is not None:
@@ -43,7 +43,7 @@ def chosen_images(upgrade: Upgrade, members: Iterable[Member], catalog: ReleaseC
 
 
 def _common_images(members: Iterable[Member], catalog: ReleaseCatalog) -> Iterator[NodeImageVersion]:
-    """Yield the newest version of each family that all regions have; a family without one is left out."""
+    """Yield the newest version of each family that is common to all regions. Families without one are omitted."""
     regions: dict[str, set[str]] = {}
     for member in members:
         for pool in pools_of(member):
@@ -78,17 +78,17 @@ class ImageTargets:
         self._newest: dict[tuple[str, str], str | None] = {}
 
     def unfindable(self, member: Member) -> Pool | None:
-        """Return a pool of a family that has no common image; None: there is none."""
+        """Return a pool of a family without a common image, or None."""
         if self._selection is not NodeImageSelection.CONSISTENT:
             return None
         return next((pool for pool in pools_of(member) if pool.family and pool.family not in self._chosen), None)
 
     def of(self, member: Member, at: datetime | None = None) -> Mapping[str, str]:
-        """Return the image of each family of a member's pools that has a target.
+        """Return the image target of each family among a member's pools, if any.
 
         Args:
             member: The member.
-            at: For the newest images, those of that instant, as far as it is known when they were published; None: now.
+            at: Publication cutoff of the newest images, as far as dates are known. None: unset, now.
         """
         if self._selection is None:
             return {}
@@ -96,10 +96,10 @@ class ImageTargets:
         return {family: version for family, version in found.items() if version is not None}
 
     def outdated_targets(self, member: Member) -> Mapping[str, str]:
-        """Return what a back end is asked for: the targets of those families of which a pool is behind.
+        """Return the targets of the families with an outdated pool.
 
-        The others are left out, as nothing is ever moved down. Of a family with pools on both sides, a back end has to
-        leave those alone that are ahead.
+        Back ends are asked only for these, because nothing is ever downgraded. In a family with both outdated and newer
+        pools, the back end must not change the newer ones.
         """
         return lacking(member.inventory, self.of(member)) if member.inventory is not None else {}
 
@@ -112,7 +112,7 @@ class ImageTargets:
         return None if version == UNLISTED else version
 
     def _newest_image(self, region: str, family: str) -> str | None:
-        """Return the newest image of a family; it is searched once for all members of a region."""
+        """Return the newest image of a family, cached per region."""
         place = (region, family)
         if place not in self._newest:
             self._newest[place] = self._catalog.newest_image(region, family)
@@ -120,7 +120,7 @@ class ImageTargets:
 
 
 def outdated_pools(inventory: Inventory, images: Mapping[str, str]) -> Iterator[Pool]:
-    """Yield the pools that do not run their image target, or a later one, yet."""
+    """Yield the pools whose image is older than its target."""
     for pool in inventory.pools:
         wanted = images.get(pool.family)
         if wanted is not None and image_order(pool.image) < image_order(wanted):
@@ -128,10 +128,10 @@ def outdated_pools(inventory: Inventory, images: Mapping[str, str]) -> Iterator[
 
 
 def lacking(inventory: Inventory, images: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the image targets that some pool does not run yet, by family."""
+    """Return the image targets of the families with an outdated pool."""
     return {pool.family: images[pool.family] for pool in outdated_pools(inventory, images)}
 
 
 def pools_of(member: Member) -> tuple[Pool, ...]:
-    """Return the pools of a member, none if nobody knows them."""
+    """Return the pools of a member, empty if unknown."""
     return member.inventory.pools if member.inventory is not None else ()

@@ -1,1 +1,1 @@
-"""What a run shows to others: its situation, its timeline, its metrics, and its answer to the member gate."""
+"""Views of a run: its situation, its timeline, its metrics, and its answer to the member gate."""

@@ -1,6 +1,6 @@
 """The answer of a run to the member gate: whether it would upgrade a member now.
 
-It is read from the record; nothing is computed again.
+The answer is derived from the record, without another evaluation.
 
 Source: upgrade-runs.md 6.5, 7.2, 7.3 and 8.
 """
@@ -23,17 +23,17 @@ from scorer.upgrade.state.record import HALTED, OVER
 
 
 def has_ended(run: ClusterUpgradeRun) -> bool:
-    """Say whether a run is over; one that has failed or is stopped is not, as it can be started again."""
+    """Return whether a run has ended. A failed or stopped run has not, because it can be restarted."""
     return run.status.state in OVER
 
 
 def covers(run: ClusterUpgradeRun, member: str) -> bool:
-    """Say whether a member belongs to a run, as far as it has been initialised."""
+    """Return whether a member belongs to a run, according to its record."""
     return _place(run, member) is not None
 
 
 def is_upgrading(run: ClusterUpgradeRun, member: str) -> bool:
-    """Say whether a run is upgrading a member at this moment."""
+    """Return whether a run is upgrading a member now."""
     found = _place(run, member)
     return found is not None and found[2].state is UpgradeState.RUNNING
 
@@ -44,7 +44,7 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
     Args:
         run: The run, with its record.
         member: The member.
-        now: Decides how long a wait still takes.
+        now: Current time, the base of the remaining wait.
         upgrades_paused: Whether the member is annotated with `UPGRADE_HOLD`.
     """
     name = run.metadata.name
@@ -80,7 +80,7 @@ def may_upgrade(run: ClusterUpgradeRun, member: str, now: datetime, *, upgrades_
 def _turn(
     run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: MemberDetail, now: datetime
 ) -> MemberAnswer | None:
-    """Say what has to happen before it is the turn of a member's group; None: it is its turn."""
+    """Return what precedes the turn of a member's group, or None if it is its turn."""
     for earlier in run.status.stages:
         if earlier is stage:
             break
@@ -109,7 +109,7 @@ def _behind(run: ClusterUpgradeRun, earlier: StageStatus, detail: MemberDetail, 
 
 
 def _slots(run: ClusterUpgradeRun, stage: StageStatus, group: GroupStatus, detail: MemberDetail) -> MemberAnswer | None:
-    """Say which upgrades have to end before another may begin; None: there is room."""
+    """Return which upgrades must end before another may start, or None if a slot is free."""
     name = run.metadata.name
     for what, busy, most in (
         (f"stage {stage.name}", [each for one in stage.groups for each in _running(one)], stage.max_concurrency),

@@ -15,7 +15,7 @@ _RESULTS = {UpgradeState.COMPLETED: "success", UpgradeState.FAILED: "failure"}
 
 
 class Measured(StrEnum):
-    """What a number is about."""
+    """Quantity that a measurement is about."""
 
     UPGRADE = "upgrade"
     PENDING = "pending"
@@ -25,12 +25,12 @@ class Measured(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One number.
+    """One measurement.
 
     Args:
-        kind: What it is about.
-        seconds: The number.
-        labels: Of an upgrade: its type, back end and result; of a wait: its reason; else none.
+        kind: Its quantity.
+        seconds: Its value.
+        labels: Type, back end and result of an upgrade, or the reason of a wait. Otherwise empty.
     """
 
     kind: Measured
@@ -39,12 +39,12 @@ class Measure:
 
 
 def measures(run: ClusterUpgradeRun, after: UpgradeRunStatus, now: datetime) -> Iterator[Measure]:
-    """Yield what has come to its end in a pass.
+    """Yield a measurement for everything that ended in a pass.
 
     Args:
-        run: As it was before the pass.
-        after: Its status since.
-        now: When that was.
+        run: The run before the pass.
+        after: Its status after the pass.
+        now: Time of the pass.
     """
     before = {entry.name: entry for entry in _entries(run.status)}
     for entry in _entries(after):

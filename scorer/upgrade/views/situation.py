@@ -1,4 +1,4 @@
-"""Where an upgrade run stands, for people and scripts: how far it is, and what it waits for.
+"""Situation of an upgrade run, for people and scripts: its progress, and what it waits for.
 
 Source: upgrade-runs.md 8 and 9.
 """
@@ -28,18 +28,18 @@ from scorer.upgrade.simulation.hub import gates_of
 from scorer.upgrade.state.record import OVER, STOPPED
 
 _BY_PERSONS: Final = frozenset({"MemberOnHold", "KubernetesVersionNotAvailable", "NodeImageVersionNotAvailable"})
-"""Reasons of members that wait for somebody to do something."""
+"""Reasons of waiting members that require action."""
 _WINDOW_CLOSED: Final = "MaintenanceWindowClosed"
 _WAS_REJECTED: Final = " was rejected: "
-"""What the message of a gate has in front of the reason for which somebody has rejected it."""
+"""Separator between the name of a gate and the reason of its rejection in a message."""
 _MOST_OPENINGS: Final = 3
-"""Of maintenance windows, how many are told, the next ones."""
+"""Most upcoming window openings that a message lists."""
 _MOST_NAMED: Final = 3
-"""How many members are named that wait for the same."""
+"""Most members that a message names per reason."""
 
 
 class UpgradeWaitKind(StrEnum):
-    """What a run waits for."""
+    """Kind of wait."""
 
     INITIALIZATION = "Initialization"
     START = "Start"
@@ -50,18 +50,18 @@ class UpgradeWaitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UpgradeWait:
-    """One thing that a run waits for.
+    """One cause of a run's waiting.
 
     Args:
-        kind: What it is.
-        message: For people.
-        stage: Where; empty: the run as a whole.
+        kind: Its kind.
+        message: Human-readable message.
+        stage: Stage that waits, empty for the run as a whole.
         gate: Name of the object of a gate.
-        members: Those that wait.
-        since: When it began; None: nobody knows.
-        until: When it ends by itself; None: that is not known.
-        needs_person: Whether it ends only when somebody acts.
-        answered: Of a gate: it is approved, and the run has not taken that in yet.
+        members: Waiting members.
+        since: Start of the wait. None: unknown.
+        until: End of the wait without any action. None: unknown.
+        needs_person: Whether it ends only by user action.
+        answered: The gate is approved, but the run has not processed the approval yet.
     """
 
     kind: UpgradeWaitKind
@@ -77,13 +77,13 @@ class UpgradeWait:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeSituation:
-    """Where a run stands.
+    """Situation of a run.
 
     Args:
         phase: Its state.
-        stage: The stage that it is at; empty: none.
-        message: What people should know of it; empty: nothing.
-        waits: What it waits for.
+        stage: The current stage, empty if none.
+        message: Message for users, may be empty.
+        waits: Causes of its waiting.
     """
 
     phase: UpgradeState
@@ -93,22 +93,22 @@ class UpgradeSituation:
 
     @property
     def is_over(self) -> bool:
-        """Say whether nothing follows."""
+        """Return whether the run has ended."""
         return self.phase in OVER
 
     @property
     def is_halted(self) -> bool:
-        """Say whether it goes on only when it is started again."""
+        """Return whether it continues only after a restart."""
         return self.phase in STOPPED
 
     @property
     def needs_person(self) -> bool:
-        """Say whether it goes on only when somebody acts."""
+        """Return whether it continues only after user action."""
         return any(wait.needs_person for wait in self.waits)
 
 
 def approved_gates(gates: Iterable[JsonObject]) -> frozenset[str]:
-    """Return the names of the gates that are approved, whether their runs have taken that in or not."""
+    """Return the names of all approved gates, including those whose runs have not processed the approval yet."""
     return frozenset(
         name_of(gate)
         for gate in gates
@@ -119,11 +119,11 @@ def approved_gates(gates: Iterable[JsonObject]) -> frozenset[str]:
 
 
 def situation_of(run: ClusterUpgradeRun, approved: Collection[str] = ()) -> UpgradeSituation:
-    """Say where a run stands.
+    """Return the situation of a run.
 
     Args:
         run: The run.
-        approved: Names of the `approved_gates`. Empty: an approval counts once the run has taken it in.
+        approved: Names of the `approved_gates`. If empty, an approval counts only after the run has processed it.
     """
     status = run.status
     current = next((stage for stage in status.stages if stage.state not in OVER), None)
@@ -137,14 +137,14 @@ def situation_of(run: ClusterUpgradeRun, approved: Collection[str] = ()) -> Upgr
 
 
 def waits_for_approval(status: UpgradeRunStatus) -> bool:
-    """Say whether a run stands at a gate until somebody approves; one that is halted waits for a start instead."""
+    """Return whether a run waits at a gate for an approval. A halted run waits for a restart instead."""
     if status.state in OVER or status.state in STOPPED:
         return False
     return any(gate.state is UpgradeState.PENDING and _needs_approval(gate) for _, gate in gates_of(status))
 
 
 def is_moving(run: ClusterUpgradeRun, situation: UpgradeSituation, soon: datetime) -> bool:
-    """Say whether a run gets further by itself before *soon*, as far as it knows."""
+    """Return whether a run is expected to make progress without user action before *soon*."""
     if situation.is_over or situation.is_halted or situation.needs_person:
         return False
     if run.status.state in (UpgradeState.NOT_STARTED, UpgradeState.STOPPING):
@@ -239,7 +239,7 @@ def _named(gate: GateReport) -> str:
 
 
 def _members(stage: StageStatus) -> Iterator[UpgradeWait]:
-    """Yield what members wait for, those with the same reason together."""
+    """Yield the causes of members' waiting, grouped by reason."""
     waiting: dict[str, list[MemberStatus]] = {}
     running = False
     for group in stage.groups:
@@ -263,7 +263,7 @@ def _members(stage: StageStatus) -> Iterator[UpgradeWait]:
 
 
 def _openings(entries: Iterable[MemberStatus]) -> str:
-    """Say which members wait for their windows until when, those that open first in front."""
+    """Return which members wait for their windows and until when, earliest opening first."""
     opening: dict[datetime | None, list[str]] = {}
     for entry in entries:
         opening.setdefault(entry.next_window_open, []).append(entry.name)
@@ -289,7 +289,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def overview(run: ClusterUpgradeRun, situation: UpgradeSituation) -> Mapping[str, object]:
-    """Return a run as JSON for scripts: itself, what it waits for, its stages, groups and members."""
+    """Return a run as JSON for scripts, with its waits, stages, groups and members."""
     status = run.status
     dumped = status.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"plan", "strategy_snapshot"})
     upgrade = run.spec.upgrade

@@ -1,4 +1,4 @@
-"""An upgrade run as a timeline: its groups, the members of each, what is waited for, windows, and what is expected.
+"""An upgrade run as a timeline: its groups with their members, waits, windows, and expected times.
 
 Source: upgrade-runs.md 3.4, 8, 11 and 14.4.
 """
@@ -15,7 +15,7 @@ from scorer.rollout.views.timeline import Band, Bar, BarState, Mark, MarkKind, T
 from scorer.upgrade.state.record import FINISHED, OVER
 
 MOST_WINDOWS: Final = 20
-"""How many openings of one member are shown."""
+"""Most window openings shown per member."""
 
 _BARS: Final[Mapping[UpgradeState, BarState]] = {
     UpgradeState.NOT_STARTED: BarState.NOT_REACHED,
@@ -38,15 +38,15 @@ _BANDS: Final[Mapping[UpgradeState, str]] = {
     UpgradeState.SKIPPED: "skipped",
 }
 _TROUBLED: Final = frozenset({UpgradeState.FAILED, UpgradeState.PENDING, UpgradeState.SKIPPED, UpgradeState.STOPPED})
-"""In these states the reason of a member says what it waits for, or what is wrong."""
+"""States of a member whose reason is shown: the cause of a wait or an error."""
 
 
 def upgrade_timeline(run: ClusterUpgradeRun, windows: Mapping[str, tuple[TimeSpan, ...]]) -> Timeline:
-    """Return the timeline of a run: a band for each group, or for a stage with a single one.
+    """Return the timeline of a run, with one band per group, or per stage with a single group.
 
     Args:
-        run: As it is stored; its plan says what is expected.
-        windows: When the members that are still to come may be upgraded; those without windows are left out.
+        run: The run as stored. Its plan has the expected times.
+        windows: Window openings of the members whose turn is still to come. Members without windows are omitted.
     """
     status = run.status
     plan = status.plan.members if status.plan is not None and status.state not in OVER else ()
