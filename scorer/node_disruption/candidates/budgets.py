@@ -1,4 +1,4 @@
-"""How many nodes of each NodePool the disruption budgets still allow in one pass.
+"""Remaining disruption allowance of each NodePool's budgets in one pass.
 
 Source: nodepool-disruption.md 4 and 14.3.
 """
@@ -12,11 +12,11 @@ from scorer.node_disruption.candidates.refusals import DisruptionBlockReason, Re
 
 
 class Allowances:
-    """What the budgets of all pools allow at one instant.
+    """Allowances of all pools at one instant.
 
     Args:
-        views: The pools by name.
-        now: The instant, with a time zone.
+        views: Pools by name.
+        now: Current time, timezone-aware.
     """
 
     def __init__(self, views: Mapping[str, PoolView], now: datetime) -> None:
@@ -26,22 +26,22 @@ class Allowances:
         self._refusals: dict[tuple[str, str, int], Refusal] = {}
 
     def remaining(self, pool: str, reason: str) -> int:
-        """Return how many more nodes of a pool may go for *reason*; 0 for a pool that is not known."""
+        """Return how many more nodes of a pool may be disrupted for *reason*, 0 for an unknown pool."""
         return self._allowance(pool, reason).remaining if pool in self._views else 0
 
     def remaining_for(self, reason: str) -> "RemainingAllowance":
-        """Return what remains for *reason*, to take nodes from one by one."""
+        """Return a counter of the remaining allowance for *reason*."""
         return RemainingAllowance(self, reason)
 
     def refusal(self, pool: str, reason: str, taken: int) -> Refusal:
-        """Return why no more than *taken* nodes of a pool may go, and when that ends by itself."""
+        """Return why at most *taken* nodes of a pool may be disrupted, and when that changes without intervention."""
         key = pool, reason, taken
         if (cached := self._refusals.get(key)) is None:
             cached = self._refusals[key] = self._refusal(pool, reason, taken)
         return cached
 
     def holds_at(self, now: datetime) -> bool:
-        """Say whether everything that has been answered would be answered in the same way at *now*."""
+        """Return whether every answer so far would be the same at *now*."""
         then = Allowances(self._views, now)
         return all(then._allowance(*key).remaining == entry.remaining for key, entry in self._known.items()) and all(
             then.refusal(*key) == refusal for key, refusal in self._refusals.items()
@@ -79,7 +79,7 @@ def _number(limit: int) -> str:
 
 
 class RemainingAllowance:
-    """What remains of the budgets for one reason while nodes are taken."""
+    """Counter of the remaining allowance for one reason."""
 
     def __init__(self, allowances: Allowances, reason: str) -> None:
         self._allowances = allowances
@@ -87,7 +87,7 @@ class RemainingAllowance:
         self._taken: dict[str, int] = {}
 
     def consume(self, pool: str) -> Refusal | None:
-        """Take one node of a pool; returns why that is not possible."""
+        """Consume one disruption of a pool. Return the refusal, if any."""
         consumed = self._taken.get(pool, 0)
         if consumed >= self._allowances.remaining(pool, self._reason):
             return self._allowances.refusal(pool, self._reason, consumed)

@@ -1,7 +1,7 @@
-"""Candidate nodes: what blocks their disruption, and what it costs and saves.
+"""Candidate nodes: what blocks their disruption, its cost and its savings.
 
-The reference reports the first of the checks that fails. Here they stand in the same order, but all that fail are
-given, so that an operator sees everything in the way at once.
+The reference reports only the first failing check. The checks have the same order here, but all failing ones are
+reported, so that an operator sees every obstacle together.
 
 Source: nodepool-disruption.md 5.2 to 5.6, 6.1 and 6.2; Karpenter v1.15.0 ``pkg/controllers/disruption/types.go`` and
 ``pkg/utils/disruption/disruption.go``.
@@ -36,17 +36,16 @@ _POD_SOURCES: Final = ("Pod ", "PodDisruptionBudget ")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node of a pool, with what disrupting it costs and saves.
+    """A node of a pool, with the cost and savings of its disruption.
 
     Args:
         node: The node.
-        pool: Its pool; None: there is none of that name.
-        pods: All that are on it.
-        instance_type: Its type; None: not in the catalog.
-        price: Per hour; None: not known.
+        pool: Its pool. None: unknown name.
+        pods: All pods on it.
+        instance_type: Its instance type. None: not in the catalog.
+        price: Price per hour. None: unknown.
         cost: Its reschedule cost.
-        blockers: What keeps it from being disrupted, in the order of the checks; none: it is a candidate of every
-            class.
+        blockers: Blockers of its disruption, in the order of the checks. If empty, it is a candidate of every class.
     """
 
     node: ClusterNode
@@ -59,12 +58,12 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """Of the node."""
+        """Name of the node."""
         return self.node.name
 
     @property
     def savings_ratio(self) -> float:
-        """What disrupting it saves per hour, for each unit of its reschedule cost; a price not known counts as 0."""
+        """Savings per hour of its disruption, per unit of reschedule cost. An unknown price counts as 0."""
         return savings_ratio(self.price or 0.0, self.cost)
 
     @property
@@ -74,11 +73,11 @@ class Candidate:
 
     @property
     def reschedulable(self) -> tuple[Pod, ...]:
-        """The pods that need a new place when it goes."""
+        """Pods that must be rescheduled if it is disrupted."""
         return tuple(pod for pod in self.pods if pod.reschedulable)
 
     def blockers_for(self, class_: DisruptionClass) -> tuple[Blocker, ...]:
-        """Return what keeps it from being disrupted with *class_*."""
+        """Return the blockers of a disruption with *class_*."""
         bounded = self.node.node is not None and self.node.node.grace_bounded
         if class_ is DisruptionClass.EVENTUAL and bounded:
             return tuple(blocker for blocker in self.blockers if not blocker.source.startswith(_POD_SOURCES))
@@ -92,15 +91,15 @@ def sorted_by_savings(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What decides, beside a node itself, whether it is a candidate.
+    """Inputs of the candidate checks besides the node itself.
 
     Args:
-        cluster: At the instant.
-        catalog: Instance types and prices; None: not available.
-        now: The instant, with a time zone.
-        views: The pools as budgets see them, by name.
-        nominated: Key of a pod without a place that will come to a node, by the name of the node.
-        leaving: Names of nodes that have begun to go, though that does not show yet.
+        cluster: Snapshot of the cluster.
+        catalog: Instance types and prices. None: unknown.
+        now: Current time, timezone-aware.
+        views: Pools as budgets count them, by name.
+        nominated: Key of a pending pod that is nominated to a node, by node name.
+        leaving: Names of nodes whose disruption has started, although their objects do not show it yet.
     """
 
     cluster: ClusterSnapshot
@@ -112,11 +111,11 @@ class Circumstances:
 
 
 def candidates(given: Circumstances, known: Mapping[str, Candidate] | None = None) -> dict[str, Candidate]:
-    """Return every node that belongs to a pool, by name, with all that keeps it from being disrupted.
+    """Return every node that belongs to a pool, by name, with all blockers.
 
     Args:
-        given: What decides.
-        known: Of what is true already; see `scorer.node_disruption.candidates.reuse`.
+        given: Inputs of the checks.
+        known: Still valid candidates of an earlier pass. See `scorer.node_disruption.candidates.reuse`.
     """
     true = known or {}
     return {
@@ -141,7 +140,7 @@ def _candidate(node: ClusterNode, given: Circumstances) -> Candidate:
 
 
 def _blockers(node: ClusterNode, pods: Iterable[Pod], given: Circumstances) -> list[Blocker]:
-    """Return what keeps a node from being disrupted, in the order of nodepool-disruption.md 5.3."""
+    """Return the blockers of a node, in the order of nodepool-disruption.md 5.3."""
     assert node.node is not None
     if node.name in given.leaving:
         return [Blocker(BlockReason.DELETING, "the node has reached its age and is deleted", source="NodeClaim")]
@@ -188,15 +187,15 @@ def _pool_blockers(pool: str, given: Circumstances) -> list[Blocker]:
 
 
 def consolidate_after(pool: NodePoolState) -> timedelta | None:
-    """Return how long the nodes of a pool must have been quiet; None: they are never consolidated.
+    """Return the consolidateAfter of a pool. None: disabled, its nodes are never consolidated.
 
-    What cannot be read counts as ``Never``: a pool with a mistake keeps its nodes.
+    An unreadable value counts as ``Never``, so that a pool with a typo keeps its nodes.
     """
     return read_duration_or_never(pool.model.spec.disruption.consolidate_after)
 
 
 def quiet_until(node: ClusterNode, pool: NodePoolState) -> datetime | None:
-    """Return when a node will have been quiet for long enough; None: never, or that is not known.
+    """Return the end of a node's consolidateAfter. None: unlimited or unknown.
 
     Source: nodepool-disruption.md 5.6.
     """
@@ -214,9 +213,9 @@ def _quiet_since(node: ClusterNode) -> datetime | None:
 
 
 def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) -> Refusal | None:
-    """Return why a node is not consolidated at *now*, whatever runs on it; None: it may be.
+    """Return why a node must not be consolidated at *now* regardless of its pods, or None if it may be.
 
-    A node of which nobody knows since when it has been quiet is judged by its condition ``Consolidatable``.
+    If the last pod event of a node is unknown, its condition ``Consolidatable`` decides.
     """
     after = consolidate_after(pool)
     if after is None:
@@ -237,9 +236,9 @@ def not_consolidatable(node: ClusterNode, pool: NodePoolState, now: datetime) ->
 
 
 def is_inside(node: ClusterNode, pool: NodePoolState | None, now: datetime) -> bool:
-    """Return whether a node is still within its consolidateAfter, so that it does not take pods that are moved.
+    """Return whether a node is within its consolidateAfter, and therefore does not accept moved pods.
 
-    A node of a pool that makes no nodes for pods, such as a static one, never is, nor is one that is not initialized.
+    Always False for nodes that are not initialized, and for pools that are not dynamic, such as static ones.
     """
     if pool is None or not pool.is_dynamic or not consolidate_after(pool):
         return False
@@ -250,25 +249,25 @@ def is_inside(node: ClusterNode, pool: NodePoolState | None, now: datetime) -> b
 
 
 BASE_COST: Final = 1.0
-"""What it costs to disrupt a node that has no pods."""
+"""Disruption cost of a node without pods."""
 _DELETION_COST_SHARE: Final = 2.0**27
 _PRIORITY_SHARE: Final = 2.0**25
 _LARGEST: Final = 10.0
 
 
 def eviction_cost(pod: Pod) -> float:
-    """Return what it costs to evict *pod*: 1 for most pods, -10 to 10 by its deletion cost and its priority."""
+    """Return the eviction cost of *pod*: 1 for most pods, -10 to 10 depending on its deletion cost and priority."""
     cost = 1.0 + pod.deletion_cost / _DELETION_COST_SHARE + (pod.priority or 0) / _PRIORITY_SHARE
     return max(-_LARGEST, min(_LARGEST, cost))
 
 
 def reschedule_cost(pods: Iterable[Pod]) -> float:
-    """Return what it costs to find new places for the reschedulable ones of *pods*; pods of negative cost are free."""
+    """Return the cost of rescheduling the reschedulable ones of *pods*. Pods with a negative cost count as 0."""
     return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in pods if pod.reschedulable)
 
 
 def occupancy_cost(pods: Iterable[Pod]) -> float:
-    """Return what a node that is no candidate counts in the totals of its pool: static and terminating pods included.
+    """Return the contribution of a non-candidate node to the totals of its pool, including static and terminating pods.
 
     Source: nodepool-disruption.md 6.4.
     """
@@ -277,12 +276,12 @@ def occupancy_cost(pods: Iterable[Pod]) -> float:
 
 
 def is_empty(cost: float) -> bool:
-    """Say whether a node of this reschedule cost counts as empty (nodepool-disruption.md 5.5)."""
+    """Return whether a node with this reschedule cost counts as empty (nodepool-disruption.md 5.5)."""
     return cost <= BASE_COST
 
 
 def lifetime_remaining(created: datetime | None, expire_after: timedelta | None, now: datetime) -> float:
-    """Return the share of its life that a claim still has, 1 when it lives for ever or its age is not known."""
+    """Return the remaining fraction of a claim's lifetime, 1 if it never expires or its age is unknown."""
     if expire_after is None or created is None:
         return 1.0
     if not expire_after:
@@ -291,10 +290,10 @@ def lifetime_remaining(created: datetime | None, expire_after: timedelta | None,
 
 
 def disruption_cost(pods: Iterable[Pod], remaining: float) -> float:
-    """Return the eviction cost of all pods of a node, times the share of its life that *remaining* is."""
+    """Return the eviction cost of all pods of a node, multiplied by the *remaining* fraction of its lifetime."""
     return sum(map(eviction_cost, pods)) * remaining
 
 
 def savings_ratio(price: float, cost: float) -> float:
-    """Return the price per hour that disrupting a node saves for each unit of its reschedule cost."""
+    """Return the savings per hour of disrupting a node, per unit of its reschedule cost."""
     return price / cost

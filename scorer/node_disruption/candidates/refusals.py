@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Final
 
 EXPIRED: Final = "Expired"
-"""Why a node goes that has reached its age; no budget can name it (nodepool-disruption.md 4.3)."""
+"""Reason for the disruption of an expired node. No budget can name it (nodepool-disruption.md 4.3)."""
 
 
 class DisruptionEventReason(StrEnum):
-    """The events under which it is told that a node stays."""
+    """Event reasons for a node that is not disrupted."""
 
     BLOCKED = "DisruptionBlocked"
     UNCONSOLIDATABLE = "Unconsolidatable"
@@ -18,7 +18,7 @@ class DisruptionEventReason(StrEnum):
 
 
 class DisruptionBlockReason(StrEnum):
-    """Why a node stays, in one word, beside those of `scorer.node_budgets.blockers.BlockReason`."""
+    """Reasons why a node is not disrupted, in addition to those of `scorer.node_budgets.blockers.BlockReason`."""
 
     NOMINATED = "Nominated"
     POOL_UNKNOWN = "NodePoolUnknown"
@@ -67,12 +67,12 @@ _UNCONSOLIDATABLE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why something is not done.
+    """Refusal of a disruption.
 
     Args:
-        cause: In one word.
-        message: For people, with the values that decided.
-        until: When it ends by itself; None when it does not, or that is not known.
+        cause: Machine-readable reason.
+        message: Human-readable reason with the deciding values.
+        until: When it ends without intervention, or None if that is unknown.
     """
 
     cause: str
@@ -82,14 +82,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why a node stays that could go.
+    """A node that has a reason for disruption but is not disrupted.
 
     Args:
         node: Its name.
-        wanted: Why it could go: a `DisruptionReason`, or `EXPIRED`.
-        reason: Why it stays, in one word: a `DisruptionBlockReason` or a `scorer.node_budgets.blockers.BlockReason`.
-        message: For people, with the values that decided.
-        until: When that ends by itself; None when it does not, or that is not known.
+        wanted: Reason for its disruption: a `DisruptionReason`, or `EXPIRED`.
+        reason: Cause of the refusal: a `DisruptionBlockReason` or a `scorer.node_budgets.blockers.BlockReason`.
+        message: Human-readable reason with the deciding values.
+        until: When it ends without intervention, or None if that is unknown.
     """
 
     node: str
@@ -100,12 +100,12 @@ class Held:
 
     @classmethod
     def of(cls, node: str, wanted: str, refusal: Refusal) -> "Held":
-        """Return that *node* stays for what was refused."""
+        """Return *refusal* as a held node."""
         return cls(node, wanted, refusal.cause, refusal.message, refusal.until)
 
     @property
     def event(self) -> DisruptionEventReason:
-        """Under which event it is told."""
+        """Event reason under which it is reported."""
         if self.reason == DisruptionBlockReason.SCORE:
             return DisruptionEventReason.REJECTED
         return (

@@ -1,7 +1,7 @@
 """Reuse of candidates from the previous pass.
 
-Nothing is taken over on trust: what a candidate was made of must be the same objects now, and nothing beside the node
-itself may have kept it, or keep it now.
+A candidate is reused only if all objects that it was built from are identical, and if nothing besides the node itself
+blocked it then or blocks it now.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,12 @@ from scorer.node_disruption.cluster.pod import Pod
 
 
 def recalled(before: Circumstances, nodes: Mapping[str, Candidate], given: Circumstances) -> dict[str, Candidate]:
-    """Return those of *nodes* that `candidates` would make again, by name.
+    """Return the candidates among *nodes* that are still valid, by name.
 
     Args:
-        before: What they were made of.
-        nodes: What was found then.
-        given: What holds now.
+        before: Inputs of the previous pass.
+        nodes: Candidates of the previous pass.
+        given: Inputs of this pass.
     """
     if before.catalog is not given.catalog or before.now > given.now:
         return {}

@@ -1,1 +1,1 @@
-"""The cluster as a snapshot: nodes, NodeClaims, NodePools and pods, and how they are read; no decisions."""
+"""The cluster as a snapshot: nodes, NodeClaims, NodePools and pods, and their parsers. No decisions."""

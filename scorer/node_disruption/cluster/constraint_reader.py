@@ -1,6 +1,6 @@
-"""Reader of the scheduling constraints of a pod.
+"""Parser of the scheduling constraints of a pod.
 
-What the API server would refuse does not occur in a cluster; in a file it counts as a condition that nothing meets.
+Values that the API server would refuse cannot occur in a cluster. In a file, they count as conditions that never match.
 
 Source: Kubernetes v1.36 ``component-helpers/scheduling/corev1/nodeaffinity``, ``kube-scheduler/framework/types.go`` and
 ``pkg/scheduler/framework/plugins/podtopologyspread/common.go``.
@@ -35,12 +35,12 @@ _HARD: Final = "DoNotSchedule"
 def read_shapes(
     document: JsonObject, requests: Mapping[str, int], volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
 ) -> tuple[PodShape, ...]:
-    """Read the shapes of a pod, the strictest first: with all its preferences, with fewer and fewer, with none.
+    """Parse the shapes of a pod, strictest first: with all preferences, then with fewer and fewer, finally with none.
 
     Args:
         document: The pod.
-        requests: What a place for it must have.
-        volume_terms: Where its volumes can be reached.
+        requests: Its resource requests.
+        volume_terms: Node terms of its volumes.
     """
     required = _required_shape(document, requests, volume_terms)
     preferences = _preferences(spec_of(document))
@@ -106,7 +106,7 @@ def _heaviest_first(group: JsonObject, key: str) -> tuple[JsonObject, ...]:
 
 
 def _with_preferences(required: PodShape, preferences: _Preferences, labels: Mapping[str, str]) -> PodShape:
-    """Return a shape that requires the preferences too, and the first of those about nodes."""
+    """Return a shape that also requires the preferences, including only the first node preference."""
     namespace = required.namespace
     nodes = _node_term(preferences.nodes[0]) if preferences.nodes else None
     return replace(
@@ -146,13 +146,13 @@ def _required_shape(
 
 
 def read_node_terms(selector: JsonObject) -> tuple[NodeTerm, ...]:
-    """Read ``nodeSelectorTerms``; a term that is empty or invalid matches no node and is left out."""
+    """Parse ``nodeSelectorTerms``. Empty and invalid terms match no node and are omitted."""
     terms = (_node_term(term) for term in dicts_at(selector, "nodeSelectorTerms"))
     return tuple(term for term in terms if term is not None)
 
 
 def read_taints(document: JsonObject) -> tuple[ParsedTaint, ...]:
-    """Read the taints of a node, or of what has them at the same place."""
+    """Parse the taints of a node or of another object with the same field."""
     return tuple(
         ParsedTaint(text_at(taint, "key"), text_at(taint, "effect"), text_at(taint, "value"))
         for taint in dicts_at(document, "spec", "taints")
@@ -210,7 +210,7 @@ def _tolerations(spec: JsonObject) -> tuple[ParsedToleration, ...]:
 
 
 def _selector(document: object) -> Selector | None:
-    """Read a label selector; None, which selects nothing, when it is absent or cannot be evaluated."""
+    """Parse a label selector. None: unset or invalid, it selects nothing."""
     if not isinstance(document, dict):
         return None
     equal = (Expression(key, "In", (value,)) for key, value in _pairs(dict_at(document, "matchLabels")))
@@ -240,10 +240,10 @@ def _pod_term(term: JsonObject, namespace: str, labels: Mapping[str, str]) -> Po
 
 
 def _narrowed(selector: Selector, operator: str, keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
-    """Return *selector* with the pod's own value of each of *keys*.
+    """Return *selector* with the pod's own values of *keys*.
 
-    The API server has written those into the selectors of stored pods, by the labels that they had when they were
-    created; then they are in force.
+    For stored pods, the API server has already added these values from the labels at creation. Existing expressions
+    take precedence.
     """
     present = {(expression.key, expression.operator) for expression in selector.expressions}
     more = (
@@ -262,7 +262,7 @@ def _spreads(spec: JsonObject, labels: Mapping[str, str]) -> tuple[Spread, ...]:
 
 def _spread(constraint: JsonObject, labels: Mapping[str, str]) -> Spread:
     selector = _selector(constraint.get("labelSelector"))
-    if selector is not None:  # the scheduler takes the present labels, whatever the API server has written
+    if selector is not None:  # the scheduler takes the present labels, not the values stored by the API server
         own = (Expression(key, "In", (labels[key],)) for key in texts_at(constraint, "matchLabelKeys") if key in labels)
         selector = Selector((*selector.expressions, *(spread for spread in own if spread not in selector.expressions)))
     return Spread(

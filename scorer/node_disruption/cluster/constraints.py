@@ -1,7 +1,7 @@
-"""Scheduling constraints of a pod: everything that decides where it may run.
+"""Scheduling constraints of a pod: everything that determines where it may run.
 
-Many pods of a cluster are alike: those of one workload differ in name only. What they have in common is worked out
-once per `PodShape`, not once per pod. Preferences are in stricter shapes of a pod, which have them as requirements.
+Many pods of a cluster are alike: those of one workload differ only in name. Shared results are computed once per
+`PodShape` instead of once per pod. Preferences are represented as stricter shapes of a pod, which require them.
 
 Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``; ``component-helpers/scheduling/corev1/nodeaffinity``.
 """
@@ -13,14 +13,14 @@ from typing import Final, TypeAlias
 from scorer.node_disruption.cluster.requirements import parse_integer
 
 NODE_NAME: Final = "metadata.name"
-"""The one field that a node affinity term can match."""
+"""The only field that a node affinity term can match."""
 UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
 HELD_EFFECTS: Final = ("NoSchedule", "NoExecute")
-"""The effects of taints that keep pods away."""
+"""Taint effects that repel pods."""
 EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - what an absent hostIP stands for
 
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
-"""Labels by key; hashable."""
+"""Sorted, hashable labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Expression:
     Args:
         key: The label.
         operator: ``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, and for nodes ``Gt`` and ``Lt``.
-        values: What the operator takes.
+        values: Operands.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Expression:
     values: tuple[str, ...] = ()
 
     def holds(self, value: str | None) -> bool:
-        """Say whether the condition holds for *value*; None: there is no such label."""
+        """Return whether the condition holds for *value*, which is None for a missing label."""
         match self.operator:
             case "In":
                 return value is not None and value in self.values
@@ -58,22 +58,22 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which labels an object must have; one without expressions selects everything."""
+    """A label selector. Without expressions it matches every object."""
 
     expressions: tuple[Expression, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether an object with *labels* is selected."""
+        """Return whether an object with *labels* matches."""
         return all(expression.holds(labels.get(expression.key)) for expression in self.expressions)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """One of several terms of which a node must match at least one.
+    """One of several alternative terms for a node.
 
     Args:
-        labels: Conditions on the labels of the node; all must hold.
-        fields: Conditions on its fields; all must hold.
+        labels: Conditions on the labels of the node, all required.
+        fields: Conditions on its fields, all required.
     """
 
     labels: tuple[Expression, ...] = ()
@@ -82,7 +82,7 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class ParsedToleration:
-    """A toleration; an empty key, or an empty effect, stands for every one."""
+    """A toleration. An empty key or effect matches all of them."""
 
     key: str = ""
     operator: str = "Equal"
@@ -90,9 +90,9 @@ class ParsedToleration:
     effect: str = ""
 
     def tolerates(self, taint: "ParsedTaint") -> bool:
-        """Say whether a pod with it may run on a node with *taint*.
+        """Return whether the toleration matches *taint*.
 
-        ``Gt`` and ``Lt`` never do: TaintTolerationComparisonOperators, the gate for them, is off by default.
+        ``Gt`` and ``Lt`` never match: their feature gate, TaintTolerationComparisonOperators, is off by default.
         """
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
@@ -113,10 +113,10 @@ class PodTerm:
     """A term of pod affinity or anti-affinity.
 
     Args:
-        topology_key: Label of nodes; those with the same value are together.
-        selector: Which pods are meant; None: no pod.
-        namespaces: Whose pods are meant.
-        namespace_selector: Or the pods of these namespaces; None: no more than *namespaces*.
+        topology_key: Node label. Nodes with the same value form one domain.
+        selector: Selects pods. None: unset, it matches no pod.
+        namespaces: Namespaces of the selected pods.
+        namespace_selector: Selects additional namespaces. None: unset.
     """
 
     topology_key: str
@@ -130,12 +130,12 @@ class Spread:
     """A topology spread constraint that must be met.
 
     Args:
-        topology_key: Label of nodes; those with the same value are together.
-        selector: Which pods of the own namespace are spread; None: no pod.
-        max_skew: How many more of them than where there are fewest.
-        min_domains: With fewer domains the fewest counts as none.
-        honors_affinity: Only nodes that match selector and node affinity count.
-        honors_taints: Only nodes whose taints are tolerated count.
+        topology_key: Node label. Nodes with the same value form one domain.
+        selector: Selects pods in the pod's namespace. None: unset, it matches no pod.
+        max_skew: Largest difference from the domain with the fewest pods.
+        min_domains: With fewer domains, the minimum counts as 0.
+        honors_affinity: Count only nodes that match selector and node affinity.
+        honors_taints: Count only nodes whose taints are tolerated.
     """
 
     topology_key: str
@@ -148,35 +148,35 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node itself."""
+    """A port on the node."""
 
     port: int
     protocol: str = "TCP"
     address: str = EVERY_ADDRESS
 
     def conflicts(self, other: "HostPort") -> bool:
-        """Say whether both cannot be had on one node."""
+        """Return whether the two ports conflict on one node."""
         alike = (self.port, self.protocol) == (other.port, other.protocol)
         return alike and (self.address == other.address or EVERY_ADDRESS in (self.address, other.address))
 
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """Everything that decides where a pod may run; pods with equal shapes may replace each other.
+    """Everything that determines where a pod may run. Pods with equal shapes are interchangeable.
 
     Args:
-        namespace: Of the pod.
-        labels: As far as terms of some pod ask for them, by key.
-        requests: What it needs, by resource: cpu in thousandths, everything else in whole units; ``pods``: 1.
-        node_selector: Labels that the node must have, by key.
-        node_terms: A node must match at least one; None: every node will do. An empty tuple matches no node.
-        preferred_nodes: A preferred term that a node must match as well. Only stricter shapes of a pod have one.
-        volume_terms: For every volume that is bound to some nodes, terms as *node_terms*.
-        tolerations: Of the pod.
+        namespace: Namespace of the pod.
+        labels: Its labels, reduced to the keys that terms of some pod select.
+        requests: Resource requests: cpu in millicores, everything else in whole units. ``pods`` is 1.
+        node_selector: Required node labels.
+        node_terms: Alternative terms. A node must match at least one. None: unlimited. An empty tuple matches no node.
+        preferred_nodes: A preferred node term that is required as well. Set only in the stricter shapes of a pod.
+        volume_terms: Alternatives like *node_terms* for each volume bound to certain nodes.
+        tolerations: Tolerations of the pod.
         affinity: Required terms of pod affinity.
         anti_affinity: Required terms of pod anti-affinity.
-        spreads: Topology spread constraints that must be met.
-        host_ports: Ports of the node that it takes.
+        spreads: Required topology spread constraints.
+        host_ports: Host ports.
     """
 
     namespace: str = ""
@@ -193,16 +193,16 @@ class PodShape:
     host_ports: tuple[HostPort, ...] = ()
 
     def tolerates(self, taint: ParsedTaint) -> bool:
-        """Say whether some toleration tolerates *taint*."""
+        """Return whether any toleration matches *taint*."""
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
     def selected_keys(self) -> frozenset[str]:
-        """Return the keys of pods' labels that its terms ask for."""
+        """Return the pod label keys that its terms select."""
         selectors = [term.selector for term in (*self.affinity, *self.anti_affinity)]
         selectors += [spread.selector for spread in self.spreads]
         return frozenset(expression.key for selector in selectors if selector for expression in selector.expressions)
 
     def narrowed(self, keys: Collection[str]) -> "PodShape":
-        """Return the shape without the labels that are not among *keys*."""
+        """Return the shape with its labels reduced to *keys*."""
         narrowed_labels = tuple(pair for pair in self.labels if pair[0] in keys)
         return self if len(narrowed_labels) == len(self.labels) else replace(self, labels=narrowed_labels)

@@ -1,4 +1,4 @@
-"""A pod as the planning of disruption sees it: what it costs to evict, and where else it could run.
+"""A pod as disruption planning sees it: the cost of its eviction, and where else it could run.
 
 Source: nodepool-disruption.md 5.5, 6.1 and 9.
 """
@@ -30,14 +30,14 @@ from scorer.node_disruption.cluster.resources import pod_requests, pod_usage
 
 DEFAULT_GRACE: Final = timedelta(seconds=30)
 LONGEST_GRACE_SECONDS: Final = 10**9
-"""A longer time to end counts as this long, some thirty years."""
+"""Longest grace period, about thirty years. Longer ones are capped."""
 CRITICAL_CLASSES: Final = ("system-cluster-critical", "system-node-critical")
 COST_ANNOTATIONS: Final = ("karpenter.sh/disruption-cost", "controller.kubernetes.io/pod-deletion-cost")
-"""The first that a pod has says what it costs (nodepool-disruption.md 6.1)."""
+"""Annotations with the cost of a pod. The first one present wins (nodepool-disruption.md 6.1)."""
 
 
 class Owner(StrEnum):
-    """What kind of object controls a pod."""
+    """Kind of a pod's controller."""
 
     DAEMON_SET = "DaemonSet"
     STATEFUL_SET = "StatefulSet"
@@ -54,26 +54,26 @@ class Pod:
     """A pod.
 
     Args:
-        namespace: Its own.
-        name: Its own.
-        shape: Where it may run; equal shapes of one cluster are one object.
-        held: What keeps it from being evicted, as the gate sees it.
-        uid: Its own.
-        node: Where it runs; empty while it is pending.
-        labels: All of them.
-        requests: What a new place must have, by resource: cpu in thousandths, all else in whole units; ``pods``: 1.
-        taken: What it takes where it runs; more than *requests* while it is being resized.
-        priority: Of its spec; None: not set.
-        deletion_cost: A pod with a lower one goes first.
-        owner: The kind of its controller.
-        owner_uid: Its controller, by name where the uid is not known; empty without one.
-        grace: How long it may take to end.
-        created: When; None: not known.
-        terminating_since: Its deletionTimestamp; None: it is not being deleted.
+        namespace: Its namespace.
+        name: Its name.
+        shape: Its scheduling constraints. Equal shapes of one cluster are interned.
+        held: Blockers of its eviction, as the gate sees it.
+        uid: Its uid.
+        node: Its node, empty while it is pending.
+        labels: All labels.
+        requests: Resource requests: cpu in millicores, everything else in whole units. ``pods`` is 1.
+        taken: Resources in use, more than *requests* during an in-place resize.
+        priority: Priority of its spec. None: unset.
+        deletion_cost: Pods with a lower cost are evicted first.
+        owner: Kind of its controller.
+        owner_uid: Uid of its controller, or its name if the uid is unknown. Empty without a controller.
+        grace: Termination grace period.
+        created: Creation time. None: unknown.
+        terminating_since: Its deletionTimestamp. None: unset, it is not being deleted.
         phase: ``Running`` and so on.
-        critical: Its priority class is one of the two of the system.
-        gated: It has scheduling gates: it gets no node before those are gone.
-        stricter: The pod with preferences as requirements, the strictest first. Empty without preferences.
+        critical: It has one of the two system priority classes.
+        gated: It has scheduling gates, so it is not scheduled until they are removed.
+        stricter: Copies of the pod with preferences as requirements, strictest first. Empty without preferences.
     """
 
     namespace: str
@@ -103,12 +103,12 @@ class Pod:
         return f"{self.namespace}/{self.name}"
 
     def usage_on(self, node: str) -> Mapping[str, int]:
-        """Return what it takes on a node, by resource."""
+        """Return the resources that it uses on a node."""
         return self.taken if node == self.node and self.taken else self.requests
 
     @property
     def finished(self) -> bool:
-        """Whether it has run to its end: it takes nothing any more."""
+        """Whether it has terminated and uses no resources."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
@@ -123,23 +123,23 @@ class Pod:
 
     @property
     def tier(self) -> int:
-        """When its turn is in a drain: 0 to 3, each when no pod of the one before is left."""
+        """Drain tier, 0 to 3. A tier starts when no pod of the previous one remains."""
         return 2 * self.critical + (self.owner is Owner.DAEMON_SET)
 
     @property
     def reschedulable(self) -> bool:
-        """Whether it needs a new place when its node goes (nodepool-disruption.md 5.5)."""
+        """Whether it must be rescheduled if its node is disrupted (nodepool-disruption.md 5.5)."""
         if self.owner in (Owner.DAEMON_SET, Owner.NODE):
             return False
         return self.active or (self.owner is Owner.STATEFUL_SET and not self.finished)
 
 
 def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()) -> Pod:
-    """Read a pod; a field of the wrong type counts as absent.
+    """Parse a pod. A field of the wrong type counts as absent.
 
     Args:
         document: The pod.
-        volume_terms: For every volume of it that is bound to some nodes, the terms of which those match one.
+        volume_terms: Alternative node terms for each of its volumes that is bound to certain nodes.
     """
     spec, metadata = spec_of(document), metadata_of(document)
     requests = pod_requests(document)
@@ -170,7 +170,7 @@ def read_pod(document: JsonObject, volume_terms: tuple[tuple[NodeTerm, ...], ...
 
 
 def read_instant(text: object) -> datetime | None:
-    """Read an instant; None when it is none."""
+    """Parse a timestamp. None: unset or invalid."""
     try:
         return parse_time(text) if isinstance(text, str) else None
     except (ValueError, OverflowError):
@@ -190,7 +190,7 @@ def _owner(document: JsonObject) -> tuple[Owner, str]:
 
 
 def _deletion_cost(document: JsonObject) -> int:
-    """Return what an annotation says that the pod costs; one that is no 32-bit integer counts as 0."""
+    """Return the deletion cost in the annotations of a pod. A value that is not a 32-bit integer counts as 0."""
     annotations = annotations_of(document)
     text = next((annotations[key] for key in COST_ANNOTATIONS if key in annotations), "")
     number = parse_integer(text)

@@ -1,7 +1,7 @@
-"""Reader of a cluster from the documents of a dump or of the cache.
+"""Parser of a cluster from the documents of a dump or of the cache.
 
-Live objects are read as they are: a field of the wrong type counts as absent, and anything odd becomes a note. An
-object is parsed again only if its document is another one than last time. Callers must not mutate documents.
+Parsing is lenient: a field of the wrong type counts as absent, and oddities become notes. An object is parsed again
+only if its document has changed. Callers must not mutate documents.
 
 Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 9, 10 and 15.
 """
@@ -48,11 +48,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DerivedValue(Generic[T]):
-    """Something with what it was made of.
+    """A value with the documents that it was derived from.
 
     Args:
-        sources: The documents; None: there is none.
-        value: What they say.
+        sources: The documents. None: unset, a document does not exist.
+        value: The derived value.
     """
 
     sources: tuple[object, ...]
@@ -60,33 +60,33 @@ class DerivedValue(Generic[T]):
 
 
 Kept: TypeAlias = Mapping[str, DerivedValue[T]]
-"""By name."""
+"""Derived values by name."""
 
 
 def derive(known: DerivedValue[T] | None, sources: tuple[object, ...], make: Callable[..., T]) -> DerivedValue[T]:
-    """Return what *make* returns of *sources*: what is known, where these are the same objects."""
+    """Return the result of *make*, or the *known* value if its sources are the same objects."""
     if known is not None and all(map(operator.is_, known.sources, sources)):
         return known
     return DerivedValue(sources, make(*sources))
 
 
 _NAMED: Final = 5
-"""How many objects a note names."""
+"""Most objects that a note names."""
 
 _Volumes = Mapping[tuple[str, str], tuple[NodeTerm, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReading:
-    """A cluster as it was read, with what it was read from.
+    """A parsed cluster with its sources.
 
     Args:
-        cluster: As it is.
-        nodes: By name, with their documents and those of their claims.
-        pools: By name, with their documents.
-        pods: By namespace and name, with their documents.
-        volumes: To which nodes the volumes of claims are bound.
-        keys: Of the labels that some pod asks for.
+        cluster: The snapshot.
+        nodes: Nodes by name, derived from their documents and those of their claims.
+        pools: Pools by name.
+        pods: Pods by namespace and name.
+        volumes: Node terms of bound volume claims.
+        keys: Label keys that some pod selects.
     """
 
     cluster: ClusterSnapshot
@@ -98,11 +98,11 @@ class ClusterReading:
 
 
 def read_cluster(documents: Iterable[JsonObject], now: datetime) -> ClusterSnapshot:
-    """Read a dump: nodes, claims, pools, pods, budgets, DaemonSets, namespaces and volumes, in any order.
+    """Parse a dump: nodes, claims, pools, pods, budgets, DaemonSets, namespaces and volumes, in any order.
 
     Args:
-        documents: Of the dump; lists of objects are taken apart, and kinds that play no part are ignored.
-        now: When the dump was made; a time that is later is noted.
+        documents: Documents of the dump. Lists are flattened, and irrelevant kinds are ignored.
+        now: Time of the dump. Later timestamps become a note.
     """
     return read_incrementally(documents, now).cluster
 
@@ -110,12 +110,12 @@ def read_cluster(documents: Iterable[JsonObject], now: datetime) -> ClusterSnaps
 def read_incrementally(
     documents: Iterable[JsonObject], now: datetime, before: ClusterReading | None = None
 ) -> ClusterReading:
-    """Read a cluster that may have been read before: nodes, pools and pods whose documents are the same stay the same.
+    """Parse a cluster incrementally: nodes, pools and pods with unchanged documents are reused.
 
     Args:
-        documents: As for `read_cluster`; they must not be changed as long as the reading is used.
+        documents: As for `read_cluster`. They must not be mutated while the reading is in use.
         now: As for `read_cluster`.
-        before: Of some earlier time; None: there is none.
+        before: An earlier reading. None: unset.
     """
     return _read(_by_kind(documents), now, before)
 
@@ -152,7 +152,7 @@ def _read(found: Mapping[str, Sequence[JsonObject]], now: datetime, before: Clus
 
 
 def _by_kind(documents: Iterable[JsonObject]) -> dict[str, list[JsonObject]]:
-    """Return the objects by kind, each in the order of namespace and name; of one that is there twice, the last."""
+    """Return the objects by kind, sorted by namespace and name. The last of several duplicates wins."""
     by_kind: dict[str, dict[tuple[str, str], JsonObject]] = {}
     for document in _taken_apart(documents):
         by_kind.setdefault(text_at(document, "kind"), {})[(namespace_of(document), name_of(document))] = document
@@ -205,7 +205,7 @@ def _guards(documents: Iterable[JsonObject]) -> dict[str, tuple[PodGuard, ...]]:
 
 
 def _bound_volumes(found: Mapping[str, Sequence[JsonObject]]) -> tuple[_Volumes, list[str]]:
-    """Return where the volumes of claims can be reached, by namespace and name, as far as that is restricted."""
+    """Return the node terms of volume claims by namespace and name, where a volume restricts them."""
     terms = {}
     for volume in found.get("PersistentVolume", ()):
         required = dict_at(volume, "spec", "nodeAffinity").get("required")
@@ -243,7 +243,7 @@ def _volume_terms(document: JsonObject, volumes: _Volumes) -> Iterator[tuple[Nod
 
 
 def _daemons(pods: Sequence[Pod], documents: Sequence[JsonObject]) -> list[Pod]:
-    """Return one pod for every DaemonSet: like one of those that run, or by its template where none does."""
+    """Return one pod per DaemonSet: based on a running one, or else on its template."""
     running = {pod.owner_uid: pod for pod in reversed(pods) if pod.owner is Owner.DAEMON_SET and pod.active}
     daemons = {uid: _anywhere(pod) for uid, pod in running.items()}
     for document in documents:
@@ -253,7 +253,7 @@ def _daemons(pods: Sequence[Pod], documents: Sequence[JsonObject]) -> list[Pod]:
 
 
 def _anywhere(pod: Pod) -> Pod:
-    """Return a pod of a DaemonSet without the name of its node, which its controller has written into each term."""
+    """Return a pod of a DaemonSet without the node name that its controller has added to each term."""
     terms = pod.shape.node_terms
     if terms is not None:
         stripped = tuple(NodeTerm(term.labels) for term in terms)
@@ -274,7 +274,7 @@ def _from_template(document: JsonObject) -> Pod:
 
 
 def _asked_for(pods: Iterable[Pod]) -> frozenset[str]:
-    """Return the keys of the labels that terms of *pods* ask for."""
+    """Return the label keys that terms of *pods* select."""
     shapes = {id(each.shape): each.shape for pod in pods for each in (pod, *pod.stricter)}
     return frozenset[str]().union(*(shape.selected_keys() for shape in shapes.values()))
 
@@ -282,13 +282,13 @@ def _asked_for(pods: Iterable[Pod]) -> frozenset[str]:
 def _interned(
     pods: Kept[Pod], known: Kept[Pod], daemons: Iterable[Pod], keys: frozenset[str]
 ) -> tuple[Kept[Pod], tuple[Pod, ...]]:
-    """Have equal shapes be one object; labels that no term asks for make no difference between two.
+    """Intern equal shapes. Labels that no term selects are ignored in the comparison.
 
     Args:
-        pods: By namespace and name.
-        known: Those of an earlier time, whose shapes are such objects.
-        daemons: Of every DaemonSet one.
-        keys: Of the labels that are asked for.
+        pods: Pods by namespace and name.
+        known: Pods of an earlier reading, with interned shapes.
+        daemons: One pod per DaemonSet.
+        keys: Label keys that some term selects.
     """
     same = [pod.value for key, pod in pods.items() if known.get(key) is pod]
     old = {id(each.shape): each.shape for pod in same for each in (pod, *pod.stricter)}
@@ -306,7 +306,7 @@ def _interned(
 
 
 def _on_nodes(pods: Kept[Pod], known: Mapping[str, tuple[Pod, ...]]) -> dict[str, tuple[Pod, ...]]:
-    """Return the pods on each node; where they are those that are known, as the same object."""
+    """Return the pods on each node, reusing the tuple of an earlier reading if its pods are identical."""
     pods_by_node: dict[str, list[Pod]] = {}
     for pod in pods.values():
         if pod.value.node:
@@ -340,7 +340,7 @@ def _launching(claims: Iterable[JsonObject], nodes: Iterable[ClusterNode]) -> di
 
 
 def _without_node(claims: Iterable[JsonObject], cluster: ClusterSnapshot) -> list[str]:
-    """Note the claims whose nodes have been deleted, and those whose nodes have not joined yet."""
+    """Return notes on claims whose nodes were deleted or have not joined yet."""
     claimed = {node.claim.name for node in cluster.nodes.values() if node.claim}.union(cluster.launching)
     names = [name for name in map(name_of, claims) if name not in claimed]
     deleted = _note(names, "NodeClaims whose nodes are not there, which play no part")
@@ -348,7 +348,7 @@ def _without_node(claims: Iterable[JsonObject], cluster: ClusterSnapshot) -> lis
 
 
 def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:
-    """Note objects that were made later than now: the clock of the dump is another one."""
+    """Return notes on objects created after *now*, which indicate clock skew of the dump."""
     changes: list[tuple[str, datetime | None]] = [(name, node.created) for name, node in cluster.nodes.items()]
     changes += [(node.claim.name, node.claim.created) for node in cluster.nodes.values() if node.claim]
     changes += [(pod.key, pod.created) for pods in cluster.pods.values() for pod in pods]
@@ -357,7 +357,7 @@ def _future(cluster: ClusterSnapshot, now: datetime) -> Iterator[str]:
 
 
 def _note(names: Sequence[str], what: str) -> list[str]:
-    """Return a note about objects; none when there are none."""
+    """Return a note about objects, or an empty list without objects."""
     if not names:
         return []
     counted = sorted(Counter(names))

@@ -1,4 +1,4 @@
-"""What a pool or a pod asks of the labels of a node, all requirements on one key taken together.
+"""Requirements of a pool or a pod on node labels, merged by key.
 
 Source: nodepool-disruption.md 3.3 and 2.4; Karpenter ``pkg/scheduling/requirement.go`` and ``requirements.go``.
 """
@@ -18,7 +18,7 @@ ALIASES: Final[Mapping[str, str]] = {
     "beta.kubernetes.io/os": "kubernetes.io/os",
     "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
 }
-"""Older names of label keys, and their present names; both mean the same, in requirements and on nodes."""
+"""Deprecated label keys and their replacements. Both are equivalent, in requirements and on nodes."""
 
 ZONE: Final = "topology.kubernetes.io/zone"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
@@ -35,15 +35,15 @@ WELL_KNOWN: Final = frozenset(
         "topology.kubernetes.io/region",
     )
 )
-"""Keys that a new node has in any case, with whatever value its instance has (nodepool-disruption.md 2.4)."""
+"""Keys that every new node has, with a value that depends on its instance (nodepool-disruption.md 2.4)."""
 
 _OWN_DOMAIN: Final = "karpenter.sh"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _LONGEST_INTEGER: Final = 400
-"""Characters; a longer text is not parsed, since parsing takes time that grows with the square of the length."""
+"""Longest text that is parsed as an integer, in characters, because parsing takes quadratic time."""
 _LARGEST: Final = 2**63 - 1
 _SHOWN: Final = 5
-"""How many values a message names; a requirement may list hundreds."""
+"""Most values that a message names. A requirement may list hundreds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Allowed:
     """All requirements on one key.
 
     Args:
-        values: The values allowed; with *others*, the values forbidden.
-        others: Whether every value that is not among *values* is allowed.
-        low: Smallest integer allowed, if the value must be one.
-        high: Largest integer allowed, if the value must be one.
+        values: Allowed values, or forbidden values with *others*.
+        others: Whether all values that are not in *values* are allowed.
+        low: Smallest allowed integer, if the value must be one.
+        high: Largest allowed integer, if the value must be one.
     """
 
     values: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class Allowed:
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether a node without the label is fine."""
+        """Whether the label may be missing."""
         return self.others == bool(self.values)
 
     @property
@@ -74,15 +74,15 @@ class Allowed:
 
     @property
     def only(self) -> str | None:
-        """The one value that is allowed; None when there are more, or none."""
+        """The only allowed value, or None if there is not exactly one."""
         return next(iter(self.values)) if not self.others and len(self.values) == 1 else None
 
     def allows(self, value: str) -> bool:
-        """Say whether a node whose label has *value* is fine."""
+        """Return whether the label may have *value*."""
         return (value in self.values) is not self.others and self.is_within(value)
 
     def is_within(self, value: str) -> bool:
-        """Say whether *value* is within the bounds; if there are bounds, it must be a 64-bit integer."""
+        """Return whether *value* is within the bounds. With bounds, it must be a 64-bit integer."""
         if self.low is None and self.high is None:
             return True
         number = parse_integer(value)
@@ -120,7 +120,7 @@ class Allowed:
 NOTHING: Final = Allowed(others=False)
 """The label must be absent."""
 ANYTHING: Final = Allowed()
-"""The label must be set, to whatever value."""
+"""The label must be set, with any value."""
 
 
 def one_of(*values: str) -> Allowed:
@@ -129,9 +129,9 @@ def one_of(*values: str) -> Allowed:
 
 
 def merged(requirements: Iterable[Requirement]) -> dict[str, Allowed]:
-    """Take requirements together, by the present name of their key.
+    """Merge requirements by the current name of their key.
 
-    A requirement that cannot be understood (an unknown operator, a bound that is not an integer) is ignored.
+    An invalid requirement, such as one with an unknown operator or a bound that is not an integer, is ignored.
     """
     found: dict[str, Allowed] = {}
     for requirement in requirements:
@@ -142,13 +142,13 @@ def merged(requirements: Iterable[Requirement]) -> dict[str, Allowed]:
 
 
 def add(found: dict[str, Allowed], key: str, more: Allowed) -> None:
-    """Add a requirement on *key*, by its older or its present name, to those in *found*."""
+    """Merge a requirement on *key*, a deprecated or current name, into *found*."""
     key = ALIASES.get(key, key)
     found[key] = found[key] & more if key in found else more
 
 
 def both(one: Mapping[str, Allowed], other: Mapping[str, Allowed]) -> dict[str, Allowed]:
-    """Return what meets both."""
+    """Return the intersection of two sets of requirements."""
     combined = dict(one)
     for key, more in other.items():
         add(combined, key, more)
@@ -156,17 +156,17 @@ def both(one: Mapping[str, Allowed], other: Mapping[str, Allowed]) -> dict[str, 
 
 
 def labelled(labels: Mapping[str, str]) -> dict[str, Allowed]:
-    """Return the requirements that say that a node has exactly these labels, as far as they are named."""
+    """Return the requirements that match exactly these labels, for the named keys."""
     return {key: one_of(value) for key, value in present_labels(labels).items()}
 
 
 def compatible(
     wanted: Mapping[str, Allowed], offered: Mapping[str, Allowed], undefined: Collection[str] = WELL_KNOWN
 ) -> bool:
-    """Return whether some node of what is *offered* has the labels that are *wanted*.
+    """Return whether a node from *offered* can have the *wanted* labels.
 
-    Of every key that both name, some value must be left, unless both are fine without the label. A key that only
-    *wanted* names must be among *undefined*, those that a node has in any case, or it must be fine without.
+    For a key in both, at least one value must be common, unless both allow a missing label. A key only in *wanted* must
+    be one of *undefined*, the keys that every node has, or allow a missing label.
     """
     for key, want in wanted.items():
         offer = offered.get(key)
@@ -179,13 +179,13 @@ def compatible(
 
 
 def is_of_provider(key: str) -> bool:
-    """Say whether a label tells what an instance is like, in the words of a provider, as its instance types do."""
+    """Return whether a provider's instance types define this label."""
     domain, slash, _ = key.partition("/")
     return bool(slash) and "karpenter" in domain.split(".") and domain != _OWN_DOMAIN
 
 
 def present_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return *labels* by their present names; a label whose two names disagree about its value counts as absent."""
+    """Return *labels* by their current keys. A label counts as absent if its deprecated and current values differ."""
     owned: dict[str, str] = {}
     torn: set[str] = set()
     for name, value in labels.items():
@@ -196,7 +196,7 @@ def present_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def allowed(operator: str, given: Iterable[str]) -> Allowed | None:
-    """Read one requirement; None when it cannot be understood."""
+    """Parse one requirement, or return None if it is invalid."""
     values = tuple(given)
     match operator:
         case RequirementOperator.IN:
@@ -223,7 +223,7 @@ def allowed(operator: str, given: Iterable[str]) -> Allowed | None:
 
 
 def parse_integer(text: str) -> int | None:
-    """Read a decimal integer of at most 64 bits; leading zeros are allowed. None when it is not one."""
+    """Parse a decimal integer of at most 64 bits, with optional leading zeros. Return None if it is not one."""
     if len(text) > _LONGEST_INTEGER or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -231,7 +231,7 @@ def parse_integer(text: str) -> int | None:
 
 
 def quote(value: object) -> str:
-    """Return *value* as messages show it."""
+    """Return *value* quoted for messages."""
     return dump_json(value).decode()
 
 

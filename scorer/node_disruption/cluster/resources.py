@@ -1,4 +1,4 @@
-"""What a pod needs of a node, and what a node has: whole numbers by resource, as the scheduler reckons.
+"""Resources that a pod requests and a node provides, as whole numbers, calculated like in the scheduler.
 
 Source: Kubernetes v1.36 ``component-helpers/resource/helpers.go`` and ``pkg/scheduler/framework/types.go``.
 """
@@ -18,25 +18,25 @@ _PLAIN: Final = frozenset((CPU, MEMORY, "ephemeral-storage"))
 _PREFIXED: Final = ("hugepages-", "attachable-volumes-")
 _POD_LEVEL: Final = frozenset((CPU, MEMORY))
 _LARGEST: Final = 2**50
-"""An amount beyond it counts as this much, so that those of all pods of a node can be added in 64 bits."""
+"""Cap for amounts, so that the sum over all pods of a node fits into 64 bits."""
 _MILLI: Final = NANO // 1000
 
 
 def amounts(listed: JsonObject) -> dict[str, int]:
-    """Read a list of resources: cpu in thousandths, all else in whole units, both rounded up.
+    """Parse a list of resources: cpu in millicores, everything else in whole units, both rounded up.
 
-    What is no quantity counts as absent.
+    Invalid quantities count as absent.
     """
     return _rounded(_exact(listed))
 
 
 def pod_requests(document: JsonObject) -> dict[str, int]:
-    """Return what a place for a pod must have; ``pods`` is 1."""
+    """Return the resource requests of a pod, with ``pods`` as 1."""
     return _whole(_summed(spec_of(document), {}, {}))
 
 
 def pod_usage(document: JsonObject, requests: dict[str, int]) -> dict[str, int]:
-    """Return what a pod takes where it runs: more than its *requests* while it waits to become smaller."""
+    """Return the resources in use by a pod: more than its *requests* while a downsize is pending."""
     status = status_of(document)
     statuses = {
         container_status["name"]: container_status
@@ -69,14 +69,14 @@ def _whole(exact: Mapping[str, int]) -> dict[str, int]:
 
 
 def _is_counted(resource: str) -> bool:
-    """Say whether the scheduler looks at a resource that a pod requests."""
+    """Return whether the scheduler considers a requested resource."""
     return resource in _PLAIN or "/" in resource or resource.startswith(_PREFIXED)
 
 
 def _summed(
     spec: JsonObject, statuses: Mapping[str, JsonObject], status: JsonObject, infeasible: bool = False
 ) -> dict[str, int]:
-    """Return what the containers need together, or the pod as a whole asks for, and its overhead; in units of 10^-9."""
+    """Return the requests of all containers, or of the pod as a whole, plus overhead, in units of 10^-9."""
     running: dict[str, int] = {}
     for container in dicts_at(spec, "containers"):
         _add(running, _of_container(container, statuses, infeasible))
@@ -100,7 +100,7 @@ def _summed(
 
 
 def _of_pod(spec: JsonObject, status: JsonObject, infeasible: bool) -> dict[str, int]:
-    """Return what the pod asks for as a whole; that replaces what its containers ask for."""
+    """Return the pod-level requests, which override those of its containers."""
     requests = _exact(dict_at(spec, "resources", "requests"))
     if "resources" in status:
         actuated = _exact(dict_at(status, "resources", "requests"))
@@ -126,7 +126,7 @@ def _of_container(container: JsonObject, statuses: Mapping[str, JsonObject], inf
 
 
 def _effective(asked: dict[str, int], actuated: dict[str, int], status: JsonObject, infeasible: bool) -> dict[str, int]:
-    """Return the most of what is asked for, what is in force and what is granted."""
+    """Return the maximum of the requested, actuated and allocated amounts."""
     effective = dict(actuated) if infeasible else dict(asked)
     _raise(effective, actuated)
     _raise(effective, _exact(dict_at(status, "allocatedResources")))
@@ -144,7 +144,7 @@ def _raise(amount: dict[str, int], least: Mapping[str, int]) -> None:
 
 
 def _exact(listed: JsonObject) -> dict[str, int]:
-    """Read a list of resources in units of 10^-9."""
+    """Parse a list of resources in units of 10^-9, which represents every quantity exactly."""
     quantities = {}
     for resource, value in listed.items():
         if (nano := _nano(value)) is not None:

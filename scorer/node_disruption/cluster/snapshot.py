@@ -1,4 +1,4 @@
-"""A snapshot of a cluster: its nodes, NodeClaims, NodePools and pods at one instant, and how each is read.
+"""Snapshot of a cluster: its nodes, NodeClaims, NodePools and pods at one instant, and their parsers.
 
 Source: nodepool-disruption.md 3.1, 4.1, 5.3, 5.6, 10 and 15.
 """
@@ -42,19 +42,19 @@ class Claim:
     """A NodeClaim.
 
     Args:
-        name: Its own.
-        labels: Its own.
-        annotations: Its own; the pair of hashes is there.
-        created: When; None: not known.
-        expire_after: How long it may live; None: for ever.
-        termination_grace: How long its drain may take; None: without bound.
-        initialized_since: When it became initialized; None: it is not.
-        last_pod_event: When a pod last came or went; None: never, or not known.
-        drifted_since: When it was first found drifted; None: it is not.
-        drift_reason: Of that condition.
+        name: Its name.
+        labels: Its labels.
+        annotations: Its annotations, which include the template hash and its version.
+        created: Creation time. None: unknown.
+        expire_after: Its lifetime. None: unlimited.
+        termination_grace: Longest drain. None: unlimited.
+        initialized_since: When it became initialized. None: unset.
+        last_pod_event: Time of its last pod event. None: unknown, or no event.
+        drifted_since: When it was first found drifted. None: unset.
+        drift_reason: Reason of that condition.
         consolidatable: Its condition ``Consolidatable`` is True.
-        deletion: Its deletionTimestamp; None: it is not being deleted.
-        terminates_at: When its drain ends whatever pods remain; None: not announced.
+        deletion: Its deletionTimestamp. None: unset, it is not being deleted.
+        terminates_at: Announced end of its drain, when remaining pods are deleted. None: unset.
         conditions: Status of all conditions by type.
     """
 
@@ -76,22 +76,22 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A node, of a pool or of none.
+    """A node, with or without a pool.
 
     Args:
-        name: Its own.
-        node: As budgets count it; None: it belongs to no pool.
-        labels: Its own.
-        annotations: Its own.
-        taints: Its own, whatever their effect.
+        name: Its name.
+        node: The node as budgets count it. None: unset, it belongs to no pool.
+        labels: Its labels.
+        annotations: Its annotations.
+        taints: All taints, with any effect.
         unschedulable: It is cordoned.
-        allocatable: What pods may take, by resource: cpu in thousandths, all else in whole units.
-        capacity: What the instance has, likewise; limits of pools are about this.
-        created: When; None: not known.
-        instance_type: By its label, the present or the older one; empty: not known.
-        zone: As *instance_type*.
-        capacity_type: As *instance_type*.
-        claim: Its NodeClaim; None: it has none.
+        allocatable: Allocatable resources: cpu in millicores, everything else in whole units.
+        capacity: Capacity of the instance in the same units. Limits of pools refer to it.
+        created: Creation time. None: unknown.
+        instance_type: Its type by the current or deprecated label, empty if unknown.
+        zone: Its zone, likewise.
+        capacity_type: Its capacity type, likewise.
+        claim: Its NodeClaim. None: unset.
     """
 
     name: str
@@ -110,12 +110,12 @@ class ClusterNode:
 
     @property
     def pool(self) -> str:
-        """Name of its pool; empty when it belongs to none."""
+        """Name of its pool, or empty."""
         return self.node.pool if self.node else ""
 
     @property
     def initialized(self) -> bool:
-        """Whether it is ready for pods in every respect; a node of no pool always is."""
+        """Whether it is initialized. Always True for a node without a pool."""
         return self.node is None or self.node.initialized
 
 
@@ -124,17 +124,17 @@ class NodePoolState:
     """A NodePool.
 
     Args:
-        name: Its own.
-        model: All of it.
+        name: Its name.
+        model: The complete object.
         budgets: Its disruption budgets.
-        weight: Pools with a larger one are asked first for a new node.
-        replicas: How many nodes a static pool has; None: it is not static.
-        hash: Its annotation with the digest of its template; empty without.
-        hash_version: How that was made; empty without.
-        do_not_disrupt: Its template says that its nodes must not be disrupted.
-        limits: What its nodes may have altogether, by resource: cpu in thousandths, all else in whole units.
-        in_use: What they have, likewise.
-        ready: Its condition ``Ready`` is True, or it has none, as in a file that no controller has seen.
+        weight: Pools with a larger weight are tried first for a new node.
+        replicas: Number of nodes of a static pool. None: unset, it is not static.
+        hash: Its annotation with the hash of its template, or empty.
+        hash_version: Version of the hash, or empty.
+        do_not_disrupt: Its template forbids the disruption of its nodes.
+        limits: Resource limits: cpu in millicores, everything else in whole units.
+        in_use: Resources of its nodes, in the same units.
+        ready: Its condition ``Ready`` is True or missing. It is missing in a file that no controller has processed.
         deleting: It is being deleted.
     """
 
@@ -153,7 +153,7 @@ class NodePoolState:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a node can be made of it for pods that need a place."""
+        """Whether it creates nodes for pending pods."""
         return self.replicas is None and self.ready and not self.deleting
 
 
@@ -162,15 +162,15 @@ class ClusterSnapshot:
     """A cluster at one instant.
 
     Args:
-        pools: By name.
-        nodes: By name, in its order.
-        launching: Nodes that NodeClaims will become whose instances have not joined yet, by the name of the claim.
-        pods: On each node that has some, by the name of the node; in the order of namespace and name.
+        pools: Pools by name.
+        nodes: Nodes by name, sorted.
+        launching: Nodes of NodeClaims whose instances have not joined yet, by claim name.
+        pods: Pods by node name, sorted by namespace and name. Nodes without pods are omitted.
         pending: Pods without a node.
         guards: PodDisruptionBudgets by namespace.
-        daemons: One pod for every DaemonSet, as it would be on a new node.
-        namespaces: Labels of the namespaces that are known.
-        notes: What was odd, for people.
+        daemons: One pod per DaemonSet, as it would run on a new node.
+        namespaces: Labels of the known namespaces.
+        notes: Oddities found by the parser, for users.
     """
 
     pools: Mapping[str, NodePoolState] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class ClusterSnapshot:
 
 
 def read_claim(document: JsonObject) -> Claim:
-    """Read a NodeClaim; a field of the wrong type counts as absent."""
+    """Parse a NodeClaim. A field of the wrong type counts as absent."""
     spec, metadata, conditions = spec_of(document), metadata_of(document), _conditions(document)
     since = {kind: read_instant(condition.get("lastTransitionTime")) for kind, condition in conditions.items()}
     status = {kind: text_at(condition, "status") for kind, condition in conditions.items()}
@@ -208,7 +208,7 @@ def read_claim(document: JsonObject) -> Claim:
 
 
 def read_node(document: JsonObject, claim: JsonObject | None = None) -> ClusterNode:
-    """Read a Node with its NodeClaim; a field of the wrong type counts as absent."""
+    """Parse a Node with its NodeClaim. A field of the wrong type counts as absent."""
     labels = labels_of(document)
     present = present_labels(labels)
     return ClusterNode(
@@ -229,7 +229,7 @@ def read_node(document: JsonObject, claim: JsonObject | None = None) -> ClusterN
 
 
 def read_launching(claim: JsonObject) -> ClusterNode:
-    """Read the node that a NodeClaim will become. Before its instance is launched it has what the claim requests."""
+    """Parse the future node of a NodeClaim. Before its launch, it has the requested resources of the claim."""
     has = dict_at(claim, "status", "allocatable") or dict_at(claim, "spec", "resources", "requests")
     name = name_of(claim)
     node = {

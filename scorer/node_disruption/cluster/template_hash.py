@@ -1,7 +1,7 @@
 """The hash of a NodePool's template, and a cluster with changed NodePools, whose nodes drift.
 
-The reference's number is no interface, so the digest is one of our own, and says so by its version: claims that another
-controller has marked are never taken for drifted (nodepool-disruption.md 3.2).
+The algorithm of the reference's hash is not a stable interface, so this is a different hash with its own version.
+Claims that another controller has annotated are therefore never considered drifted (nodepool-disruption.md 3.2).
 
 Source: nodepool-disruption.md 3.1 and 3.2; Karpenter ``pkg/apis/v1/nodepool.go``, Hash.
 """
@@ -17,14 +17,14 @@ from scorer.api.values.duration import NEVER
 from scorer.node_disruption.cluster.snapshot import HASH, HASH_VERSION, ClusterNode, ClusterSnapshot, NodePoolState
 
 HASH_VERSION_OWN: Final = "harbormaster-v1"
-"""Value of the annotation ``karpenter.sh/nodepool-hash-version`` beside a digest of ours."""
+"""Value of the annotation ``karpenter.sh/nodepool-hash-version`` for our own hash."""
 _DIGITS: Final = 16
 
 
 def template_digest(pool: NodePool) -> str:
-    """Return the digest of what a change of makes nodes drift: all of the template but its requirements.
+    """Return the hash of the drift-relevant part of a template: everything except for its requirements.
 
-    The order of lists, the spelling of durations, and whether an empty list is written out make no difference.
+    The order of lists, the spelling of durations, and explicit empty lists do not change the hash.
     """
     template = pool.spec.template
     spec = template.spec
@@ -45,7 +45,7 @@ def _sorted(taints: tuple[NodeTaint, ...]) -> list[list[str]]:
 
 
 def _seconds(text: str | None) -> float | str | None:
-    """Return a duration in seconds; None for ever. What is no duration stands for itself."""
+    """Return a duration in seconds, None for ``Never``, or an invalid text unchanged."""
     if text is None or text == NEVER:
         return None
     try:
@@ -56,10 +56,11 @@ def _seconds(text: str | None) -> float | str | None:
 
 
 def with_pools(cluster: ClusterSnapshot, changed: Iterable[NodePoolState]) -> ClusterSnapshot:
-    """Return the cluster with pools in place of those of the same names, and with those that it does not have.
+    """Return the cluster with *changed* pools added or replaced by name.
 
-    The digest of a pool is that of today's unless its template is another one; claims without a digest are taken to be
-    what today's pool asks for. So nodes drift as they will when the change is applied, whoever wrote their digests.
+    A pool's hash changes only if its template differs from today's. Claims without a hash are assumed to match today's
+    pool. Nodes therefore drift exactly as they would after applying the change, even if another controller computed
+    their hashes.
     """
     pools, nodes = dict(cluster.pools), dict(cluster.nodes)
     for pool in changed:
@@ -82,7 +83,7 @@ def with_pools(cluster: ClusterSnapshot, changed: Iterable[NodePoolState]) -> Cl
 
 
 def _marked(node: ClusterNode, mark: str, version: str) -> ClusterNode:
-    """Return a node whose claim has a digest; one that it has already stays."""
+    """Return a node whose claim has a hash. An existing hash is kept."""
     if node.claim is None or HASH in node.claim.annotations:
         return node
     annotations = {**node.claim.annotations, HASH: mark, HASH_VERSION: version}

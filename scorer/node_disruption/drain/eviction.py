@@ -1,4 +1,4 @@
-"""Evictions during a drain: which PodDisruptionBudget or annotation holds a pod.
+"""Evictions during a drain: the PodDisruptionBudgets and annotations that block them.
 
 Source: nodepool-disruption.md 9.
 """
@@ -16,19 +16,19 @@ from scorer.node_disruption.cluster.constraints import ParsedTaint
 from scorer.node_disruption.cluster.pod import Pod
 
 DISRUPTED: Final = ParsedTaint(DISRUPTED_TAINT, "NoSchedule")
-"""What a node has that goes."""
+"""Taint of a node that is being disrupted."""
 _PENDING: Final = "Pending"
 
 
 @dataclass(frozen=True, slots=True)
 class DrainBlocker:
-    """What keeps a pod on a node that is drained.
+    """A blocked eviction.
 
     Args:
-        pod: Its key.
+        pod: Key of the pod.
         reason: A `scorer.node_budgets.blockers.BlockReason`.
-        message: For people.
-        until: When it ends by itself, or the pod is deleted all the same; None: neither is known.
+        message: Human-readable reason.
+        until: When it ends without intervention, or the pod is deleted anyway. None: unknown.
     """
 
     pod: str
@@ -38,13 +38,13 @@ class DrainBlocker:
 
 
 class EvictionLedger:
-    """What PodDisruptionBudgets still allow while evicted pods have not come back.
+    """Remaining allowance of PodDisruptionBudgets while evicted pods are not running again.
 
-    A pod that was not healthy when it left, or that had no place at the start, takes nothing of what is allowed; it
-    adds to that once it runs.
+    A pod that was unhealthy when evicted, or pending at the start, does not consume allowance. It adds to the allowance
+    once it runs.
 
     Args:
-        guards: By namespace, as they are when nothing has been evicted.
+        guards: PodDisruptionBudgets by namespace, before any eviction.
     """
 
     def __init__(self, guards: Mapping[str, Sequence[PodGuard]]) -> None:
@@ -53,13 +53,13 @@ class EvictionLedger:
         self._taken: Counter[tuple[str, str]] = Counter()
 
     def guards_of(self, pod: Pod) -> tuple[PodGuard, ...]:
-        """Return the guards of a pod."""
+        """Return the PodDisruptionBudgets of a pod."""
         return tuple(guard for guard in self._guards.get(pod.namespace, ()) if guard.guards(pod.held.labels))
 
     def refusal(self, pod: Pod) -> tuple[str, str] | None:
-        """Return why a pod cannot be evicted now, as a reason and a message; None: it can.
+        """Return why a pod cannot be evicted now, as reason and message, or None.
 
-        A pod whose containers do not run yet can, whatever guards it.
+        A pending pod can always be evicted.
 
         Source: Kubernetes v1.36 ``pkg/registry/core/pod/storage/eviction.go``.
         """
@@ -75,7 +75,7 @@ class EvictionLedger:
         return BlockReason.POD_DISRUPTION_BUDGET, f"PodDisruptionBudget {names[0]} lets no pod go: pod {pod.key}"
 
     def leave(self, pod: Pod) -> None:
-        """Note that a pod has been evicted or deleted, or does not run yet."""
+        """Record that a pod has been evicted or deleted, or is not running yet."""
         around = self.guards_of(pod)
         if not is_healthy(pod):
             around = tuple(guard for guard in around if guard.lacking is not None)
@@ -85,11 +85,11 @@ class EvictionLedger:
                 self._taken.update((guard.namespace, guard.name) for guard in around)
 
     def record_running(self, key: str) -> None:
-        """Note that a pod runs again."""
+        """Record that a pod is running again."""
         self._taken.subtract((guard.namespace, guard.name) for guard in self._away.pop(key, ()))
 
     def guards(self) -> Mapping[str, Sequence[PodGuard]]:
-        """Return the guards with what they allow now."""
+        """Return the PodDisruptionBudgets with their remaining allowance."""
         changed = {namespace for (namespace, _), consumed in self._taken.items() if consumed}
         if not changed:
             return self._guards
@@ -104,24 +104,24 @@ class EvictionLedger:
         return max(0, self._spare(guard))
 
     def _spare(self, guard: PodGuard) -> int:
-        """Return how many healthy pods there are beyond those that a guard wants; negative: so many it lacks."""
+        """Return the surplus of healthy pods beyond those that a budget requires. Negative: a deficit."""
         return guard.disruptions_allowed - (guard.lacking or 0) - self._taken[guard.namespace, guard.name]
 
     def _frees_unready(self, guard: PodGuard) -> bool:
-        """Say whether a pod that is not ready may go: by the policy of a guard, or while that has what it wants."""
+        """Return whether an unready pod may be evicted: by policy, or while enough pods are healthy."""
         if guard.frees_unready:
             return True
         return guard.lacking is not None and guard.wants_some and self._spare(guard) >= 0
 
 
 def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, forced: datetime | None) -> DrainBlocker | None:
-    """Return what keeps a pod whose turn it is; None: nothing does.
+    """Return what blocks the eviction of a pod at its turn, or None.
 
     Args:
         pod: The pod.
-        book: What PodDisruptionBudgets allow.
-        now: The instant, with a time zone.
-        forced: When it is deleted all the same; None: never.
+        book: Remaining allowance of PodDisruptionBudgets.
+        now: Current time, timezone-aware.
+        forced: When the pod is deleted anyway. None: unlimited.
     """
     if pod.held.is_protected(now):
         end = pod.held.protected_until
@@ -134,5 +134,5 @@ def blocker_of(pod: Pod, book: EvictionLedger, now: datetime, forced: datetime |
 
 
 def is_healthy(pod: Pod) -> bool:
-    """Say whether a PodDisruptionBudget counts a pod among those that it has."""
+    """Return whether a PodDisruptionBudget counts a pod as healthy."""
     return pod.active and pod.phase != _PENDING and not pod.held.unready

@@ -1,8 +1,8 @@
-"""What a drain of nodes would do, without doing it: which pods go where, which are held, which find no place.
+"""Dry run of a drain: where pods would be rescheduled, which are held, and which do not fit.
 
-It is the drain of a node that is disrupted: it waits for pods with do-not-disrupt, evicts those of DaemonSets as well,
-and leaves those that tolerate its taint. The pods of all the nodes are placed together, on the nodes that remain; no
-node is made for them. A pod that is held gets a place as well: it will need one once it may go.
+It mirrors the drain of a disrupted node: it waits for pods with do-not-disrupt, evicts DaemonSet pods as well, and
+ignores pods that tolerate the taint. The pods of all drained nodes are placed together on the remaining nodes, without
+creating a node. Held pods are placed as well, because they need a place later.
 
 Source: nodepool-disruption.md 5.4, 9 and 13.
 """
@@ -26,7 +26,7 @@ _DAEMON: Final = "a pod of a DaemonSet: it ends with the node"
 
 
 class DrainOutcome(StrEnum):
-    """What a drain does to a pod."""
+    """Outcome of a drain for a pod."""
 
     GOES = "goes"
     HELD = "held"
@@ -36,18 +36,18 @@ class DrainOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DrainedPod:
-    """A pod on a node that is to be drained.
+    """A pod on a node to be drained.
 
     Args:
-        pod: Its key.
-        node: Where it runs.
-        fate: What the drain does to it.
-        onto: The node that would take it; empty: none would, or it needs none.
-        why: Why it stays, ends or is held; empty when it goes.
-        reason: What holds it, in one word; empty when nothing does.
-        until: When that ends by itself; None: never, or that is not known.
-        forced_after: How long after the deletion of the NodeClaim it is deleted all the same; None: never.
-        nowhere: Why nodes do not take it, with how many of them; empty when one does.
+        pod: Key of the pod.
+        node: Its node.
+        fate: Outcome of the drain.
+        onto: The node that would accept it, empty if none fits or none is needed.
+        why: Reason why it is held, ignored or terminated, otherwise empty.
+        reason: Machine-readable cause of the hold, otherwise empty.
+        until: When the hold ends without intervention. None: unknown.
+        forced_after: Delay between deletion of the NodeClaim and forced deletion of the pod. None: unlimited.
+        nowhere: Reasons why nodes do not accept it, with the number of nodes. Empty if one does.
     """
 
     pod: str
@@ -63,12 +63,12 @@ class DrainedPod:
 
 @dataclass(frozen=True, slots=True)
 class GuardedPods:
-    """A PodDisruptionBudget around pods that are to go.
+    """A PodDisruptionBudget of pods to be evicted.
 
     Args:
         guard: Its namespace and name.
-        allowed: How many of its pods may be evicted now.
-        pods: Keys of the pods on the nodes.
+        allowed: Evictions allowed now.
+        pods: Keys of the pods on the drained nodes.
     """
 
     guard: str
@@ -78,13 +78,13 @@ class GuardedPods:
 
 @dataclass(frozen=True, slots=True)
 class DrainPreview:
-    """What a drain would do.
+    """Result of a drain's dry run.
 
     Args:
-        nodes: That would be drained.
-        others: How many nodes remain that could take pods.
-        pods: In the order of nodes and keys.
-        guards: Around pods that are to go.
+        nodes: Nodes that would be drained.
+        others: Number of remaining nodes that could accept pods.
+        pods: Pods sorted by node and key.
+        guards: PodDisruptionBudgets of the pods to be evicted.
     """
 
     nodes: tuple[str, ...]
@@ -94,12 +94,12 @@ class DrainPreview:
 
     @property
     def is_clear(self) -> bool:
-        """Whether all pods that have to go can go now, and have a place."""
+        """Whether all pods to be evicted can be evicted now and fit elsewhere."""
         return all(pod.fate is not DrainOutcome.HELD and not pod.nowhere for pod in self.pods)
 
 
 class UnknownNodesError(LookupError):
-    """There are no nodes of these names."""
+    """Some named nodes do not exist."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
@@ -107,15 +107,15 @@ class UnknownNodesError(LookupError):
 
 
 def preview_drain(cluster: ClusterSnapshot, names: Collection[str], now: datetime) -> DrainPreview:
-    """Return what a drain of nodes would do.
+    """Return the dry run of a drain.
 
     Args:
-        cluster: At *now*.
-        names: Of the nodes.
-        now: The instant, with a time zone.
+        cluster: Snapshot at *now*.
+        names: Names of the nodes.
+        now: Current time, timezone-aware.
 
     Raises:
-        UnknownNodesError: Some are not there.
+        UnknownNodesError: Some nodes do not exist.
     """
     drained = tuple(dict.fromkeys(names))
     if unknown := tuple(name for name in drained if name not in cluster.nodes):

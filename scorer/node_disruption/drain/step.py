@@ -1,7 +1,7 @@
-"""The next step of the drain of one node: which pods are evicted, which are deleted, and when to look again.
+"""The next step in the drain of one node: which pods to evict or delete, and when to requeue.
 
-Whether a PodDisruptionBudget lets a pod go is for the API server to say at each eviction, so all pods whose turn it is
-are tried. What the budgets say only explains why they stay.
+The API server enforces PodDisruptionBudgets at each eviction, so all pods whose turn it is are tried. The budgets here
+only explain why pods remain.
 
 Source: nodepool-disruption.md 9; Karpenter v1.15.0 ``pkg/controllers/node/termination/terminator``.
 """
@@ -16,19 +16,19 @@ from scorer.node_disruption.cluster.pod import Owner, Pod
 from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, EvictionLedger, blocker_of
 
 SHORTEST: Final = timedelta(seconds=5)
-"""How long a drain takes at least."""
+"""Shortest drain."""
 STUCK: Final = timedelta(minutes=1)
-"""A pod that should have been gone for this long is not waited for: its kubelet does not answer."""
+"""How long an overdue pod is waited for before its kubelet is considered unresponsive."""
 LEAST_GRACE: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A pod that is deleted whatever protects it.
+    """A pod that is deleted regardless of its protection.
 
     Args:
         pod: The pod.
-        grace: How long it may still take to end; whole seconds.
+        grace: Remaining grace period, in whole seconds.
     """
 
     pod: Pod
@@ -37,15 +37,15 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class DrainStep:
-    """What is next in the drain of a node.
+    """Next step in the drain of a node.
 
     Args:
-        evict: Pods to be evicted now, by namespace and name.
-        delete: Pods to be deleted now.
-        holds: Why pods stay whose turn it is.
-        left: How many pods are waited for.
-        is_over: Nothing is waited for any more: the node can go.
-        next_at: When the passing of time alone changes something; None: it does not.
+        evict: Pods to evict now, by namespace and name.
+        delete: Pods to delete now.
+        holds: Why pods whose turn it is remain.
+        left: Number of pods that the drain waits for.
+        is_over: The drain is complete, so the node can be deleted.
+        next_at: When the passage of time alone changes the step. None: unknown.
     """
 
     evict: tuple[Pod, ...] = ()
@@ -57,12 +57,12 @@ class DrainStep:
 
 
 def drain_deadline(since: datetime, bound: timedelta | None, announced: datetime | None) -> datetime | None:
-    """Return when a drain ends whatever pods remain; None: never.
+    """Return when a drain ends regardless of remaining pods. None: unlimited.
 
     Args:
-        since: When it began.
-        bound: The terminationGracePeriod of the claim; None: there is none.
-        announced: What the claim says already: an end that has been announced is never moved.
+        since: Start of the drain.
+        bound: The terminationGracePeriod of the claim. None: unset.
+        announced: Deadline already stored on the claim. An announced deadline never moves.
     """
     if announced is not None or bound is None:
         return announced
@@ -80,14 +80,14 @@ def drain_step(
     since: datetime,
     deadline: datetime | None,
 ) -> DrainStep:
-    """Return what is next in the drain of a node.
+    """Return the next step in the drain of a node.
 
     Args:
-        pods: On the node.
+        pods: Pods on the node.
         guards: PodDisruptionBudgets by namespace.
-        now: The instant, with a time zone.
-        since: When the drain began.
-        deadline: When it ends whatever pods remain; None: never.
+        now: Current time, timezone-aware.
+        since: Start of the drain.
+        deadline: When it ends regardless of remaining pods. None: unlimited.
     """
     waited = sorted((pod for pod in pods if _is_waited_for(pod, now)), key=lambda pod: (pod.namespace, pod.name))
     forced = [pod for pod in waited if _is_forced(pod, now, deadline)]
@@ -116,9 +116,9 @@ def _is_waited_for(pod: Pod, now: datetime) -> bool:
 
 
 def _is_forced(pod: Pod, now: datetime, deadline: datetime | None) -> bool:
-    """Say whether a pod must be deleted to be gone in time; one that ends in time anyway is left alone.
+    """Return whether a pod must be deleted to terminate by the deadline. Pods that will terminate in time are skipped.
 
-    The deletionTimestamp of a pod is when it should be gone, its time to end included.
+    The deletionTimestamp of a pod includes its grace period.
     """
     if deadline is None:
         return False

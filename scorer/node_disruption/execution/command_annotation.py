@@ -1,7 +1,7 @@
-"""The annotation in which an accepted command is stored on each of its nodes.
+"""The annotation that stores an accepted command on each of its nodes.
 
-The annotation is all that is kept of it: a process that takes over finds there what was under way, and goes on. It is
-written together with the taint, in one write, so that no node is tainted of which nobody could tell by whom.
+The annotation is the only state of a command: a new leader resumes from it. It is written together with the taint in
+one update, so that every tainted node shows which command tainted it.
 
 Source: nodepool-disruption.md 5.1 and 7.1.
 """
@@ -23,29 +23,29 @@ from scorer.node_disruption.cluster.pod import read_instant
 from scorer.node_disruption.methods.command import Command
 
 COMMAND: Final = OURS + "disruption-command"
-"""On a node that a command takes, and on a NodeClaim that is made in the place of such nodes."""
+"""Annotation of a node that a command disrupts, and of a NodeClaim that replaces such nodes."""
 EXPIRATION: Final = "Expiration"
-"""In place of the method: the node has reached its age."""
+"""Pseudo-method: the node has expired."""
 DELETION: Final = "Deletion"
-"""In place of the method: somebody else has deleted the node or its claim, which is drained all the same."""
+"""Pseudo-method: another actor has deleted the node or its claim, which is drained in the same way."""
 OUT_OF_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
-"""Label of a node that is drained: load balancers outside send it nothing new."""
+"""Label of a node that is being drained. External load balancers stop sending it new connections."""
 
 _ID_DIGITS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A command that has been accepted.
+    """An accepted command.
 
     Args:
-        id: The same on all its nodes and replacements.
+        id: Id, the same on all its nodes and replacements.
         method: A `scorer.node_disruption.methods.command.Method`, `EXPIRATION` or `DELETION`.
-        reason: What budgets call it, or ``Expired``.
+        reason: Reason as budgets name it, or ``Expired``.
         nodes: Names of all its nodes.
         since: When it was accepted.
-        replacements: Names of the NodeClaims that are made before the nodes go.
-        draining: When the drain of the node began on which this stands; None: it has not.
+        replacements: Names of the NodeClaims that are created before the nodes are deleted.
+        draining: Start of the drain of the annotated node. None: unset, it has not started.
     """
 
     id: str
@@ -61,9 +61,9 @@ def order_of(command: Command, uids: Iterable[str], now: datetime) -> Order:
     """Return the order for a command.
 
     Args:
-        command: What is to be done.
-        uids: Of its nodes: the same names later are another order.
-        now: The instant.
+        command: The command.
+        uids: Uids of its nodes, so that recreated nodes of the same names get another order.
+        now: Current time.
     """
     since = now.replace(microsecond=0)
     identity = _digest(command.method, *command.nodes, *uids, format_time(since))
@@ -74,19 +74,19 @@ def order_of(command: Command, uids: Iterable[str], now: datetime) -> Order:
 
 
 def expiration_of(node: str, uid: str, now: datetime) -> Order:
-    """Return the order for a node that has reached its age."""
+    """Return the order for an expired node."""
     since = now.replace(microsecond=0)
     return Order(_digest(EXPIRATION, node, uid, format_time(since)), EXPIRATION, EXPIRED, (node,), since)
 
 
 def deletion_of(node: str, uid: str, since: datetime) -> Order:
-    """Return the order for a node that somebody else deletes."""
+    """Return the order for a node that another actor deletes."""
     since = since.replace(microsecond=0)
     return Order(_digest(DELETION, node, uid), DELETION, DELETION, (node,), since, draining=since)
 
 
 def read_order(document: JsonObject) -> Order | None:
-    """Return the order that is written on a node or a claim; None: there is none, or it cannot be read."""
+    """Return the order in the annotation of a node or claim, or None if it is missing or unreadable."""
     text = annotation(document, COMMAND)
     try:
         found = orjson.loads(text) if text else None
@@ -105,17 +105,17 @@ def read_order(document: JsonObject) -> Order | None:
 
 
 def is_marked(node: JsonObject) -> bool:
-    """Say whether a node has the annotation, whatever it says."""
+    """Return whether a node has the annotation, even an unreadable one."""
     return bool(annotation(node, COMMAND))
 
 
 def is_tainted(node: JsonObject) -> bool:
-    """Say whether a node has the taint of a node that goes, whoever has put it there."""
+    """Return whether a node has the disruption taint, regardless of who added it."""
     return any(_is_ours(taint) for taint in _taints(node))
 
 
 def marked(node: JsonObject, order: Order) -> JsonObject:
-    """Return a node with taint and annotation; one that is drained is kept out of load balancers, too."""
+    """Return a node with taint and annotation. A draining node is also excluded from load balancers."""
     metadata = node["metadata"]
     taints = _taints(node)
     if not any(map(_is_ours, taints)):
@@ -127,7 +127,7 @@ def marked(node: JsonObject, order: Order) -> JsonObject:
 
 
 def unmarked(node: JsonObject) -> JsonObject:
-    """Return a node without what `marked` has put on it."""
+    """Return a node without the marks of `marked`."""
     metadata = node["metadata"]
     annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != COMMAND}
     labels = {
@@ -141,7 +141,7 @@ def unmarked(node: JsonObject) -> JsonObject:
 
 
 def written(order: Order) -> str:
-    """Return an order as the annotation has it."""
+    """Return an order serialized for the annotation."""
     document: JsonObject = {
         "id": order.id,
         "method": order.method,
@@ -156,15 +156,16 @@ def written(order: Order) -> str:
 
 
 def drained_from(order: Order, now: datetime) -> Order:
-    """Return an order for a node whose drain begins now, if it has not begun."""
+    """Return an order for a node whose drain starts now, unless it has started already."""
     return order if order.draining is not None else replace(order, draining=now.replace(microsecond=0))
 
 
 def orders_on(nodes: Iterable[JsonObject]) -> dict[str, tuple[Order, dict[str, JsonObject]]]:
-    """Return the orders that nodes carry, by what they say, each with its nodes by name.
+    """Return the orders on nodes, each with its nodes by name.
 
-    A node whose annotation cannot be read, or does not name it, carries none: see `orphaned_nodes`. One whose
-    annotation says anything else than those of the other nodes, under the same id or not, does not speak for them.
+    Nodes with an unreadable annotation, or with one that does not name them, are omitted: see `orphaned_nodes`.
+    Annotations are grouped by their complete content, so a node with a differing one never counts for the others, even
+    under the same id.
     """
     orders: dict[str, tuple[Order, dict[str, JsonObject]]] = {}
     for node in nodes:
@@ -177,12 +178,12 @@ def orders_on(nodes: Iterable[JsonObject]) -> dict[str, tuple[Order, dict[str, J
 
 
 def orphaned_nodes(nodes: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the nodes with our annotation that no command holds."""
+    """Return the nodes with our annotation that belong to no order."""
     return [node for node in nodes if is_marked(node) and own_order(node) is None]
 
 
 def own_order(node: JsonObject) -> Order | None:
-    """Return the order that takes a node; None: there is none, whatever its annotation says of others."""
+    """Return the order that disrupts a node, or None. An annotation about other nodes is ignored."""
     order = read_order(node)
     return order if order is not None and name_of(node) in order.nodes else None
 

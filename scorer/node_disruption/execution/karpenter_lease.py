@@ -1,11 +1,11 @@
-"""Whether a running Karpenter holds its Lease, and so disrupts nodes of the same cluster.
+"""Whether a running Karpenter holds its Lease, and therefore disrupts nodes of the same cluster.
 
-A Lease is held for as long as it is renewed, and by whose clock its holder writes the time makes no difference: as
-leaders are elected everywhere in Kubernetes, it is over when nothing has been written to it for its duration, on a
-clock of our own that never jumps. So one that is seen for the first time counts as held, however old it looks.
+As in every Kubernetes leader election, a Lease expires when it has not changed for its duration on our own monotonic
+clock. The clock of its holder does not matter. A Lease that is seen for the first time therefore counts as held, even
+if its timestamps are old.
 
-A Lease that cannot be understood but has a holder counts as held: two controllers that disrupt the same nodes would
-undo each other's work.
+An invalid Lease with a holder also counts as held: two controllers that disrupt the same nodes would undo each other's
+work.
 
 Source: nodepool-disruption.md 5.1; Karpenter v1.15.0 ``pkg/operator/operator.go``; client-go ``tools/leaderelection``.
 """
@@ -23,11 +23,11 @@ _DEFAULT_SECONDS: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A Lease as it was seen.
+    """An observed Lease.
 
     Args:
         lease: The Lease.
-        since: When it was first seen to say that, in seconds of a clock of our own.
+        since: When this content was first observed, in seconds of our monotonic clock.
     """
 
     lease: JsonObject
@@ -35,16 +35,16 @@ class Sighting:
 
 
 Sightings = Mapping[str, Sighting]
-"""By namespace and name."""
+"""Sightings by namespace and name."""
 
 
 def sightings(leases: Iterable[JsonObject], before: Sightings, clock: float) -> Sightings:
-    """Return what is known of *leases*, as they are read now.
+    """Return the updated sightings of *leases*.
 
     Args:
-        leases: All that there are of the name.
-        before: What was known when they were read last; nothing, the first time.
-        clock: Seconds, of a clock that never jumps.
+        leases: All Leases of this name.
+        before: Sightings of the previous read, empty at first.
+        clock: Current time of a monotonic clock, in seconds.
     """
     by_key: dict[str, Sighting] = {}
     for lease in sorted(leases, key=lambda each: (namespace_of(each), name_of(each))):
@@ -56,7 +56,7 @@ def sightings(leases: Iterable[JsonObject], before: Sightings, clock: float) -> 
 
 
 def current_leader(seen: Sightings, clock: float) -> str:
-    """Return who leads by one of the Leases that were *seen*, for people; empty: nobody."""
+    """Return a message about the holder of one of the *seen* Leases, or an empty string."""
     for lease_key, sighting in seen.items():
         holder = text_at(sighting.lease, "spec", "holderIdentity")
         if holder and _is_held(sighting, clock):

@@ -1,7 +1,7 @@
-"""What is to be done next about a command that has been accepted: it waits, its nodes are drained, or it is undone.
+"""Next step of an accepted command: wait, drain its nodes, or roll it back.
 
-Nothing is remembered from step to step: what has been done shows on nodes and claims. Once a node has begun to be
-drained, or is being deleted, there is no way back.
+No state is kept in memory: nodes and claims show the progress. Once a node is being drained or deleted, the command
+cannot be rolled back.
 
 Source: nodepool-disruption.md 7.1.
 """
@@ -20,7 +20,7 @@ LONGEST_PATIENCE: Final = timedelta(hours=1)
 
 
 class Next(StrEnum):
-    """What is next."""
+    """Next action."""
 
     WAIT = "wait"
     DRAIN = "drain"
@@ -29,12 +29,12 @@ class Next(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandStep:
-    """What is next for a command.
+    """Next step of a command.
 
     Args:
-        next: What it is.
-        message: Why, for people.
-        until: When waiting ends at the latest.
+        next: The action.
+        message: Human-readable reason.
+        until: Deadline of the wait.
     """
 
     next: Next
@@ -43,7 +43,7 @@ class CommandStep:
 
 
 def patience(commands: int) -> timedelta:
-    """Return how long replacements may take while so many commands are under way."""
+    """Return how long replacements may take to initialize with this number of commands in flight."""
     return min(max(_PER_COMMAND * commands, SHORTEST_PATIENCE), LONGEST_PATIENCE)
 
 
@@ -57,16 +57,16 @@ def next_step(
     commands: int,
     now: datetime,
 ) -> CommandStep:
-    """Say what is next for a command.
+    """Return the next step of a command.
 
     Args:
         order: The command.
-        there: Names of its nodes that exist.
-        marked: Those of them that carry it.
-        going: Those of them that are drained already, or being deleted.
-        replacements: Whether each of its new claims that exist is initialized, by name.
-        commands: How many commands are under way.
-        now: The instant.
+        there: Names of its existing nodes.
+        marked: Those of them that carry its annotation.
+        going: Those of them that are being drained or deleted.
+        replacements: Whether each of its existing new claims is initialized, by name.
+        commands: Number of commands in flight.
+        now: Current time.
     """
     if going or not order.replacements:
         return CommandStep(Next.DRAIN)

@@ -1,4 +1,4 @@
-"""The NodeClaim of a new node: what a provisioner is asked to make before old nodes go.
+"""NodeClaims of new nodes, which a provisioner must launch before old nodes are deleted.
 
 Source: nodepool-disruption.md 6.3, 7.1 and 15; Karpenter v1.15.0
 ``pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go``.
@@ -18,19 +18,19 @@ from scorer.node_disruption.execution.command_annotation import COMMAND, Order, 
 from scorer.node_disruption.instance_types.new_node import NewNode
 
 MOST_TYPES: Final = 600
-"""How many instance types a claim names, the cheapest first."""
+"""Most instance types that a claim names, the cheapest first."""
 
 _COPIED: Final = ("nodeClassRef", "taints", "startupTaints", "expireAfter", "terminationGracePeriod")
 _IN_LABELS: Final = (NODE_POOL_LABEL, HOSTNAME)
 
 
 def claims_of(order: Order, nodes: tuple[NewNode, ...], pools: Mapping[str, JsonObject]) -> list[JsonObject]:
-    """Return the claims that an order makes, in the order of their names.
+    """Return the claims of an order, in the order of its names.
 
     Args:
-        order: Names them.
-        nodes: What they are to become.
-        pools: The NodePools by name, as they are stored; each that *nodes* name must be there.
+        order: The order, which names the claims.
+        nodes: The new nodes.
+        pools: Stored NodePools by name. Each pool of *nodes* must be present.
     """
     return [_claim(name, node, order, pools[node.pool]) for name, node in zip(order.replacements, nodes, strict=True)]
 
@@ -76,7 +76,7 @@ def _requirements(node: NewNode) -> Iterator[JsonObject]:
 
 
 def _written(key: str, wanted: Allowed) -> Iterator[JsonObject]:
-    """Yield requirements that mean *wanted* together."""
+    """Yield requirements that together are equivalent to *wanted*."""
     if not wanted.others:
         values = sorted(wanted.values)
         yield {"key": key, "operator": "In", "values": values} if values else {"key": key, "operator": "DoesNotExist"}

@@ -1,7 +1,6 @@
 """The condition of every NodePool after a pass, and the Events of nodes and pods.
 
-What a condition says changes only when something does: times that are only nearer than before are left out, so that a
-pass which finds what the one before has found writes nothing.
+Messages of conditions omit the passing of time, so that a pass with unchanged results writes nothing.
 
 Source: nodepool-disruption.md 5.4 and 12.
 """
@@ -26,11 +25,11 @@ from scorer.node_disruption.methods.command import Command
 from scorer.node_disruption.methods.planner import DisruptionDecision
 
 DISRUPTION: Final = "Disruption"
-"""Type of the condition on a NodePool, after our prefix."""
+"""Type of the condition on a NodePool, without our prefix."""
 USUAL: Final = timedelta(minutes=2)
 SELDOM: Final = timedelta(minutes=15)
 SHUT_EVERY: Final = timedelta(minutes=1)
-"""How long the same is not told of one object again: usually; of a node that stays put; of a pool that is shut."""
+"""Deduplication periods for Events: the default, for nodes that remain blocked, and for closed pools."""
 
 _QUIET: Final = frozenset(
     (
@@ -40,7 +39,7 @@ _QUIET: Final = frozenset(
         DisruptionBlockReason.BUDGET,
     )
 )
-"""What holds for whole pools, or ends by itself after a while, is told by condition and metrics alone."""
+"""Causes that apply to whole pools or end without intervention. Only conditions and metrics report them."""
 _NAMED: Final = 5
 
 
@@ -80,12 +79,12 @@ class NodePoolEventReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodePoolCondition:
-    """What the condition of a pool says.
+    """Condition of a pool.
 
     Args:
-        status: ``True`` while nodes go, or would in mode Act.
-        reason: One of `NodePoolConditionReason`.
-        message: For people.
+        status: ``True`` while nodes are disrupted, or would be in mode Act.
+        reason: A `NodePoolConditionReason`.
+        message: Human-readable message.
     """
 
     status: ConditionStatus
@@ -95,16 +94,16 @@ class NodePoolCondition:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One Event to be recorded, unless it was a short while ago.
+    """One Event, subject to deduplication.
 
     Args:
-        kind: ``Node``, on whose claim it is recorded as well, ``NodePool`` or ``Pod``.
-        name: Of the object.
-        reason: Of the Event.
-        message: For people.
-        warning: Whether somebody should look at it.
-        quiet: How long the same is not told again.
-        namespace: Of a pod.
+        kind: ``Node``, whose claim gets the Event as well, ``NodePool`` or ``Pod``.
+        name: Name of the object.
+        reason: Reason of the Event.
+        message: Human-readable message.
+        warning: Whether it is a Warning.
+        quiet: Deduplication period.
+        namespace: Namespace of a pod.
     """
 
     kind: str
@@ -118,13 +117,13 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Circumstance:
-    """What the controller knows besides the decision.
+    """State of the controller besides the decision.
 
     Args:
-        acting: It carries out what is decided.
-        why_not: Why it does not, although it should; empty otherwise.
-        trouble: What is wrong with what it reads; empty: nothing.
-        under_way: NodePoolConditionReason of the disruption of each node that is being disrupted, by its name.
+        acting: Decisions are executed.
+        why_not: Why they are not executed although they should be, otherwise empty.
+        trouble: Error in the input, or empty.
+        under_way: Disruption reason of each node in disruption, by node name.
     """
 
     acting: bool = False
@@ -136,7 +135,7 @@ class Circumstance:
 def pool_conditions(
     decision: DisruptionDecision, cluster: ClusterSnapshot, given: Circumstance
 ) -> dict[str, NodePoolCondition]:
-    """Return what the condition of every pool says, by its name."""
+    """Return the condition of every pool, by name."""
     return {name: _standing(name, decision, cluster, given) for name in cluster.pools}
 
 
@@ -146,10 +145,10 @@ def notes(
     """Yield the Events of a pass.
 
     Args:
-        decision: Of the pass.
-        cluster: It was made for.
-        views: The pools as budgets see them.
-        acting: What was found is carried out, which has Events of its own.
+        decision: Decision of the pass.
+        cluster: The cluster that it was made for.
+        views: Pools as budgets count them.
+        acting: Decisions are executed and emit their own Events.
     """
     for name, view in views.items():
         yield from _shut(name, view, decision.now)
@@ -173,7 +172,7 @@ def notes(
 
 
 def describe(command: Command) -> str:
-    """Say what a command does, for people."""
+    """Return a human-readable description of a command."""
     message = f"{command.method} ({command.reason}): {command.decided} {_listed(command.nodes)}"
     if command.replacements:
         pools = ", ".join(sorted({replacement.pool for replacement in command.replacements}))
@@ -225,7 +224,7 @@ def _by_reason(going: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _counted(held: Iterable[Held]) -> str:
-    """Count the nodes that each cause keeps, and say until when budgets do."""
+    """Return the number of held nodes per cause, and when budgets end."""
     blocked_nodes = tuple(held)
     counts = Counter(reason for reason, _ in {(blocked.reason, blocked.node) for blocked in blocked_nodes})
     ends = [

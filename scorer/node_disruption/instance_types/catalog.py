@@ -1,7 +1,7 @@
-"""Available instance types with their prices, and whether they include the types of a cluster's nodes.
+"""Available instance types with their prices, and a check for types of the cluster's nodes that are missing.
 
-A node whose type is not offered any more has drifted, and is disrupted. A table that a person wrote may just not name
-it.
+A node whose type is no longer offered has drifted and is disrupted. In a hand-written table, a missing type may be an
+oversight instead.
 
 Source: nodepool-disruption.md 3.4, 5.1, 6.2 and 6.3.
 """
@@ -25,18 +25,18 @@ OS: Final = "kubernetes.io/os"
 SPOT: Final = "spot"
 RESERVED: Final = "reserved"
 CAPACITY_TYPES: Final = (RESERVED, SPOT, ON_DEMAND)
-"""In the order in which a new node takes them."""
+"""Capacity types by precedence for a new node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """One way to get an instance type.
+    """An offering of an instance type.
 
     Args:
-        zone: Where.
+        zone: The zone.
         capacity_type: ``on-demand``, ``spot`` or ``reserved``.
-        price: Per hour, in the currency of the table.
-        available: It can be had at present.
+        price: Price per hour, in the currency of the table.
+        available: It is currently available.
     """
 
     zone: str
@@ -47,15 +47,15 @@ class Offering:
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """A kind of machine.
+    """An instance type.
 
     Args:
         name: Value of its label ``node.kubernetes.io/instance-type``.
-        labels: That its nodes have in any case: architecture, operating system, its name.
-        allocatable: What pods may take, by resource: cpu in thousandths, all else in whole units.
-        offerings: By zone and capacity type.
-        zones: Where it can be had at present.
-        capacity_types: As what it can be had at present.
+        labels: Labels of all its nodes: architecture, operating system, its name.
+        allocatable: Allocatable resources: cpu in millicores, everything else in whole units.
+        offerings: Offerings by zone and capacity type.
+        zones: Zones where it is currently available.
+        capacity_types: Capacity types with an available offering.
     """
 
     name: str
@@ -71,7 +71,7 @@ class InstanceType:
         object.__setattr__(self, "capacity_types", frozenset(offering.capacity_type for offering in available))
 
     def offered(self, requirements: Mapping[str, Allowed]) -> Iterator[Offering]:
-        """Yield the offerings that can be had now and meet *requirements*, as far as those are about offerings."""
+        """Yield the available offerings that meet the zone and capacity type in *requirements*."""
         zone, capacity_type = requirements.get(ZONE), requirements.get(CAPACITY_TYPE)
         for offering in self.offerings:
             if (
@@ -82,11 +82,11 @@ class InstanceType:
                 yield offering
 
     def cheapest(self, requirements: Mapping[str, Allowed]) -> float:
-        """Return the lowest price at which it can be had; infinite when it cannot."""
+        """Return its lowest available price, or infinity."""
         return min((offering.price for offering in self.offered(requirements)), default=math.inf)
 
     def worst_launch_price(self, requirements: Mapping[str, Allowed]) -> float:
-        """Return the highest price of the capacity type that would be taken; infinite when it cannot be had.
+        """Return the highest price within the capacity type that would be launched, or infinity if none is available.
 
         Source: nodepool-disruption.md 6.3.
         """
@@ -100,7 +100,7 @@ class InstanceType:
 
 @dataclass(frozen=True)
 class InstanceTypeCatalog:
-    """The instance types that can be had."""
+    """All instance types."""
 
     types: tuple[InstanceType, ...] = ()
 
@@ -118,12 +118,12 @@ class InstanceTypeCatalog:
         }
 
     def price_of(self, instance_type: str, zone: str, capacity_type: str) -> float | None:
-        """Return what a node costs per hour, whether or not another one like it can be had; None when not known."""
+        """Return the price of a node per hour, even if its offering is currently unavailable, or None if unknown."""
         return self._prices.get((instance_type, zone, capacity_type))
 
 
 def unlabelled(catalog: InstanceTypeCatalog, pools: Iterable[NodePoolState]) -> Iterator[str]:
-    """Yield, for people, which labels of a provider pools ask for that no type of a table has: nobody checks those."""
+    """Yield messages about provider labels that pools require but no type has. These are not checked."""
     labels = {key for instance_type in catalog.types for key in instance_type.labels}
     for pool in pools:
         requirements = merged(pool.model.spec.template.spec.requirements)
@@ -132,7 +132,7 @@ def unlabelled(catalog: InstanceTypeCatalog, pools: Iterable[NodePoolState]) -> 
 
 
 def missing(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> Mapping[tuple[str, str, str], int]:
-    """Return how many nodes of pools are of what a table lacks, by type, zone and capacity type; sorted."""
+    """Return the number of pool nodes that the table lacks, by type, zone and capacity type, sorted."""
     counts = Counter(
         (node.instance_type, node.zone, node.capacity_type)
         for node in cluster.nodes.values()
@@ -143,7 +143,7 @@ def missing(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> Mapping[t
 
 
 def lacking(catalog: InstanceTypeCatalog, cluster: ClusterSnapshot) -> str:
-    """Return what a table lacks of the nodes of pools, for people; empty: nothing."""
+    """Return a message about pool nodes that the table lacks, or an empty string."""
     absent = missing(catalog, cluster)
     if not absent:
         return ""

@@ -1,6 +1,6 @@
-"""Topology domains of new nodes: the values that labels such as the zone could have.
+"""Topology domains of new nodes: possible values of labels such as the zone.
 
-Spread constraints count them. A zone without nodes, in which a pool could make one, has no pods.
+Spread constraints count these domains. A zone in which a pool could create a node is a domain, even without nodes.
 
 Source: nodepool-disruption.md 6.5; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling/topology.go``
 (``buildDomainGroups``) and ``topologydomaingroup.go``.

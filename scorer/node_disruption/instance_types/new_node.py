@@ -1,7 +1,7 @@
-"""A node that would be made: what it can still be, the more pods are put on it.
+"""A new node and its remaining options, which narrow as pods are added.
 
-What a new node will be is left open as long as it may be: which instance type, in which zone. A pod that asks for some
-of it narrows that down; so does one that is spread over zones, or goes where others are.
+Instance type and zone of a new node are left open as long as possible. A pod narrows them by its requirements, by its
+spread over zones, or by its affinity to other pods.
 
 Source: nodepool-disruption.md 6.3 and 15; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling/nodeclaim.go``.
 """
@@ -35,20 +35,20 @@ _NODES = "nodes"
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node that would be made; without pods it is the template of a pool.
+    """A node to be created. Without pods, it is the template of a pool.
 
     Args:
         pool: Name of the NodePool.
-        types: What it can still be, each with an offering that meets *requirements*.
-        requirements: Of the pool and of its pods.
-        labels: Of the pool's template.
-        taints: Of the pool's template, without startup taints.
-        daemons: What DaemonSets take on it, by resource.
-        taken: What DaemonSets and its pods take together.
-        min_values: How many different values its types must have, by key.
-        room: What the limits of the pool leave for all its new nodes, by resource; ``nodes`` counts nodes.
-        pods: In the order in which they were put on it.
-        name: Among the new nodes of one answer; empty for a template.
+        types: Remaining instance types, each with an offering that meets *requirements*.
+        requirements: Requirements of the pool and of its pods.
+        labels: Labels of the pool's template.
+        taints: Taints of the pool's template, without startup taints.
+        daemons: Resources of its DaemonSet pods.
+        taken: Resources of all its pods, including those of DaemonSets.
+        min_values: Smallest number of distinct values among its types, by key.
+        room: Remaining limits of the pool for all its new nodes, by resource. ``nodes`` counts nodes.
+        pods: Its pods, in the order of placement.
+        name: Name among the new nodes of one result, empty for a template.
     """
 
     pool: str
@@ -64,7 +64,7 @@ class NewNode:
     name: str = ""
 
     def values(self, key: str) -> tuple[str, ...]:
-        """Return the values that a label could still have; none when that is not known."""
+        """Return the values that a label may still have, empty if unknown."""
         allowed_values = self.requirements.get(key)
         offered_values = {value for instance_type in self.types for value in values_of(instance_type, key)}
         if not offered_values and allowed_values is not None and not allowed_values.others:
@@ -74,14 +74,14 @@ class NewNode:
         )
 
     def welcomes(self, pod: Pod) -> bool:
-        """Return whether *pod* tolerates the taints, and finds its host ports free."""
+        """Return whether *pod* tolerates the taints and its host ports are free."""
         used_ports = [port for each in self.pods for port in each.shape.host_ports]
         if any(port.conflicts(other) for port in pod.shape.host_ports for other in used_ports):
             return False
         return self.is_tolerated(pod.shape)
 
     def is_tolerated(self, shape: PodShape) -> bool:
-        """Return whether pods of a shape tolerate the taints, as far as they keep pods away."""
+        """Return whether pods of a shape tolerate the taints that repel pods."""
         return all(shape.tolerates(taint) for taint in self.taints if taint.effect in HELD_EFFECTS)
 
     def domains(self, key: str) -> frozenset[str]:
@@ -92,7 +92,7 @@ class NewNode:
         return frozenset() if requirement is None or requirement.others else requirement.values
 
     def narrowed(self, requirements: Mapping[str, Allowed], pod: Pod | None = None) -> "NewNode | None":
-        """Return the node with more requirements, and one more pod; None when it can be nothing then."""
+        """Return the node with more requirements and one more pod, or None if no option remains."""
         pods, reserved_ports, types = self.pods, self.taken, self.types
         if pod is not None:
             pods, reserved_ports = (*pods, pod), total((reserved_ports, pod.requests))
@@ -107,15 +107,14 @@ class NewNode:
 def templates(
     cluster: ClusterSnapshot, types: Iterable[InstanceType], without: Collection[str] = ()
 ) -> tuple[NewNode, ...]:
-    """Return what pools could make, in the order in which pools are asked: by weight, then by name, both descending.
+    """Return the templates of pools by precedence: by weight, then by name, both descending.
 
-    Static pools, pools that are being deleted or are not ready, and those whose limits are reached make none. See also
-    `beyond_limits`.
+    Pools that are static, deleting, not ready or at their limits are omitted. See also `beyond_limits`.
 
     Args:
-        cluster: With the pools.
-        types: That can be had.
-        without: Names of nodes that go; limits do not count them.
+        cluster: The cluster with the pools.
+        types: Available instance types.
+        without: Names of nodes to be removed, which limits do not count.
     """
     offered = tuple(types)
     pools = sorted(cluster.pools.values(), key=lambda pool: (pool.weight, pool.name), reverse=True)
@@ -144,7 +143,10 @@ def pool_template(pool: NodePoolState, types: Iterable[InstanceType]) -> NewNode
 
 
 def beyond_limits(cluster: ClusterSnapshot) -> frozenset[str]:
-    """Return the names of the pools whose nodes, those that go included, have more than a limit: they make none now."""
+    """Return the names of the pools whose usage exceeds a limit, even counting the nodes to be removed.
+
+    They cannot create nodes now.
+    """
     nodes = cluster.nodes.values()
     limited = (pool for pool in cluster.pools.values() if pool.limits)
     return frozenset(pool.name for pool in limited if any(left < 0 for left in _room(pool, nodes, ()).values()))
@@ -166,7 +168,7 @@ def wishes(shape: PodShape) -> Iterator[dict[str, Allowed]]:
 
 
 def fits_instance_type(kind: InstanceType, needs: Mapping[str, int]) -> bool:
-    """Return whether an instance type has room for *needs*, by resource."""
+    """Return whether *needs*, by resource, fit on an instance type."""
     has = kind.allocatable
     for resource, amount in needs.items():  # noqa: SIM110 - asked for 500,000 times in a pass; all() takes thrice as long
         if amount > 0 and amount > has.get(resource, 0):
@@ -175,7 +177,7 @@ def fits_instance_type(kind: InstanceType, needs: Mapping[str, int]) -> bool:
 
 
 def can_be(kind: InstanceType, requirements: Mapping[str, Allowed]) -> bool:
-    """Say whether an instance type has an offering that meets *requirements*."""
+    """Return whether an instance type has an offering that meets *requirements*."""
     for key, requirement in requirements.items():
         value = kind.name if key == INSTANCE_TYPE else kind.labels.get(key)
         if value is not None and not requirement.allows(value):
@@ -194,7 +196,7 @@ def values_of(kind: InstanceType, key: str) -> Iterable[str]:
 
 
 def within_limits(node: NewNode, room: Mapping[str, int]) -> NewNode | None:
-    """Return the node without the types that are larger than what limits leave; None when there are no others."""
+    """Return the node without the types that exceed the remaining limits, or None if no type remains."""
     if room.get(_NODES, 1) < 1:
         return None
     types = tuple(
@@ -206,7 +208,7 @@ def within_limits(node: NewNode, room: Mapping[str, int]) -> NewNode | None:
 
 
 def remaining_limits(node: NewNode, room: Mapping[str, int]) -> dict[str, int]:
-    """Return what limits leave when *node* is made, whichever of its types it becomes."""
+    """Return the limits that remain after creating *node*, assuming its largest type."""
     most = {key: max(instance_type.allocatable.get(key, 0) for instance_type in node.types) for key in room}
     return {key: left - (1 if key == _NODES else most[key]) for key, left in room.items()}
 
@@ -234,7 +236,7 @@ def _min_values(pool: NodePoolState) -> dict[str, int]:
 
 
 def _room(pool: NodePoolState, nodes: Iterable[ClusterNode], without: Collection[str]) -> dict[str, int]:
-    """Return what the limits of a pool leave."""
+    """Return the remaining limits of a pool."""
     if not pool.limits:
         return {}
     counted = [node for node in nodes if node.pool == pool.name and node.name not in without]
@@ -243,7 +245,10 @@ def _room(pool: NodePoolState, nodes: Iterable[ClusterNode], without: Collection
 
 
 def _together(asked: Iterable[tuple[str, Allowed]]) -> dict[str, Allowed] | None:
-    """Take requirements together; None when they contradict each other, which in a pool stands for "absent"."""
+    """Merge requirements, or return None if they contradict each other.
+
+    Inside a pool, a contradiction means "absent".
+    """
     requirements: dict[str, Allowed] = {}
     needed = set()
     for key, requirement in asked:
@@ -254,7 +259,7 @@ def _together(asked: Iterable[tuple[str, Allowed]]) -> dict[str, Allowed] | None
 
 
 def _may_be_new(term: NodeTerm) -> bool:
-    """Say whether a node whose name nobody knows yet can match a term."""
+    """Return whether a node with a still unknown name can match a term."""
     return all(each.key == NODE_NAME and each.operator == "NotIn" for each in term.fields)
 
 

@@ -1,8 +1,9 @@
-"""The table of instance types and prices that a user writes, or that a provider hands in.
+"""Table of instance types and prices, written by a user or delivered by a provider.
 
 A table is a list of rows. A row is either one offering, as in a price list (``name``, ``cpu``, ``memory``, ``pods``,
-``arch``, ``os``, ``zone``, ``capacityType``, ``price``), or a whole type with its ``offerings``. Rows of one name are
-one type, and must agree about what it has. A row with a mistake makes the table unusable, and every mistake is named.
+``arch``, ``os``, ``zone``, ``capacityType``, ``price``), or a complete type with its ``offerings``. Rows with the same
+name form one type and must have equal resources and labels. One invalid row makes the table unusable, and every error
+is reported.
 
 Source: nodepool-disruption.md 5.1, 6.2 and 6.3.
 """
@@ -26,17 +27,17 @@ DEFAULT_PODS: Final = 110
 
 
 def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[InstanceType, ...]:  # noqa: B008
-    """Read a table: a list of rows, or an object with such a list as ``instanceTypes``.
+    """Parse a table: a list of rows, or an object with such a list as ``instanceTypes``.
 
     Args:
         document: The table.
-        at: Where it stands.
+        at: Its path, for errors.
 
     Returns:
-        By name.
+        Instance types, sorted by name.
 
     Raises:
-        InvalidPricesError: It has mistakes.
+        InvalidPricesError: It has errors.
     """
     if isinstance(document, dict):
         document, at = document.get(TABLE), at / TABLE
@@ -51,7 +52,7 @@ def read_instance_types(document: Any, at: FieldPath = FieldPath()) -> tuple[Ins
 
 
 class _Reading:
-    """Rows that have been read, and their mistakes."""
+    """Parsed rows and their errors."""
 
     def __init__(self) -> None:
         self.mistakes: list[PriceMistake] = []

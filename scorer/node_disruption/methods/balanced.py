@@ -1,4 +1,4 @@
-"""Pools of policy ``Balanced``: a move must save at least half as large a share of the pool as it disturbs.
+"""Pools with the policy ``Balanced``: a move must save at least half as large a share of the pool as it disrupts.
 
 Source: nodepool-disruption.md 6.4; Karpenter v1.15.0 ``pkg/controllers/disruption/balanced.go``.
 """
@@ -18,11 +18,11 @@ LEAST_SCORE: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """All nodes of a pool together.
+    """Totals over all nodes of a pool.
 
     Args:
         cost: Prices of all its NodeClaims, per hour.
-        disruption: Reschedule costs of its candidates, and the `occupancy_cost` of its other nodes.
+        disruption: Reschedule costs of its candidates, plus the `occupancy_cost` of its other nodes.
     """
 
     cost: float = 0.0
@@ -41,7 +41,7 @@ def pool_totals(nodes: Iterable[Candidate]) -> dict[str, Totals]:
 
 
 def can_pass(candidate: Candidate, totals: Mapping[str, Totals]) -> Refusal | None:
-    """Return why no move of *candidate* can be approved: not even its deletion without a replacement is."""
+    """Return why no move of *candidate* can be approved, not even its deletion without a replacement, or None."""
     if not _is_balanced(candidate) or totals[candidate.node.pool].cost <= 0:
         return None
     score = _score(candidate.price or 0.0, candidate.cost, totals[candidate.node.pool])
@@ -60,12 +60,12 @@ def approved(command: Command, candidates: Sequence[Candidate], totals: Mapping[
 def move_scores(
     savings: float, candidates: Sequence[Candidate], totals: Mapping[str, Totals]
 ) -> dict[str, DisruptionScore]:
-    """Return the score of a move for each balanced pool whose nodes go, by name; savings are shared out by price.
+    """Return the score of a move by balanced pool, with the savings divided in proportion to prices.
 
     Args:
-        savings: Of the move, per hour.
-        candidates: That go.
-        totals: Of the pools.
+        savings: Savings of the move, per hour.
+        candidates: Nodes to be removed.
+        totals: Totals of the pools.
     """
     price, score = price_of(candidates), dict[str, DisruptionScore]()
     for pool in sorted({candidate.node.pool for candidate in candidates if _is_balanced(candidate)}):

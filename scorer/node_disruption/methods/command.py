@@ -1,4 +1,4 @@
-"""Commands: what a pass decides to disrupt, and what replaces it.
+"""Commands: the nodes that a pass disrupts, and their replacements.
 
 Source: nodepool-disruption.md 5.1, 6.4, 7 and 12.
 """
@@ -15,11 +15,11 @@ from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 from scorer.node_disruption.instance_types.new_node import NewNode, beyond_limits
 
 VALIDATION_DELAY: Final = timedelta(seconds=15)
-"""How long a command of emptiness or consolidation waits before it is validated."""
+"""Delay between a command of emptiness or consolidation and its validation."""
 
 
 class Method(StrEnum):
-    """Ways to find nodes that should go, in the order in which they are tried."""
+    """Disruption methods, by precedence."""
 
     EMPTINESS = "Emptiness"
     STATIC_DRIFT = "StaticDrift"
@@ -35,11 +35,11 @@ REASONS: Final[Mapping[Method, DisruptionReason]] = {
     Method.MULTI_NODE: DisruptionReason.UNDERUTILIZED,
     Method.SINGLE_NODE: DisruptionReason.UNDERUTILIZED,
 }
-"""What budgets call what each method does."""
+"""Disruption reason of each method, as named by budgets."""
 
 
 class Decided(StrEnum):
-    """What a command does to its nodes."""
+    """Action of a command on its nodes."""
 
     DELETE = "delete"
     REPLACE = "replace"
@@ -47,11 +47,11 @@ class Decided(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DisruptionScore:
-    """How much of the cost of a pool a move saves, against how much of the pool it disturbs.
+    """Share of a pool's cost that a move saves, relative to the share of the pool that it disrupts.
 
     Args:
-        savings: Per hour, the share of this pool.
-        disruption: Reschedule costs of the nodes that go, of this pool.
+        savings: Savings per hour, the share of this pool.
+        disruption: Reschedule costs of this pool's nodes to be removed.
         pool_cost: Prices of all nodes of the pool, per hour.
         pool_disruption: Reschedule costs of all its nodes.
     """
@@ -63,7 +63,7 @@ class DisruptionScore:
 
     @property
     def value(self) -> float:
-        """The share of the cost that is saved for each share of the pool that is disturbed; 0: nothing is saved."""
+        """Saved share of the cost divided by the disrupted share of the pool, 0 without savings."""
         if self.savings <= 0 or min(self.disruption, self.pool_cost, self.pool_disruption) <= 0:
             return 0.0
         return (self.savings / self.pool_cost) / (self.disruption / self.pool_disruption)
@@ -71,17 +71,17 @@ class DisruptionScore:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Nodes that go together, and what is made before they go.
+    """Nodes that are disrupted together, and the replacements that are created before.
 
     Args:
-        method: That found them.
-        reason: What budgets call it.
-        nodes: Their names; in the order in which they were found.
-        replacements: New nodes, the types of each with the cheapest first.
-        savings: Per hour, if each replacement becomes the cheapest that it can be; 0 where no prices are known.
-        moves: Name of the node, old or new, by the key of each pod that was found a place.
-        validate_after: After how long it must be validated before it is carried out.
-        scores: Of balanced pools, by their name.
+        method: Method that found them.
+        reason: Reason as named by budgets.
+        nodes: Names, in the order of the method.
+        replacements: New nodes, each with its cheapest types first.
+        savings: Savings per hour if each replacement becomes its cheapest option, 0 if prices are unknown.
+        moves: Target node, old or new, by the key of each placed pod.
+        validate_after: Delay before the command is validated and executed.
+        scores: Scores of balanced pools, by name.
     """
 
     method: Method
@@ -95,15 +95,15 @@ class Command:
 
     @property
     def decided(self) -> Decided:
-        """What it does to its nodes."""
+        """Action on its nodes."""
         return Decided.REPLACE if self.replacements else Decided.DELETE
 
 
 def over_limits(command: Command, cluster: ClusterSnapshot) -> Refusal | None:
     """Return why the replacements of a command cannot be created now, if so.
 
-    A plan subtracts the nodes that it removes. A NodeClaim is only created while usage, with these nodes, is within the
-    limits of the pool.
+    A plan subtracts the nodes that it removes. But a NodeClaim is created only while the usage including these nodes is
+    within the limits of the pool.
     """
     beyond = beyond_limits(cluster).intersection(node.pool for node in command.replacements)
     if not beyond:
@@ -113,13 +113,13 @@ def over_limits(command: Command, cluster: ClusterSnapshot) -> Refusal | None:
 
 @dataclass(frozen=True, slots=True)
 class MethodOutcome:
-    """What one method found.
+    """Result of one method.
 
     Args:
-        commands: To be carried out; of one pass, only those of the first method that has some.
-        held: Nodes that the method would have, and why they stay.
-        unseen: Pools that it did not come to before its limit.
-        changes: When the passing of time may make it find something, beside what *held* says.
+        commands: Commands to execute. A pass executes only those of the first method with a result.
+        held: Nodes that the method would disrupt, and what holds them.
+        unseen: Pools that it did not reach within its limit.
+        changes: Times at which the result may change, in addition to those in *held*.
     """
 
     commands: tuple[Command, ...] = ()

@@ -1,4 +1,4 @@
-"""Consolidation: nodes go when their pods fit elsewhere for less money. What one node and several have in common.
+"""Consolidation: nodes are removed when their pods fit elsewhere at a lower price. Shared by one and multiple nodes.
 
 Source: nodepool-disruption.md 6.3; Karpenter v1.15.0 ``pkg/controllers/disruption/consolidation.go``.
 """
@@ -21,18 +21,18 @@ from scorer.node_disruption.methods.context import Survey
 from scorer.node_disruption.scheduling.relocation import Hopeless, Relocation
 
 MOST_TYPES: Final = 600
-"""How many instance types a new node may be; the cheapest are kept."""
+"""Most instance types of a new node. The cheapest are kept."""
 SPOT_TYPES: Final = 15
-"""How many cheaper spot types there must be for a spot node to be replaced by another one, and how many are asked for.
+"""Number of cheaper spot types required to replace a spot node by another one, and number requested.
 
 With fewer, the new node might not be among the cheapest, and would be replaced in turn.
 """
 _NAMED: Final = 5
-"""How many pods a message names."""
+"""Most pods that a message names."""
 
 
 def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method) -> Command | Refusal:
-    """Return how *candidates* go together: without a replacement, or with one that is cheaper than all of them."""
+    """Return the joint removal of *candidates*, without a replacement or with a cheaper one."""
     price = price_of(candidates)
     relocation = survey.relocations.relocate(candidates, consolidating=True, below=price)
     if isinstance(relocation, Hopeless):
@@ -58,7 +58,7 @@ def consolidate(survey: Survey, candidates: Sequence[Candidate], method: Method)
 def command_of(
     method: Method, candidates: Sequence[Candidate], relocation: Relocation, replacements: Sequence[NewNode] = ()
 ) -> Command:
-    """Return the command by which *candidates* go."""
+    """Return the command that removes *candidates*."""
     is_consolidation = method in (Method.MULTI_NODE, Method.SINGLE_NODE)
     return Command(
         method=method,
@@ -72,7 +72,7 @@ def command_of(
 
 
 def savings(candidates: Sequence[Candidate], replacements: Sequence[NewNode]) -> float:
-    """Return what is saved per hour if each replacement becomes the cheapest that it can be; unknown prices are 0."""
+    """Return the savings per hour if each replacement becomes its cheapest option. Unknown prices count as 0."""
     spent = (
         min(
             (price for instance_type in node.types if (price := instance_type.cheapest(node.requirements)) < math.inf),
@@ -84,19 +84,19 @@ def savings(candidates: Sequence[Candidate], replacements: Sequence[NewNode]) ->
 
 
 def price_of(candidates: Sequence[Candidate]) -> float:
-    """Return what *candidates* cost per hour together; a price that is not known counts as 0."""
+    """Return the total price of *candidates* per hour. Unknown prices count as 0."""
     return sum(candidate.price or 0.0 for candidate in candidates)
 
 
 def by_price(node: NewNode) -> NewNode:
-    """Return a new node with the cheapest of its types first, equal ones by name."""
+    """Return a new node with its types sorted by price, then by name."""
     return replace(
         node, types=tuple(sorted(node.types, key=lambda each: (each.cheapest(node.requirements), each.name)))
     )
 
 
 def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
-    """Return a new node with those of its types that are certain to cost less than *price*."""
+    """Return a new node with only the types that certainly cost less than *price*."""
     types = tuple(
         instance_type for instance_type in node.types if instance_type.worst_launch_price(node.requirements) < price
     )
@@ -110,7 +110,7 @@ def cheaper_than(node: NewNode, price: float) -> NewNode | Refusal:
 
 
 def unschedulable_refusal(relocation: Relocation) -> Refusal:
-    """Return that pods would find no place, with the first of them."""
+    """Return the refusal for pods that do not fit anywhere, naming the first of them."""
     left = relocation.left
     named = "; ".join(f"{key}: {left[key]}" for key in islice(left, _NAMED))
     more = f"; and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
@@ -148,9 +148,9 @@ def _spot_for_spot(survey: Survey, candidates: Sequence[Candidate], node: NewNod
 
 
 def _may_be(node: NewNode, capacity_type: str) -> bool:
-    """Return whether a new node may become one of a capacity type: it is allowed, and some type is offered so.
+    """Return whether a new node may have a capacity type: it is allowed, and some type has such an offering.
 
-    Karpenter looks only at the requirements (DK-2 in scorer/README.md).
+    Karpenter checks only the requirements (DK-2 in scorer/README.md).
     """
     requirements = {**node.requirements, CAPACITY_TYPE: _only(node.requirements, capacity_type)}
     return any(True for instance_type in node.types for _ in instance_type.offered(requirements))
@@ -167,7 +167,7 @@ def _pinned_to_spot(node: NewNode) -> NewNode:
 
 
 def _too_few_values(types: Sequence[InstanceType], node: NewNode) -> str:
-    """Return which key has fewer values among *types* than the pool asks for; empty when none has."""
+    """Return a message about a key with fewer values among *types* than minValues, or an empty string."""
     for key, least in sorted(node.min_values.items()):
         number = len(_values(types, key, node))
         if number < least:
@@ -176,7 +176,7 @@ def _too_few_values(types: Sequence[InstanceType], node: NewNode) -> str:
 
 
 def _needed(node: NewNode) -> int:
-    """Return how many of the types, from the first on, have all the values that the pool asks for."""
+    """Return how many of the types, counted from the first, have all the values that minValues requires."""
     if not node.min_values:
         return 0
     numbers = range(1, len(node.types) + 1)

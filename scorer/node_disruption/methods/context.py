@@ -21,21 +21,22 @@ from scorer.node_disruption.instance_types.catalog import InstanceTypeCatalog
 from scorer.node_disruption.scheduling.relocation import Relocations
 
 _GONE: Final = frozenset((BlockReason.NO_CLAIM, BlockReason.REBOOTING, BlockReason.DELETING))
-"""Nodes with these blockers are on their way out, or not ours: nothing keeps them."""
+"""Blockers of nodes that are already being removed or are not ours. Such nodes are not reported as held."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerOptions:
-    """What an operator chooses for all pools.
+    """Options of the operator for all pools.
 
     Args:
         spot_to_spot: Spot nodes may be replaced by cheaper spot nodes.
-        graceful_expiration: Budgets and do-not-disrupt hold back expiration (nodepool-disruption.md 10).
-        template_do_not_disrupt: A pool whose template says do-not-disrupt keeps the nodes that it has, too (13).
-        multi_node_simulations: How often multi-node consolidation may try; then the best found so far is used. It
-            stands for the minute that the reference allows, and is more than a search among a hundred nodes needs.
-        single_node_simulations: How many nodes single-node consolidation may try; then it gives up for this pass. It
-            stands for the three minutes of the reference.
+        graceful_expiration: Budgets and do-not-disrupt delay expiration (nodepool-disruption.md 10).
+        template_do_not_disrupt: do-not-disrupt in a pool's template also protects its existing nodes (13).
+        multi_node_simulations: Most simulations of multi-node consolidation per pass. Afterwards the best result so far
+            is used. Replaces the one-minute timeout of the reference, and exceeds the needs of a binary search over a
+            hundred nodes.
+        single_node_simulations: Most nodes that single-node consolidation tries per pass. Replaces the three-minute
+            timeout of the reference.
     """
 
     spot_to_spot: bool = False
@@ -47,15 +48,15 @@ class PlannerOptions:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A cluster at one instant, with the figures of its nodes.
+    """A cluster at one instant, with derived data about its nodes.
 
     Args:
-        given: The cluster and the instant, with what else decides.
-        settings: Of the operator.
+        given: The cluster, the time, and the other inputs.
+        settings: Options of the operator.
         nodes: Every node that belongs to a pool, by name.
-        allowances: What budgets allow.
-        relocations: Where pods would go.
-        unseen: Pools that single-node consolidation did not come to last time.
+        allowances: Remaining allowances of budgets.
+        relocations: Planned relocations of pods.
+        unseen: Pools that the previous single-node consolidation did not reach.
     """
 
     given: Circumstances
@@ -72,27 +73,27 @@ class Survey:
 
     @property
     def catalog(self) -> InstanceTypeCatalog | None:
-        """Instance types and prices; None: not available."""
+        """Instance types and prices. None: unknown."""
         return self.given.catalog
 
     @property
     def now(self) -> datetime:
-        """The instant, with a time zone."""
+        """Current time, timezone-aware."""
         return self.given.now
 
     @property
     def no_ready_pool(self) -> Refusal | None:
-        """Why no pods are moved, if no pool is Ready to make nodes for them."""
+        """Refusal of all moves if no pool is Ready to create nodes."""
         if any(pool.is_dynamic for pool in self.cluster.pools.values()):
             return None
         return Refusal(DisruptionBlockReason.NO_READY_POOL, "no NodePool is Ready to make nodes for pods")
 
     def eligible(self, class_: DisruptionClass) -> list[Candidate]:
-        """Return the nodes that a disruption of this class may take, by name."""
+        """Return the nodes that are candidates for this class of disruption, by name."""
         return [node for node in self.nodes.values() if node.pool and not node.blockers_for(class_)]
 
     def underutilized(self) -> list[Candidate]:
-        """Return the nodes that consolidation may look at, by name."""
+        """Return the nodes that consolidation may consider, by name."""
         return [
             candidate
             for candidate in self.eligible(DisruptionClass.GRACEFUL)
@@ -100,12 +101,12 @@ class Survey:
         ]
 
     def not_empty(self, candidate: Candidate) -> Refusal | None:
-        """Return why emptiness does not take a node that is empty; None: it does."""
+        """Return why emptiness skips an empty node, or None."""
         assert candidate.pool is not None
         return not_consolidatable(candidate.node, candidate.pool, self.now)
 
     def not_underutilized(self, candidate: Candidate) -> Refusal | None:
-        """Return why consolidation does not look at a node; None: it does.
+        """Return why consolidation skips a node, or None.
 
         Source: nodepool-disruption.md 5.3, 5.7 and 12.
         """
@@ -145,17 +146,17 @@ def survey(
     unseen: Collection[str] = (),
     before: Survey | None = None,
 ) -> Survey:
-    """Look at a cluster.
+    """Survey a cluster.
 
     Args:
-        cluster: At the instant.
-        catalog: Instance types and prices; None: not available.
-        now: The instant, with a time zone.
-        settings: Of the operator.
-        views: The pools by name, with what is reserved.
-        leaving: Names of nodes that have begun to go, though that does not show yet.
-        unseen: Pools that single-node consolidation did not come to last time.
-        before: A look at it at another time, from which is taken over what is still true; None: there is none.
+        cluster: The cluster.
+        catalog: Instance types and prices. None: unknown.
+        now: Current time, timezone-aware.
+        settings: Options of the operator.
+        views: Pools by name, with reservations.
+        leaving: Names of nodes whose disruption has started, although their objects do not show it yet.
+        unseen: Pools that the previous single-node consolidation did not reach.
+        before: An earlier survey, whose still valid parts are reused. None: unset.
     """
     views = {name: view.with_held(_of_pool(leaving, cluster, name)) for name, view in views.items()}
     going = {
@@ -176,7 +177,7 @@ def survey(
 
 
 def pool_views(cluster: ClusterSnapshot, settings: PlannerOptions) -> dict[str, PoolView]:
-    """Return the pools of a cluster as budgets see them, without anything that is reserved."""
+    """Return the pools of a cluster as budgets count them, without reservations."""
     nodes: dict[str, dict[str, PoolNode]] = {name: {} for name in cluster.pools}
     for name, node in cluster.nodes.items():
         if node.node is not None and node.pool in nodes:
@@ -195,9 +196,9 @@ def pool_views(cluster: ClusterSnapshot, settings: PlannerOptions) -> dict[str, 
 def blocked_nodes(
     candidate: Candidate, wanted: str, refusal: Refusal | None, blockers: Iterable[Blocker]
 ) -> list[Held]:
-    """Return why a node stays: for each of its blockers, and for what its pool's rules refuse.
+    """Return the holds of a node: one per blocker, plus one for a refusal by its pool.
 
-    A node that is going anyway, or is not ours, does not stay.
+    Empty for a node that is being removed anyway or is not ours.
     """
     listed = tuple(blockers)
     if any(each.reason in _GONE for each in listed):

@@ -1,11 +1,11 @@
-"""Drift: a node that its pool no longer describes is replaced, one in each pass, the oldest first.
+"""Drift: a node that its pool no longer describes is replaced, one per pass, the oldest first.
 
-The reference keeps its finding in a condition of the NodeClaim, which it renews every few minutes. Here the finding is
-made anew, so that it also tells what a changed pool would do; the condition says since when, and holds the findings of
-the provider, which nobody else can make.
+The reference stores the result in a condition of the NodeClaim and refreshes it every few minutes. Here drift is
+detected in every pass, so that the effect of a changed pool can be predicted. The condition provides the start time,
+and the results that only the provider can determine.
 
-Where no instance types are known, nobody can say what a new node would be. Pods that fit on no node that is there are
-then taken to fit on one new node of the same pool (nodepool-disruption.md 5.1: drift works).
+Without known instance types, the shape of a new node is unknown. Pods that fit on no existing node are then assumed to
+fit on one new node of the same pool (nodepool-disruption.md 5.1: drift works).
 
 Source: nodepool-disruption.md 3.2 to 3.5 and 7; Karpenter v1.15.0 ``pkg/controllers/disruption/drift.go``,
 ``pkg/controllers/nodeclaim/disruption/drift.go`` and ``pkg/scheduling/requirement.go``.
@@ -39,7 +39,7 @@ NODE_POOL_DRIFTED: Final = "NodePoolDrifted"
 REQUIREMENTS_DRIFTED: Final = "RequirementsDrifted"
 INSTANCE_TYPE_NOT_FOUND: Final = "InstanceTypeNotFound"
 TYPES_CHECKED_AFTER: Final = timedelta(hours=1)
-"""How old a claim must be before its instance type is looked for."""
+"""Minimum age of a claim before its instance type is checked."""
 
 _OWN_REASONS: Final = (NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED, INSTANCE_TYPE_NOT_FOUND)
 _DRIFTED = DisruptionReason.DRIFTED
@@ -47,12 +47,12 @@ _DRIFTED = DisruptionReason.DRIFTED
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """Why a node has drifted.
+    """Drift of a node.
 
     Args:
-        reason: As the condition of its claim gives it.
-        message: For people, with the values that differ.
-        since: When its claim got the condition; None: it has none yet.
+        reason: Reason of the condition on its claim.
+        message: Human-readable message with the differing values.
+        since: Transition time of the condition. None: unset.
     """
 
     reason: str
@@ -63,7 +63,7 @@ class Drifted:
 def detect_drift(
     claim: Claim, pool: NodePoolState, catalog: InstanceTypeCatalog | None, now: datetime
 ) -> Drifted | None:
-    """Return why a claim has drifted from its pool; None when it has not. The first of the checks counts."""
+    """Return why a claim has drifted from its pool, by the first failing check, or None."""
     if claim.conditions.get("Launched", "True") != "True":
         return None
     drift = (
@@ -76,7 +76,7 @@ def detect_drift(
 
 
 def drifts(survey: Survey) -> dict[str, Drifted]:
-    """Return why nodes have drifted, by their names; those that have not are left out."""
+    """Return the drifted nodes by name, with the reason."""
     return {
         name: drift
         for name, node in survey.nodes.items()
@@ -86,9 +86,9 @@ def drifts(survey: Survey) -> dict[str, Drifted]:
 
 
 def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
-    """Replace the node that drifted first and whose pods find a place. Nodes without pods to move come first.
+    """Replace the first drifted node whose pods fit elsewhere. Nodes without pods to move come first.
 
-    Budgets are read, not consumed: one node is replaced per pass, and a failed attempt must not block the next node.
+    Budgets are read but not consumed: one node is replaced per pass, and a failed attempt must not block the next node.
     """
     blocked = list[Held]()
     for candidate in in_order(survey, drifted, static=False):
@@ -104,12 +104,12 @@ def plan_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
 
 
 def in_order(survey: Survey, drifted: Mapping[str, Drifted], *, static: bool) -> list[Candidate]:
-    """Return the nodes that have drifted: those without pods to move before others, the oldest condition first.
+    """Return the drifted nodes, those without pods to move first, then by age of the condition.
 
     Args:
-        survey: Of the cluster.
-        drifted: Why nodes have drifted, by their names.
-        static: Those of static pools; else those of all others.
+        survey: Survey of the cluster.
+        drifted: Drift by node name.
+        static: Whether to return the nodes of static pools, or those of all others.
     """
     candidates = (survey.nodes[name] for name in drifted)
     selected = [
@@ -140,7 +140,7 @@ def _on_one_like_it(relocation: Relocation, candidate: Candidate) -> Relocation:
 
 
 def _static_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
-    """Compare the digests of the templates, where both are there and made in the same way."""
+    """Compare the template hashes if both exist and have the same version."""
     own, version = claim.annotations.get(HASH, ""), claim.annotations.get(HASH_VERSION, "")
     if not (own and version and pool.hash and pool.hash_version) or version != pool.hash_version or own == pool.hash:
         return None
@@ -153,7 +153,7 @@ def _requirements_drift(claim: Claim, pool: NodePoolState) -> Drifted | None:
 
 
 def types_checked_at(claim: Claim, catalog: InstanceTypeCatalog | None) -> datetime | None:
-    """Return when it will be found that the instance type of a claim is not offered; None: it is, or is not known."""
+    """Return when a type that is no longer offered counts as drift, or None if it is offered or unknown."""
     if claim.created is None or _type_not_offered(claim, catalog) is None:
         return None
     return claim.created + TYPES_CHECKED_AFTER
@@ -178,7 +178,7 @@ def _type_not_offered(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drif
 
 
 def _is_offered(kind: InstanceType, labels: Mapping[str, str]) -> bool:
-    """Say whether a type is offered where a claim has it, even if there is none to be had at present."""
+    """Return whether a type has an offering for the claim's zone and capacity type, even an unavailable one."""
     zone, capacity_type = labels.get(ZONE), labels.get(CAPACITY_TYPE)
     good = (RESERVED, ON_DEMAND) if capacity_type == RESERVED else (capacity_type,)
     return any(
@@ -188,7 +188,7 @@ def _is_offered(kind: InstanceType, labels: Mapping[str, str]) -> bool:
 
 
 def _provider_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifted | None:
-    """Return what the condition says, unless it is a finding that has just been made anew and is no longer true."""
+    """Return the drift in the condition, unless it is one that we detect ourselves and did not confirm."""
     renewed = _OWN_REASONS if catalog is not None else (NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED)
     if claim.drifted_since is None or claim.drift_reason in renewed:
         return None
@@ -197,12 +197,12 @@ def _provider_drift(claim: Claim, catalog: InstanceTypeCatalog | None) -> Drifte
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Why a claim has drifted from the requirements of its pool.
+    """Drift of a claim from the requirements of its pool.
 
     Args:
-        key: The label, by its present name.
-        requirement: All requirements of the pool on *key* taken together, in words that follow "must be".
-        value: The claim's value; None when it does not have the label.
+        key: The current name of the label.
+        requirement: Merged requirements of the pool on *key*, phrased to follow "must be".
+        value: Value of the claim's label, or None if it is missing.
     """
 
     key: str
@@ -215,11 +215,11 @@ class Drift:
 
 
 def requirements_drift(requirements: Sequence[Requirement], labels: Mapping[str, str]) -> Drift | None:
-    """Return why a claim with *labels* is not what *requirements* ask for; None when it is.
+    """Return how a claim with *labels* violates *requirements*, or None.
 
-    Of several keys that drifted, the first by name is returned. ``minValues`` plays no part. A requirement that cannot
-    be understood (an unknown operator, a bound that is not an integer) is ignored, so that a mistake in a pool does not
-    replace its nodes.
+    If several keys have drifted, the first by name is returned. ``minValues`` is ignored. So is an invalid requirement,
+    such as one with an unknown operator or a bound that is not an integer, because a mistake in a pool must not replace
+    its nodes.
     """
     owned = present_labels(labels)
     for key, requirement in sorted(merged(requirements).items()):

@@ -1,4 +1,4 @@
-"""Emptiness: nodes on which nothing runs that costs anything to evict are deleted, all at once.
+"""Emptiness: nodes without pods that cost anything to evict are deleted, all in one command.
 
 Source: nodepool-disruption.md 5.5 to 5.7 and 7; Karpenter v1.15.0 ``pkg/controllers/disruption/emptiness.go``.
 """
@@ -16,7 +16,7 @@ _EMPTY = DisruptionReason.EMPTY
 
 
 def plan_emptiness(survey: Survey) -> MethodOutcome:
-    """Delete every empty node that has been quiet for long enough, as many as budgets allow."""
+    """Delete every empty node whose consolidateAfter has passed, as many as budgets allow."""
     blocked = list[Held]()
     for each in _empty_ones(survey.nodes.values()):
         blocked += blocked_nodes(each, _EMPTY, survey.not_empty(each), each.blockers_for(DisruptionClass.GRACEFUL))
@@ -31,7 +31,7 @@ def plan_emptiness(survey: Survey) -> MethodOutcome:
 
 
 def emptiable(survey: Survey) -> list[Candidate]:
-    """Return the nodes that emptiness may take, by name, budgets apart."""
+    """Return the nodes that emptiness may delete regardless of budgets, by name."""
     return [each for each in _empty_ones(survey.eligible(DisruptionClass.GRACEFUL)) if survey.not_empty(each) is None]
 
 

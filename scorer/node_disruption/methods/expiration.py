@@ -1,4 +1,4 @@
-"""Expiration: a node that has reached its age is deleted, whatever budgets say, unless an operator wants it held back.
+"""Expiration: an expired node is deleted regardless of budgets, unless the operator has enabled graceful expiration.
 
 Source: nodepool-disruption.md 10; Karpenter ``pkg/controllers/nodeclaim/expiration``.
 """
@@ -14,10 +14,10 @@ from scorer.node_disruption.methods.context import Survey, blocked_nodes
 
 @dataclass(frozen=True, slots=True, order=True)
 class Expiration:
-    """When a node expires; ordered by instant, then by name.
+    """Expiration of a node. Sorts by time, then by name.
 
     Args:
-        at: When its claim reaches its age.
+        at: When its claim expires.
         node: Name of the node.
     """
 
@@ -26,9 +26,9 @@ class Expiration:
 
 
 def expirations(cluster: ClusterSnapshot) -> tuple[Expiration, ...]:
-    """Return when the nodes expire that have an age, those without that are being deleted already; the first first.
+    """Return the expirations of all nodes with expireAfter, earliest first. Nodes being deleted are omitted.
 
-    Nodes of no pool stay: nobody knows what would come in their place.
+    Nodes without a pool never expire here, because their replacement would be unknown.
     """
     pending_expirations = []
     for name, node in cluster.nodes.items():
@@ -49,17 +49,17 @@ def _in_order(each: Expiration) -> tuple[datetime, str]:
 
 
 def expired(cluster: ClusterSnapshot, now: datetime) -> tuple[str, ...]:
-    """Return the names of the nodes that have reached their age at *now*."""
+    """Return the names of the nodes that have expired at *now*."""
     return tuple(expiration.node for expiration in expirations(cluster) if expiration.at <= now)
 
 
 def plan_graceful_expiration(survey: Survey) -> tuple[tuple[str, ...], tuple[Held, ...]]:
-    """Return which nodes that have reached their age may go, where budgets and do-not-disrupt hold them back.
+    """Return the expired nodes to delete, if budgets and do-not-disrupt apply to expiration.
 
-    Budgets that name reasons do not hold them: none can name this one.
+    Budgets that name reasons do not apply, because they cannot name this one.
 
     Returns:
-        Names of the nodes that go now, the longest expired first, and why others stay.
+        Names of the nodes to delete now, the longest expired first, and the holds of the others.
     """
     taking, going, blocked = survey.allowances.remaining_for(EXPIRED), list[str](), list[Held]()
     for name in expired(survey.cluster, survey.now):

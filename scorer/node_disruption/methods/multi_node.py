@@ -1,8 +1,8 @@
-"""Multi-node consolidation: as many nodes as possible go together, with one replacement at most.
+"""Multi-node consolidation: as many nodes as possible are removed together, with at most one replacement.
 
-The nodes are put in order, and the longest beginning of that order is sought that can go. The reference stops the
-search after a minute, with the best it has found; here it stops after a number of simulations, so that the answer does
-not depend on how fast a machine is.
+The nodes are sorted, and a binary search finds the longest prefix that can be removed. The reference stops the search
+after a minute and uses the best result so far. Here the limit is a number of simulations, so that the result does not
+depend on the speed of the machine.
 
 Source: nodepool-disruption.md 6.3 and 7; Karpenter v1.15.0 ``pkg/controllers/disruption/multinodeconsolidation.go``.
 """
@@ -24,15 +24,16 @@ from scorer.node_disruption.methods.consolidation import by_price, cheaper_than,
 from scorer.node_disruption.methods.context import Survey
 
 MOST_NODES: Final = 100
-"""How far the search goes; as in the reference, its last prefix may have one node more."""
+"""Bound of the search. As in the reference, the last prefix may have one node more."""
 
 _REASON = DisruptionReason.UNDERUTILIZED
 
 
 def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
-    """Let as many nodes go together as possible, two at least.
+    """Remove as many nodes as possible together, at least two.
 
-    When none can, nodes that budgets hold back are not told: single-node consolidation looks at each of them again.
+    If none can be removed, nodes held by budgets are not reported, because single-node consolidation checks each of
+    them again.
     """
     taking, blocked, selected = survey.allowances.remaining_for(_REASON), list[Held](), list[Candidate]()
     for candidate in sorted_by_savings(survey.underutilized()):
@@ -49,10 +50,10 @@ def plan_multi_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutco
 
 
 def same_type_guard(node: NewNode, candidates: Sequence[Candidate]) -> NewNode | Refusal:
-    """Return a replacement without the types that keeping one of *candidates* would do as well as.
+    """Return a replacement without the types that would not be cheaper than keeping one of *candidates*.
 
-    If the replacement may become one of the types that go, the node of that type could stay instead: only types that
-    are cheaper than the cheapest of those are kept.
+    If the replacement may have the type of a candidate, that candidate could be kept instead. Therefore only types that
+    are cheaper than the cheapest such candidate remain.
     """
     names = {instance_type.name for instance_type in node.types}
     prices = [
@@ -64,14 +65,14 @@ def same_type_guard(node: NewNode, candidates: Sequence[Candidate]) -> NewNode |
 
 
 def _price_today(kind: InstanceType, labels: Mapping[str, str]) -> float:
-    """Return the lowest price at which a node with *labels* is offered, whether or not it can be had at present."""
+    """Return the lowest price of a node with *labels*, even if the offering is currently unavailable."""
     everything = replace(kind, offerings=tuple(replace(offering, available=True) for offering in kind.offerings))
     offering = everything.cheapest(labelled(labels))
     return offering if offering < math.inf else 0.0
 
 
 def _longest(survey: Survey, candidates: Sequence[Candidate], totals: Mapping[str, Totals]) -> Command | None:
-    """Search for the longest prefix of *candidates* that can go, by halves."""
+    """Find the longest prefix of *candidates* that can be removed, by binary search."""
     best: Command | None = None
     low, high = 1, min(len(candidates) - 1, MOST_NODES)
     tries = survey.settings.multi_node_simulations

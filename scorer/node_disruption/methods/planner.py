@@ -1,11 +1,11 @@
-"""One pass of the planner: which nodes go now, why others stay, and when to look again.
+"""One pass of the planner: which nodes to disrupt now, what holds others, and when to requeue.
 
-The methods are tried in order, and the first that finds something is all that happens in a pass.
+The methods are tried in order, and a pass executes only the first one with a result.
 
-The reference remembers that nothing was to be done until something changes or five minutes pass. Here a pass can be
-handed what one before it decided. It takes over what is still true, and answers as it would without: as long as nothing
-changes, until `DisruptionDecision.next_at`, that is the decision itself, unless the budgets say something else by then.
-So a node whose pods are no longer protected is found at once, where the reference finds it up to five minutes later.
+The reference caches an empty result until something changes or five minutes pass. Here a pass may receive the decision
+of an earlier pass. It reuses what is still valid, and returns the same decision as without it. If nothing has changed,
+that is the earlier decision itself until `DisruptionDecision.next_at`, unless budgets allow something else by then. A
+node whose pods are no longer protected is therefore found immediately, while the reference takes up to five minutes.
 
 Source: nodepool-disruption.md 5.1, 7, 10 and 12; Karpenter v1.15.0 ``pkg/controllers/disruption/controller.go``.
 """
@@ -37,26 +37,26 @@ from scorer.node_disruption.methods.validation import ValidationFailure, revalid
 __all__ = ["DisruptionDecision", "PlannerOptions", "decide", "pool_views", "validate"]
 
 PASS: Final = timedelta(seconds=10)
-"""How long after a pass that found nothing the next one begins."""
+"""Interval between a pass without a result and the next one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DisruptionDecision:
-    """What one pass found.
+    """Result of one pass.
 
     Args:
-        now: The instant of the pass.
-        commands: To be carried out; of one method, and several only of static drift.
-        expired: Names of nodes that have reached their age and are to be deleted now, beside all commands.
-        expiring: When nodes reach their age, the first first.
-        held: Why nodes stay that could go, by the name of the node; a node may be held by several things.
-        nodes: Every node that belongs to a pool with its figures and all that keeps it, by name.
-        drifted: Why nodes have drifted, by their names.
-        eligible: How many nodes each method's reason may take, budgets apart, by pool and reason.
-        next_at: When the passing of time alone can change the answer; None: never.
-        unseen: Pools that single-node consolidation did not come to; to be handed to the next pass.
-        notes: What was odd about the cluster, for people.
-        memory: How the cluster looked, for the next pass.
+        now: Time of the pass.
+        commands: Commands to execute, all of one method. Only static drift returns more than one.
+        expired: Names of expired nodes to delete now, in addition to all commands.
+        expiring: Expirations of nodes, earliest first.
+        held: Holds of nodes that have a reason for disruption, by node name. A node may have several.
+        nodes: Every node that belongs to a pool, by name, with its costs and blockers.
+        drifted: Drift by node name.
+        eligible: Number of nodes eligible per pool and reason, regardless of budgets.
+        next_at: When the passage of time alone may change the result. None: unlimited.
+        unseen: Pools that single-node consolidation did not reach, an input of the next pass.
+        notes: Oddities of the cluster, for users.
+        memory: Survey of the cluster, for reuse in the next pass.
     """
 
     now: datetime
@@ -74,7 +74,7 @@ class DisruptionDecision:
 
     @property
     def command(self) -> Command | None:
-        """The first command; None: nothing is to be done."""
+        """The first command, or None."""
         return self.commands[0] if self.commands else None
 
 
@@ -88,16 +88,16 @@ def decide(
     unseen: Collection[str] = (),
     before: DisruptionDecision | None = None,
 ) -> DisruptionDecision:
-    """Decide what is to be done with the nodes of a cluster.
+    """Decide which nodes of a cluster to disrupt.
 
     Args:
-        cluster: At the instant.
-        catalog: Instance types and prices; None: not available, then nothing is consolidated.
-        now: The instant, with a time zone.
-        settings: Of the operator.
-        views: The pools by name with what is reserved; None: nothing is.
-        unseen: Of the pass before.
-        before: What some pass before decided; the answer is the same without it, but takes longer.
+        cluster: Snapshot of the cluster.
+        catalog: Instance types and prices. None: unknown, which disables consolidation.
+        now: Current time, timezone-aware.
+        settings: Options of the operator.
+        views: Pools by name, with reservations. None: unset, without reservations.
+        unseen: `DisruptionDecision.unseen` of the previous pass.
+        before: An earlier decision. It saves time, but does not change the result.
     """
     pools = pool_views(cluster, settings) if views is None else views
     if before and not unseen and _is_still_true(before, cluster, catalog, now, settings, pools):
@@ -144,14 +144,14 @@ def validate(
     views: Mapping[str, PoolView] | None = None,
     before: DisruptionDecision | None = None,
 ) -> Command | ValidationFailure:
-    """Return what is left of *command* in the cluster as it is now, or why it does not hold any more.
+    """Return the still valid part of *command* in the present cluster, or why it is no longer valid.
 
     Args:
-        command: That was decided some time ago, and has not been begun.
-        cluster: As it is now.
+        command: A command that was decided earlier and has not started.
+        cluster: Present snapshot.
         catalog: As for `decide`.
-        now: The instant, with a time zone.
-        settings: Of the operator.
+        now: Current time, timezone-aware.
+        settings: Options of the operator.
         views: As for `decide`, without a reservation for this command itself.
         before: As for `decide`.
     """
@@ -169,9 +169,10 @@ def _is_still_true(
     settings: PlannerOptions,
     views: Mapping[str, PoolView],
 ) -> bool:
-    """Say whether a pass that found nothing to do would find the same again, with the same reasons.
+    """Return whether an earlier decision without commands is still valid, including its reasons.
 
-    Where nodes expired, budgets saw them as held, which nobody has said now: then it is not taken to be the same.
+    If nodes had expired, the earlier views counted them as held, unlike the present ones. The decision is not reused
+    then.
     """
     looked = before.memory
     if looked is None or before.commands or before.unseen:
@@ -188,7 +189,7 @@ def _is_still_true(
 
 
 def _first(looked: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
-    """Try the methods in order until one finds something; what holds nodes is gathered from all that were tried."""
+    """Try the methods in order until one has a result. Holds are collected from all tried methods."""
     blocked, changes, unseen = list[Held](), list[datetime](), looked.unseen
     for outcome in _outcomes(looked, drifted):
         blocked += outcome.held
@@ -214,7 +215,7 @@ def _outcomes(looked: Survey, drifted: Mapping[str, Drifted]) -> Iterator[Method
 
 
 def _all_held(looked: Survey, drifted: Collection[str], refusal: Refusal) -> Iterator[Held]:
-    """Yield the nodes with pods that drift and consolidation would try, all held by the same refusal."""
+    """Yield holds with the same refusal for all nodes with pods that drift and consolidation would try."""
     for candidate in looked.eligible(DisruptionClass.EVENTUAL):
         if candidate.name in drifted and candidate.pool and candidate.pool.replicas is None:
             yield Held.of(candidate.name, DisruptionReason.DRIFTED, refusal)
@@ -223,12 +224,12 @@ def _all_held(looked: Survey, drifted: Collection[str], refusal: Refusal) -> Ite
 
 
 def _keeping(looked: Survey, outcome: MethodOutcome) -> MethodOutcome:
-    """Return *outcome* with the pools that were not come to last time: only single-node consolidation comes to them."""
+    """Return *outcome* with the unreached pools of the previous pass, which only single-node consolidation updates."""
     return replace(outcome, unseen=looked.unseen)
 
 
 def _blocked(looked: Survey) -> Iterator[Held]:
-    """Yield why the nodes stay that only consolidation would look at."""
+    """Yield the holds of nodes that only consolidation would consider."""
     reason = DisruptionReason.UNDERUTILIZED
     for node in looked.nodes.values():
         if node.is_empty or node.pool is None or node.pool.replicas is not None:
@@ -276,7 +277,7 @@ def _next(
 
 
 def _changes(candidate: Candidate, catalog: InstanceTypeCatalog | None) -> Iterator[datetime | None]:
-    """Yield when the passing of time changes what holds for a node."""
+    """Yield the times at which the state of a node changes without an event."""
     if candidate.pool is not None:
         yield quiet_until(candidate.node, candidate.pool)
     for blocker in candidate.blockers:

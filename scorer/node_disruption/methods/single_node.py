@@ -1,7 +1,7 @@
-"""Single-node consolidation: nodes are tried one by one, and the first that can go does.
+"""Single-node consolidation: nodes are tried one by one, and the first possible one is removed.
 
-The reference gives up after three minutes and begins, next time, with the pools that it has not come to. Here it gives
-up after a number of simulations, so that the answer does not depend on how fast a machine is.
+The reference times out after three minutes, and the next pass starts with the pools that were not reached. Here the
+limit is a number of simulations, so that the result does not depend on the speed of the machine.
 
 Source: nodepool-disruption.md 6.2, 6.3 and 7; Karpenter v1.15.0
 ``pkg/controllers/disruption/singlenodeconsolidation.go``.
@@ -22,7 +22,7 @@ _REASON = DisruptionReason.UNDERUTILIZED
 
 
 def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutcome:
-    """Let the first node go whose pods fit elsewhere for less money."""
+    """Remove the first node whose pods fit elsewhere at a lower price."""
     blocked, tries = list[Held](), survey.settings.single_node_simulations
     order = interleaved(survey.underutilized(), survey.unseen)
     unseen = {candidate.node.pool for candidate in order}
@@ -44,13 +44,15 @@ def plan_single_node(survey: Survey, totals: Mapping[str, Totals]) -> MethodOutc
 
 
 def interleaved(candidates: Iterable[Candidate], first: Collection[str] = ()) -> list[Candidate]:
-    """Return the first node of each pool, then the second of each, and so on; within a pool by savings ratio.
+    """Return the first node of each pool, then the second of each, and so on.
 
-    In each round the pool whose first node has the highest ratio comes first. The reference takes pools at random.
+    Within a pool, nodes are sorted by savings ratio.
+
+    In each round, the pool whose first node has the highest ratio comes first. The reference takes pools at random.
 
     Args:
-        candidates: Of any pools.
-        first: Pools whose nodes come before those of others in each round.
+        candidates: Candidates of any pools.
+        first: Pools that come first in each round.
     """
     by_pool: dict[str, list[Candidate]] = {}
     for candidate in sorted_by_savings(candidates):

@@ -1,6 +1,6 @@
-"""Static drift: nodes of pools with a fixed number of nodes that are no longer what their pools ask for.
+"""Static drift: nodes of static pools that no longer match their pools.
 
-Each gets a replacement by the template of its pool, wherever pods would go.
+Each gets a replacement from the template of its pool, regardless of where its pods fit.
 
 Source: nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/staticdrift.go``.
 """
@@ -25,9 +25,9 @@ _NODES: Final = "nodes"
 
 
 def plan_static_drift(survey: Survey, drifted: Mapping[str, Drifted]) -> MethodOutcome:
-    """Replace the drifted nodes of every static pool, each by a command of its own, as many as budgets and limits let.
+    """Replace the drifted nodes of every static pool, one command per node, within budgets and limits.
 
-    Of one pool, the nodes whose condition is oldest go first.
+    Within a pool, the nodes with the oldest condition come first.
     """
     commands, blocked = list[Command](), list[Held]()
     by_pool: dict[str, list[Candidate]] = {}
@@ -60,7 +60,7 @@ def _of_pool(survey: Survey, drifted: Sequence[Candidate]) -> MethodOutcome:
 
 
 def _too_many(pool: NodePoolState, nodes: Sequence[ClusterNode]) -> Refusal | None:
-    """Return that the pool has more nodes than it should: those go first."""
+    """Return the refusal for a pool with surplus nodes, which are removed first."""
     running = sum(node.claim is not None and node.claim.deletion is None for node in nodes)
     if pool.replicas is None or running <= pool.replicas:
         return None

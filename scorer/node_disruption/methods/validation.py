@@ -1,4 +1,4 @@
-"""Validation: whether a command that was decided a while ago still holds in the cluster as it is now.
+"""Validation: whether an earlier command is still valid in the present cluster.
 
 Source: nodepool-disruption.md 7; Karpenter v1.15.0 ``pkg/controllers/disruption/validation.go``.
 """
@@ -16,7 +16,7 @@ from scorer.node_disruption.scheduling.relocation import Relocation
 
 
 class ValidationFailureReason(StrEnum):
-    """What has changed, in one word."""
+    """Machine-readable cause of a failed validation."""
 
     BUDGET = "budget"
     SCHEDULING = "scheduling"
@@ -25,11 +25,11 @@ class ValidationFailureReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValidationFailure:
-    """Why a command does not hold any more.
+    """A command is no longer valid.
 
     Args:
-        word: What has changed.
-        message: For people, with the values that decided.
+        word: Machine-readable cause.
+        message: Human-readable reason with the deciding values.
     """
 
     word: ValidationFailureReason
@@ -37,10 +37,10 @@ class ValidationFailure:
 
 
 def revalidated(command: Command, survey: Survey) -> Command | ValidationFailure:
-    """Return what is left of *command* in the cluster as it is now; drift is not validated.
+    """Return the still valid part of *command* in the present cluster. Drift is not validated.
 
-    Of emptiness, the nodes that are still fine go. A consolidation goes as it was decided, with the moves as they are
-    now, or not at all.
+    Emptiness keeps the nodes that are still empty. A consolidation is either valid as a whole, with updated moves, or
+    not at all.
     """
     if command.method is Method.EMPTINESS:
         return _still_empty(command, survey)
@@ -91,7 +91,7 @@ def _relocation(candidates: Sequence[Candidate], survey: Survey) -> Relocation:
 
 
 def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | None:
-    """Return how the pods would be placed otherwise than when the command was decided."""
+    """Return how placement differs from that of the original command, or None."""
     if relocation.left:
         return ValidationFailure(ValidationFailureReason.SCHEDULING, unschedulable_refusal(relocation).message)
     before, now = len(command.replacements), len(relocation.new_nodes)
@@ -110,7 +110,7 @@ def _otherwise(command: Command, relocation: Relocation) -> ValidationFailure | 
 
 
 def _moves(command: Command, relocation: Relocation) -> dict[str, str]:
-    """Return where pods go now, with new nodes named as they were decided."""
+    """Return the present moves, with the original names of new nodes."""
     names = {now.name: before.name for before, now in zip(command.replacements, relocation.new_nodes, strict=True)}
     return {key: names.get(name, name) for key, name in sorted(relocation.moves.items())}
 

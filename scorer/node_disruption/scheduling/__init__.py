@@ -1,1 +1,1 @@
-"""The scheduler's filters over a snapshot: which nodes can take a pod, and where the pods of removed nodes would go."""
+"""The scheduler's filters over a snapshot: which nodes accept a pod, and where evicted pods would be placed."""

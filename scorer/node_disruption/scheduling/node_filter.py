@@ -1,13 +1,12 @@
-"""Node filter: which nodes can take a pod, by the rules of the scheduler's filter plugins.
+"""Node filter: which nodes accept a pod, by the rules of the scheduler's filter plugins.
 
-Preferences play no part, nor do the scheduler's scores: the stricter shapes of a pod have its preferences. The name of
-the node in a pod's spec says where the pod runs, and is no wish: a pod that is moved would be tied to where it came
-from.
+Preferences and scores are ignored: the stricter shapes of a pod represent its preferences. ``spec.nodeName`` is only
+the present location. As a requirement, it would tie a moved pod to its old node.
 
 Source: nodepool-disruption.md 6.3; Kubernetes v1.36 ``pkg/scheduler/framework/plugins``.
 
-Planning asks this in thousands of states that differ in a few nodes. `FeasibilityIndex` caches what they share.
-`SimulatedCapacity` adds and removes nodes in place.
+Planning evaluates the filter in thousands of states that differ in a few nodes. `FeasibilityIndex` caches their common
+part. `SimulatedCapacity` adds and removes nodes in place.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -64,14 +63,14 @@ class NodeView:
 
 
 class ClusterCapacity:
-    """The nodes of a cluster and what is free on them; pods can be put on and taken off.
+    """Nodes of a cluster with their free resources. Pods can be placed and removed.
 
     Args:
-        cluster: At the start.
-        without: Names of nodes that are gone, with their pods.
-        closed: Names of nodes that keep their pods and take no more.
-        before: Made of the same cluster at another time: what the pods of a node take is taken over when they are the
-            same. None: there is none.
+        cluster: Initial state.
+        without: Names of nodes that are removed with their pods.
+        closed: Names of nodes that keep their pods but accept no more.
+        before: An earlier capacity of the same cluster, whose node loads are reused if their pods are unchanged. None:
+            unset.
     """
 
     def __init__(
@@ -100,14 +99,14 @@ class ClusterCapacity:
         self._choices: FeasibilityIndex | None = None
 
     def feasible(self, pod: Pod, view: "NodeView" = NodeView()) -> BoolColumn:
-        """Return which nodes could take *pod*.
+        """Return which nodes accept *pod*.
 
         Args:
-            pod: To be placed.
-            view: Whose rules count.
+            pod: Pod to place.
+            view: Rules that apply.
 
         Returns:
-            Shape (nodes,), in the order of `names`; False for nodes that are gone or closed.
+            Shape (nodes,), in the order of `names`. False for removed and closed nodes.
         """
         mask = self._roomy(pod, self._taking(view))
         for _, held in self._topology(pod, view):
@@ -115,10 +114,10 @@ class ClusterCapacity:
         return mask
 
     def first(self, pod: Pod, view: "NodeView" = NodeView()) -> str | None:
-        """Return the node that *pod* comes to: of those that could take it an initialized one, then the first by name.
+        """Return the node for *pod* among those that accept it: initialized ones first, then by name.
 
         Returns:
-            Its name; None when no node could take it.
+            Its name, or None if no node accepts it.
         """
         if self._choices is not None and view.moved:
             choice, changed = self._choices.of(pod), self._domains.changed
@@ -133,14 +132,14 @@ class ClusterCapacity:
         return self.names[int((best if best.any() else mask).argmax())]
 
     def has_room(self, pod: Pod) -> bool:
-        """Return whether some node has room for *pod*, affinity and spread aside."""
+        """Return whether any node has room for *pod*, regardless of affinity and spread."""
         if self._choices is None:
             return bool(self._roomy(pod, self._for_moved).any())
         choice = self._choices.of(pod)
         return not choice.are_all or any(self._for_moved[row] for row in choice.rows)
 
     def topology(self, pod: Pod, view: "NodeView" = NodeView()) -> BoolColumn:
-        """Return where pod affinity and topology spread allow *pod*, whatever else a node is like; as `feasible`."""
+        """Return where pod affinity and topology spread allow *pod*, ignoring all other rules. Shape as `feasible`."""
         mask: BoolColumn = self._nodes.present.copy()
         for _, held in self._topology(pod, view):
             mask &= held
@@ -149,7 +148,7 @@ class ClusterCapacity:
     def choices(
         self, pod: Pod, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
     ) -> Iterator[Mapping[str, Allowed]]:
-        """Yield what can be asked of a new node so that affinity and spread allow *pod*; see `Domains.choices`."""
+        """Yield requirements on a new node under which affinity and spread allow *pod*. See `Domains.choices`."""
         return self._domains.choices(pod, node, requirements, new)
 
     def follow(self, pods: Iterable[Pod]) -> None:
@@ -157,12 +156,12 @@ class ClusterCapacity:
         self._domains.follow(pods)
 
     def record(self, pod: Pod, node: NewNode) -> None:
-        """Put *pod* on a new node, as far as other pods ask about it."""
+        """Count *pod* on a new node for the constraints of other pods."""
         self._domains.record(pod, node)
 
     @property
     def size(self) -> int:
-        """How many nodes there are, closed ones included."""
+        """Number of nodes, including closed ones."""
         return int(np.count_nonzero(self._nodes.present))
 
     @property
@@ -171,31 +170,31 @@ class ClusterCapacity:
         return self._rows.initialized
 
     def queue(self, node: str) -> Sequence[Pod]:
-        """Return the pods of a node at the start that need a new place when it goes, as `load.queued`."""
+        """Return the initial pods of a node that must be rescheduled if it is removed, as `load.queued`."""
         return self._loads.get(node, NOTHING).queue
 
     def place(self, pod: Pod, node: str) -> None:
-        """Put *pod* on a node; whether it fits is not asked.
+        """Place *pod* on a node without checking whether it fits.
 
         Raises:
-            KeyError: There is no such node.
+            KeyError: The node does not exist.
         """
         self._change(pod, node, 1)
 
     def remove(self, pod: Pod, node: str) -> None:
-        """Take *pod* off a node.
+        """Remove *pod* from a node.
 
         Raises:
-            KeyError: There is no such node.
+            KeyError: The node does not exist.
         """
         self._change(pod, node, -1)
 
     def without(self, names: Collection[str], *, closed: Collection[str] = ()) -> "ClusterCapacity":
-        """Return what is left when nodes go, with their pods; this one stays as it is.
+        """Return a copy without the named nodes and their pods.
 
         Args:
-            names: Of the nodes that go.
-            closed: Names of nodes that take no more pods.
+            names: Names of the nodes to remove.
+            closed: Names of nodes that accept no more pods.
         """
         left = self._but(names)
         state = self._changed(PresentNodes(left, left), names) if names else self._changed()
@@ -203,13 +202,13 @@ class ClusterCapacity:
         return state
 
     def drained(self, pods: Mapping[str, Iterable[Pod]]) -> "ClusterCapacity":
-        """Return a copy in which nodes drain.
+        """Return a copy with draining nodes.
 
-        A draining node takes no pods and is no domain by itself. Its remaining pods, such as static ones, still count
+        A draining node accepts no pods and is no domain by itself. Its remaining pods, such as static ones, still count
         for affinity and spread.
 
         Args:
-            pods: Pods that leave, by the name of the node.
+            pods: Pods to evict, by node name.
         """
         state = self._changed(PresentNodes(self._but(pods), np.ones(len(self._rows), dtype=np.bool_)), pods)
         for name, leaving in pods.items():
@@ -219,14 +218,14 @@ class ClusterCapacity:
         return state
 
     def resting(self, names: Collection[str]) -> "ClusterCapacity":
-        """Return a copy in which nodes take no pods that move from candidates."""
+        """Return a copy whose named nodes accept no pods that move from candidates."""
         state = self._changed()
         state._for_moved = state._for_moved & self._but(names)
         state._choices = None
         return state
 
     def settled(self) -> "ClusterCapacity":
-        """Return the same state as one from which many others are made: in these, pods find places sooner."""
+        """Return a copy of the same state that is optimised as the base of many others."""
         changed, unchanged = self._changed(), self._changed()
         unchanged._domains = self._domains_of(unchanged)
         changed._domains = self._domains_of(changed, unchanged._domains)
@@ -236,7 +235,7 @@ class ClusterCapacity:
         return changed
 
     def _changed(self, nodes: PresentNodes | None = None, names: Iterable[str] = ()) -> "ClusterCapacity":
-        """Return a copy. The nodes of *names* differ as *nodes* says."""
+        """Return a copy with *nodes* as present nodes, which differ in *names*."""
         state = ClusterCapacity.__new__(ClusterCapacity)
         state._rows, state.names, state._loads = self._rows, self.names, self._loads
         state._nodes, state._open, state._for_moved = self._nodes, self._open, self._for_moved
@@ -260,11 +259,11 @@ class ClusterCapacity:
         return Domains(state._rows, state._nodes, state._occupancy, self._domains.terms, base, changed)
 
     def reasons(self, pod: Pod, view: "NodeView" = NodeView()) -> Mapping[str, int]:
-        """Return why nodes cannot take *pod*, in the words of the scheduler.
+        """Return why nodes do not accept *pod*, in the words of the scheduler.
 
         Returns:
-            How many nodes fail for each reason. A node counts for the first check that fails, in the order of the
-            scheduler; for every resource of which it has too little. Sorted by reason.
+            Number of nodes per reason, sorted by reason. A node counts for the first failing check in scheduler order,
+            and within it for each insufficient resource.
         """
         counts: dict[str, int] = {}
         left: BoolColumn = self._nodes.present.copy()
@@ -278,7 +277,7 @@ class ClusterCapacity:
         return dict(sorted(counts.items()))
 
     def _checks(self, pod: Pod, view: "NodeView") -> Iterator[list[tuple[str, BoolColumn]]]:
-        """Yield the checks in the order of the scheduler; those of one group are all reported."""
+        """Yield the checks in scheduler order. All failures of one group are reported."""
         rows, shape = self._rows, pod.shape
         yield [(CLOSED, self._taking(view))]
         yield [(CORDONED, rows.uncordoned(shape))]
@@ -292,7 +291,7 @@ class ClusterCapacity:
             yield [check]
 
     def _taking(self, view: "NodeView") -> BoolColumn:
-        """Return the nodes that take pods at all."""
+        """Return the nodes that accept pods at all."""
         return self._for_moved if view.moved else self._open
 
     def _resources(self, pod: Pod) -> Iterator[tuple[str, BoolColumn]]:
@@ -324,7 +323,10 @@ class ClusterCapacity:
             self._choices = None
 
     def _roomy(self, pod: Pod, taking: BoolColumn) -> BoolColumn:
-        """Return which nodes could take *pod* as far as that does not depend on pods of other nodes; as `feasible`."""
+        """Return which nodes accept *pod* by all rules that do not depend on pods of other nodes.
+
+        Shape as `feasible`.
+        """
         mask: BoolColumn = taking & self._rows.accepting(pod.shape)
         for _, held in (*self._resources(pod), *self._ports(pod)):
             mask &= held
@@ -339,7 +341,7 @@ class ClusterCapacity:
         return next((self.names[each] for each in chain((row,), rows) if allowed[each]), None)
 
     def _takes(self, pod: Pod, row: int) -> bool:
-        """Say whether a node that could take *pod* once still has room for it."""
+        """Return whether a previously feasible node still has room for *pod*."""
         occupancy, ports = self._occupancy, pod.shape.host_ports
         return (
             bool(self._for_moved[row])
@@ -348,7 +350,7 @@ class ClusterCapacity:
         )
 
     def _but(self, names: Iterable[str]) -> BoolColumn:
-        """Return all nodes but those of *names*; names that are not known make no difference."""
+        """Return all nodes except for *names*. Unknown names are ignored."""
         mask = np.ones(len(self._rows), dtype=np.bool_)
         for name in names:
             if (row := self._rows.find(name)) is not None:
@@ -362,15 +364,15 @@ def _asked(several: Iterable[Load]) -> Iterator[PodShape]:
 
 
 _MOST_ROWS: Final = 32
-"""How many nodes are kept for a kind of pod: more than may differ in a state that asks."""
+"""Most nodes cached per kind of pod. A derived state must differ in fewer nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeasibleNodes:
-    """Nodes that have room for a kind of pod.
+    """Nodes with room for a kind of pod.
 
     Args:
-        rows: The first of them, in the order in which they are taken.
+        rows: The first of them by precedence.
         are_all: There are no others.
     """
 
@@ -379,11 +381,11 @@ class FeasibleNodes:
 
 
 class FeasibilityIndex:
-    """Which nodes have room for each kind of pod.
+    """Cache of the nodes with room for each kind of pod.
 
     Args:
-        roomy: Returns which nodes have room for a pod, in a state that does not change any more.
-        initialized: The nodes that come before others; shape (nodes,).
+        roomy: Returns the nodes with room for a pod in a state that no longer changes.
+        initialized: Nodes that have precedence. Shape (nodes,).
     """
 
     def __init__(self, roomy: Callable[[Pod], BoolColumn], initialized: BoolColumn) -> None:
@@ -405,10 +407,10 @@ class FeasibilityIndex:
 
 
 class SimulatedCapacity(ClusterCapacity):
-    """The nodes of a cluster and what is free on them, while nodes come and go."""
+    """A capacity whose nodes can be added and removed in place."""
 
     def add(self, nodes: Sequence[ClusterNode]) -> None:
-        """Take in nodes, without pods."""
+        """Add nodes without pods."""
         if not nodes:
             return
         more = np.ones(len(nodes), dtype=np.bool_)
@@ -422,20 +424,20 @@ class SimulatedCapacity(ClusterCapacity):
         self._domains = self._domains_of(self)
 
     def lose(self, names: Collection[str]) -> None:
-        """Forget nodes, with the pods that are on them."""
+        """Remove nodes with their pods."""
         remaining = self._but(names)
         self._nodes = self._nodes.without(remaining, remaining)
         self._open = self._for_moved = self._open & remaining
         self._domains = self._domains_of(self)
 
     def place_pods(self, pods: Iterable[Pod], node: str) -> None:
-        """Put pods on a node that is there; finished ones take nothing."""
+        """Place pods on an existing node. Finished ones use no resources."""
         for pod in pods:
             if not pod.finished:
                 self.place(pod, node)
 
     def remove_pods(self, pods: Iterable[Pod], node: str) -> None:
-        """Take pods off a node that is there."""
+        """Remove pods from an existing node."""
         for pod in pods:
             if not pod.finished:
                 self.remove(pod, node)

@@ -1,7 +1,7 @@
-"""The load of a node: its pods, and the resources that they request together.
+"""The load of a node: its pods, and their total requests.
 
-A cluster that is looked at again and again changes on few nodes between two looks. What all others carry is added up
-once, and taken over as long as their pods stay the same.
+Between two passes over a cluster, only a few nodes change. The loads of all others are reused as long as their pods are
+identical.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ from scorer.node_disruption.cluster.resources import CPU, MEMORY, total
 from scorer.node_disruption.cluster.snapshot import ClusterSnapshot
 
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
-"""Stands for an unknown time of creation."""
+"""Replaces an unknown creation time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Load:
 
     Args:
         all: All of them.
-        pods: Those that take something.
-        taken: What these take, by resource.
-        asking: Shapes of all of them that ask for other pods, or for their absence.
-        special: Those of *pods* that have host ports or terms of anti-affinity.
-        queue: Those of all that need a new place when the node goes, as `queued`.
+        pods: Those that use resources.
+        taken: Their total usage, by resource.
+        asking: Shapes of all pods with affinity or anti-affinity.
+        special: Those of *pods* with host ports or anti-affinity.
+        queue: Those of all pods that must be rescheduled if the node is removed, as `queued`.
     """
 
     all: tuple[Pod, ...] = ()
@@ -40,7 +40,7 @@ class Load:
 
     @classmethod
     def of(cls, node: str, pods: tuple[Pod, ...]) -> "Load":
-        """Add up what *pods* take on a node of that name."""
+        """Return the load of *pods* on a node."""
         taking = tuple(pod for pod in pods if not pod.finished)
         return cls(
             all=pods,
@@ -56,11 +56,11 @@ NOTHING: Final = Load()
 
 
 def loads(cluster: ClusterSnapshot, known: Mapping[str, Load]) -> dict[str, Load]:
-    """Return what each node carries that has pods, by name.
+    """Return the load of each node with pods, by name.
 
     Args:
-        cluster: With the pods.
-        known: Of the same cluster at another time; what is still true is taken over.
+        cluster: The cluster.
+        known: Earlier loads of the same cluster. Still valid ones are reused.
     """
     loads_by_node = {}
     for name, pods in cluster.pods.items():
@@ -70,18 +70,18 @@ def loads(cluster: ClusterSnapshot, known: Mapping[str, Load]) -> dict[str, Load
 
 
 def shapes_with_affinity(pods: tuple[Pod, ...]) -> Iterator[PodShape]:
-    """Yield the different shapes of *pods* that ask for other pods, or for their absence, preferences included."""
+    """Yield the distinct shapes of *pods* with affinity or anti-affinity, including preferences."""
     for shape in {id(each.shape): each.shape for pod in pods for each in (pod, *pod.stricter)}.values():
         if shape.affinity or shape.anti_affinity or shape.spreads:
             yield shape
 
 
 def queued(pods: Iterable[Pod]) -> list[Pod]:
-    """Return pods in the order in which they get places."""
+    """Return pods in the order of placement."""
     return sorted(pods, key=_size)
 
 
 def _size(pod: Pod) -> tuple[int, int, datetime, str, str]:
-    """Return by what pods are sorted: the largest first."""
+    """Return the sort key of a pod, the largest first."""
     needs = pod.requests
     return -needs.get(CPU, 0), -needs.get(MEMORY, 0), pod.created or _EARLIEST, pod.uid, pod.key

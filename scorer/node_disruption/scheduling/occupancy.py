@@ -1,7 +1,6 @@
-"""What is taken on each node, while pods come and go.
+"""Used resources of each node, while pods are placed and removed.
 
-Columns are shared between states and copied when one of them changes: a state that differs from another in a few pods
-costs little.
+Columns are copy-on-write and shared between states, so a state that differs from another in a few pods costs little.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -18,17 +17,17 @@ from scorer.node_disruption.scheduling.node_load import Load
 from scorer.node_disruption.scheduling.pod_counts import PodCounts
 
 _Place: TypeAlias = tuple[Pod, int, int, int]
-"""A pod, the row of a node, whether it came (1) or went (-1), and how many numbers there were then."""
+"""A pod, the row of its node, 1 if placed or -1 if removed, and the number of counters at that time."""
 _WHOLE: Final = np.dtype(np.int64)
 
 
 class Occupancy:
-    """What pods take on the nodes.
+    """Resources that pods use on the nodes.
 
     Args:
-        nodes: One row each.
-        loads: What runs on them; one for each row.
-        counts: Of the same pods.
+        nodes: One per row.
+        loads: Their loads, one per row.
+        counts: Counters of the same pods.
     """
 
     def __init__(self, nodes: Sequence[ClusterNode], loads: Sequence[Load], counts: PodCounts) -> None:
@@ -45,7 +44,7 @@ class Occupancy:
         self._owned = set(self._columns)
 
     def copy(self) -> "Occupancy":
-        """Return a state that is equal, and independent from now on."""
+        """Return an independent copy."""
         copied = Occupancy.__new__(Occupancy)
         copied.size, copied._first_size, copied.counts = self.size, self._first_size, self.counts
         copied._places = list(self._places)
@@ -55,22 +54,22 @@ class Occupancy:
         return copied
 
     def add_nodes(self, nodes: Sequence[ClusterNode]) -> None:
-        """Add empty nodes after the others."""
+        """Append empty nodes."""
         start, self.size = self.size, self.size + len(nodes)
         for row, node in enumerate(nodes, start):
             for resource, amount in node.allocatable.items():
                 self._change(("free", resource), row, amount)
 
     def free(self, resource: str) -> IntColumn:
-        """Return how much of a resource is free; negative where more is taken than there is."""
+        """Return the free amount of a resource, negative if overcommitted."""
         return self._column(("free", resource))
 
     def number_of(self, counted: int) -> IntColumn:
-        """Return how many pods there are of what a number of `counts` stands for."""
+        """Return the number of pods per node for a counter of `counts`."""
         return self._column(counted)
 
     def without_ports(self, wanted: HostPort) -> BoolColumn:
-        """Return the nodes where *wanted* conflicts with no port that is taken."""
+        """Return the nodes where *wanted* conflicts with no used port."""
         mask = np.ones(self.size, dtype=np.bool_)
         for key in tuple(self._columns):
             if isinstance(key, HostPort) and key.conflicts(wanted):
@@ -78,7 +77,7 @@ class Occupancy:
         return mask
 
     def change(self, pod: Pod, row: int, node: str, sign: int) -> tuple[int, ...]:
-        """Put a pod on a node (*sign* 1) or take it off (-1); returns the numbers whose counts change by *sign*."""
+        """Place (*sign* 1) or remove (-1) a pod. Return the counters that change by *sign*."""
         for resource, amount in pod.usage_on(node).items():
             self._change(("free", resource), row, -sign * amount)
         self._take_ports(pod.shape, row, sign)
@@ -89,9 +88,9 @@ class Occupancy:
         return changed
 
     def discount(self, pod: Pod, row: int) -> tuple[int, ...]:
-        """Stop counting a pod that leaves a draining node. Return the numbers whose counts decrease.
+        """Stop counting a pod that leaves a draining node. Return the counters that decrease.
 
-        Its resources are not freed: a draining node takes no pods.
+        Its resources are not freed, because a draining node accepts no pods.
         """
         changed = (*self.counts.carried(pod.shape), *self.counts.meaning(pod)[0])
         for number in changed:
@@ -111,7 +110,7 @@ class Occupancy:
         column[row] += amount
 
     def _column(self, key: Hashable) -> IntColumn:
-        """Return a column with a value for every node; those added since it was made have 0."""
+        """Return a column with a value per node. Nodes added since its creation have 0."""
         column = self._columns.get(key)
         if column is not None and column.size == self.size:
             return column
@@ -123,9 +122,9 @@ class Occupancy:
         return column
 
     def _counted(self, number: int) -> IntColumn:
-        """Count what is asked for the first time: what there was at the start, and what changed before it had a number.
+        """Compute a counter on first use, from the initial state and the changes before the counter existed.
 
-        Whatever changed later has made the column.
+        Later changes have already created the column.
         """
         column = self.counts.first(number, self._first_size)
         earlier = takewhile(lambda place: place[3] <= number, self._places)
@@ -141,7 +140,7 @@ class Occupancy:
 
 
 def _free(nodes: Sequence[ClusterNode], loads: Sequence[Load]) -> Mapping[str, IntColumn]:
-    """Return what is left of what nodes have, by resource; nodes that do not name a resource have none of it."""
+    """Return the free resources of nodes. Nodes that do not list a resource have none of it."""
     left: dict[str, list[int]] = {}
     for row, node in enumerate(nodes):
         for resource, amount in node.allocatable.items():

@@ -1,8 +1,8 @@
-"""Which pods the terms of other pods mean, and how many of them run on each node.
+"""Which pods the terms of other pods select, and how many of them run on each node.
 
-The pods of a cluster fall into few classes: pods of one class are in one namespace and agree in the labels that any
-term asks for. What is asked of pods is asked once per class. What is counted has a number, which costs less to look up
-than the terms themselves.
+The pods of a cluster fall into few classes. Pods of one class have the same namespace and equal values of all labels
+that any term selects. Terms are evaluated once per class. Each counted term has a number, which is cheaper to look up
+than the term itself.
 
 Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: interpodaffinity, podtopologyspread.
 """
@@ -21,16 +21,16 @@ from scorer.node_disruption.cluster.pod import Pod
 from scorer.node_disruption.scheduling.node_load import Load
 
 NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
-"""The label that every namespace has, with its name."""
+"""Label with the name of the namespace, set on every namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedPods:
-    """Pods that are selected.
+    """Selected pods.
 
     Args:
-        terms: They match all of them, whatever the topology keys.
-        unless_ending: They are not being deleted.
+        terms: Terms that they all match, regardless of topology keys.
+        unless_ending: Whether to exclude pods that are being deleted.
     """
 
     terms: tuple[PodTerm, ...]
@@ -43,13 +43,13 @@ class SelectedPods:
 
     @classmethod
     def to_spread(cls, spread: Spread, namespace: str) -> "SelectedPods":
-        """Return the pods that a constraint of a pod in *namespace* spreads; an empty selector counts no pod."""
+        """Return the pods that a constraint of a pod in *namespace* spreads. An empty selector counts no pod."""
         selector = spread.selector if spread.selector and spread.selector.expressions else None
         return cls((PodTerm("", selector, frozenset((namespace,))),), unless_ending=True)
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of pods' labels that it asks for."""
+        """The pod label keys that it selects."""
         return frozenset(
             expression.key for term in self.terms if term.selector for expression in term.selector.expressions
         )
@@ -57,13 +57,13 @@ class SelectedPods:
 
 @dataclass(frozen=True, slots=True)
 class Carrying:
-    """Pods that have a term of anti-affinity."""
+    """Pods that carry a term of anti-affinity."""
 
     term: PodTerm
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of pods' labels that it asks for."""
+        """The pod label keys that it selects."""
         return (
             frozenset(expression.key for expression in self.term.selector.expressions)
             if self.term.selector
@@ -80,9 +80,9 @@ class PodCounts:
     """The pods of a cluster by class.
 
     Args:
-        loads: What runs on the nodes; one for each row.
-        shapes: Of the pods that may be asked about, as far as these ask for others; of others it takes longer.
-        namespaces: Labels of the namespaces that are known.
+        loads: Loads of the nodes, one per row.
+        shapes: Shapes with affinity of the pods to be placed. Others work, but take longer.
+        namespaces: Labels of the known namespaces.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class PodCounts:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """Number of counters."""
         return len(self._counted)
 
     def number(self, counted: Counted) -> int:
-        """Return the number that stands for what is counted."""
+        """Return the counter of a selection or carried term."""
         if (cached := self._numbers.get(counted)) is None:
             cached = self._numbers[counted] = len(self._counted)
             self._counted.append(counted)
@@ -127,7 +127,7 @@ class PodCounts:
         return cached
 
     def carried(self, shape: PodShape) -> tuple[int, ...]:
-        """Return the numbers of the terms of anti-affinity that a pod has; one that it has twice comes twice."""
+        """Return the counters of the anti-affinity terms that a pod carries. Duplicate terms are counted twice."""
         if not shape.anti_affinity:
             return ()
         if (cached := self._carried.get(id(shape))) is None:  # the shape is kept, so that its id stays its own
@@ -138,7 +138,7 @@ class PodCounts:
         return cached[1]
 
     def meaning(self, pod: Pod) -> Meaning:
-        """Return the numbers of the selections that *pod* is among, and of the carried terms that keep it away."""
+        """Return the counters of the selections that include *pod*, and of the carried terms that repel it."""
         own = self._class(pod)
         count, numbers = self._meaning.get(own, (0, _NONE))
         if count < len(self._counted):
@@ -148,7 +148,7 @@ class PodCounts:
         return self._with_meant(numbers, self._unusual, pod) if self._unusual else numbers
 
     def matches(self, number: int, pod: Pod) -> bool:
-        """Return whether *pod* is among the selected, or is kept away by the carried term."""
+        """Return whether the selection includes *pod*, or the carried term repels it."""
         counted = self._counted[number]
         if isinstance(counted, Carrying):
             return self._means(counted.term, pod, own=False)
@@ -162,7 +162,7 @@ class PodCounts:
         return counted.term.topology_key if isinstance(counted, Carrying) else ""
 
     def first(self, number: int, nodes: int) -> IntColumn:
-        """Return how many there were on each of *nodes* nodes at the start; not to be changed."""
+        """Return the initial count on each of *nodes* nodes. Must not be mutated."""
         if (cached := self._first.get(number)) is None:
             counted = self._counted[number]
             rows = (
@@ -193,10 +193,10 @@ class PodCounts:
         return (*found[0], *selected), (*found[1], *carried)
 
     def _means(self, term: PodTerm, pod: Pod, *, own: bool) -> bool:
-        """Say whether a term means *pod*.
+        """Return whether a term selects *pod*.
 
-        The scheduler asks a selector of namespaces in the terms of the pod that it places, *own*, about an empty set of
-        labels as well: one that only says what labels a namespace must not have takes in all namespaces there
+        For the terms of the pod being placed (*own*), the scheduler also matches the namespace selector against an
+        empty set of labels. A selector with only negative conditions therefore matches every namespace
         (interpodaffinity/plugin.go, where mergeAffinityTermNamespacesIfNotEmpty changes a copy of the term).
         """
         if term.selector is None:
@@ -208,11 +208,11 @@ class PodCounts:
         return term.selector.matches(pod.labels)
 
     def _labels_of(self, namespace: str) -> Mapping[str, str]:
-        """Return the labels of a namespace; of one that is not known, the one that every namespace has."""
+        """Return the labels of a namespace. An unknown one has only the label that every namespace has."""
         return self._namespaces.get(namespace, {NAMESPACE_LABEL: namespace})
 
     def _rows_with(self, selected: SelectedPods, number: int) -> NDArray[np.intp]:
-        """Return the row of every pod that is selected."""
+        """Return the row of every selected pod."""
         if number in self._unusual:
             pairs = ((pod, row) for row, load in enumerate(self._loads) for pod in load.pods)
             return np.array([row for pod, row in pairs if self.matches(number, pod)], dtype=np.intp)
@@ -234,12 +234,12 @@ class PodCounts:
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """The pods that were there at the start.
+    """The initial pods.
 
     Args:
-        class_of: Class of each pod; shape (pods,).
-        rows: Row of its node; shape (pods,).
-        examples: A pod of each class that is known by then.
+        class_of: Class of each pod. Shape (pods,).
+        rows: Row of its node. Shape (pods,).
+        examples: One pod of each class known by then.
         by_namespace: These classes by namespace.
     """
 
@@ -249,7 +249,7 @@ class _There:
     by_namespace: Mapping[str, Sequence[int]]
 
     def classes_of(self, selected: SelectedPods) -> Iterable[int]:
-        """Return the classes that may be selected, by their namespaces where those are named."""
+        """Return the classes that may be selected, restricted to the named namespaces if possible."""
         if not selected.terms or any(term.namespace_selector is not None for term in selected.terms):
             return range(len(self.examples))
         namespaces = frozenset.intersection(*(term.namespaces for term in selected.terms))

@@ -1,11 +1,11 @@
 """Relocation of the pods of candidates.
 
-Pods on nodes that are already draining are planned together with those of the candidates, as in Karpenter: a new node
-that only they need is one more. A node that is launching takes them, and is too uncertain for others.
+As in Karpenter, pods on draining nodes are planned together with those of the candidates: a new node that only they
+need counts. A launching node accepts them, but is too uncertain for other pods.
 
-Pending pods are placed first, once, and keep their places. New nodes for them do not count (DK-1 in scorer/README.md).
-
-A node that will take a pending pod, or one of a draining node, is nominated and is no candidate.
+Pending pods are placed first and only once, and keep their places. New nodes for them do not count (DK-1 in
+scorer/README.md). A node that will receive a pending pod, or one from a draining node, is nominated and is not a
+candidate.
 
 Source: nodepool-disruption.md 5.4, 5.6, 6.3 and 6.5; Karpenter v1.15.0 ``pkg/controllers/disruption/helpers.go``.
 """
@@ -33,17 +33,17 @@ from scorer.node_disruption.scheduling.node_load import queued
 from scorer.node_disruption.scheduling.scheduler import NewNodes, Placed, plan_all
 
 _NODES: Final = "nodes"
-"""The limit of a pool on how many nodes it has."""
+"""Limit of a pool on its number of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relocation:
-    """Where the pods of nodes would go.
+    """Planned relocation of the pods of nodes.
 
     Args:
-        moves: Name of the node, old or new, by the key of the pod.
-        new_nodes: That would be made, with their pods.
-        left: Why a pod finds no place, by its key.
+        moves: Target node, old or new, by pod key.
+        new_nodes: New nodes with their pods.
+        left: Why a pod does not fit anywhere, by its key.
         unplaced: The pods of *left* that fit on no node.
     """
 
@@ -55,10 +55,10 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class Hopeless:
-    """Pods fit on no node that is there, and no type with room for them is cheap enough.
+    """Pods fit on no existing node, and no instance type with room for them is cheap enough.
 
     Args:
-        pods: How many.
+        pods: Number of pods.
     """
 
     pods: int
@@ -66,10 +66,10 @@ class Hopeless:
 
 @dataclass(frozen=True, slots=True)
 class _Departure:
-    """The pods of a node that drains.
+    """The pods of a draining node.
 
     Args:
-        moved: Pods that need a new place, as `queued`.
+        moved: Pods to reschedule, as `queued`.
         vacated: Pods that no longer count: *moved* and terminating ones. Static pods and others remain.
     """
 
@@ -78,7 +78,7 @@ class _Departure:
 
 
 class _Merged(Mapping[str, str]):
-    """Several mappings as one, by key; of those that have a key the first counts. What is not asked for is not made."""
+    """Lazy view of several mappings. The first one that contains a key wins."""
 
     def __init__(self, parts: Sequence[Mapping[str, str]]) -> None:
         self._parts = parts
@@ -98,15 +98,15 @@ class _Merged(Mapping[str, str]):
 
 
 class Relocations:
-    """Answers where pods would go, for one cluster at one instant.
+    """Plans relocations for one cluster at one instant.
 
     Args:
-        cluster: At the instant.
-        catalog: What new nodes can be; None: nobody knows.
-        now: The instant, with a time zone.
-        going: Names of nodes that are going already.
-        closed: Names of nodes that take no more pods, for whatever reason.
-        before: Of the same cluster at another time, from which is taken over what is still true; None: there is none.
+        cluster: Snapshot of the cluster.
+        catalog: Instance types and prices of new nodes. None: unknown.
+        now: Current time, timezone-aware.
+        going: Names of nodes that are already being removed.
+        closed: Names of nodes that accept no more pods, for any reason.
+        before: Earlier relocations of the same cluster, whose still valid parts are reused. None: unset.
     """
 
     def __init__(
@@ -126,20 +126,20 @@ class Relocations:
         self._closed = frozenset(closed)
         self._departures: dict[str, _Departure] = {}
         self._fitting: ClusterCapacity | None = before._fitting if before else None
-        """What was made last of the cluster."""
+        """Latest capacity of the cluster, for reuse."""
 
     @property
     def changes(self) -> Iterator[datetime | None]:
-        """When the passing of time changes which pods of nodes that are going need a new place."""
+        """Times at which the set of pods to reschedule from draining nodes changes."""
         for name in self._going:
             for pod in self._cluster.pods.get(name, ()):
                 yield pod.held.protected_until if pod.held.protected else None
 
     @cached_property
     def nominated(self) -> Mapping[str, str]:
-        """Key of the first pod that will come to a node that is there, by the name of the node.
+        """Key of the first pod that an existing node will receive, by node name.
 
-        It is pending, or on a node that is going.
+        The pod is pending, or on a draining node.
         """
         onto = dict(self._waiting.onto)
         if self._leaving:
@@ -152,12 +152,13 @@ class Relocations:
     def relocate(
         self, candidates: Sequence[Candidate], *, consolidating: bool, below: float = math.inf
     ) -> Relocation | Hopeless:
-        """Return where the pods of *candidates* go: to nodes that are there, or to new ones.
+        """Return the relocation of the pods of *candidates*, to existing or new nodes.
 
         Args:
-            candidates: Nodes that go together.
-            consolidating: Nodes that are within their consolidateAfter take no pods.
-            below: Price that one new node must be below. Nothing is planned if no such type has room for the pods.
+            candidates: Nodes to be removed together.
+            consolidating: Nodes within their consolidateAfter accept no pods.
+            below: Upper bound for the price of one new node. Nothing is planned if no cheaper type has room for the
+                pods.
         """
         names = [candidate.name for candidate in candidates]
         moved = self._moved_from(names)
@@ -177,7 +178,7 @@ class Relocations:
         return Relocation(moves, placed.new_nodes, left, tuple(placed.unplaced))
 
     def _new_nodes(self, names: Collection[str] = ()) -> NewNodes:
-        """Return what pools could make when the nodes of these names go, which limits do not count then."""
+        """Return what pools could create if the named nodes were removed, which limits no longer count then."""
         gone = self._going.union(names)
         templates_within_limits = (self._within_limits(template, gone) for template in self._unlimited)
         return NewNodes(
@@ -189,7 +190,7 @@ class Relocations:
         return NewDomains(self._cluster.pools.values(), self._catalog.types if self._catalog else ())
 
     def _is_had(self, below: float, needs: Mapping[str, int]) -> bool:
-        """Return whether some type below a price has room for *needs*. Other requirements are not checked."""
+        """Return whether a type below a price has room for *needs*. Other requirements are not checked."""
         prices, has = self._offers
         possible = prices < below
         for key, need in needs.items():
@@ -199,13 +200,13 @@ class Relocations:
 
     @cached_property
     def _unlimited(self) -> tuple[NewNode, ...]:
-        """What pools could make if they had no nodes."""
+        """Templates of pools if they had no nodes."""
         types = self._catalog.types if self._catalog else ()
         return templates(self._cluster, types, self._cluster.nodes.keys()) if types else ()
 
     @cached_property
     def _used(self) -> Mapping[str, Mapping[str, int]]:
-        """What the nodes of each limited pool have, by pool and resource."""
+        """Usage of each limited pool, by pool and resource."""
         return {
             name: total(
                 {**node.capacity, _NODES: 1}
@@ -229,7 +230,7 @@ class Relocations:
 
     @cached_property
     def _largest(self) -> Mapping[str, Mapping[str, int]]:
-        """The most of each resource that a type has, by the pool that could make it."""
+        """Largest amount of each resource among its types, by pool."""
         largest: dict[str, dict[str, int]] = {}
         for template in self._unlimited:
             most = largest.setdefault(template.pool, {})
@@ -240,7 +241,7 @@ class Relocations:
 
     @cached_property
     def _offers(self) -> tuple[FloatColumn, Mapping[str, IntColumn]]:
-        """Return the price of everything that pools could make, and what it has by resource; shapes (offers,)."""
+        """Return the prices of all offers of pools, and their resources. Shapes (offers,)."""
         offers = [
             (instance_type, template.requirements) for template in self._unlimited for instance_type in template.types
         ]
@@ -251,7 +252,7 @@ class Relocations:
 
     @cached_property
     def _leaving(self) -> Sequence[Pod]:
-        """The pods of nodes that are already draining, as `queued`."""
+        """The pods of draining nodes, as `queued`."""
         return self._moved_from(sorted(self._going))
 
     @cached_property
@@ -267,7 +268,7 @@ class Relocations:
 
     @cached_property
     def _waiting(self) -> Placed:
-        """The places of pending pods."""
+        """Placement of pending pods."""
         pending = (pod for pod in self._cluster.pending if pod.owner not in (Owner.DAEMON_SET, Owner.NODE))
         return self._provisioned(self._staying, queued(pending))
 
@@ -278,11 +279,11 @@ class Relocations:
 
     @cached_property
     def _quiet(self) -> ClusterCapacity:
-        """The same, with nodes within their consolidateAfter closed to moved pods."""
+        """Free capacity, with nodes within their consolidateAfter closed to moved pods."""
         return self._free.resting(self._inside).settled()
 
     def _provisioned(self, free: ClusterCapacity, pods: Sequence[Pod]) -> Placed:
-        """Return where the provisioner places pods that need a place in any case."""
+        """Return where the provisioner places pods that must be placed in any case."""
         return plan_all(free, pods, self._new_nodes(), rested={pod.key for pod in pods})
 
     @cached_property
@@ -293,7 +294,7 @@ class Relocations:
         )
 
     def _moved_from(self, names: Sequence[str]) -> Sequence[Pod]:
-        """Return the pods that need a new place when nodes drain, as `queued`."""
+        """Return the pods to reschedule when nodes drain, as `queued`."""
         queues = [self._departure(name).moved for name in names]
         return queues[0] if len(queues) == 1 else queued(chain.from_iterable(queues))
 
@@ -324,7 +325,7 @@ class Relocations:
     def _unsure(self, placed: Placed) -> Mapping[str, str]:
         """Return the pods that would move to a node that is not initialized, and may never be.
 
-        Pods of draining nodes may: the node may have been created for them.
+        Pods of draining nodes may do so, because the node may have been created for them.
         """
         nodes = self._cluster.nodes
         return {

@@ -18,7 +18,7 @@ from scorer.node_disruption.scheduling.node_filter import ClusterCapacity, NodeV
 from scorer.node_disruption.scheduling.node_load import queued
 
 _MOST_CHOICES: Final = 100
-"""How many choices of zone and the like are tried for one pod on one new node."""
+"""Most combinations of zone and similar labels that are tried per pod and new node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class NewNodes:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where pods went.
+    """Result of a placement.
 
     Args:
-        onto: Name of the node, by the key of the pod; those on new nodes are not here.
+        onto: Node name by pod key. Pods on new nodes are not included.
         new_nodes: New nodes with their pods, those with the fewest pods first.
-        left: Why a pod finds no place, by its key; see `_Reasons`.
-        unplaced: The pods of *left*, in the order in which they were tried.
-        fitting: What is free then; not to be changed.
-        is_worthless: Placement stopped, since a new node is not worth it.
+        left: Why a pod was not placed, by its key. See `_Reasons`.
+        unplaced: The pods of *left*, in the order of placement.
+        fitting: Remaining free capacity. Must not be mutated.
+        is_worthless: Placement was aborted because a new node is not worth it.
     """
 
     onto: Mapping[str, str]
@@ -56,16 +56,16 @@ class Placed:
 
     @property
     def after(self) -> ClusterCapacity:
-        """What is free then; the caller's own."""
+        """Remaining free capacity, as an independent copy."""
         return self.fitting.without(())
 
 
 def place_all(fitting: ClusterCapacity, pods: Sequence[Pod], new: NewNodes | None = None) -> Placed:
-    """Find a place for each of *pods* as a cluster does; *fitting* stays as it is.
+    """Place *pods* as a cluster would. *fitting* is not changed.
 
-    Large pods come first: by cpu, then memory, then age. Nodes that are there come before new ones, initialized ones
-    first, then by name; a new node that is already opened comes before another one. What finds no place is tried again
-    as long as that places some other pod, which it may want beside it.
+    Large pods come first: by cpu, then memory, then age. Existing nodes come before new ones, initialized nodes first,
+    then by name. A new node that is already open comes before another one. Pods that do not fit are retried while other
+    pods are placed, because they may have affinity to those.
 
     The scheduler places pods on existing nodes. It counts only their domains, and ignores preferences that it cannot
     meet. The provisioner creates new nodes. It also counts domains that new nodes could open, and treats preferences as
@@ -73,7 +73,7 @@ def place_all(fitting: ClusterCapacity, pods: Sequence[Pod], new: NewNodes | Non
 
     Args:
         fitting: Free capacity.
-        pods: Pods that need a place.
+        pods: Pods to place.
         new: Possible new nodes, if any.
     """
     return _Placing(fitting, new).placed(queued(pods))
@@ -87,23 +87,23 @@ def plan_all(
     rested: Collection[str] = (),
     is_worth: Callable[[Mapping[str, int]], bool] | None = None,
 ) -> Placed:
-    """Find a place for each of *pods* as the provisioner plans it; *fitting* stays as it is.
+    """Place *pods* as the provisioner plans it. *fitting* is not changed.
 
     The provisioner's rules also apply to existing nodes: domains that new nodes could open count there as well, and a
     new node is created before a preference is given up.
 
     Args:
         fitting: Free capacity.
-        pods: Pods that need a place, as `queued`.
+        pods: Pods to place, as `queued`.
         new: Possible new nodes.
         rested: Keys of the pods that may use nodes within their consolidateAfter.
-        is_worth: Returns whether one new node with room for some resources is worth it. Unset: always.
+        is_worth: Returns whether one new node with room for these resources is worth it. Unset: always.
     """
     return _Planning(fitting, new, rested, is_worth).placed(pods)
 
 
 class _Placing:
-    """Pods on their way to nodes.
+    """A placement in progress.
 
     Args:
         fitting: Free capacity. It is not changed.
@@ -123,7 +123,7 @@ class _Placing:
         self._is_worthless = False
 
     def placed(self, pods: Sequence[Pod]) -> Placed:
-        """Place pods in this order, and those that find no place again as long as that places some."""
+        """Place pods in this order, and retry those that do not fit while any pod is placed."""
         self._pods = pods
         left = self._tried(pods)
         while left and len(again := self._tried(left)) < len(left):
@@ -133,15 +133,15 @@ class _Placing:
         return Placed(self._onto, tuple(self._opened), why_not, left, self._fitting, self._is_worthless)
 
     def _tried(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Place pods. Return those that find no place."""
+        """Place pods. Return those that do not fit."""
         return [pod for pod in pods if self._is_worthless or not self._put(pod)]
 
     def _view(self, _pod: Pod) -> NodeView:
-        """Return the rules by which a pod is placed on existing nodes."""
+        """Return the rules for the placement of a pod on existing nodes."""
         return NodeView()
 
     def _put(self, pod: Pod) -> bool:
-        """Place a pod. Return whether there was a place."""
+        """Place a pod. Return whether it was placed."""
         kind = (self._view(pod).moved, *(id(each.shape) for each in (pod, *pod.stricter)))
         if self._failed.get(kind) == self._changes:  # one like it has just failed
             return False
@@ -230,13 +230,13 @@ class _Planning(_Placing):
 
 
 class _Reasons(Mapping[str, str]):
-    """Why pods found no place, by their key; worked out when it is asked for, once for all that are alike.
+    """Why pods were not placed, by their key. Evaluated lazily and cached per shape.
 
     Args:
-        fitting: What was free at the end.
-        pods: That found no place.
-        pools: That could have made a node.
-        view: Returns the rules by which a pod is placed on existing nodes.
+        fitting: Free capacity at the end.
+        pods: Pods that were not placed.
+        pools: Pools that could have created a node.
+        view: Returns the rules for the placement of a pod on existing nodes.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Static node filters: labels, taints, cordon and volumes, whatever runs on the nodes.
+"""Static node filters: labels, taints, cordon and volumes, independent of running pods.
 
 Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: nodeunschedulable, tainttoleration, nodeaffinity,
 volumebinding.
@@ -49,7 +49,7 @@ class NodeRows:
         return len(self.nodes)
 
     def find(self, name: str) -> int | None:
-        """Return the row of a node; None when there is no such node."""
+        """Return the row of a node, or None if it does not exist."""
         return self._row_of.get(name)
 
     def label(self, key: str) -> DictionaryColumn[str]:
@@ -59,11 +59,11 @@ class NodeRows:
         return cached
 
     def tolerated(self, shape: PodShape) -> BoolColumn:
-        """Return the nodes whose taints a pod tolerates, as far as they keep pods away."""
+        """Return the nodes whose pod-repelling taints a pod tolerates."""
         return self._mask("tolerated", shape, NodeRows._tolerated)
 
     def uncordoned(self, shape: PodShape) -> BoolColumn:
-        """Return the nodes that are not cordoned, or where a pod does not mind."""
+        """Return the nodes that are not cordoned, or whose cordon a pod tolerates."""
         return self._mask("uncordoned", shape, NodeRows._uncordoned)
 
     def selected(self, shape: PodShape) -> BoolColumn:
@@ -75,7 +75,7 @@ class NodeRows:
         return self._mask("reached", shape, NodeRows._reached)
 
     def accepting(self, shape: PodShape) -> BoolColumn:
-        """Return the nodes that a pod could have, whatever runs there."""
+        """Return the nodes that accept a pod, ignoring running pods."""
         return self._mask("accepting", shape, NodeRows._accepting)
 
     def counted(self, shape: PodShape, spread: Spread) -> BoolColumn:
@@ -86,7 +86,7 @@ class NodeRows:
         return mask & self.tolerated(shape) if spread.honors_taints else mask
 
     def with_keys(self, keys: Iterable[str]) -> BoolColumn:
-        """Return the nodes that have all labels of *keys*; not to be changed."""
+        """Return the nodes that have all labels of *keys*. Must not be mutated."""
         key_tuple = tuple(keys)
         if (cached := self._with_keys.get(key_tuple)) is None:
             cached = np.ones(len(self), dtype=np.bool_)
@@ -113,7 +113,7 @@ class NodeRows:
 
     @cached_property
     def initialized(self) -> BoolColumn:
-        """The nodes that are ready for pods in every respect."""
+        """The initialized nodes."""
         return np.array([node.initialized for node in self.nodes], dtype=np.bool_)
 
     @cached_property
@@ -171,9 +171,9 @@ class NodeRows:
 
 
 _NAME_FIELD: Final = "\0name"
-"""Stands for the name of the node among the keys of labels."""
+"""Placeholder for the node name among label keys."""
 _NO_FIELD: Final = "\0none"
-"""Stands for a field that no node has."""
+"""Placeholder for a field that no node has."""
 
 
 def _field(key: str) -> str:

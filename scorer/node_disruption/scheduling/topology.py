@@ -1,7 +1,7 @@
-"""Topology: counts of pods by domain, and the rules of pod affinity and topology spread that use them.
+"""Topology: pod counts by domain, and the rules of pod affinity and topology spread that use them.
 
-A domain is the nodes that have the same value of a label. Counts by domain are made when they are first asked for, and
-kept up as pods come and go.
+A domain consists of all nodes with the same value of a label. Counts by domain are computed on first use and updated
+incrementally.
 
 Source: Kubernetes v1.36 ``pkg/scheduler/framework/plugins``: interpodaffinity, podtopologyspread. For plans:
 nodepool-disruption.md 6.5; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling/topologygroup.go``.
@@ -32,12 +32,12 @@ ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 KEPT_AWAY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 _FEW: Final = 24
-"""A node goes with its pods to so many others; beyond it, numpy is faster with all nodes than a loop with some."""
+"""Most changed nodes that are updated in a loop. Beyond, numpy over all nodes is faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The numbers of what the terms of a shape count.
+    """Counters of the terms of a shape.
 
     Args:
         affinity: Pods that match all terms of affinity.
@@ -51,7 +51,7 @@ class Terms:
 
     @classmethod
     def of(cls, shape: PodShape, counts: PodCounts) -> "Terms":
-        """Number what *shape* asks for."""
+        """Return the counters for the terms of *shape*."""
         return cls(
             affinity=counts.number(SelectedPods.by_terms(shape.affinity)) if shape.affinity else ABSENT,
             anti_affinity=tuple(counts.number(SelectedPods.by_terms((term,))) for term in shape.anti_affinity),
@@ -72,18 +72,18 @@ class PresentNodes:
     counted: BoolColumn
 
     def without(self, present: BoolColumn, counted: BoolColumn) -> "PresentNodes":
-        """Return those that are also among *present*, with the pods of those that are among *counted*."""
+        """Return the intersection with *present* and *counted*."""
         return PresentNodes(self.present & present, self.counted & counted)
 
 
 class DomainCounts:
-    """How many pods there are in each domain of one label.
+    """Number of pods in each domain of one label.
 
     Args:
-        pods: On each node.
+        pods: Number on each node.
         labels: Domain of each node.
         included: Nodes whose pods count.
-        present: Nodes whose domains exist. A draining node is not, though its pods may count.
+        present: Nodes whose domains exist. A draining node is not present, although its pods may count.
     """
 
     __slots__ = ("_included", "_labels", "_new", "_nodes", "_pods", "_possible", "_present", "counts", "domains")
@@ -96,7 +96,7 @@ class DomainCounts:
         rows = rows[included[rows]]
         size = len(labels.values) + 1
         self.counts: IntColumn = np.bincount(labels.codes[rows], pods[rows], size).astype(np.int64)
-        """By code of the domain; one more entry, which stays 0, is for nodes without the label."""
+        """Count by code of the domain. The last entry, for nodes without the label, is always 0."""
         self._nodes = np.bincount(labels.codes[included & present], minlength=size)
         self.domains: BoolColumn = self._nodes > 0
         self._new: dict[str, int] = {}
@@ -105,13 +105,13 @@ class DomainCounts:
     def following(
         self, pods: IntColumn, included: BoolColumn, present: BoolColumn, rows: Iterable[int]
     ) -> "DomainCounts":
-        """Return the tally of a state that differs in a few nodes; this one must not have been changed.
+        """Return the counts of a state that differs in a few nodes. This object must be unchanged since its creation.
 
         Args:
-            pods: On each node now.
+            pods: Present number on each node.
             included: Nodes whose pods still count.
-            present: Nodes that are still there.
-            rows: Of all nodes that differ.
+            present: Nodes that still exist.
+            rows: All nodes that differ.
         """
         counts = DomainCounts.__new__(DomainCounts)
         counts._labels, counts._pods, counts._present = self._labels, pods, present
@@ -127,7 +127,7 @@ class DomainCounts:
         return counts
 
     def change(self, row: int, sign: int) -> None:
-        """Count one more pod on a node, or one less."""
+        """Change the count of a node by *sign*."""
         if self._included[row]:
             self.counts[self._labels.codes[row]] += sign
 
@@ -143,13 +143,13 @@ class DomainCounts:
             self.counts[code] += 1
 
     def at(self, by_domain: BoolColumn) -> BoolColumn:
-        """Return what holds for the domain of each node."""
+        """Map values by domain to the nodes."""
         values: BoolColumn = by_domain[self._labels.codes]
         return values
 
     @property
     def free(self) -> BoolColumn:
-        """The domains that have no pods, and get none from new nodes, by code."""
+        """Domains without present or possible pods, by code."""
         free: BoolColumn = self.counts == 0
         for domain in self._possible:
             if (code := self._labels.index.get(domain)) is not None:
@@ -157,16 +157,16 @@ class DomainCounts:
         return free
 
     def count(self, domain: str) -> int:
-        """Return how many pods there are in a domain."""
+        """Return the number of pods in a domain."""
         code = self._labels.index.get(domain)
         return self._new.get(domain, 0) if code is None else int(self.counts[code])
 
     def is_free(self, domain: str) -> bool:
-        """Return whether a domain has no pods, and gets none from new nodes."""
+        """Return whether a domain has no pods and cannot get any from new nodes."""
         return domain not in self._possible and not self.count(domain)
 
     def known(self, expected: Iterable[str] = ()) -> dict[str, int]:
-        """Return how many pods there are in each domain that has nodes or pods, or is among *expected*."""
+        """Return the number of pods in each domain that has nodes or pods, or is one of *expected*."""
         codes = np.flatnonzero(self.domains | (self.counts > 0)).tolist()
         known = {self._labels.values[code]: int(self.counts[code]) for code in codes}
         return {**{domain: self.count(domain) for domain in expected}, **self._new, **known}
@@ -182,11 +182,11 @@ class Domains:
 
     Args:
         rows: The nodes.
-        nodes: Which of them are there, and whose pods count.
-        occupancy: What runs on them.
-        terms: Shapes with the numbers of their terms, by id of the shape; states of one cluster share them.
-        base: Of a state of the same nodes that does not change; None: there is none.
-        changed: Rows that differ from that.
+        nodes: Which of them are present, and whose pods count.
+        occupancy: Resources and pods on them.
+        terms: Shapes with the counters of their terms, by id of the shape. Shared by all states of one cluster.
+        base: Counts for an immutable state of the same nodes. None: unset.
+        changed: Rows that differ from *base*.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class Domains:
         self.changed = set(changed)
 
     def change(self, numbers: tuple[int, ...], row: int, sign: int) -> None:
-        """Follow the change of a count on a node."""
+        """Update counters for a change on a node."""
         self.changed.add(row)
         for number in numbers:
             for tally in self._by_number.get(number, ()):
@@ -218,19 +218,19 @@ class Domains:
 
     @property
     def is_near_base(self) -> bool:
-        """Whether so few nodes differ from the base that looking at these is less work than looking at all."""
+        """Whether so few nodes differ from the base that an incremental update is cheaper than a full one."""
         return len(self.changed) <= _FEW
 
     def matter(self, pod: Pod) -> bool:
-        """Return whether affinity or spread decide about *pod*."""
+        """Return whether affinity or spread constrain *pod*."""
         shape = pod.shape
         return bool(shape.spreads or shape.affinity or shape.anti_affinity or self._keeping(pod))
 
     def spread(self, pod: Pod, new: NewDomains | None = None) -> Iterator[tuple[str, BoolColumn]]:
-        """Yield, constraint by constraint, which nodes have its label, and where *pod* does not make it too uneven.
+        """Yield two masks per constraint: nodes with its label, and nodes where *pod* keeps the skew within bounds.
 
         Args:
-            pod: To be placed.
+            pod: Pod to place.
             new: Domains that new nodes could open, for the provisioner. Unset for the scheduler.
         """
         for index, spread in enumerate(pod.shape.spreads):
@@ -238,9 +238,9 @@ class Domains:
             yield SPREAD, self._evened(pod, index, new)
 
     def affine(self, pod: Pod) -> BoolColumn | None:
-        """Return the nodes in whose domains are the pods that *pod* wants beside it; None: all.
+        """Return the nodes whose domains have the pods to which *pod* has affinity. None: unlimited.
 
-        The first pod of a group that wants itself beside it may go wherever the labels are.
+        The first pod of a group with affinity to itself fits on every node with the labels.
         """
         shape = pod.shape
         if not shape.affinity:
@@ -255,26 +255,26 @@ class Domains:
         return mask
 
     def apart(self, pod: Pod) -> BoolColumn | None:
-        """Return the nodes in whose domains is no pod that *pod* does not want beside it; None: all."""
+        """Return the nodes whose domains have no pod to which *pod* has anti-affinity. None: unlimited."""
         return self._free_of(self._unwanted(pod.shape)) if pod.shape.anti_affinity else None
 
     def welcome(self, pod: Pod) -> BoolColumn | None:
-        """Return the nodes in whose domains is no pod that does not want *pod* beside it; None: all."""
+        """Return the nodes whose domains have no pod with anti-affinity to *pod*. None: unlimited."""
         keeping = self._keeping(pod)
         return self._free_of((number, self._counts.topology_key(number)) for number in keeping) if keeping else None
 
     def choices(
         self, pod: Pod, node: NewNode, requirements: Mapping[str, Allowed], new: NewDomains
     ) -> Iterator[dict[str, Allowed]]:
-        """Yield requirements, beside *requirements*, with which affinity and spread allow *pod* on a new node.
+        """Yield additional requirements under which affinity and spread allow *pod* on a new node.
 
         Each constraint chooses on its own, as in Karpenter. A spread constraint takes the domain with the fewest pods,
         an anti-affinity every free domain. Only ties leave a choice.
 
         Args:
-            pod: To be placed.
+            pod: Pod to place.
             node: The new node, with its name.
-            requirements: Of the node with the pod.
+            requirements: Requirements of the node with the pod.
             new: Domains that new nodes could open.
         """
         rules = list(self._rules(pod, node, requirements, new))
@@ -365,11 +365,11 @@ class Domains:
                 yield key, [one_of(*filter(tally.count, domains))]
 
     def _is_first(self, pod: Pod, number: int, tallies: Iterable[DomainCounts]) -> bool:
-        """Return whether *pod* is the first of a group that wants itself beside it."""
+        """Return whether *pod* is the first of a group with affinity to itself."""
         return self._counts.matches(number, pod) and all(tally.is_empty for tally in tallies)
 
     def _unwanted(self, shape: PodShape) -> Iterable[tuple[int, str]]:
-        """Return the numbers of the anti-affinity terms of a shape, with the topology keys."""
+        """Return the counters of the anti-affinity terms of a shape, with their topology keys."""
         return zip(
             self._terms_of(shape).anti_affinity, (term.topology_key for term in shape.anti_affinity), strict=True
         )
@@ -428,13 +428,13 @@ class Domains:
         return self._followed(tally.following(pods, nodes.counted, nodes.present, self.changed), number)
 
     def _followed(self, tally: DomainCounts, number: int) -> DomainCounts:
-        """Have a tally be kept up from now on."""
+        """Keep counts updated from now on."""
         self._by_number.setdefault(number, []).append(tally)
         return tally
 
 
 def counts_on(shape: PodShape, spread: Spread, node: NewNode) -> bool:
-    """Return whether pods of a new node count for a spread constraint of a shape, by what is certain of the node."""
+    """Return whether pods of a new node certainly count for a spread constraint of a shape."""
     if spread.honors_taints and not node.is_tolerated(shape):
         return False
     own = wishes(replace(shape, volume_terms=(), preferred_nodes=None))

@@ -1,7 +1,6 @@
 """The simulated cluster: nodes launch, drain and terminate, and evicted pods are rescheduled.
 
-It knows nothing of why a node goes. Whoever says that one goes gets told what came of it: which nodes were made, and
-when the last one has vanished.
+It does not know why a node is disrupted. It reports the created nodes and the removals to its caller.
 
 Source: nodepool-disruption.md 5.6, 7.1, 9, 10 and 15.
 """
@@ -31,18 +30,18 @@ from scorer.node_disruption.simulation.timeline import Launch, NodeRemoval, Pend
 
 _EVER: Final = datetime.max.replace(tzinfo=UTC)
 _MOST_ROUNDS: Final = 1_000
-"""How often, at one instant, pods may be evicted that find a place at once; more would be a mistake of ours."""
+"""Most rounds of eviction and immediate placement per instant. Exceeding it would be a bug."""
 
 
 @dataclass(slots=True)
 class _Homeless:
-    """A pod that has been evicted and waits for a place.
+    """An evicted or pending pod that waits for placement.
 
     Args:
-        pod: As it was.
-        since: When it was evicted.
-        free_at: When its old self has ended.
-        cause: Name of the node that it comes from; empty: it was pending at the start.
+        pod: The original pod.
+        since: Time of its eviction.
+        free_at: When the evicted pod has terminated.
+        cause: Name of its former node, empty for an initially pending pod.
     """
 
     pod: Pod
@@ -54,13 +53,13 @@ class _Homeless:
 
 @dataclass(frozen=True, slots=True)
 class NodeProvisioning:
-    """A node that is made because pods find no place, or because a static pool has too few.
+    """A node that is created for unplaced pods or for a static pool with too few nodes.
 
     Args:
         launch: The node.
-        causes: Names of the nodes that those pods come from, or that go from the pool; none: pods were pending at the
-            start, or the pool had too few nodes.
-        why: In words; empty: pods find no place.
+        causes: Names of the former nodes of those pods, or of the nodes removed from the pool. Empty for initially
+            pending pods, or for a pool that had too few nodes.
+        why: Reason in words, empty for unplaced pods.
     """
 
     launch: Launch
@@ -69,14 +68,14 @@ class NodeProvisioning:
 
 
 class Clockwork:
-    """A cluster that moves.
+    """A cluster that changes with time.
 
     Args:
-        cluster: At the start.
-        types: What new nodes can be.
-        catalog: With prices; None: nobody knows them.
-        assumptions: How long things take.
-        now: The start.
+        cluster: Initial state.
+        types: Instance types of new nodes.
+        catalog: Catalog with prices. None: unknown.
+        assumptions: Durations and bounds.
+        now: Start time.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Clockwork:
         self.removals: list[NodeRemoval] = []
         self.launches: list[Launch] = []
         self.made: list[NodeProvisioning] = []
-        """Nodes that have been made for pods or static pools; whoever reads them takes them out."""
+        """Nodes created for pods or static pools. The reader clears this list."""
         self._book = EvictionLedger(cluster.guards)
         self._drains: dict[str, NodeDrain] = {}
         self._ready: dict[str, datetime] = {}
@@ -125,7 +124,7 @@ class Clockwork:
                 self._ready[name] = now + assumptions.launch
 
     def cluster(self) -> ClusterSnapshot:
-        """Return the cluster as it is."""
+        """Return the present snapshot."""
         return replace(
             self._base,
             nodes=dict(sorted(self.nodes.items())),
@@ -136,14 +135,14 @@ class Clockwork:
         )
 
     def mark(self, name: str) -> None:
-        """Have a node be held by a command: it counts as going, and takes no more pods."""
+        """Mark a node as being disrupted, so that it accepts no more pods."""
         node = self.nodes[name]
         assert node.node is not None
         taints = node.taints if any(each.key == DISRUPTED_TAINT for each in node.taints) else (*node.taints, DISRUPTED)
         self.nodes[name] = replace(node, node=replace(node.node, deleting=True), taints=taints)
 
     def drain(self, name: str, now: datetime) -> None:
-        """Have the drain of a node begin."""
+        """Start the drain of a node."""
         if name in self._drains or name not in self.nodes:
             return
         self.mark(name)
@@ -158,15 +157,15 @@ class Clockwork:
         self._drains[name] = NodeDrain(self.pods.get(name, ()), now, bound)
 
     def launch(self, planned: NewNode, like: str, now: datetime) -> str | None:
-        """Make a node that was planned.
+        """Launch a planned node.
 
         Args:
-            planned: What it is to be.
-            like: Name of the node that it replaces; it becomes like that where nobody knows what it can be.
-            now: When.
+            planned: The planned node.
+            like: Name of the node that it replaces, which is copied if the options of the planned node are unknown.
+            now: Current time.
 
         Returns:
-            Its name; None when it can be nothing, or its pool is not there.
+            Its name, or None if no option remains or its pool does not exist.
         """
         pool = self._base.pools.get(planned.pool)
         if pool is None:
@@ -191,22 +190,22 @@ class Clockwork:
         return name
 
     def price(self, name: str) -> float | None:
-        """Return what a node costs per hour; None: not known."""
+        """Return the price of a node per hour. None: unknown."""
         node = self.nodes[name]
         if self._catalog is None:
             return None
         return self._catalog.price_of(node.instance_type, node.zone, node.capacity_type)
 
     def is_ready(self, name: str) -> bool:
-        """Say whether a node that was made is initialized."""
+        """Return whether a launched node is initialized."""
         return name not in self._ready
 
     def is_draining(self, name: str) -> bool:
-        """Say whether the drain of a node has begun and not ended."""
+        """Return whether a node is being drained."""
         return name in self._drains
 
     def advance(self, now: datetime) -> None:
-        """Do what is due at *now*: nodes become ready, pods arrive; see `settle`."""
+        """Apply everything due at *now*: nodes become ready, and pods start. See `settle`."""
         for name, at in sorted(self._ready.items()):
             if at <= now:
                 del self._ready[name]
@@ -219,7 +218,7 @@ class Clockwork:
             self._book.record_running(key)
 
     def settle(self, now: datetime) -> None:
-        """Evict what can be evicted, find places, let drained nodes vanish, until nothing of it is left to do."""
+        """Evict and place pods and remove drained nodes until nothing changes."""
         for _ in range(_MOST_ROUNDS):
             changed = False
             for name, drain in sorted(self._drains.items()):
@@ -234,13 +233,13 @@ class Clockwork:
                 return
 
     def surplus(self, now: datetime) -> Iterator[tuple[NodePoolState, tuple[str, ...]]]:
-        """Yield the static pools that have more nodes than they should, with the names of those that go."""
+        """Yield the static pools with surplus nodes, and the names of the nodes to remove."""
         for pool in self._static:
             if names := surplus(pool, self._of(pool.name), self.pods, now):
                 yield pool, names
 
     def make_up(self, now: datetime) -> None:
-        """Make the nodes that static pools lack."""
+        """Launch the missing nodes of static pools."""
         for pool in self._static:
             nodes = self._of(pool.name)
             going = sorted(node.name for node in nodes if node.node is not None and node.node.disrupting)
@@ -259,7 +258,7 @@ class Clockwork:
         return [node for node in self.nodes.values() if node.pool == pool]
 
     def expired(self, now: datetime) -> list[str]:
-        """Return the nodes that have reached their age by *now* and do not go yet; each only once."""
+        """Return the nodes that have expired by *now* and are not being removed. Each is returned once."""
         found = []
         while self._ages and self._ages[0][0] <= now:
             _, name = heappop(self._ages)
@@ -269,24 +268,24 @@ class Clockwork:
         return found
 
     def next_age(self) -> datetime | None:
-        """Return when the next node reaches its age; None: none will."""
+        """Return when the next node expires, or None."""
         return self._ages[0][0] if self._ages else None
 
     def holds(self, now: datetime) -> Iterator[tuple[str, DrainBlocker]]:
-        """Yield what holds the nodes that are drained, with their names."""
+        """Yield the holds of draining nodes, with the node names."""
         for name, drain in sorted(self._drains.items()):
             for hold in drain.holds(now, self._book):
                 yield name, hold
 
     def next_at(self, now: datetime) -> datetime | None:
-        """Return when something moves by itself; None: never."""
+        """Return when something changes without intervention, or None."""
         found = [*self._ready.values(), *self._arrivals.values()]
         drains = (drain.next_at(now, self._assumptions.shortest_drain) for drain in self._drains.values())
         found += [at for at in drains if at is not None]
         return min((at for at in found if at > now), default=None)
 
     def waiting(self) -> tuple[PendingPod, ...]:
-        """Return the pods that wait for a place."""
+        """Return the unplaced pods."""
         return tuple(PendingPod(key, each.since, each.why) for key, each in sorted(self._homeless.items()))
 
     def _evict(self, name: str, drain: NodeDrain, now: datetime) -> bool:
@@ -319,7 +318,7 @@ class Clockwork:
         self._look_for_places |= bool(self._homeless)  # limits of the pool may have room again
 
     def _place(self, now: datetime) -> None:
-        """Find places for the pods that wait, on nodes that are there or new ones."""
+        """Place waiting pods on existing or new nodes."""
         self._look_for_places = False
         if not self._homeless:
             return
@@ -342,7 +341,7 @@ class Clockwork:
                 self._come(pod.key, made, now)
 
     def _known(self, name: str = "") -> SimulatedCapacity:
-        """Return what is free, with the node of that name; with none, with all nodes."""
+        """Return the free capacity, including the named node, or all nodes without a name."""
         if self._room is None:
             self._room = SimulatedCapacity(self.cluster())
         if self._unknown and (not name or name in self._unknown):
@@ -353,7 +352,7 @@ class Clockwork:
         return self._room
 
     def _new_nodes(self, going: Sequence[str]) -> tuple[NewNode, ...]:
-        """Return what pools can make; where none has limits, that stays the same."""
+        """Return the templates of pools. They are cached if no pool has limits."""
         if self._templates is None or any(pool.limits for pool in self._base.pools.values()):
             cluster = self.cluster()
             beyond = beyond_limits(cluster)
@@ -362,7 +361,7 @@ class Clockwork:
         return self._templates
 
     def _come(self, key: str, name: str, now: datetime) -> None:
-        """Have a pod that waits come to a node."""
+        """Move a waiting pod to a node."""
         homeless = self._homeless.pop(key)
         runs_at = max(now, homeless.free_at, self._ready.get(name, now))
         pod = homeless.pod
@@ -379,7 +378,7 @@ class Clockwork:
             self._book.record_running(key)
 
     def _touch(self, name: str, now: datetime) -> None:
-        """Note that a pod has come to a node or left it (nodepool-disruption.md 5.6)."""
+        """Record a pod event on a node (nodepool-disruption.md 5.6)."""
         node = self.nodes[name]
         if node.claim is not None:
             self.nodes[name] = replace(node, claim=replace(node.claim, last_pod_event=now))

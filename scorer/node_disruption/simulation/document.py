@@ -1,4 +1,4 @@
-"""A simulation as JSON, and two of them side by side."""
+"""A simulation as JSON, and a comparison of two."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -15,15 +15,15 @@ from scorer.node_disruption.simulation.timeline import (
 )
 
 _DIGITS: Final = 6
-"""Of prices: what is beyond comes of adding up."""
+"""Digits of prices. More digits would only show rounding errors of sums."""
 _CLOSE: Final = timedelta(minutes=1)
-"""A stretch that ends no longer than this before a happening is what has held it."""
+"""Longest gap between the end of a hold and an event that the hold is considered to have delayed."""
 DRAIN: Final = "the longest terminationGracePeriodSeconds of its pods, tier by tier, bounded by terminationGracePeriod"
-"""How long a drain takes."""
+"""Duration of a drain."""
 
 
 def document_of(simulated: SimulationResult) -> JsonObject:
-    """Return a simulation as JSON, with everything sorted by pool."""
+    """Return a simulation as JSON, sorted by pool."""
     gone = {removal.node: removal.at for removal in simulated.removals}
     launches = {launch.node: launch for launch in simulated.launches}
     return {
@@ -39,7 +39,7 @@ def document_of(simulated: SimulationResult) -> JsonObject:
 
 
 def assumptions_of(assumptions: SimulationAssumptions) -> JsonObject:
-    """Return what a simulation takes for granted."""
+    """Return the assumptions of a simulation."""
     return {
         "launchSeconds": assumptions.launch.total_seconds(),
         "drain": DRAIN,
@@ -54,11 +54,11 @@ def assumptions_of(assumptions: SimulationAssumptions) -> JsonObject:
 
 
 def comparison_of(today: JsonObject, changed: JsonObject) -> JsonObject:
-    """Return two simulations side by side, and the pools in which they differ.
+    """Return two simulations side by side, and the pools that differ.
 
     Args:
-        today: With the pools as they are, as `document_of` returns it.
-        changed: With the changed pools.
+        today: Result of `document_of` for the present pools.
+        changed: Result of `document_of` for the changed pools.
     """
     one, other = ({pool["pool"]: pool for pool in document["pools"]} for document in (today, changed))
     names = sorted(one.keys() | other.keys())
@@ -72,7 +72,7 @@ def comparison_of(today: JsonObject, changed: JsonObject) -> JsonObject:
 
 
 def held_before(happening: SimulationEvent, blocked: Iterable[BlockedPeriod]) -> tuple[BlockedPeriod, ...]:
-    """Return what has held the nodes of a happening until shortly before it."""
+    """Return the holds of the nodes of an event that ended shortly before it."""
     return tuple(
         period
         for period in blocked
@@ -85,7 +85,7 @@ def held_before(happening: SimulationEvent, blocked: Iterable[BlockedPeriod]) ->
 
 
 def _figures(pool: JsonObject | None) -> JsonObject:
-    """Return what is compared of a pool; of one that is not there, nothing."""
+    """Return the compared figures of a pool, all null for a missing pool."""
     keys = ("nodesBefore", "nodesAfter", "pricePerHourAfter", "savingsPerHour", "disrupted", "longestBlockedSeconds")
     return {key: pool[key] if pool else None for key in keys}
 
@@ -147,7 +147,7 @@ def _launch(launch: Launch) -> JsonObject:
 
 
 def blocked_document(blocked: BlockedPeriod) -> JsonObject:
-    """Return a stretch of time in which a node is held."""
+    """Return a hold of a node as JSON."""
     return {
         "node": blocked.node,
         "wanted": str(blocked.wanted) or None,

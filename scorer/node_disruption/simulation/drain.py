@@ -1,8 +1,8 @@
-"""The simulated drain of a node: which pod begins to end when, and what holds the others.
+"""The simulated drain of a node: when each pod starts terminating, and what holds the others.
 
-Pods go in four tiers, a later one when the one before is gone: pods, daemons, critical pods, critical daemons. A pod
-that is protected is waited for; one that a PodDisruptionBudget guards goes when that lets it. A bound on the drain
-ends the waiting: a pod is deleted as soon as what is left is no more than the time it takes to end.
+Pods are evicted in four tiers, each after the previous one has terminated: pods, daemons, critical pods, critical
+daemons. The drain waits for protected pods, and for PodDisruptionBudgets to allow an eviction. The
+terminationGracePeriod bounds the drain: a pod is deleted as soon as the remaining time equals its grace period.
 
 Source: nodepool-disruption.md 9.
 """
@@ -15,12 +15,12 @@ from scorer.node_disruption.drain.eviction import DISRUPTED, DrainBlocker, Evict
 
 
 class NodeDrain:
-    """One node that is drained.
+    """One draining node.
 
     Args:
-        pods: That are on it when the drain begins.
-        start: When it begins.
-        bound: When it ends, whatever pods remain; None: never.
+        pods: Pods on it at the start of the drain.
+        start: Start of the drain.
+        bound: When it ends regardless of remaining pods. None: unlimited.
     """
 
     def __init__(self, pods: Iterable[Pod], start: datetime, bound: datetime | None) -> None:
@@ -39,7 +39,7 @@ class NodeDrain:
                 self.staying.append(pod)
 
     def evict(self, now: datetime, book: EvictionLedger) -> list[Pod]:
-        """Return the pods that begin to end at *now*, which *book* learns of."""
+        """Return the pods that start terminating at *now*, and record them in *book*."""
         gone: list[Pod] = []
         while True:
             self._ending = {key: ending for key, ending in self._ending.items() if ending[1] > now}
@@ -56,20 +56,20 @@ class NodeDrain:
             gone += forced
 
     def holds(self, now: datetime, book: EvictionLedger) -> Iterator[DrainBlocker]:
-        """Yield what holds the pods whose turn it is, after `evict`."""
+        """Yield the holds of the pods whose turn it is, after `evict`."""
         tier = self._tier()
         for pod in self._left.values():
             if pod.tier == tier and (hold := blocker_of(pod, book, now, self._forced_at(pod))) is not None:
                 yield hold
 
     def is_over(self, now: datetime, shortest: timedelta) -> bool:
-        """Say whether the node can vanish at *now*, after `evict`."""
+        """Return whether the node can be removed at *now*, after `evict`."""
         if self.bound is not None and now >= self.bound:
             return True
         return not self._left and not self._ending and now >= self._earliest(shortest)
 
     def next_at(self, now: datetime, shortest: timedelta) -> datetime | None:
-        """Return when something changes by itself, after `evict`; None: never."""
+        """Return when something changes without intervention, after `evict`, or None."""
         instants = [end for _, end in self._ending.values()]
         instants += [at for pod in self._left.values() for at in (self._forced_at(pod), pod.held.protected_until) if at]
         instants += [self.bound] if self.bound else []
@@ -78,7 +78,7 @@ class NodeDrain:
 
     @property
     def left(self) -> tuple[Pod, ...]:
-        """Pods that have not begun to end."""
+        """Pods that have not started terminating."""
         return tuple(self._left.values())
 
     def _earliest(self, shortest: timedelta) -> datetime:
@@ -90,7 +90,7 @@ class NodeDrain:
         book.leave(pod)
 
     def end_of(self, key: str) -> datetime | None:
-        """Return when a pod that has begun to end is gone; None: it has not begun, or is gone."""
+        """Return when a terminating pod has terminated, or None if it is not terminating."""
         ending = self._ending.get(key)
         return None if ending is None else ending[1]
 

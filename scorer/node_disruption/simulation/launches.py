@@ -1,7 +1,7 @@
-"""Launches: what instance a planned node becomes in a simulation.
+"""Launches: the instance that a planned node becomes in a simulation.
 
-Of all that a new node may still be, the provider takes the cheapest offering of the capacity type that comes first:
-reserved, spot, on-demand. Where no prices are known, it is a node like those that its pool has.
+Among the remaining options of a new node, the provider takes the cheapest offering of the first capacity type with any:
+reserved, spot, on-demand. Without known prices, it becomes a copy of an existing node of the pool.
 
 Source: nodepool-disruption.md 6.3 and 15.
 """
@@ -37,13 +37,15 @@ from scorer.node_disruption.instance_types.new_node import NewNode, wishes
 
 _LABELS: Final = ("kubernetes.io/arch", "kubernetes.io/os")
 _ANY: Final = "any"
-"""Value of a label that a node must have, whatever it is."""
+"""Value of a required label if any value is allowed."""
 
 
 def seen_types(nodes: Iterable[ClusterNode]) -> tuple[InstanceType, ...]:
-    """Return the instance types of nodes that are there, with the places in which they are; all prices are 0.
+    """Return the instance types of existing nodes, with their zones and capacity types.
 
-    Of several nodes of one type, the one with the least to offer counts, and the labels that all of them have.
+    All prices are 0.
+
+    Several nodes of one type are merged: the smallest allocatable amounts, and the labels that all of them have.
     """
     types_by_name: dict[str, InstanceType] = {}
     offerings: dict[str, set[tuple[str, str]]] = {}
@@ -69,7 +71,7 @@ def _least(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 
 
 def chosen(node: NewNode) -> tuple[InstanceType, Offering] | None:
-    """Return what a planned node becomes; None when it can be nothing."""
+    """Return the instance type and offering of a planned node, or None if no option remains."""
     offered = [
         (
             CAPACITY_TYPES.index(offering.capacity_type) if offering.capacity_type in CAPACITY_TYPES else 0,
@@ -86,7 +88,7 @@ def chosen(node: NewNode) -> tuple[InstanceType, Offering] | None:
 
 
 def launched(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> ClusterNode | None:
-    """Return a planned node as it is while it is being made; None when it can be nothing."""
+    """Return a planned node during its launch, or None if no option remains."""
     instance_type = chosen(node)
     if instance_type is None:
         return None
@@ -121,7 +123,7 @@ def launched(node: NewNode, name: str, pool: NodePoolState, now: datetime) -> Cl
 
 
 def launched_like(old: ClusterNode, node: NewNode, name: str, pool: NodePoolState, now: datetime) -> ClusterNode:
-    """Return a node like *old* that is being made in its place, with the labels that the planned *node* must have."""
+    """Return a launching copy of *old* as its replacement, with the required labels of the planned *node*."""
     labels = _as_asked(old.labels, node.requirements) | {HOSTNAME: name}
     return replace(
         old,
@@ -140,7 +142,7 @@ def launched_like(old: ClusterNode, node: NewNode, name: str, pool: NodePoolStat
 
 
 def initialized(node: ClusterNode, now: datetime) -> ClusterNode:
-    """Return a node that was being made, now that it is ready for pods."""
+    """Return a launched node as initialized at *now*."""
     assert node.node is not None
     assert node.claim is not None
     claim = replace(node.claim, initialized_since=now, consolidatable=False)
@@ -149,7 +151,7 @@ def initialized(node: ClusterNode, now: datetime) -> ClusterNode:
 
 
 def daemons_on(node: ClusterNode, cluster: ClusterSnapshot, now: datetime) -> Iterator[Pod]:
-    """Yield the pods that DaemonSets put on a new node."""
+    """Yield the DaemonSet pods of a new node."""
     offered = labelled(node.labels)
     for pod in cluster.daemons:
         held_off = [taint for taint in node.taints if taint.effect in HELD_EFFECTS and not pod.shape.tolerates(taint)]
@@ -160,7 +162,7 @@ def daemons_on(node: ClusterNode, cluster: ClusterSnapshot, now: datetime) -> It
 
 
 def _some_value(wanted: Allowed) -> str | None:
-    """Return a value of a label that a node must have; None when it is fine without."""
+    """Return a value of a required label, or None if it may be missing."""
     if wanted.may_be_absent:
         return None
     if not wanted.others:
@@ -170,7 +172,7 @@ def _some_value(wanted: Allowed) -> str | None:
 
 
 def _as_asked(labels: Mapping[str, str], requirements: Mapping[str, Allowed]) -> dict[str, str]:
-    """Return the labels of an old node for a new one: those that the new one may not have are others, or not there."""
+    """Return the labels of an old node for a new one. Labels that the requirements forbid are changed or removed."""
     labels_present = present_labels({key: value for key, value in labels.items() if key != INITIALIZED_LABEL})
     for key, requirement in requirements.items():
         if key in labels_present and requirement.allows(labels_present[key]):

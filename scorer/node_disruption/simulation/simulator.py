@@ -1,8 +1,9 @@
-"""Plays what would happen to a cluster: the planner's decisions, carried out on a clock that jumps.
+"""Simulation of a cluster: the planner's decisions are executed on a simulated clock.
 
-The clock goes from one instant at which something can change to the next: a node becomes ready, a drain ends, a pod is
-forced, a budget opens, a node expires. At each of them the planner looks, and what it decides is carried out: after 15
-seconds its commands are validated, nodes are marked, replacements made, and when those are ready the nodes are drained.
+The clock jumps to the next instant at which something can change: a node becomes ready, a drain ends, a pod is deleted
+by force, a budget opens, or a node expires. At each of them the planner runs, and its decision is executed: after 15
+seconds its commands are validated, nodes are marked, and replacements launched. When those are ready, the nodes are
+drained.
 
 Source: nodepool-disruption.md 5.1, 5.6, 7, 7.1, 9 and 10.
 """
@@ -43,16 +44,16 @@ from scorer.node_disruption.simulation.timeline import (
 PASSING: Final = frozenset(
     (BlockReason.NOT_INITIALIZED, BlockReason.DELETING, BlockReason.REBOOTING, DisruptionBlockReason.NOMINATED)
 )
-"""What holds nodes only while something goes on that is told anyway."""
+"""Causes that hold nodes only during something that is reported anyway."""
 
 _UNHELD: Final = (EXPIRATION, DELETION, SCALE_DOWN)
-"""What budgets do not hold."""
+"""Reasons to which budgets do not apply."""
 _NEVER: Final = frozenset(
     (DisruptionBlockReason.NO_CATALOG, DisruptionBlockReason.ONLY_WHEN_EMPTY, DisruptionBlockReason.DISABLED)
 )
-"""Why consolidation does not look at a node at all: nothing else holds it then."""
+"""Causes for which consolidation skips a node entirely. Its other holds are not reported then."""
 _ENDING: Final = frozenset((BlockReason.DO_NOT_DISRUPT, DisruptionBlockReason.BUDGET))
-"""What ends at an instant that people have chosen: the planner looks then, however large the cluster is."""
+"""Causes that end at a time chosen by users. The planner runs at that time, regardless of the size of the cluster."""
 
 
 def simulate(
@@ -63,16 +64,16 @@ def simulate(
     settings: PlannerOptions = PlannerOptions(),  # noqa: B008 - it is frozen
     assumptions: SimulationAssumptions = SimulationAssumptions(),  # noqa: B008 - it is frozen
 ) -> SimulationResult:
-    """Play what would happen to a cluster.
+    """Simulate a cluster.
 
     Args:
-        cluster: At the start.
-        catalog: Instance types and prices; None: not available, then nothing is consolidated, and new nodes are like
-            those that are there.
-        start: When it begins, with a time zone.
-        length: How long it lasts.
-        settings: Of the operator.
-        assumptions: What nobody can know.
+        cluster: Initial state.
+        catalog: Instance types and prices. None: unknown, which disables consolidation and makes new nodes copies of
+            existing ones.
+        start: Start time, timezone-aware.
+        length: Duration.
+        settings: Options of the operator.
+        assumptions: Assumptions about the unknown.
 
     Raises:
         ValueError: *length* is not positive.
@@ -84,7 +85,7 @@ def simulate(
 
 @dataclass(slots=True)
 class _Replacing:
-    """A command that waits until what comes in place of its nodes is ready."""
+    """A command that waits until its replacements are ready."""
 
     nodes: tuple[str, ...]
     new: tuple[str, ...]
@@ -119,11 +120,11 @@ class _Simulation:
         self._next_look: datetime | None = start
         self._opening: datetime | None = None  # when something ends that has held nodes
         self._look_again = assumptions.poll_interval(len(cluster.nodes))
-        self._missed = False  # something has changed since the planner looked, and it may not look again yet
+        self._missed = False  # something changed after the last planner run, and the next one is throttled
         self._stopped = ""
 
     def run(self) -> SimulationResult:
-        """Play it."""
+        """Run the simulation."""
         self._begin()
         while self._now < self._end and not self._is_full():
             self._move()
@@ -136,14 +137,14 @@ class _Simulation:
         return self._result()
 
     def _begin(self) -> None:
-        """Have the drains begin of nodes that are going already."""
+        """Start the drains of nodes that are already being removed."""
         for name, node in self._start_cluster.nodes.items():
             if node.node is not None and (node.node.deleting or node.node.instance_gone):
                 self._record([name], DELETION, "", "was being deleted when the simulation began")
                 self._world.drain(name, self._now)
 
     def _move(self) -> None:
-        """Do what is due without the planner."""
+        """Apply everything due without the planner."""
         self._world.advance(self._now)
         for replacing in [each for each in self._replacing if all(map(self._world.is_ready, each.new))]:
             self._replacing.remove(replacing)
@@ -164,7 +165,7 @@ class _Simulation:
             self._held.release({name}, self._now)
 
     def _keep_replicas(self) -> None:
-        """Have static pools get the nodes that they lack, and lose those by which they have too many."""
+        """Launch missing nodes of static pools and remove surplus ones."""
         for pool, names in self._world.surplus(self._now):
             reason = f"NodePool {pool.name} should have {should_have(pool)} and has {(pool.replicas or 0) + len(names)}"
             self._record(names, SCALE_DOWN, OVERPROVISIONED, reason)
@@ -174,7 +175,7 @@ class _Simulation:
         self._world.make_up(self._now)
 
     def _settle(self) -> None:
-        """Let pods move; nodes that are made for them belong to what has just happened to the nodes they come from."""
+        """Settle pods. New nodes for them are attributed to the latest events of their former nodes."""
         self._world.settle(self._now)
         launched, self._world.made = self._world.made, []
         for launch in launched:
@@ -190,7 +191,7 @@ class _Simulation:
                 self._happenings.append(self._provisioning(launch))
 
     def _provisioning(self, made: NodeProvisioning) -> SimulationEvent:
-        """Return that a node is made for pods of nodes that began to go earlier, or that were pending."""
+        """Return the event for a node launched for pods of earlier removals, or for pending pods."""
         price, nodes = made.launch.price, tuple(sorted(made.causes))
         whose = f"pods of {', '.join(nodes)}" if nodes else "pending pods"
         reason = made.why or f"{whose} find no place on a node that is there"
@@ -207,7 +208,7 @@ class _Simulation:
         )
 
     def _plan(self) -> None:
-        """Let the planner look, as often as it finds something that is done at once."""
+        """Run the planner until its decision cannot be executed immediately."""
         if self._awaiting is not None:
             command, at = self._awaiting
             if at > self._now:
@@ -246,7 +247,7 @@ class _Simulation:
         return over_limits(command, self._world.cluster()) is None
 
     def _may_look(self) -> bool:
-        """Say whether the planner may look again: it is time to, or a budget or an annotation has just ended."""
+        """Return whether the planner may run again: its interval has passed, or a budget or annotation has ended."""
         if self._last_look is None or (self._opening is not None and self._now >= self._opening):
             return True
         return self._now >= self._last_look + self._look_again
@@ -261,7 +262,7 @@ class _Simulation:
         return self._decision
 
     def _is_full(self) -> bool:
-        """Say whether the simulation has reached one of its bounds; it stops then."""
+        """Return whether the simulation has reached one of its bounds and must stop."""
         if len(self._happenings) >= self._assumptions.most_happenings:
             self._stopped = f"{len(self._happenings)} happenings"
         elif self._looks >= self._assumptions.most_looks:
@@ -301,7 +302,7 @@ class _Simulation:
         self._settle()
 
     def _share(self, names: Sequence[str], among: Sequence[str]) -> float:
-        """Return which part of the price of all nodes those of *names* have."""
+        """Return the share of the named nodes in the total price."""
         whole = sum(self._world.price(name) or 0.0 for name in among)
         return sum(self._world.price(name) or 0.0 for name in names) / whole if whole else len(names) / len(among)
 
@@ -314,7 +315,7 @@ class _Simulation:
         replaced_by: tuple[str, ...] = (),
         cost: float | None = 0.0,
     ) -> None:
-        """Note that nodes of one pool go; they are marked by then, or will be at once."""
+        """Record the removal of nodes of one pool, and mark them."""
         node = self._world.nodes[names[0]]
         for name in names:
             self._wanted[name] = reason
@@ -366,7 +367,7 @@ class _Simulation:
         return "drifted" if drift is None else drift.message
 
     def _of_interest(self, held: Iterable[Held]) -> Iterator[BlockedPeriod]:
-        """Yield what keeps nodes that should go; what merely is not worth it does not."""
+        """Yield holds of nodes that should be disrupted, without those that are merely not worth it."""
         held, remaining = list(held), dict[str, int]()
         never = {
             blocked.node
@@ -393,7 +394,7 @@ class _Simulation:
             yield BlockedPeriod(name, pool, reason, hold.reason, hold.message, self._now, draining=True)
 
     def _following(self) -> datetime | None:
-        """Return the next instant at which something can change; None: there is none."""
+        """Return the next instant at which something can change, or None."""
         instants = [self._world.next_at(self._now)]
         if self._awaiting is not None:
             instants.append(self._awaiting[1])
@@ -466,7 +467,7 @@ def _sum(prices: Iterable[float | None]) -> float | None:
 
 
 def _hours(length: timedelta | None) -> str:
-    """Write a length as pools do."""
+    """Return a duration in the format of pools."""
     if length is None:
         return "Never"
     seconds = int(length.total_seconds())

@@ -1,7 +1,7 @@
-"""Static pools: as many nodes as ``replicas`` says, whatever pods there are.
+"""Static pools: exactly ``replicas`` nodes, regardless of pods.
 
-A node that goes is made up for as soon as it begins to go; those that are too many are deleted, and neither budgets nor
-do-not-disrupt hold that: they only say which go first.
+A node is replaced as soon as its removal starts. Surplus nodes are deleted regardless of budgets and do-not-disrupt,
+which only affect the order.
 
 Source: nodepool-disruption.md 2.7 and 7; Karpenter v1.15.0 ``pkg/controllers/static``.
 """
@@ -18,11 +18,11 @@ _NODES: Final = "nodes"
 
 
 def lacking(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
-    """Return how many nodes a static pool should get now, within its limit; 0 for other pools.
+    """Return how many nodes a static pool lacks, within its limit, 0 for other pools.
 
     Args:
         pool: The pool.
-        nodes: Its own.
+        nodes: Its nodes.
     """
     if pool.replicas is None or pool.deleting or not pool.ready:
         return 0
@@ -33,23 +33,23 @@ def lacking(pool: NodePoolState, nodes: Iterable[ClusterNode]) -> int:
 
 
 def should_have(pool: NodePoolState) -> str:
-    """Say how many nodes a static pool should have."""
+    """Return the desired number of nodes of a static pool in words."""
     return "1 node" if pool.replicas == 1 else f"{pool.replicas} nodes"
 
 
 def surplus(
     pool: NodePoolState, nodes: Iterable[ClusterNode], pods: Mapping[str, Sequence[Pod]], now: datetime
 ) -> tuple[str, ...]:
-    """Return the names of the nodes by which a static pool has too many, those first that go first.
+    """Return the names of the surplus nodes of a static pool, in the order of removal.
 
-    Nodes without pods come first, those with a pod that must not be disrupted last; then those that cost least to
-    disrupt, the less of their life is left the less.
+    Nodes without pods come first, those with a do-not-disrupt pod last. Within each group, nodes are sorted by
+    disruption cost, weighted by their remaining lifetime.
 
     Args:
         pool: The pool.
-        nodes: Its own.
-        pods: On nodes, by their names.
-        now: The instant, with a time zone.
+        nodes: Its nodes.
+        pods: Pods by node name.
+        now: Current time, timezone-aware.
     """
     if pool.replicas is None or pool.deleting:
         return ()

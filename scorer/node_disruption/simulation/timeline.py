@@ -1,7 +1,6 @@
-"""The timeline of a simulation: which nodes are disrupted when and why, what replaces them, and what holds others.
+"""The timeline of a simulation: which nodes are disrupted when and why, their replacements, and the holds of others.
 
-Everything here is a plain value, in the order of its time. A longer simulation of the same cluster begins with the same
-values: it only adds some at the end.
+All values are immutable and sorted by time. A longer simulation of the same cluster only appends values.
 
 Source: nodepool-disruption.md 5 to 10.
 """
@@ -13,35 +12,34 @@ from datetime import datetime, timedelta
 from typing import Final
 
 EXPIRATION: Final = "Expiration"
-"""The method by which a node goes that has reached its age (nodepool-disruption.md 10)."""
+"""Pseudo-method for an expired node (nodepool-disruption.md 10)."""
 DELETION: Final = "Deletion"
-"""That of a node that was being deleted already when the simulation began."""
+"""Pseudo-method for a node that was already being deleted at the start."""
 SCALE_DOWN: Final = "ScaleDown"
-"""That of a node by which a static pool has more than it should; no budget holds it."""
+"""Pseudo-method for a surplus node of a static pool. No budget holds it."""
 OVERPROVISIONED: Final = "Overprovisioned"
-"""Why such a node goes."""
+"""Reason for the removal of such a node."""
 PROVISIONING: Final = "Provisioning"
-"""Nodes that come for pods that wait, while none goes."""
+"""Pseudo-method for nodes launched for pending pods without a removal."""
 SHORTEST_PAUSE: Final = timedelta(seconds=10)
-"""Between two looks of the planner, as in the reference."""
+"""Shortest interval between two runs of the planner, as in the reference."""
 _NODES_SQUARED_PER_SECOND: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationAssumptions:
-    """What a simulation takes for granted, where nobody can know.
+    """Assumptions of a simulation.
 
     Args:
-        launch: How long it takes until a new node is initialized.
-        shortest_drain: How long a drain takes at least, even of an empty node.
-        new_pods: Whether pods come that are not there at the start, besides those that replace evicted ones.
-        failures: Whether anything fails: launches, drains, nodes.
-        prices_change: Whether prices, or what can be had, change.
-        look_again: How much time passes at least between two looks of the planner when the first found nothing to do;
-            the end of a budget's window or of an annotation is not waited for. None: ten seconds, as in the
-            reference, and longer the more nodes there are, see `poll_interval`.
-        most_happenings: After how many the simulation stops.
-        most_looks: After how many looks of the planner it stops.
+        launch: Time until a new node is initialized.
+        shortest_drain: Shortest drain, even of an empty node.
+        new_pods: Whether pods are created besides replacements of evicted ones.
+        failures: Whether launches, drains or nodes fail.
+        prices_change: Whether prices or availability change.
+        look_again: Shortest interval between two runs of the planner without a result. The end of a budget window or of
+            an annotation triggers a run earlier. None: unset, `poll_interval` decides.
+        most_happenings: Most events before the simulation stops.
+        most_looks: Most runs of the planner before the simulation stops.
     """
 
     launch: timedelta = timedelta(seconds=90)
@@ -54,10 +52,10 @@ class SimulationAssumptions:
     most_looks: int = 50_000
 
     def poll_interval(self, nodes: int) -> timedelta:
-        """Return how much time passes between two looks at a cluster of so many nodes.
+        """Return the interval between two runs of the planner for this number of nodes.
 
-        Up to 100 nodes that is the ten seconds of the reference. Beyond, it grows with the time that looks take: eight
-        minutes for 700 nodes, an hour and seven minutes for 2,000.
+        Up to 100 nodes it is the ten seconds of the reference. Beyond, it grows with the cost of a run: eight minutes
+        for 700 nodes, an hour and seven minutes for 2,000.
         """
         if self.look_again is not None:
             return self.look_again
@@ -66,21 +64,21 @@ class SimulationAssumptions:
 
 @dataclass(frozen=True, slots=True)
 class SimulationEvent:
-    """Nodes of one pool that begin to go, or come, for one reason.
+    """The start of a removal, or a launch, of nodes of one pool for one reason.
 
     Args:
-        at: When.
-        pool: Of the nodes.
+        at: Time.
+        pool: Pool of the nodes.
         method: A `scorer.node_disruption.methods.command.Method`, or `EXPIRATION`, `DELETION`, `SCALE_DOWN`,
             `PROVISIONING`.
-        reason: What budgets call it, ``Expired`` or ``Overprovisioned``; empty where nothing goes, or nobody knows why.
-        nodes: Names of those that go; none when only new ones come.
-        why: In words.
-        savings: Per hour, negative when it costs more; None: a price is not known.
-        replaced_by: Names of the nodes that are made for it, or for the pods that it evicts.
-        limit: How many nodes the budgets let go at once for *reason* at this instant; None: budgets do not hold it.
-        disrupting: How many nodes of the pool are going or not ready then, these included.
-        pods_of: Of `PROVISIONING`: names of the nodes that the pods come from; none: they were pending.
+        reason: Reason as named by budgets, ``Expired`` or ``Overprovisioned``. Empty if unknown, or without a removal.
+        nodes: Names of the removed nodes, empty for a pure launch.
+        why: Human-readable reason.
+        savings: Savings per hour, negative if it costs more. None: unknown, a price is missing.
+        replaced_by: Names of the nodes launched as replacements, or for evicted pods.
+        limit: Concurrent disruptions that the budgets allow for *reason* at this instant. None: unlimited.
+        disrupting: Number of the pool's nodes that are being disrupted or not ready at that time, including these.
+        pods_of: For `PROVISIONING`: names of the former nodes of the pods. Empty for pending pods.
     """
 
     at: datetime
@@ -98,7 +96,7 @@ class SimulationEvent:
 
 @dataclass(frozen=True, slots=True)
 class NodeRemoval:
-    """A node vanishes: its drain has ended."""
+    """Removal of a drained node."""
 
     at: datetime
     pool: str
@@ -107,17 +105,17 @@ class NodeRemoval:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A node is made.
+    """Launch of a node.
 
     Args:
-        at: When.
+        at: Time.
         ready: When it is initialized.
-        pool: That it belongs to.
+        pool: Its pool.
         node: Its name.
-        instance_type: Empty: not known.
-        zone: Empty: not known.
-        capacity_type: Empty: not known.
-        price: Per hour; None: not known.
+        instance_type: Its instance type, empty if unknown.
+        zone: Its zone, empty if unknown.
+        capacity_type: Its capacity type, empty if unknown.
+        price: Price per hour. None: unknown.
     """
 
     at: datetime
@@ -132,17 +130,17 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class BlockedPeriod:
-    """A stretch of time in which a node should go, and is held.
+    """A period during which a node's disruption is held.
 
     Args:
         node: Its name.
-        pool: That it belongs to.
-        wanted: Why it should go: what budgets call it, or ``Expired``.
-        reason: What holds it, in one word.
-        message: What holds it, for people.
-        since: When that was seen first.
-        until: When it had ended; None: it held at the end of the simulation.
-        draining: Its drain has begun; what is held are its pods.
+        pool: Its pool.
+        wanted: Reason of the disruption as named by budgets, or ``Expired``.
+        reason: Machine-readable cause of the hold.
+        message: Human-readable cause.
+        since: First observation.
+        until: End. None: unset, it held until the end of the simulation.
+        draining: The node is being drained, and its pods are held.
     """
 
     node: str
@@ -155,13 +153,13 @@ class BlockedPeriod:
     draining: bool = False
 
     def length(self, end: datetime) -> timedelta:
-        """Return how long it lasts, until *end* when it does not end before."""
+        """Return its duration, up to *end* at most."""
         return (self.until or end) - self.since
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPod:
-    """A pod that has no place at the end."""
+    """A pod that is unplaced at the end."""
 
     pod: str
     since: datetime
@@ -170,17 +168,17 @@ class PendingPod:
 
 @dataclass(frozen=True, slots=True)
 class PoolSummary:
-    """A pool before and after.
+    """A pool before and after the simulation.
 
     Args:
         pool: Its name.
-        nodes_before: At the start.
-        nodes_after: At the end.
-        price_before: Of its nodes per hour; None: a price is not known.
-        price_after: As *price_before*.
-        disrupted: How many nodes have begun to go, by reason.
-        savings: Per hour, of all that happens; None: a price is not known.
-        longest: What held one of its nodes the longest; None: nothing did.
+        nodes_before: Nodes at the start.
+        nodes_after: Nodes at the end.
+        price_before: Price of its nodes per hour at the start. None: unknown.
+        price_after: Price at the end. None: unknown.
+        disrupted: Number of disruptions, by reason.
+        savings: Savings per hour of all events. None: unknown, a price is missing.
+        longest: Longest hold of one of its nodes, or None.
     """
 
     pool: str
@@ -195,19 +193,19 @@ class PoolSummary:
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """A simulation.
+    """Result of a simulation.
 
     Args:
-        start: When it begins.
-        end: When it ends; all that is before that is there.
-        assumptions: What it takes for granted.
-        happenings: By time.
-        removals: By time.
-        launches: By time.
-        blocked: By beginning.
-        pools: By name.
-        waiting: Pods without a place at the end.
-        stopped: Why it ended early; empty when it did not.
+        start: Start time.
+        end: End time. All earlier events are included.
+        assumptions: Its assumptions.
+        happenings: Events by time.
+        removals: Removals by time.
+        launches: Launches by time.
+        blocked: Holds by start.
+        pools: Pools by name.
+        waiting: Pods that are unplaced at the end.
+        stopped: Why it ended early, otherwise empty.
     """
 
     start: datetime
@@ -223,20 +221,20 @@ class SimulationResult:
 
 
 _SUBJECT_ENDS: Final = re.compile(r", |: ")
-"""What follows in a message changes from look to look: numbers and names of pods."""
+"""Separator before the part of a message that changes between runs: numbers and pod names."""
 
 _Key = tuple[str, str, str, str]
 
 
 class BlockedPeriods:
-    """What has been found to hold nodes, look by look."""
+    """Holds of nodes, collected over all runs of the planner."""
 
     def __init__(self) -> None:
         self._open: dict[_Key, BlockedPeriod] = {}
         self._over: list[BlockedPeriod] = []
 
     def see(self, found: Iterable[BlockedPeriod], now: datetime) -> None:
-        """Take in everything that holds nodes at *now*; what was there before and is not any more has ended."""
+        """Record all holds at *now*. Holds that are missing have ended."""
         current: dict[_Key, BlockedPeriod] = {}
         for period in found:
             current.setdefault(_key(period), period)
@@ -245,11 +243,11 @@ class BlockedPeriods:
             self._open.setdefault(key, period)
 
     def release(self, nodes: Collection[str], now: datetime) -> None:
-        """Note that nothing holds some nodes any more."""
+        """Record that nodes are no longer held."""
         self._end([key for key, period in self._open.items() if period.node in nodes], now)
 
     def all(self) -> tuple[BlockedPeriod, ...]:
-        """Return all stretches by their beginning; those that have not ended are open."""
+        """Return all holds by start. Those that have not ended have no end."""
         return tuple(sorted((*self._over, *self._open.values()), key=_order))
 
     def _end(self, keys: Iterable[_Key], now: datetime) -> None:
@@ -260,7 +258,7 @@ class BlockedPeriods:
 
 
 def subject(message: str) -> str:
-    """Return what a message is about, without what changes from look to look."""
+    """Return the constant part of a message."""
     return _SUBJECT_ENDS.split(message, maxsplit=1)[0]
 
 
