@@ -1,4 +1,4 @@
-"""What a pass of a run is decided on, besides the run itself."""
+"""Inputs of a pass besides the run itself."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from scorer.rollout.snapshots.groups import SnapshotGroup
 
 @dataclass(frozen=True, slots=True)
 class ClusterWait:
-    """Why a cluster may not be touched now.
+    """Why a cluster may not be changed now.
 
     Args:
-        message: For people: what holds it, and when that ends.
-        until: When to look again; None: an event tells.
+        message: Human-readable hold and its end.
+        until: When to check again. None: unknown, an event arrives.
     """
 
     message: str
@@ -30,23 +30,23 @@ def _no_overrides(_group: SnapshotGroup) -> Mapping[str, Overrides]:
 
 @dataclass(frozen=True, slots=True)
 class StagedUpdateFacts:
-    """The hub around a run, at one moment. All documents are raw, and of the run's family and namespace.
+    """State of the hub around a run at one instant. All documents are raw, and of the run's family and namespace.
 
     Args:
-        now: The moment; aware.
-        placement: The one that the run names; None: there is none.
-        policy_snapshots: All of the placement.
-        bindings: All of the placement, deleting ones included.
-        members: The labels of every MemberCluster, by name.
-        strategy: The one that the run names; None: there is none. Only looked at when the run is initialised.
-        groups: The resource snapshots of the placement, the oldest index first.
-        requests: Every approval request, by its name.
+        now: Current time, timezone-aware.
+        placement: The placement that the run names. None: unset or missing.
+        policy_snapshots: All policy snapshots of the placement.
+        bindings: All bindings of the placement, including deleting ones.
+        members: Labels of every MemberCluster, by name.
+        strategy: The strategy that the run names. None: unset or missing. Read only during initialisation.
+        groups: Resource snapshots of the placement, oldest index first.
+        requests: Every approval request, by name.
         runs: All runs of the family and namespace.
-        waits: The clusters that may not be touched now.
-        selection: What the placement selects now. Only needed when a run without an index is initialised.
-        content: The record to write beside the selected objects.
-        overrides: Given the resource snapshot that is rolled out, returns the override lists by cluster. Only called
-            when the run is initialised; what it raises is for the caller.
+        waits: Clusters that may not be changed now.
+        selection: Present selection of the placement. Needed only to initialise a run without an index.
+        content: Record to write beside the selected objects.
+        overrides: Returns the override lists by cluster for a resource snapshot. Called only during initialisation. Its
+            exceptions propagate.
     """
 
     now: datetime

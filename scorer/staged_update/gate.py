@@ -1,6 +1,6 @@
 """Answer of a run to the member gate: whether it would change a cluster now.
 
-The run's record answers; nothing is computed again.
+The answer is derived from the run's record, without another evaluation.
 
 Source: staged-updates.md 6 to 9.
 """
@@ -23,30 +23,31 @@ from scorer.api.values.int_or_percent import scaled_down
 from scorer.member_gate.answer import MemberAnswer, MemberDetail, MemberReason
 
 _LONGEST_WAIT: Final = timedelta(hours=2562047)
-"""The most that 64 bits of nanoseconds hold, as Go's durations do."""
+"""Largest duration in 64 bits of nanoseconds, as in Go."""
 
 
 def has_ended(run: ClusterStagedUpdateRun) -> bool:
-    """Say whether a run is over: it succeeded, was aborted, or could not be initialised."""
+    """Return whether a run has ended: it succeeded, was aborted, or could not be initialised."""
     conditions = run.status.conditions
     return _status(conditions, "Succeeded") != "" or _status(conditions, "Initialized") == FALSE
 
 
 def covers(run: ClusterStagedUpdateRun, cluster: str) -> bool:
-    """Say whether a run includes a cluster, as far as it has been initialised."""
+    """Return whether a run includes a cluster, according to its record."""
     return any(entry.cluster_name == cluster for stage in _stages(run) for entry in stage.clusters)
 
 
 def may_update(
     run: ClusterStagedUpdateRun, cluster: str, now: datetime, promised: Collection[str] = ()
 ) -> MemberAnswer:
-    """Return whether a run that has not ended would change a cluster now.
+    """Return whether an unfinished run would change a cluster now.
 
     Args:
         run: The run, with its record.
         cluster: The member.
-        now: Decides how long a wait still takes.
-        promised: Other clusters that count as being changed: reserved, but the run has not recorded their start yet.
+        now: Current time, the base of the remaining wait.
+        promised: Other clusters that count as changing: they are reserved, but the run has not recorded their start
+            yet.
     """
     name = run.metadata.name
     detail: MemberDetail = {"run": name}
@@ -79,7 +80,7 @@ def may_update(
 def _behind(
     run: ClusterStagedUpdateRun, earlier: StageUpdatingStatus, detail: MemberDetail, now: datetime
 ) -> MemberAnswer:
-    """Say why an earlier stage is not over: its clusters, or a task after them."""
+    """Return why an earlier stage is unfinished: its clusters, or a task after them."""
     name, before = run.metadata.name, earlier.stage_name
     detail = {**detail, "waitsForStage": before}
     if any(_status(entry.conditions, "Succeeded") != TRUE for entry in earlier.clusters):
@@ -123,9 +124,9 @@ def _approval(request: str, when: str, detail: MemberDetail) -> MemberAnswer:
 
 
 def _remaining(run: ClusterStagedUpdateRun, stage: StageUpdatingStatus, now: datetime) -> timedelta:
-    """Return how long the wait after a stage still takes; it began when the stage had updated all its clusters.
+    """Return the remaining wait after a stage, which started when all clusters of the stage were updated.
 
-    A wait that cannot be read, or that is too long to compute, does not end by itself: `_LONGEST_WAIT`.
+    A wait that is unreadable or out of range never ends: `_LONGEST_WAIT`.
     """
     plan, progressing = _planned(run, stage.stage_name), find_condition(stage.conditions, "Progressing")
     tasks = plan.after_stage_tasks if plan is not None else ()

@@ -1,6 +1,6 @@
-"""What a person may order of a run: to start, stop or go on, and the answer to an approval that it waits for.
+"""User commands for a run: start, stop, resume, and the answer to an approval request.
 
-An order is refused with the reason, and one that is carried out already changes nothing.
+A command that is impossible is refused with a reason. One that has been executed already changes nothing.
 """
 
 from collections.abc import Iterable
@@ -32,20 +32,20 @@ _LONGEST_MESSAGE: Final = 32768
 
 
 class RunOrderRefusedError(Exception):
-    """A run cannot do what it is ordered to; the message says why."""
+    """A run cannot execute a command. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """A run as a person orders it.
+    """A run as ordered by a user.
 
     Args:
-        name: Of the run.
-        namespace: Empty: a ClusterStagedUpdateRun.
-        placement: What is rolled out; empty: the run is there already.
-        strategy: Its stages; empty: the run is there already.
-        index: The resource snapshot; empty: what is selected now.
-        state: Run, or Initialize for its plan alone.
+        name: Name of the run.
+        namespace: Namespace, empty for a ClusterStagedUpdateRun.
+        placement: Placement to roll out, empty for an existing run.
+        strategy: Strategy with the stages, empty for an existing run.
+        index: Resource snapshot, empty for the present selection.
+        state: Run, or Initialize to compute only the plan.
     """
 
     name: str
@@ -71,10 +71,10 @@ class RunOrder:
 
 
 def order_start(run: JsonObject, found: RunSituation, wanted: RunOrder) -> RunState | None:
-    """Return the state that starts a run which is there already; None: it has it.
+    """Return the state that starts an existing run, or None if it has it already.
 
     Raises:
-        RunOrderRefusedError: The run is over, or another one than is wanted.
+        RunOrderRefusedError: The run has ended, or differs from the ordered one.
     """
     for field, text in (
         ("placementName", wanted.placement),
@@ -93,10 +93,10 @@ def order_start(run: JsonObject, found: RunSituation, wanted: RunOrder) -> RunSt
 
 
 def order_stop(run: JsonObject, found: RunSituation) -> RunState | None:
-    """Return the state that stops a run; None: it has it.
+    """Return the state that stops a run, or None if it has it already.
 
     Raises:
-        RunOrderRefusedError: The run is over, or has not been started.
+        RunOrderRefusedError: The run has ended, or has not been started.
     """
     _check_not_over(run, found, "there is nothing to stop")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
@@ -106,10 +106,10 @@ def order_stop(run: JsonObject, found: RunSituation) -> RunState | None:
 
 
 def order_resume(run: JsonObject, found: RunSituation) -> RunState | None:
-    """Return the state that lets a stopped run go on; None: it has it.
+    """Return the state that resumes a stopped run, or None if it has it already.
 
     Raises:
-        RunOrderRefusedError: The run is over, or has not been started.
+        RunOrderRefusedError: The run has ended, or has not been started.
     """
     _check_not_over(run, found, "there is nothing to resume")
     state = text_at(spec_of(run), "state") or RunState.INITIALIZE
@@ -124,13 +124,13 @@ def _check_not_over(run: JsonObject, found: RunSituation, advice: str) -> None:
 
 
 def state_patch(state: RunState) -> JsonObject:
-    """Return the merge patch that sets the state of a run; one that goes on is not rejected any more."""
+    """Return the merge patch that sets the state of a run. Resuming removes an earlier rejection."""
     patch: JsonObject = {"spec": {"state": str(state)}}
     return patch | ({"metadata": {"annotations": {REJECTED: None}}} if state is RunState.RUN else {})
 
 
 def rejection_patch(request: str, why: str) -> JsonObject:
-    """Return the merge patch of a run by which an approval is refused: the run stops.
+    """Return the merge patch of a run that rejects an approval request and stops the run.
 
     Raises:
         RunOrderRefusedError: No reason is given.
@@ -146,12 +146,12 @@ def open_approval(run: JsonObject, found: RunSituation, *, stage: str = "", requ
 
     Args:
         run: The run.
-        found: Where it stands.
-        stage: The stage that is meant; empty: whichever waits.
-        request: The name of the request that is meant; empty: whichever is open.
+        found: Its situation.
+        stage: Restricts the search to a stage, unless empty.
+        request: Restricts the search to a request name, unless empty.
 
     Raises:
-        RunOrderRefusedError: It waits for none, or for several.
+        RunOrderRefusedError: It waits for no approval, or for several.
     """
     approvals = [wait for wait in found.waits if wait.kind is RunWaitKind.APPROVAL]
     waits = [wait for wait in approvals if stage in ("", wait.stage) and request in ("", wait.request)]
@@ -178,9 +178,9 @@ def _why_none(run: JsonObject, found: RunSituation, asked: list[RunWait], stage:
 
 
 def approved_already(run: JsonObject, requests: Iterable[JsonObject], *, stage: str = "", request: str = "") -> str:
-    """Return the name of the request that was meant and is approved already; empty: there is none.
+    """Return the name of the matching request that is already approved, or an empty string.
 
-    Without a stage and a request nobody can tell which one was meant.
+    Without a stage or a request, the match would be ambiguous.
     """
     if not stage and not request:
         return ""
@@ -194,7 +194,7 @@ def approved_already(run: JsonObject, requests: Iterable[JsonObject], *, stage: 
 
 
 def is_approved(request: JsonObject) -> bool:
-    """Say whether somebody has approved a request in a way that counts."""
+    """Return whether a request has a valid approval."""
     return any(has_current_status(request, kind, TRUE) for kind in (APPROVED, ACCEPTED))
 
 
@@ -202,9 +202,9 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
     """Return the conditions of a request with its approval.
 
     Args:
-        request: As it is stored.
-        message: Who approves, and why.
-        now: When.
+        request: The request as stored.
+        message: Author and reason of the approval.
+        now: Current time.
     """
     text = message[:_LONGEST_MESSAGE]
     condition = make_condition(APPROVED, TRUE, APPROVED_BY_USER, text, generation=generation_of(request), now=now)
@@ -212,7 +212,7 @@ def approved_conditions(request: JsonObject, message: str, now: datetime) -> lis
 
 
 def approval_command(run: JsonObject, found: RunSituation, wait: RunWait) -> list[str]:
-    """Return the words of the harbormaster command that answers what a run waits for; none: no command does."""
+    """Return the harbormaster command that ends a wait as a list of words, or an empty list."""
     if not wait.needs_person:
         return []
     name, namespace = name_of(run), namespace_of(run)
@@ -224,17 +224,17 @@ def approval_command(run: JsonObject, found: RunSituation, wait: RunWait) -> lis
 
 
 def parent_run(request: JsonObject) -> str:
-    """Return the name of the run that has asked for an approval, empty when the request does not say."""
+    """Return the name of the run that created an approval request, or an empty string."""
     return text_at(request, "spec", "parentStageRollout")
 
 
 def rejected(run: JsonObject) -> str:
-    """Return why a run was rejected, empty when it was not, or goes on."""
+    """Return the reason for the rejection of a run, empty if it was not rejected or has been resumed."""
     if text_at(spec_of(run), "state") != RunState.STOP:
         return ""
     return text_at(run, "metadata", "annotations", REJECTED)
 
 
 def index_used(run: JsonObject) -> str:
-    """Return the resource snapshot that a run rolls out, empty before it is initialised."""
+    """Return the resource snapshot index that a run rolls out, empty before initialisation."""
     return text_at(status_of(run), "resourceSnapshotIndexUsed")

@@ -11,20 +11,20 @@ from scorer.api.meta import JsonObject
 from scorer.rollout.writes import Write
 
 RECHECK: Final = timedelta(seconds=15)
-"""How often clusters in flight are looked at, besides whenever they report (staged-updates.md 11)."""
+"""Polling interval of clusters in flight, in addition to their events (staged-updates.md 11)."""
 APPROVAL_RECHECK: Final = timedelta(seconds=60)
-"""How often an approval is looked at, besides whenever it is written."""
+"""Polling interval of an approval, in addition to its events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Give a cluster the wanted content.
+    """Update the content of a cluster.
 
     Args:
         cluster: Its name.
-        binding: As it is now.
-        wanted: As it shall be; the same object when only the condition is missing.
-        message: Of its condition RolloutStarted, which becomes True.
+        binding: The present binding.
+        wanted: The desired binding, the same object if only the condition is missing.
+        message: Message of its condition RolloutStarted, which becomes True.
     """
 
     cluster: str
@@ -35,7 +35,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Take the placement off a cluster: delete its binding, as it is now."""
+    """Remove the placement from a cluster by deleting its binding."""
 
     cluster: str
     binding: JsonObject
@@ -50,18 +50,18 @@ class CreateApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Delete an approval request that nobody had asked for."""
+    """Delete an approval request that was approved before the run asked for it."""
 
     request: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Store the status of an approval request: the approval counts from now on.
+    """Store the status of an approval request that accepts the approval.
 
     Args:
-        request: As it is now.
-        status: The whole of it.
+        request: The present request.
+        status: Its complete new status.
     """
 
     request: JsonObject
@@ -73,17 +73,17 @@ Action = Update | Remove | CreateApprovalRequest | Discard | Accept
 
 @dataclass(frozen=True, slots=True)
 class StagedUpdateStep:
-    """What one pass of a run comes to. Carried out in this order; a process may end between any two writes.
+    """Result of one pass over a run. The fields are executed in this order. A crash may occur between any two writes.
 
     Args:
-        annotations: To put on the run.
+        annotations: Annotations to set on the run.
         snapshots: Resource snapshots to write, one after the other.
-        actions: Independent of one another.
-        rollback: A run to create: it takes back what this one, which has failed, has changed.
-        status: Of the run: stored once everything above is done, and only then. None: as it is.
-        again: When to look again; None: after an event.
-        waits_for: What a run that has not been initialised waits for, for people; empty: for nothing.
-        events: To tell people.
+        actions: Independent actions.
+        rollback: A run to create, which rolls back the changes of this failed one.
+        status: New status of the run, stored only after everything above. None: unset, unchanged.
+        again: Delay before the next pass. None: unset, an event requeues the run.
+        waits_for: Human-readable cause of an uninitialised run's waiting. Empty if it does not wait.
+        events: Events to emit.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class StagedUpdateStep:
 
 
 class RunFailureCause(StrEnum):
-    """What ends a run for good. The values are stable: programs compare them."""
+    """Causes that end a run for good. The values are a stable interface."""
 
     PLACEMENT_NOT_FOUND = "placement-not-found"
     PLACEMENT_NOT_EXTERNAL = "placement-not-external"
@@ -130,11 +130,11 @@ class RunFailureCause(StrEnum):
 
 
 class RunFailedError(Exception):
-    """The run is over.
+    """The run has failed for good.
 
     Args:
-        cause: For programs.
-        message: For people: which object or field, and its value.
+        cause: Machine-readable cause.
+        message: Human-readable message with the object or field and its value.
     """
 
     def __init__(self, cause: RunFailureCause, message: str) -> None:
@@ -143,4 +143,4 @@ class RunFailedError(Exception):
 
 
 class NotYetError(Exception):
-    """Nothing is wrong with the run: what it needs is about to come; the message says what."""
+    """The run is valid, but an input will only arrive soon. The message names the input."""

@@ -1,6 +1,6 @@
-"""Phase of a run and the waits that hold it, read from its record: for tables, pages and exit codes.
+"""Phase of a run and its waits, read from its record: for tables, pages and exit codes.
 
-`situation_of` decides nothing and never fails: whatever a record lacks counts as not there yet.
+`situation_of` makes no decisions and never fails. Missing parts of a record count as not reached.
 
 Source: staged-updates.md 6 to 8.
 """
@@ -61,36 +61,36 @@ class RunPhase(StrEnum):
 
 
 OVER: Final = frozenset({RunPhase.FAILED, RunPhase.ABORTED, RunPhase.SUCCEEDED})
-"""Nothing ever happens to such a run again."""
+"""Terminal phases."""
 
 
 class RunWaitKind(StrEnum):
-    """What a run waits for."""
+    """Kind of wait of a run."""
 
     STATE = "State"
-    """A person has to set ``spec.state`` to Run."""
+    """A user must set ``spec.state`` to Run."""
     APPROVAL = "Approval"
     TIMED_WAIT = "TimedWait"
     CLUSTER = "Cluster"
-    """A cluster in flight: it has been given the content, or the placement is being removed from it."""
+    """A cluster in flight: it is being updated, or the placement is being removed from it."""
     HELD = "Held"
-    """A cluster that may not be touched now; the message says why and until when."""
+    """A cluster that may not be changed now. The message says why and until when."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunWait:
-    """One thing that a run waits for.
+    """One cause of a run's waiting.
 
     Args:
-        kind: What it is.
-        stage: The stage that waits; empty: the whole run.
-        cluster: Of a cluster: its name.
-        request: Of an approval: the name of its request.
-        since: When the wait began; None: unknown.
-        until: When a timed wait ends; None: nobody knows.
-        answered: It is approved already, and the run has not taken notice yet.
-        analysed: Of an approval: something is looked at that may give it.
-        message: For people: what comes after "waits for".
+        kind: Its kind.
+        stage: The stage that waits, empty for the run as a whole.
+        cluster: Name of the cluster.
+        request: Name of the approval request.
+        since: Start of the wait. None: unknown.
+        until: End of a timed wait. None: unknown.
+        answered: It is approved, but the run has not processed the approval yet.
+        analysed: An analysis may approve the request.
+        message: Human-readable continuation of "waits for".
     """
 
     kind: RunWaitKind
@@ -105,19 +105,19 @@ class RunWait:
 
     @property
     def needs_person(self) -> bool:
-        """Say whether nothing happens until somebody acts."""
+        """Return whether the wait ends only by user action."""
         return self.kind in (RunWaitKind.STATE, RunWaitKind.APPROVAL) and not self.answered and not self.analysed
 
 
 @dataclass(frozen=True, slots=True)
 class RunSituation:
-    """Where a run stands.
+    """Situation of a run.
 
     Args:
-        phase: Its state in one word.
-        stage: The stage it is at, or has failed at; empty: none, because it is not initialised or has succeeded.
-        waits: What it waits for, in the order of its record; empty: for nothing, or it is over.
-        message: What the run says of itself, for people; may be empty.
+        phase: Its phase.
+        stage: The current or failed stage, empty before initialisation and after success.
+        waits: Its waits, in the order of its record. Empty if it does not wait or has ended.
+        message: Message of the run's conditions, may be empty.
     """
 
     phase: RunPhase
@@ -127,22 +127,22 @@ class RunSituation:
 
     @property
     def is_over(self) -> bool:
-        """Say whether nothing ever happens to the run again."""
+        """Return whether the run has ended for good."""
         return self.phase in OVER
 
     @property
     def needs_person(self) -> bool:
-        """Say whether somebody has to act before the run is over."""
+        """Return whether the run continues only after user action."""
         return any(wait.needs_person for wait in self.waits)
 
 
 def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime) -> RunSituation:
-    """Say where a run stands.
+    """Return the situation of a run.
 
     Args:
-        run: As it is stored.
-        requests: Approval requests of its family; those of other runs are ignored.
-        now: Decides whether a timed wait is over; aware.
+        run: The run as stored.
+        requests: Approval requests of its family. Those of other runs are ignored.
+        now: Current time, timezone-aware. Decides whether a timed wait has elapsed.
     """
     found, stage = status_of(run), current_stage(run)
     phase = _phase(found, _state(run), caught_up=_is_caught_up(run))
@@ -159,14 +159,14 @@ def situation_of(run: JsonObject, requests: Iterable[JsonObject], now: datetime)
 
 
 def stages_of(run: JsonObject) -> list[JsonObject]:
-    """Return the recorded stages of a run, in order, the deletion stage last if it has any cluster."""
+    """Return the recorded stages of a run in order, the deletion stage last if it has any cluster."""
     found = status_of(run)
     last = found.get("deletionStageStatus")
     return [*dicts_at(found, "stagesStatus"), *([last] if isinstance(last, dict) and clusters_of(last) else [])]
 
 
 def current_stage(run: JsonObject) -> JsonObject:
-    """Return the record of the stage that a run is at, empty when there is none."""
+    """Return the record of the current stage of a run, or an empty mapping."""
     return next((stage for stage in stages_of(run) if status(stage, SUCCEEDED) != TRUE), {})
 
 
@@ -175,7 +175,7 @@ def _state(run: JsonObject) -> str:
 
 
 def _is_caught_up(run: JsonObject) -> bool:
-    """Say whether the record is about the present ``spec``: nobody has changed the state since."""
+    """Return whether the record is about the present generation of ``spec``."""
     seen = condition(status_of(run), PROGRESSING).get("observedGeneration") or 0
     return seen == generation_of(run)
 
@@ -195,7 +195,7 @@ def _phase(found: JsonObject, state: str, *, caught_up: bool) -> RunPhase:
 
 
 def _progress(found: JsonObject) -> RunPhase:
-    """Return what the record says of a run whose state it knows."""
+    """Return the phase in a record that is up to date."""
     if status(found, PROGRESSING) == UNKNOWN:
         return RunPhase.STOPPING
     known = {
@@ -207,7 +207,7 @@ def _progress(found: JsonObject) -> RunPhase:
 
 
 def _message(found: JsonObject) -> str:
-    """Return the message of the condition that says most."""
+    """Return the most informative message of the conditions."""
     for kind in (SUCCEEDED, PROGRESSING, INITIALIZED):
         if condition(found, kind):
             return text_at(condition(found, kind), "message")
@@ -217,7 +217,7 @@ def _message(found: JsonObject) -> str:
 def _tasks(
     found: JsonObject, stage: JsonObject, requests: Mapping[str, JsonObject], now: datetime
 ) -> Iterator[RunWait]:
-    """Yield the open tasks of a stage that waits for them: those before it, or those after it."""
+    """Yield the unfinished tasks that a stage waits for, before or after it."""
     if reason(stage, PROGRESSING) != "StageUpdatingWaiting":
         return
     is_done = all(status(entry, SUCCEEDED) for entry in clusters_of(stage))
@@ -259,7 +259,7 @@ def _timed_wait(found: JsonObject, stage: JsonObject, task: JsonObject, now: dat
 
 
 def _wait_time(found: JsonObject, stage: str) -> str:
-    """Return how long a run waits after a stage, empty when its copy of the strategy does not say."""
+    """Return how long a run waits after a stage, empty if unknown."""
     for each in dicts_at(found, "stagedUpdateStrategySnapshot", "stages"):
         if each.get("name") == stage:
             tasks = dicts_at(each, "afterStageTasks")
@@ -268,7 +268,7 @@ def _wait_time(found: JsonObject, stage: str) -> str:
 
 
 def _end(began: datetime | None, wait_time: str) -> datetime | None:
-    """Return when a wait ends; None: nobody can tell."""
+    """Return the end of a wait. None: unknown."""
     try:
         return began + max(timedelta(), parse_wait_time(wait_time)) if began is not None else None
     except (ValueError, OverflowError):
@@ -276,7 +276,7 @@ def _end(began: datetime | None, wait_time: str) -> datetime | None:
 
 
 def _clusters(stage: JsonObject, *, stopping: bool) -> Iterator[RunWait]:
-    """Yield the clusters in flight and those that may not be touched now; a stopping run starts none of the latter."""
+    """Yield the clusters in flight and those that may not be changed now. A stopping run omits the latter."""
     name = stage_name(stage)
     for entry in clusters_of(stage):
         if status(entry, SUCCEEDED):
@@ -291,5 +291,5 @@ def _clusters(stage: JsonObject, *, stopping: bool) -> Iterator[RunWait]:
 
 
 def _started(entry: JsonObject) -> str:
-    """Say what is known of a cluster in flight."""
+    """Return a message about a cluster in flight."""
     return text_at(condition(entry, STARTED), "message") or "in flight"

@@ -1,10 +1,10 @@
-"""What a run does when clusters fail: ours, by annotations; without them a cluster in trouble is waited for.
+"""Failure policy of a run, set by annotations. Without them, a run waits for failing clusters.
 
-``harbormaster.dev/cluster-deadline`` says how long one cluster may take, ``harbormaster.dev/max-failures`` how many of
-a stage may miss that, and ``harbormaster.dev/on-failure`` what happens when more do: the run ends (``Stop``), or it
-ends and another run takes back what it has changed (``Rollback``). Any of the three switches the policy on; the others
-have their defaults then. The annotations of the run count before those of its strategy, which are copied onto the run
-when it is initialised: what a run does later never depends on an object that somebody may have edited meanwhile.
+``harbormaster.dev/cluster-deadline`` is the time limit per cluster, and ``harbormaster.dev/max-failures`` the number of
+clusters per stage that may exceed it. ``harbormaster.dev/on-failure`` is the action when more do: ``Stop`` ends the
+run, and ``Rollback`` also creates a run that rolls back its changes. Any of the three enables the policy, and the
+others have defaults then. Annotations of the run have precedence over those of its strategy, which are copied onto the
+run during initialisation. Later edits of the strategy thus never affect the run.
 """
 
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ from scorer.api.values.duration import parse_wait_time
 from scorer.staged_update.outcome import RunFailedError, RunFailureCause
 
 COPIED: Final = (ON_FAILURE, MAX_FAILURES, CLUSTER_DEADLINE, ANALYSIS)
-"""The annotations that a run takes over from its strategy."""
+"""Annotations that a run inherits from its strategy."""
 DEFAULT_DEADLINE: Final = timedelta(minutes=5)
 
 
 class OnFailure(StrEnum):
-    """What happens when too many clusters of a stage have failed."""
+    """Action when too many clusters of a stage have failed."""
 
     STOP = "Stop"
     ROLLBACK = "Rollback"
@@ -33,12 +33,12 @@ class OnFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """What a run does when clusters fail.
+    """Failure policy of a run.
 
     Args:
-        on_failure: What happens to the run.
-        max_failures: How many clusters of one stage may fail.
-        deadline: How long a cluster may be in flight.
+        on_failure: Action for the run.
+        max_failures: Most failed clusters per stage.
+        deadline: Longest time that a cluster may be in flight.
     """
 
     on_failure: OnFailure = OnFailure.STOP
@@ -47,7 +47,7 @@ class FailurePolicy:
 
 
 def annotation_problem(key: str, text: str) -> str:
-    """Return what is wrong with one of the three annotations, empty when it can be read."""
+    """Return the error in one of the three annotations, or an empty string."""
     match key:
         case _ if key == ON_FAILURE:
             return "" if text in tuple(OnFailure) else f"{text[:64]!r} is neither Stop nor Rollback"
@@ -62,10 +62,10 @@ def annotation_problem(key: str, text: str) -> str:
 
 
 def policy_of(run: JsonObject) -> FailurePolicy | None:
-    """Read the failure policy of a run; None: it has none.
+    """Parse the failure policy of a run. None: disabled, it has none.
 
     Raises:
-        RunFailedError: An annotation cannot be read.
+        RunFailedError: An annotation is invalid.
     """
     texts = {key: annotation(run, key) for key in (ON_FAILURE, MAX_FAILURES, CLUSTER_DEADLINE)}
     texts = {key: text for key, text in texts.items() if text}
@@ -82,6 +82,6 @@ def policy_of(run: JsonObject) -> FailurePolicy | None:
 
 
 def inherited_annotations(run: JsonObject, strategy: JsonObject) -> Mapping[str, str]:
-    """Return the annotations that a run takes over from its strategy: those that it does not have itself."""
+    """Return the annotations that a run inherits from its strategy: those that it does not have itself."""
     own, found = annotations_of(run), annotations_of(strategy)
     return {key: found[key] for key in COPIED if key in found and key not in own}

@@ -1,7 +1,7 @@
-"""The record of a run, its ``status``, while a pass rewrites it.
+"""The record of a run, its ``status``, during a pass.
 
-A pass works on a copy, which becomes the new status as a whole. Stages, clusters and tasks are its raw maps: a run over
-a thousand clusters is looked at in every pass, and reading it into models would take longer than the pass.
+A pass works on a copy, which becomes the new status as a whole. Stages, clusters and tasks are raw maps: a run over a
+thousand clusters is evaluated in every pass, and parsing it into models would take longer than the pass.
 
 Source: staged-updates.md 2 and 8.
 """
@@ -33,11 +33,11 @@ class StagedUpdateRecord:
     """The status of a run.
 
     Args:
-        run: The run as it is stored.
-        now: The time of transitions.
+        run: The run as stored.
+        now: Transition time of changed conditions.
 
     Raises:
-        RunFailedError: The status is none that a run ever wrote.
+        RunFailedError: The status is invalid, so no run has written it.
     """
 
     def __init__(self, run: JsonObject, now: datetime) -> None:
@@ -48,16 +48,16 @@ class StagedUpdateRecord:
             self._refresh(owner)
 
     def _owners(self) -> list[JsonObject]:
-        """Return everything that has conditions."""
+        """Return every part of the status that has conditions."""
         stages = [*self.stages, *([self.deletion] if self.deletion else [])]
         clusters = [entry for stage in stages for entry in clusters_of(stage)]
         return [self.status, *stages, *clusters, *(task for stage in stages for task in tasks_of(stage))]
 
     def _refresh(self, owner: JsonObject) -> None:
-        """Make the conditions be about the present generation: a change of the state never makes them stale.
+        """Set the observed generation of all conditions, so that a change of the state never makes them stale.
 
-        A time that lies ahead was written by a clock that was wrong, and counts from now: a wait would be as long as
-        that clock was ahead.
+        A transition time in the future was written by a wrong clock and is reset to now. Otherwise a wait would last as
+        much longer as that clock was ahead.
         """
         for condition in dicts_at(owner, "conditions"):
             condition["observedGeneration"] = self.generation
@@ -71,14 +71,14 @@ class StagedUpdateRecord:
 
     @property
     def deletion(self) -> JsonObject:
-        """The deletion stage; empty before the run is initialised."""
+        """The deletion stage, empty before initialisation."""
         return dict_at(self.status, "deletionStageStatus")
 
     def strategy(self) -> UpdateStrategySpec:
-        """Return the run's own copy of its strategy.
+        """Return the run's copy of its strategy.
 
         Raises:
-            RunFailedError: There is none, or it cannot be read.
+            RunFailedError: It is missing or invalid.
         """
         try:
             return UpdateStrategySpec.read(dict_at(self.status, "stagedUpdateStrategySnapshot"))
@@ -89,7 +89,7 @@ class StagedUpdateRecord:
     def set_condition(
         self, owner: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str = ""
     ) -> None:
-        """Set a condition; its time changes only with its status."""
+        """Set a condition. The transition time changes only with the status."""
         made = make_condition(
             kind, status, reason, message[:_LONGEST_MESSAGE], generation=self.generation, now=self.now
         )
@@ -119,7 +119,7 @@ def _is_ahead(condition: JsonObject, now: datetime) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """Copy JSON."""
+    """Return a deep copy of JSON."""
     if isinstance(value, dict):
         return {key: _copied(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
     return [_copied(item) if isinstance(item, (dict, list)) else item for item in value]
@@ -136,22 +136,22 @@ def tasks_of(stage: JsonObject) -> list[JsonObject]:
 
 
 def condition(owner: object, kind: str) -> JsonObject:
-    """Return a condition, empty when there is none of that type."""
+    """Return a condition, or an empty mapping."""
     return next((each for each in dicts_at(owner, "conditions") if each.get("type") == kind), {})
 
 
 def status(owner: object, kind: str) -> str:
-    """Return the status of a condition, empty when there is none of that type."""
+    """Return the status of a condition, or an empty string."""
     return text_at(condition(owner, kind), "status")
 
 
 def reason(owner: object, kind: str) -> str:
-    """Return the reason of a condition, empty when there is none of that type."""
+    """Return the reason of a condition, or an empty string."""
     return text_at(condition(owner, kind), "reason")
 
 
 def since(owner: object, kind: str) -> datetime | None:
-    """Return when a condition got its status; None: unknown."""
+    """Return the transition time of a condition. None: unknown."""
     try:
         return parse_time(text_at(condition(owner, kind), "lastTransitionTime"))
     except ValueError:
@@ -159,7 +159,7 @@ def since(owner: object, kind: str) -> datetime | None:
 
 
 def cluster_name(entry: JsonObject) -> str:
-    """Return the name of a cluster of a stage."""
+    """Return the name of a stage's cluster."""
     return text_at(entry, "clusterName")
 
 
@@ -174,5 +174,5 @@ def cluster_names(stage: JsonObject) -> Sequence[str]:
 
 
 def is_final(run_status: object) -> bool:
-    """Say whether a run with this status is over: it succeeded, was aborted, or could not be initialised."""
+    """Return whether a run with this status has ended: it succeeded, was aborted, or could not be initialised."""
     return status(run_status, SUCCEEDED) != "" or status(run_status, INITIALIZED) == "False"

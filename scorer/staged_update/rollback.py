@@ -1,6 +1,6 @@
-"""The run that takes back what another one has changed.
+"""The run that rolls back the changes of another one.
 
-Source: ours; `scorer.staged_update.policy` says when.
+`scorer.staged_update.policy` defines when.
 """
 
 from collections.abc import Container, Iterable
@@ -15,18 +15,18 @@ from scorer.staged_update.policy import OnFailure, annotation_problem
 from scorer.staged_update.record import STARTED, clusters_of, status
 
 NO_INDEX: Final = "none"
-"""What a run notes as its previous index where its clusters had no resource snapshot but, perhaps, its own."""
+"""Previous index of a run whose clusters had no resource snapshot before, or only its own."""
 _LONGEST_NAME: Final = 63
 _KEPT: Final = (MAX_FAILURES, CLUSTER_DEADLINE)
 
 
 def changed_clusters(stages: Iterable[JsonObject]) -> bool:
-    """Say whether a run has touched any cluster of its update stages."""
+    """Return whether a run has changed any cluster of its update stages."""
     return any(status(entry, STARTED) == TRUE for stage in stages for entry in clusters_of(stage))
 
 
 def rolled_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
-    """Return the name of the run that takes *run* back, empty when there is none: one that is younger and says so."""
+    """Return the name of the rollback run of *run*, or an empty string. Only newer runs count."""
     began = text_at(run, "metadata", "creationTimestamp")
     found = (
         name_of(other)
@@ -37,29 +37,29 @@ def rolled_back_by(run: JsonObject, runs: Iterable[JsonObject]) -> str:
 
 
 def free_name(run: str, word: str, taken: Container[str]) -> str:
-    """Return a free name for the run that takes *run* back: with *word* at its end, and a number where it is taken."""
+    """Return an unused name for the rollback run of *run*: with the suffix *word*, and a number if necessary."""
     suffixes = (f"-{word}", *(f"-{word}-{number}" for number in range(2, 1000)))
     names = (f"{run[: _LONGEST_NAME - len(suffix)].rstrip('-.')}{suffix}" for suffix in suffixes)
     return next(name for name in names if name not in taken)
 
 
 def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunState.RUN) -> JsonObject:
-    """Return the run that brings the clusters of a run to an older resource snapshot.
+    """Return the run that rolls the clusters of a run back to an older resource snapshot.
 
-    It goes through the same stages with their approvals and waits, and ends where it fails: a rollback is not rolled
-    back. An annotation that cannot be read, which has perhaps ended the run, must not end this one as well.
+    It has the same stages, approvals and waits. If it fails, it stops: a rollback is not rolled back. An invalid
+    annotation, which may be why the run failed, is not copied, so that it cannot end this run as well.
 
     Args:
-        run: The run to take back.
-        name: Of the new one.
-        index: Of the resource snapshot to go back to.
-        state: Of the new one.
+        run: The run to roll back.
+        name: Name of the new run.
+        index: Resource snapshot to roll back to.
+        state: State of the new run.
     """
     own = annotations_of(run)
     found = {key: own[key] for key in _KEPT if key in own}
     remaining = {key: text for key, text in found.items() if not text or not annotation_problem(key, text)}
     noted = {ROLLBACK_OF: name_of(run), **remaining}
-    if ON_FAILURE in own:  # said here, it keeps the new run from copying Rollback from the strategy
+    if ON_FAILURE in own:  # an own annotation prevents the copy of Rollback from the strategy
         noted[ON_FAILURE] = str(OnFailure.STOP)
     metadata: JsonObject = {"name": name, "annotations": noted}
     if namespace := namespace_of(run):
@@ -78,6 +78,6 @@ def rollback_run(run: JsonObject, name: str, index: str, state: RunState = RunSt
 
 
 def previous_index(run: JsonObject) -> str:
-    """Return the resource snapshot that most clusters of a run had before it; empty: they had none, or only its own."""
+    """Return the resource snapshot that most clusters had before a run, empty if none, or only its own."""
     noted = annotation(run, PREVIOUS_INDEX)
     return "" if noted == NO_INDEX else noted

@@ -1,6 +1,6 @@
-"""Taking back what a run has changed, on a person's order: by another run, to the resource snapshot before.
+"""Undo: a user rolls back the changes of a run with another run, to the previous resource snapshot.
 
-The failure policy does the same by itself: `scorer.staged_update.rollback`.
+The failure policy does the same automatically: `scorer.staged_update.rollback`.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,17 +26,17 @@ def undo(
     *,
     force: bool = False,
 ) -> JsonObject:
-    """Return the run that takes another one back.
+    """Return the run that undoes another one.
 
     Args:
-        run: The run to take back.
-        found: Where it stands.
-        runs: All of its family and namespace.
-        retained: The indexes of the placement's resource snapshots that are there.
-        force: Take back what newer runs have changed as well.
+        run: The run to undo.
+        found: Its situation.
+        runs: All runs of its family and namespace.
+        retained: Indexes of the placement's existing resource snapshots.
+        force: Also undo the changes of newer runs.
 
     Raises:
-        RunOrderRefusedError: There is nothing to undo, or nowhere to go back to.
+        RunOrderRefusedError: The run has changed nothing, or its previous resource snapshot is unavailable.
     """
     name, others = name_of(run), list(runs)
     if not changed_clusters(dicts_at(status_of(run), "stagesStatus")):
@@ -52,12 +52,12 @@ def undo(
 
 
 def undo_index(run: JsonObject, retained: Collection[int]) -> str:
-    """Return the resource snapshot to go back to.
+    """Return the resource snapshot to roll back to.
 
-    It is the one that most clusters had before, which the run has noted when it was initialised: it is not guessed.
+    It is the one that most clusters had before, recorded when the run was initialised. It is never guessed.
 
     Raises:
-        RunOrderRefusedError: There is none, or it is not retained any more.
+        RunOrderRefusedError: It is unknown, or no longer retained.
     """
     noted, there = previous_index(run), sorted(retained)
     if noted in {str(index) for index in there}:
@@ -76,7 +76,7 @@ def _choices(there: Sequence[int]) -> str:
 
 
 def _check_newest(run: JsonObject, others: Iterable[JsonObject]) -> None:
-    """Raise `RunOrderRefusedError` where newer runs would be taken back with a run: its clusters have their content."""
+    """Raise `RunOrderRefusedError` if an undo would also revert newer runs, whose content the clusters have."""
     newer = _newer(run, others)
     if not newer:
         return
@@ -86,9 +86,9 @@ def _check_newest(run: JsonObject, others: Iterable[JsonObject]) -> None:
 
 
 def _newer(run: JsonObject, others: Iterable[JsonObject]) -> list[str]:
-    """Return the runs of the same placement that have touched clusters after *run*, the oldest first.
+    """Return the runs of the same placement that have changed clusters after *run*, the oldest first.
 
-    A run that has been taken back itself does not count, nor does the one that did it: nothing is left of the two.
+    A run that was rolled back does not count, nor does its rollback: together they changed nothing.
     """
     later = sorted(
         (other for other in others if _same_placement(run, other) and _touched(other) > _touched(run)), key=_touched
@@ -107,7 +107,7 @@ def _same_placement(run: JsonObject, other: JsonObject) -> bool:
 
 
 def _touched(run: JsonObject) -> tuple[str, str]:
-    """Return when a run has begun its last cluster, and when it was created; empty texts: it has begun none."""
+    """Return the start time of a run's last started cluster, and its creation time. Both are empty without a start."""
     stages = dicts_at(status_of(run), "stagesStatus")
     started = [condition(entry, STARTED) for stage in stages for entry in clusters_of(stage)]
     last = max((text_at(each, "lastTransitionTime") for each in started if each.get("status") == TRUE), default="")
@@ -122,7 +122,7 @@ def _is_taken_back(run: JsonObject, others: Iterable[JsonObject]) -> bool:
 
 
 def _undone_by(run: JsonObject, others: Iterable[JsonObject]) -> str:
-    """Return a run that takes back *run* or has done so; one that has failed does not count."""
+    """Return a run that rolls back *run*, in progress or successful, or an empty string."""
     began = text_at(run, "metadata", "creationTimestamp")
     for other in others:
         if annotation(other, ROLLBACK_OF) != name_of(run) or text_at(other, "metadata", "creationTimestamp") < began:

@@ -1,8 +1,8 @@
 """Analysis of a stage: the annotation ``harbormaster.dev/analysis`` on a strategy or a run.
 
-It is JSON, by stage: a ``query`` for one number, with what it has to be and for how long, or an ``object`` of the hub
-with a condition that has to be reached. A stage that is named there has an Approval among its tasks after it, and that
-is all that the run knows: who approves, a person or the loop, makes no difference to it.
+It is a JSON object by stage. An entry has a ``query`` for one number, with a threshold and a duration, or an ``object``
+of the hub with a condition to reach. The stage must have an Approval task after it. The run itself only sees the
+approval, whether a user or the loop gives it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,20 +22,22 @@ from scorer.api.values.name_grammar import dns_subdomain_error
 from scorer.api.values.quoting import quote
 
 LONGEST_TEXT: Final = 16 * 1024
-"""Characters of an annotation that is read."""
+"""Longest annotation that is read, in characters."""
 LONGEST_EXPRESSION: Final = 1024
 LONGEST_HOLD: Final = timedelta(days=30)
 MOST_OFTEN: Final = timedelta(seconds=5)
 LEAST_OFTEN: Final = timedelta(hours=1)
 OBJECT_EVERY: Final = timedelta(seconds=15)
-"""How often an object is looked at, as often as clusters in flight (staged-updates.md 11): one small read for each
-stage that waits, and none where the kind is watched anyway."""
+"""Polling interval of objects, as for clusters in flight (staged-updates.md 11).
+
+It costs one small read per waiting stage, and none if the kind is watched anyway.
+"""
 RUN: Final = "{run}"
 _DIGEST_DIGITS: Final = 8
 
 
 class ThresholdComparison(StrEnum):
-    """What a number has to be, compared with the one that is given."""
+    """How a number must compare with the threshold."""
 
     ABOVE = "above"
     BELOW = "below"
@@ -44,15 +46,15 @@ class ThresholdComparison(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueryCheck:
-    """A number that a query endpoint has to give.
+    """A number that a query endpoint must return.
 
     Args:
         endpoint: Its name in the settings of the loop.
-        expression: What is asked.
-        comparison: What the number has to be.
-        limit: Compared with what.
-        hold: For how long without a break.
-        every: How often it is asked.
+        expression: The query.
+        comparison: Required comparison with *limit*.
+        limit: The threshold.
+        hold: How long the number must meet it without interruption.
+        every: Polling interval.
     """
 
     endpoint: str
@@ -63,7 +65,7 @@ class QueryCheck:
     every: timedelta
 
     def is_met_by(self, value: float) -> bool:
-        """Say whether a number is what it has to be."""
+        """Return whether a number meets the threshold."""
         match self.comparison:
             case ThresholdComparison.ABOVE:
                 return value > self.limit
@@ -75,16 +77,16 @@ class QueryCheck:
 
 @dataclass(frozen=True, slots=True)
 class ObjectCheck:
-    """A condition that an object of the hub has to reach.
+    """A condition that an object of the hub must reach.
 
     Args:
-        api_version: Of its kind.
+        api_version: API version of its kind.
         kind: Its kind.
-        namespace: Where it is; empty: in that of the run, or nowhere.
-        name: Its name; ``{run}`` in it stands for the name of the run. Without it, what an object of an earlier run
-            says would count for the next one.
-        condition: The type of the condition.
-        status: Which status it has to have.
+        namespace: Its namespace. If empty, that of the run, or none for a cluster-scoped kind.
+        name: Its name, with ``{run}`` as placeholder for the name of the run. Without the placeholder, the object of an
+            earlier run would count for the next one.
+        condition: Type of the condition.
+        status: Required status.
     """
 
     api_version: str
@@ -96,18 +98,18 @@ class ObjectCheck:
 
     @property
     def group(self) -> str:
-        """The API group of its kind."""
+        """API group of its kind."""
         group, slash, _ = self.api_version.rpartition("/")
         return group if slash else ""
 
     @property
     def version(self) -> str:
-        """The version of that group."""
+        """Version of that group."""
         return self.api_version.rpartition("/")[2]
 
     @property
     def every(self) -> timedelta:
-        """How often it is looked at."""
+        """Polling interval."""
         return OBJECT_EVERY
 
     def of_run(self, run: str, namespace: str) -> "ObjectCheck":
@@ -119,7 +121,7 @@ Check = QueryCheck | ObjectCheck
 
 
 class AnalysisError(ValueError):
-    """The annotation cannot be used; the message names what is wrong in it."""
+    """The annotation is invalid. The message names the error."""
 
 
 def _check_duration(text: str) -> str:
@@ -139,7 +141,7 @@ _Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class _Strict(ApiModel):
-    """Like the API, but a member that is not known is a mistake: nobody else would tell."""
+    """Like the API models, but unknown fields are errors: no other component would report them."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=False)
 
@@ -206,15 +208,15 @@ _STAGES: Final = TypeAdapter(dict[str, _Stage])
 
 
 def read_analysis(text: str, namespace: str) -> Mapping[str, Check]:
-    """Return the check of each stage that the annotation names.
+    """Return the check of each stage in the annotation.
 
     Args:
         text: The annotation.
-        namespace: Of the object that carries it. What is in a namespace looks at objects of that namespace only: its
-            author need not have any rights elsewhere, and the loop has.
+        namespace: Namespace of the annotated object. Checks of a namespaced object may only read objects of its
+            namespace, because its author need not have any rights elsewhere, unlike the loop.
 
     Raises:
-        AnalysisError: It cannot be used.
+        AnalysisError: It is invalid.
     """
     if len(text) > LONGEST_TEXT:
         raise AnalysisError(f"has {len(text)} characters, more than {LONGEST_TEXT}")
@@ -241,7 +243,7 @@ def _first_mistake(error: ValidationError) -> str:
 
 
 def stage_problems(checks: Mapping[str, Check], stages: Sequence[StageConfig]) -> Iterator[str]:
-    """Yield what makes checks ineffective: of stages that do not exist, or that wait for no approval."""
+    """Yield the reasons why checks have no effect: stages that do not exist or have no approval."""
     stages_by_name = {stage.name: stage for stage in stages}
     for name in checks:
         if name not in stages_by_name:
@@ -251,6 +253,6 @@ def stage_problems(checks: Mapping[str, Check], stages: Sequence[StageConfig]) -
 
 
 def digest(check: Check) -> str:
-    """Return a short text that tells one check from another."""
+    """Return a short digest that distinguishes checks."""
     fields = [str(getattr(check, name)) for name in check.__dataclass_fields__]
     return sha256(dump_json([type(check).__name__, *fields])).hexdigest()[:_DIGEST_DIGITS]

@@ -1,8 +1,8 @@
-"""Evaluation of a stage's analysis: whether it approves the stage, and the progress that is shown meanwhile.
+"""Evaluation of a stage's analysis: whether it approves the stage, and the progress to show until then.
 
-How long a number has been right stands in the condition ``Analyzed`` of the approval request, which is True since then:
-so a process that takes over goes on counting. A moment in which the number was wrong, or could not be had, starts it
-anew, as does another check: the reason of a stretch of time must not be mixed with that of another.
+The condition ``Analyzed`` of the approval request stores since when a check has been met: it is True since then, so
+that a new leader continues the count. A sample that misses the threshold, a failed query, or a changed check restarts
+it. Periods of different checks must not be added.
 
 Source: staged-updates.md 6.2.
 """
@@ -47,11 +47,11 @@ from scorer.staged_update.record import (
 )
 
 ANALYZED: Final = "Analyzed"
-"""The condition on an approval request that says how its check goes: True while the check is met."""
+"""Condition of an approval request with the state of its check. True while the check is met."""
 PASSED: Final = "AnalysisPassed"
-"""The reason of an approval that a check has given."""
+"""Reason of an approval by a check."""
 OLDEST: Final = timedelta(minutes=5)
-"""A number that was measured longer ago says nothing about now; Prometheus looks back as far."""
+"""Oldest sample that still counts. Prometheus has the same lookback."""
 SLOWEST_RETRY: Final = timedelta(minutes=5)
 _FOR_PERSONS: Final = (
     "Rejected",
@@ -61,7 +61,7 @@ _FOR_PERSONS: Final = (
     "KindNotAllowed",
     "NamespaceMissing",
 )
-"""Reasons that do not go away by themselves."""
+"""Reasons that require user action."""
 _MARK: Final = re.compile(r" \[[0-9a-f]{8}\]$", re.ASCII)
 _LONGEST_WORDS: Final = 64
 _LONGEST_ERROR: Final = 200
@@ -69,26 +69,26 @@ _LONGEST_ERROR: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """The one number that a query has given."""
+    """The sample that a query returned."""
 
     value: float
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Which status a condition of an object has; empty: it does not have that condition."""
+    """Status of a condition of an object, empty without the condition."""
 
     status: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotSeen:
-    """Nothing was found out.
+    """The check could not be evaluated.
 
     Args:
         reason: In one word.
-        message: Why.
-        failed: It was a failure of what was asked: it is asked less and less often.
+        message: Human-readable reason.
+        failed: The query failed, so it is retried with backoff.
     """
 
     reason: str
@@ -101,12 +101,12 @@ Observation = Number | Reached | NotSeen
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a look comes to.
+    """Result of one evaluation.
 
     Args:
-        status: Of the approval request, the whole of it; None: as it is.
-        approves: The request is approved by it.
-        again: When to look again; None: not.
+        status: Complete new status of the approval request. None: unset, unchanged.
+        approves: It approves the request.
+        again: Delay before the next evaluation. None: disabled.
     """
 
     status: JsonObject | None
@@ -115,7 +115,7 @@ class CheckResult:
 
 
 def read_answer(answer: object, now: datetime) -> Observation:
-    """Return the number in the answer of a query endpoint: one sample, finite, of now.
+    """Return the number in the response of a query endpoint: one finite, recent sample.
 
     Source: Prometheus, HTTP API, instant queries.
     """
@@ -136,7 +136,7 @@ def read_answer(answer: object, now: datetime) -> Observation:
 
 
 def _read_sample(sample: list[Any], now: datetime) -> Observation:
-    """Read ``[time, "number"]``."""
+    """Parse ``[time, "number"]``."""
     try:
         measured, text = sample
         when, value = float(measured), float(text if isinstance(text, str) else math.nan)
@@ -151,7 +151,7 @@ def _read_sample(sample: list[Any], now: datetime) -> Observation:
 
 
 def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
-    """Return what an object says about a condition; what it says about an earlier generation of it does not count."""
+    """Return the status of a condition of an object. A condition of an earlier generation does not count."""
     if document is None:
         return NotSeen("NotFound", f"{_named(check)} does not exist")
     condition: Mapping[str, Any] = next(
@@ -164,14 +164,14 @@ def read_object(document: JsonObject | None, check: ObjectCheck) -> Observation:
 
 
 def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, failures: int = 0) -> CheckResult:
-    """Say what a look comes to.
+    """Evaluate a check.
 
     Args:
         request: The approval request.
-        check: Of its stage.
-        seen: What was found out.
-        now: The moment.
-        failures: How many looks before this one have failed in a row.
+        check: Check of its stage.
+        seen: Result of the latest poll.
+        now: Current time.
+        failures: Number of consecutive failed polls before this one.
     """
     if isinstance(seen, NotSeen):
         again = _retry(check.every, failures) if seen.failed else check.every
@@ -191,10 +191,9 @@ def judge(request: JsonObject, check: Check, seen: Observation, now: datetime, f
 
 
 def awaits_request(run: JsonObject, request: JsonObject) -> bool:
-    """Return whether a run waits for this very request after a stage.
+    """Return whether a run waits for this approval request after a stage.
 
-    The run's own record says so, and the request by its ``spec``, which nobody can change. A run that was stopped waits
-    for nothing.
+    Both the run's record and the immutable ``spec`` of the request must agree. A stopped run does not wait.
     """
     named = (text_at(request, "spec", "parentStageRollout"), namespace_of(request))
     if named != (name_of(run), namespace_of(run)) or label(request, TASK_TYPE) != TaskPlace.AFTER:
@@ -219,33 +218,33 @@ def awaits_request(run: JsonObject, request: JsonObject) -> bool:
 
 
 def is_check_pending(run: JsonObject, request: JsonObject) -> bool:
-    """Return whether a check will be looked at that may approve a request, and has not been looked at once."""
+    """Return whether a check that may approve a request still awaits its first evaluation."""
     text = annotation(run, ANALYSIS)
     if not text or current_condition(request, ANALYZED) is not None or not awaits_request(run, request):
         return False
     try:
         return text_at(request, "spec", "targetStage") in read_analysis(text, namespace_of(run))
-    except AnalysisError:  # then the first look says that only a person approves it
+    except AnalysisError:  # the first evaluation reports that only a user can approve
         return True
 
 
 def is_rejected(run: JsonObject, request: JsonObject) -> bool:
-    """Say whether a person has rejected a request: then only a person approves it."""
+    """Return whether a user has rejected a request. Only a user can approve it then."""
     return annotation(run, REJECTED).partition(":")[0].strip() == name_of(request)
 
 
 def pause(request: JsonObject, reason: str, message: str, now: datetime) -> CheckResult:
-    """Say that nothing is looked at, and why; what was counted so far is forgotten."""
+    """Return a result that pauses the check for a reason. The count so far is discarded."""
     return _look(request, _condition(request, ANALYZED, UNKNOWN, reason, message, now))
 
 
 def progress_of(request: JsonObject) -> str:
-    """Return what a request says about its check, for people; empty: it has none."""
+    """Return the message about a request's check, or an empty string."""
     return _MARK.sub("", text_at(current_condition(request, ANALYZED), "message"))
 
 
 def has_automatic_approval(request: JsonObject) -> bool:
-    """Return whether a request may be approved without anybody doing anything."""
+    """Return whether a request may be approved without user action."""
     return text_at(current_condition(request, ANALYZED), "reason") not in ("", *_FOR_PERSONS)
 
 
@@ -258,7 +257,7 @@ def _hold(check: Check) -> timedelta:
 
 
 def is_met(check: Check, seen: Observation) -> bool:
-    """Say whether what was found out is what a check wants."""
+    """Return whether an observation meets a check."""
     if isinstance(check, QueryCheck):
         return isinstance(seen, Number) and check.is_met_by(seen.value)
     return isinstance(seen, Reached) and seen.status == check.status
@@ -272,7 +271,7 @@ def _aim(check: Check) -> str:
 
 
 def _words(check: Check, seen: Number | Reached) -> str:
-    """Say what was found, and what is wanted."""
+    """Return the observed and the required value in words."""
     if isinstance(check, ObjectCheck):
         state = seen.status if isinstance(seen, Reached) else ""
         return f"{check.condition} of {_named(check)} is {state or 'not there'}, wanted is {check.status}"
@@ -289,7 +288,7 @@ def _mark(check: Check) -> str:
 
 
 def _met_since(request: JsonObject, check: Check) -> datetime | None:
-    """Return since when this very check has been met, as far as the request says."""
+    """Return since when this check has been met, according to the request."""
     condition = current_condition(request, ANALYZED) or {}
     if condition.get("status") != TRUE or not text_at(condition, "message").endswith(_mark(check)):
         return None
@@ -311,13 +310,13 @@ def _said(
 def _condition(
     request: JsonObject, kind: str, status: ConditionStatus, reason: str, message: str, now: datetime
 ) -> JsonObject:
-    """Return a condition of the request; its time stays while its status does."""
+    """Return a condition of the request. The transition time changes only with the status."""
     condition = make_condition(kind, status, reason, message, generation=generation_of(request), now=now)
     return merge_conditions(filter(None, [current_condition(request, kind)]), [condition])[0]
 
 
 def _status(request: JsonObject, made: Iterable[JsonObject]) -> JsonObject | None:
-    """Return the status of a request with these conditions, None when it has them already."""
+    """Return the status of a request with these conditions, or None if it has them already."""
     conditions = list(made)
     kinds = {condition["type"] for condition in conditions}
     before = status_of(request)

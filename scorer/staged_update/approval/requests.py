@@ -1,7 +1,7 @@
-"""Approval requests: which ones a stage asks for, and which approvals count.
+"""Approval requests: which ones a stage needs, and which approvals count.
 
-An approval counts for good once the run has noted on the request that it has accepted it. A request that is already
-approved when the run first asks for it proves nothing: nobody had been asked. It is deleted, and made anew.
+An approval is final once the run has set the condition that accepts it. A request that is already approved before the
+run asks for it proves nothing. It is deleted and created again.
 
 Source: staged-updates.md 6.2; placement-api.md 13, item 9.
 """
@@ -31,7 +31,7 @@ ACCEPTED = "ApprovalAccepted"
 
 
 class TaskPlace(StrEnum):
-    """When a stage waits; the values are those of the label ``taskType``."""
+    """Position of a stage task. The values are those of the label ``taskType``."""
 
     BEFORE = "beforeStage"
     AFTER = "afterStage"
@@ -68,10 +68,10 @@ def advance_approval(
     run: JsonObject,
     requests: Mapping[str, JsonObject],
 ) -> list[Action]:
-    """Bring an approval task forward, and return what has to be done for it.
+    """Advance an approval task, and return the necessary actions.
 
     Raises:
-        RunFailedError: The request of that name is another run's or stage's.
+        RunFailedError: The request of that name belongs to another run or stage.
     """
     if status(task, REQUEST_APPROVED) == TRUE:
         return []
@@ -81,7 +81,7 @@ def advance_approval(
         _note_created(record, task, name)
         return [CreateApprovalRequest(make_request(run, stage, place))]
     _check_owner(request, name_of(run), stage)
-    if is_deleting(request):  # it goes, or its finalizer does: either wakes the run
+    if is_deleting(request):  # its deletion, or the removal of its finalizer, enqueues the run
         return []
     approved, accepted = has_current_status(request, APPROVED, TRUE), has_current_status(request, ACCEPTED, TRUE)
     if (approved or accepted) and status(task, REQUEST_CREATED) != TRUE:
@@ -124,7 +124,7 @@ def _accepted(request: JsonObject, record: StagedUpdateRecord) -> JsonObject:
 
 
 def requests_of(run: JsonObject, requests: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the approval requests of a run: by what they say in ``spec``, which nobody can change."""
+    """Return the approval requests of a run, by their immutable ``spec``."""
     name, namespace = name_of(run), namespace_of(run)
     return [
         request

@@ -40,12 +40,12 @@ _LONGEST_REASON = 200
 
 @dataclass(frozen=True, slots=True)
 class DesiredBinding:
-    """What a cluster is to have.
+    """Desired content of a cluster.
 
     Args:
         snapshot: Name of the master resource snapshot.
-        overrides: The override lists, as they were when the run was initialised.
-        apply_strategy: With its defaults.
+        overrides: Override lists from the initialisation of the run.
+        apply_strategy: Apply strategy with defaults.
     """
 
     snapshot: str
@@ -54,11 +54,11 @@ class DesiredBinding:
 
     @classmethod
     def of(cls, entry: JsonObject, snapshot: str, record: StagedUpdateRecord) -> "DesiredBinding":
-        """Read what the record of a run wants for one of its clusters."""
+        """Read the desired content of one cluster from the record of a run."""
         return cls(snapshot, Overrides.of(entry), dict_at(record.status, "appliedStrategy"))
 
     def is_met(self, binding: JsonObject) -> bool:
-        """Say whether a binding is bound to just this."""
+        """Return whether a binding has exactly this content."""
         spec = spec_of(binding)
         return (
             spec.get("state") == BindingState.BOUND
@@ -68,7 +68,7 @@ class DesiredBinding:
         )
 
     def bind(self, binding: JsonObject, run: str) -> JsonObject:
-        """Return a binding bound to just this, by the run of this uid; the same object when it is bound already."""
+        """Return the binding with this content, set by the run with uid *run*, or the same object if unchanged."""
         if self.is_met(binding):
             return binding
         desired = with_spec(bound(binding, self.snapshot, self.overrides), applyStrategy=self.apply_strategy)
@@ -76,12 +76,12 @@ class DesiredBinding:
 
 
 def has_started(binding: JsonObject) -> bool:
-    """Say whether a binding says that its rollout has started, as it is now."""
+    """Return whether the present generation of a binding has the condition RolloutStarted."""
     return BindingView.of(binding).status(ROLLOUT_STARTED) == TRUE
 
 
 def started_status(binding: JsonObject, message: str, now: datetime) -> JsonObject:
-    """Return the status of a binding whose rollout starts now: its condition gets a new time in any case."""
+    """Return the status of a binding whose rollout starts now. The condition always gets a new transition time."""
     condition = make_condition(
         ROLLOUT_STARTED, TRUE, "RolloutStarted", message, generation=generation_of(binding), now=now
     )
@@ -90,13 +90,13 @@ def started_status(binding: JsonObject, message: str, now: datetime) -> JsonObje
 
 
 def has_succeeded(binding: JsonObject) -> bool:
-    """Say whether the content is available, or its differences are reported."""
+    """Return whether the content is available, or its differences are reported."""
     view = BindingView.of(binding)
     return view.status(AVAILABLE) == TRUE or view.status(DIFF_REPORTED) == TRUE
 
 
 def binding_problem(binding: JsonObject) -> str:
-    """Return what is wrong with the content on a cluster, empty while nothing is known to be."""
+    """Return the known problem with the content on a cluster, or an empty string."""
     view = BindingView.of(binding)
     if not is_failed(view) and view.status(DIFF_REPORTED) != FALSE:
         return ""

@@ -1,4 +1,4 @@
-"""The deletion stage: the placement is taken off the clusters that it is no longer picked for.
+"""The deletion stage: the placement is removed from clusters that are no longer selected.
 
 Source: staged-updates.md 6.5.
 """
@@ -20,10 +20,10 @@ from scorer.staged_update.record import (
 
 
 def record_deletions(work: StagePass) -> None:
-    """Note which clusters the placement is gone from.
+    """Record which clusters no longer have the placement.
 
     Raises:
-        RunFailedError: A binding that was deleted is there again.
+        RunFailedError: A deleted binding exists again.
     """
     for entry in clusters_of(work.record.deletion):
         name = cluster_name(entry)
@@ -36,10 +36,10 @@ def record_deletions(work: StagePass) -> None:
 
 
 def execute_deletion(work: StagePass) -> None:
-    """Delete every binding that is left, each once its cluster may be touched.
+    """Delete every remaining binding as soon as its cluster may be changed.
 
     Raises:
-        RunFailedError: A binding that was deleted is there again.
+        RunFailedError: A deleted binding exists again.
     """
     stage = work.record.deletion
     if "startTime" not in stage:

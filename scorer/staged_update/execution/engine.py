@@ -1,8 +1,7 @@
-"""State machine of a run: the step that one pass returns, also while the run stops.
+"""State machine of a run: the step that one pass returns, including a stop.
 
-Values in, values out: given a run and the hub around it, `advance` returns what to write, in which order, and when to
-evaluate again. It may be called at any time and from any state, also after a process has ended between any two of those
-writes.
+Values in, values out: given a run and the state of the hub, `advance` returns the writes in their order, and when to
+requeue. It may be called at any time and from any state, also after a crash between any two of those writes.
 
 Source: staged-updates.md 4 to 9; 7 for stopping; KubeFleet pkg/controllers/updaterun/stop.go.
 """
@@ -47,12 +46,12 @@ _WARNINGS = frozenset(
 def advance(
     run: JsonObject, facts: StagedUpdateFacts, *, absent_state: RunState = RunState.INITIALIZE
 ) -> StagedUpdateStep:
-    """Say what has to be done for a run now.
+    """Return the next step of a run.
 
     Args:
-        run: As it is stored.
-        facts: The hub around it.
-        absent_state: What an absent ``spec.state`` means.
+        run: The run as stored.
+        facts: State of the hub.
+        absent_state: Default for ``spec.state``.
     """
     try:
         return _advance(run, facts, absent_state)
@@ -61,7 +60,7 @@ def advance(
 
 
 def is_over(run: JsonObject) -> bool:
-    """Say whether nothing will ever happen to a run again."""
+    """Return whether a run has ended for good."""
     return is_final(status_of(run))
 
 
@@ -86,7 +85,7 @@ def _advance(run: JsonObject, facts: StagedUpdateFacts, absent_state: RunState) 
 
 
 def _standing_still(run: JsonObject, record: StagedUpdateRecord, why: str) -> StagedUpdateStep:
-    """Say what a run waits for that cannot be looked at now; one that is initialised says so itself."""
+    """Return a step that only reports what the run waits for. An initialised run reports it in a condition."""
     if status(record.status, INITIALIZED) != TRUE:
         return StagedUpdateStep(again=RECHECK, waits_for=why)
     progressing = condition(record.status, PROGRESSING)
@@ -100,7 +99,7 @@ def _standing_still(run: JsonObject, record: StagedUpdateRecord, why: str) -> St
 
 
 def _begin(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> StagedUpdateStep:
-    """Initialise a run; what follows comes in the next pass, on the stored record."""
+    """Initialise a run. The next pass continues with the stored record."""
     try:
         prepared = initialise(run, facts)
     except RunFailedError as error:
@@ -131,9 +130,9 @@ def _work(work: StagePass, *, stopping: bool) -> None:
 
 
 def _failed_stage(work: StagePass, error: RunFailedError) -> StagedUpdateRecord:
-    """Return the record with the stage that was worked on failed.
+    """Return the record with the current stage failed.
 
-    Nothing that the pass wanted to begin is begun any more, so nothing of that is recorded, only what it has found out.
+    Starts of this pass are not executed, so they are not recorded. Only observations are kept.
     """
     record, at = StagedUpdateRecord(work.run, work.now), work.validated.at
     deleting = at == len(work.validated.stages)
@@ -151,7 +150,7 @@ def _failed_stage(work: StagePass, error: RunFailedError) -> StagedUpdateRecord:
 def _abort(
     run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts, error: RunFailedError
 ) -> StagedUpdateStep:
-    """End a run for good. Nothing is taken back but by the failure policy; clusters in flight stay as they are."""
+    """End a run for good. Only the failure policy rolls back, and clusters in flight are not changed."""
     message, rollback = f"{error.cause}: {error}", None
     if error.cause is RunFailureCause.CLUSTERS_FAILED:
         rollback, said = _rollback(run, record, facts)
@@ -163,7 +162,7 @@ def _abort(
 
 
 def _rollback(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> tuple[JsonObject | None, str]:
-    """Return the run that takes a failed one back, where its policy wants that, and what is to be said of it."""
+    """Return the rollback run if the failure policy requires one, and a message about it."""
     policy, index = policy_of(run), previous_index(run)
     if policy is None or policy.on_failure is not OnFailure.ROLLBACK or not changed_clusters(record.stages):
         return None, ""
@@ -176,7 +175,7 @@ def _rollback(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFa
 
 
 def _step(run: JsonObject, record: StagedUpdateRecord, work: StagePass | None = None) -> StagedUpdateStep:
-    """Return a step to the record as it is now."""
+    """Return a step to the current record."""
     before = status_of(run)
     changed = record.status != before
     events = tuple(_events(before, record.status)) if changed else ()
@@ -189,7 +188,7 @@ def _step(run: JsonObject, record: StagedUpdateRecord, work: StagePass | None = 
 
 
 def _events(before: JsonObject, after: JsonObject) -> Iterator[Event]:
-    """Yield what people are told: every new state of the run, and of its stages."""
+    """Yield Events for every new state of the run and of its stages."""
     for kind in (INITIALIZED, PROGRESSING, SUCCEEDED):
         yield from _event(before, after, kind, "")
     if status(after, SUCCEEDED) or status(after, INITIALIZED) != TRUE:
@@ -214,10 +213,10 @@ def _event(before: JsonObject, after: JsonObject, kind: str, prefix: str) -> Ite
 
 
 def stop_stage(work: StagePass) -> None:
-    """Finish the clusters in flight, of an update stage or of the deletion stage, and start no others.
+    """Finish the clusters in flight, of an update stage or of the deletion stage, without starting others.
 
     Raises:
-        RunFailedError: The run has to be aborted.
+        RunFailedError: The run must be aborted.
     """
     deleting = work.validated.at == len(work.validated.stages)
     stage = work.record.deletion if deleting else work.stage
@@ -244,7 +243,7 @@ def stop_stage(work: StagePass) -> None:
 
 
 def _record_stop(work: StagePass, stage: JsonObject) -> None:
-    """Record the stop on the run and on its current stage, whether or not that has started."""
+    """Record the stop on the run and on its current stage, whether or not the stage has started."""
     if reason(stage, PROGRESSING) != "StageUpdatingStopped":
         # The wait after a stage counts from the stop: Unknown lies between, so the time of the condition is new.
         work.record.set_condition(stage, PROGRESSING, UNKNOWN, "StageUpdatingStopping", "")

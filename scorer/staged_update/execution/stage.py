@@ -1,8 +1,8 @@
-"""One pass of the stage that a run is at: before-stage approval, clusters, after-stage tasks.
+"""One pass over the current stage of a run: before-stage approval, clusters, after-stage tasks.
 
-A cluster takes a slot from when it is started until it has succeeded. A cluster that may not be touched now is passed
-over; only where the operator has given the clusters an order, by ``sortingLabelKey``, it keeps its place, and takes a
-slot: the ones behind it were to come later.
+A cluster occupies a slot from its start until its success. A cluster that may not be changed now is skipped. But if
+``sortingLabelKey`` defines an order, it keeps its place and occupies a slot, because the clusters after it must come
+later.
 
 Source: staged-updates.md 6; KubeFleet pkg/controllers/updaterun/execution.go.
 """
@@ -45,23 +45,23 @@ _MOST_NAMED: Final = 3
 _LONGEST_WAIT: Final = timedelta(days=36500)
 
 WAITING: Final = "ClusterUpdatingWaiting"
-"""Reason of Started False: the cluster may not be touched now."""
+"""Reason of Started False: the cluster may not be changed now."""
 
 
 @dataclass(slots=True)
 class StagePass:
-    """What one pass over a stage works on and collects.
+    """State of one pass over a stage.
 
     Args:
-        run: As it is stored.
-        record: Its status, changed in place.
-        facts: The hub.
+        run: The run as stored.
+        record: Its status, mutated in place.
+        facts: State of the hub.
         validated: The stages and bindings.
-        policy: What happens when clusters fail; None: they are waited for.
-        actions: What has to be done.
-        waits: When to look again.
-        stuck: Names of clusters that take too long.
-        failures: The failures that end the run, one per cluster.
+        policy: Failure policy. None: disabled, the run waits for failed clusters.
+        actions: Actions to execute.
+        waits: Delays after which to requeue.
+        stuck: Names of clusters that exceed the time limit.
+        failures: Failures that end the run, one per cluster.
         requeue_immediately: Evaluate the run again without delay, for example after the end of a stage.
     """
 
@@ -78,45 +78,48 @@ class StagePass:
 
     @property
     def now(self) -> datetime:
-        """The moment."""
+        """Current time."""
         return self.facts.now
 
     @property
     def stage(self) -> JsonObject:
-        """The stage that is worked on, as recorded."""
+        """The current stage, as recorded."""
         return self.record.stages[self.validated.at]
 
     @property
     def planned(self) -> PlannedStage:
-        """The stage that is worked on, as planned."""
+        """The current stage, as planned."""
         return self.validated.stages[self.validated.at]
 
     def set_run_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
-        """Return how the run progresses."""
+        """Set the condition Progressing of the run."""
         self.record.set_condition(self.record.status, PROGRESSING, progressing, why, message)
 
     def set_stage_progress(self, progressing: ConditionStatus, why: str, message: str = "") -> None:
-        """Return how the stage progresses."""
+        """Set the condition Progressing of the stage."""
         self.record.set_condition(self.stage, PROGRESSING, progressing, why, message)
 
     def wait_of(self, entry: JsonObject) -> ClusterWait | None:
-        """Return why a cluster that has not been started may not be touched now, or None."""
+        """Return why a cluster that has not been started may not be changed now, or None."""
         name = cluster_name(entry)
         why = self.validated.targets.awaited.get(name)
         return self.facts.waits.get(name) if why is None else ClusterWait(why)
 
     def check(self, entry: JsonObject) -> None:
-        """Check a cluster in flight. A failure is collected: the others are recorded before it ends the run."""
+        """Check a cluster in flight.
+
+        Failures are collected, so that all clusters are recorded before one ends the run.
+        """
         try:
             check_cluster(self, entry)
         except RunFailedError as failure:
             self.failures.append(failure)
 
     def raise_failures(self) -> None:
-        """Raise what `check` has collected, as one error.
+        """Raise the failures that `check` has collected, as one error.
 
         Raises:
-            RunFailedError: With the cause of the first cluster. The message names a few more.
+            RunFailedError: Has the cause of the first cluster, and names a few more.
         """
         if not self.failures:
             return
@@ -127,10 +130,10 @@ class StagePass:
 
 
 def execute_stage(work: StagePass) -> None:
-    """Take the stage a step further.
+    """Advance the stage.
 
     Raises:
-        RunFailedError: The run has to be aborted.
+        RunFailedError: The run must be aborted.
     """
     if not clusters_of(work.stage):
         _skip(work)
@@ -144,7 +147,7 @@ def execute_stage(work: StagePass) -> None:
 
 
 def _skip(work: StagePass) -> None:
-    """Pass a stage without clusters: its tasks are not run."""
+    """Finish a stage without clusters. Its tasks are not executed."""
     message = "the stage has no cluster"
     work.set_stage_progress(FALSE, "StageUpdatingSkippedNoClusters", message)
     work.record.set_condition(work.stage, SUCCEEDED, TRUE, "StageUpdatingSkippedNoClusters", message)
@@ -154,10 +157,10 @@ def _skip(work: StagePass) -> None:
 
 
 def _is_approved_to_start(work: StagePass) -> bool:
-    """Look at the task before the stage.
+    """Return whether the tasks before the stage are complete, advancing them if not.
 
-    An approval that has just been found is recorded before anything is begun on its strength: a process that ends in
-    between would leave a cluster that nobody has let in.
+    A new approval is recorded in its own pass before anything is started on its basis. Otherwise a crash in between
+    would leave a cluster started without a recorded approval.
     """
     tasks = dicts_at(work.stage, "beforeStageTaskStatus")
     if all(status(task, REQUEST_APPROVED) == TRUE for task in tasks):
@@ -191,12 +194,12 @@ def _update_clusters(work: StagePass) -> bool:
 
 
 def is_in_flight(entry: JsonObject) -> bool:
-    """Say whether a cluster has been started, and its outcome is open."""
+    """Return whether a cluster has been started and has no outcome yet."""
     return status(entry, STARTED) == TRUE and not status(entry, SUCCEEDED)
 
 
 def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[JsonObject]:
-    """Start as many clusters as there are slots; return those that may not be touched now."""
+    """Start as many clusters as there are slots. Return those that may not be changed now."""
     ordered = work.planned.stage.sorting_label_key is not None
     waiting: list[JsonObject] = []
     for entry in entries:
@@ -216,17 +219,17 @@ def _start_next(work: StagePass, entries: list[JsonObject], slots: int) -> list[
 
 
 def hold_back(work: StagePass, entry: JsonObject, wait: ClusterWait) -> None:
-    """Note on a cluster why it may not be touched now."""
+    """Record on a cluster why it may not be changed now."""
     work.record.set_condition(entry, STARTED, FALSE, WAITING, wait.message)
     if wait.until is not None:
         work.waits.append(max(timedelta(), wait.until - work.now))
 
 
 def _is_done(entry: JsonObject, policy: FailurePolicy | None) -> bool:
-    """Say whether a cluster needs nothing any more: it has succeeded, or has failed and the policy counts it.
+    """Return whether a cluster is done: it has succeeded, or it has failed and the policy counts it.
 
     Raises:
-        RunFailedError: It has failed, and nothing counts that.
+        RunFailedError: It has failed, and there is no policy.
     """
     succeeded = status(entry, SUCCEEDED)
     if succeeded == FALSE and policy is None:
@@ -247,7 +250,7 @@ def _wanted(work: StagePass, entry: JsonObject) -> DesiredBinding:
 
 
 def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
-    """Say whether this run has started a cluster; the process may have ended before it was recorded."""
+    """Return whether this run has started a cluster. A crash may have prevented the record of the start."""
     if status(entry, STARTED) == TRUE:
         return True
     binding = work.validated.targets.selected.get(cluster_name(entry))
@@ -260,9 +263,9 @@ def _is_under_way(work: StagePass, entry: JsonObject) -> bool:
 
 
 def _start(work: StagePass, entry: JsonObject) -> bool:
-    """Start a cluster, and return whether it needed nothing and is done.
+    """Start a cluster. Return whether it is done already.
 
-    A cluster that has the content and fails is started as well, so that it can become stuck (DR-8).
+    A cluster that has the content but fails is started as well, so that it can become stuck (DR-8).
     """
     name, binding, desired = cluster_name(entry), _binding(work, entry), _wanted(work, entry)
     target = desired.bind(binding, uid_of(work.run))
@@ -282,14 +285,14 @@ def _start(work: StagePass, entry: JsonObject) -> bool:
 def check_cluster(work: StagePass, entry: JsonObject) -> bool:
     """Check a cluster in flight and return whether it is done.
 
-    A binding whose condition RolloutStarted is missing has not been taken over by another run as long as its spec is
-    what this run wants: the condition is stored a little after the spec, and the process may have ended in between.
+    A binding without the condition RolloutStarted still belongs to this run as long as it has the desired spec: the
+    condition is stored after the spec, and a crash may have occurred in between.
 
-    A binding that is being deleted is not judged. If a user deleted it, it is created again from its Works, and the
+    A binding that is being deleted is not evaluated. If a user deleted it, it is created again from its Works, and the
     update continues. After an eviction, the new binding differs.
 
     Raises:
-        RunFailedError: Its binding is gone, or another run has changed it.
+        RunFailedError: Its binding no longer exists, or another run has changed it.
     """
     name = cluster_name(entry)
     if why := work.validated.targets.awaited.get(name, ""):
@@ -325,12 +328,12 @@ def _succeed(work: StagePass, entry: JsonObject) -> None:
 
 
 def _is_too_late(work: StagePass, entry: JsonObject, problem: str) -> bool:
-    """Record a cluster that takes too long, and return whether the failure policy gives it up.
+    """Record a cluster that exceeds the time limit, and return whether the failure policy gives it up.
 
     Args:
         work: The pass.
         entry: A cluster in flight.
-        problem: Of the cluster. Empty: unknown.
+        problem: Problem with the cluster, empty if unknown.
     """
     started = since(entry, STARTED) or work.now
     age = work.now - started
@@ -348,7 +351,7 @@ def _is_too_late(work: StagePass, entry: JsonObject, problem: str) -> bool:
 
 
 def _failed(entries: Sequence[JsonObject]) -> list[str]:
-    """Return the clusters that have failed."""
+    """Return the failed clusters."""
     return [cluster_name(entry) for entry in entries if status(entry, SUCCEEDED) == FALSE]
 
 
@@ -366,11 +369,11 @@ def _check_failures(work: StagePass) -> None:
 
 
 def _tell_progress(work: StagePass, held: list[JsonObject]) -> None:
-    """Record the progress of a stage with open clusters. It is Started even if it was only resumed (DR-7).
+    """Record the progress of an unfinished stage. It is Started even if it was only resumed (DR-7).
 
     Args:
         work: The pass.
-        held: Clusters that may not be touched now.
+        held: Clusters that may not be changed now.
     """
     name = work.planned.name
     work.set_stage_progress(TRUE, "StageUpdatingStarted", "")
@@ -385,7 +388,7 @@ def _tell_progress(work: StagePass, held: list[JsonObject]) -> None:
 
 
 def _finish_stage(work: StagePass) -> None:
-    """Look at the tasks after the stage; all clusters are done."""
+    """Advance the tasks after the stage, whose clusters are all done, and finish the stage if they are complete."""
     name, stage = work.planned.name, work.stage
     if reason(stage, PROGRESSING) != "StageUpdatingWaiting":
         work.set_stage_progress(FALSE, "StageUpdatingWaiting", "all clusters are done")
@@ -403,7 +406,7 @@ def _finish_stage(work: StagePass) -> None:
 
 
 def _open_tasks(work: StagePass) -> Iterator[str]:
-    """Look at all tasks after the stage, side by side; yield what is still open."""
+    """Advance all tasks after the stage concurrently. Yield descriptions of the unfinished ones."""
     for task in dicts_at(work.stage, "afterStageTaskStatus"):
         if task.get("type") == StageTaskType.TIMED_WAIT:
             if (until := _wait_end(work, task)) is not None:
@@ -418,7 +421,7 @@ def _open_tasks(work: StagePass) -> Iterator[str]:
 
 
 def _wait_end(work: StagePass, task: JsonObject) -> datetime | None:
-    """Return when the wait ends; None: it has."""
+    """Return the end of the wait, or None if it has elapsed."""
     if status(task, WAIT_ELAPSED) == TRUE:
         return None
     began = since(work.stage, PROGRESSING) or work.now

@@ -1,4 +1,4 @@
-"""The first pass of a run: everything is looked up once, checked, and written into its status, which it works by.
+"""The first pass of a run: all inputs are read and checked once, and stored in the status as its plan.
 
 Source: staged-updates.md 4; KubeFleet pkg/controllers/updaterun/initialization.go.
 """
@@ -38,20 +38,23 @@ from scorer.staged_update.policy import inherited_annotations, policy_of
 from scorer.staged_update.rollback import NO_INDEX
 
 LARGEST_STATUS: Final = 1_300_000
-"""Bytes of JSON that a run may come to: etcd takes one and a half million, and the rest of the object is small."""
+"""Largest status in bytes of JSON.
+
+etcd accepts one and a half million per object, and the rest of the object is small.
+"""
 _BYTES_PER_CLUSTER: Final = 520
-"""What the two conditions of a cluster add to its entry by the end of the run."""
+"""Bytes that the two conditions of a cluster add to its entry by the end of the run."""
 _INDEX_DIGITS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What an initialisation comes to.
+    """Result of an initialisation.
 
     Args:
-        snapshots: Resource snapshots that have to be written first; then everything is prepared again.
-        annotations: To put on the run first.
-        status: What it adds to the status; empty while there are snapshots to write.
+        snapshots: Resource snapshots to write first. Afterwards everything is prepared again.
+        annotations: Annotations to set on the run first.
+        status: Fields to add to the status, empty while there are snapshots to write.
     """
 
     snapshots: tuple[Write, ...]
@@ -60,11 +63,11 @@ class Prepared:
 
 
 def initialise(run: JsonObject, facts: StagedUpdateFacts) -> Prepared:
-    """Fix the plan of a run.
+    """Compute the plan of a run.
 
     Raises:
-        RunFailedError: It can never begin.
-        NotYetError: What it needs is about to come.
+        RunFailedError: It can never start.
+        NotYetError: An input will arrive soon.
     """
     spec = spec_of(run)
     placement = external_placement(facts, text_at(spec, "placementName"))
@@ -95,7 +98,7 @@ def initialise(run: JsonObject, facts: StagedUpdateFacts) -> Prepared:
 
 
 def _strategy(run: JsonObject, facts: StagedUpdateFacts) -> tuple[UpdateStrategySpec, Mapping[str, str]]:
-    """Return the strategy of a run, and the annotations that the run takes over from it."""
+    """Return the strategy of a run, and the annotations that the run inherits from it."""
     document, name = facts.strategy, text_at(run, "spec", "stagedRolloutStrategyName")
     if document is None:
         raise RunFailedError(RunFailureCause.STRATEGY_NOT_FOUND, f"strategy {name} does not exist")
@@ -109,7 +112,7 @@ def _strategy(run: JsonObject, facts: StagedUpdateFacts) -> tuple[UpdateStrategy
 
 
 def _copied_strategy(strategy: JsonObject) -> JsonObject:
-    """Return the copy of a strategy that a run works by, without the ``waitTime`` of approvals after a stage."""
+    """Return the run's copy of a strategy, without the ineffective ``waitTime`` of approvals after a stage."""
     stages = [
         {**stage, "afterStageTasks": list(map(_without_idle_wait, tasks))}
         if (tasks := dicts_at(stage, "afterStageTasks"))
@@ -126,7 +129,7 @@ def _without_idle_wait(task: JsonObject) -> JsonObject:
 
 
 def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
-    """Return what is wrong with a strategy that was stored before admission was there to refuse it."""
+    """Return the error of an invalid strategy, which was stored without admission."""
     first = error.errors()[0]
     place = [str(part) for part in first["loc"]]
     causes = {
@@ -145,7 +148,7 @@ def _unreadable(strategy: JsonObject, error: ValidationError) -> RunFailedError:
 def _content(
     index: str, facts: StagedUpdateFacts, placement: JsonObject
 ) -> tuple[SnapshotGroup | None, tuple[Write, ...]]:
-    """Return the resource snapshot to roll out, or what has to be written so that there is one."""
+    """Return the resource snapshot to roll out, or the writes that create it."""
     if index:
         return _pinned(index, facts.groups, placement), ()
     selection = facts.selection
@@ -172,7 +175,7 @@ def _content(
 
 
 def _pinned(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) -> SnapshotGroup:
-    """Return the resource snapshot of an index that the user gave."""
+    """Return the resource snapshot with an index given by the user."""
     if not (index.isascii() and index.isdecimal() and len(index) <= _INDEX_DIGITS):
         message = f"spec.resourceSnapshotIndex {index[:64]!r} is no integer of at least 0"
         raise RunFailedError(RunFailureCause.RESOURCE_INDEX_INVALID, message)
@@ -189,7 +192,7 @@ def _pinned(index: str, groups: Sequence[SnapshotGroup], placement: JsonObject) 
 
 
 def _previous_index(targets: Targets, placement: JsonObject, group: SnapshotGroup) -> str:
-    """Return the index that most clusters have now, of several the highest; or that they have no other than this."""
+    """Return the index that most clusters have now, the highest if tied, or `NO_INDEX` without another one."""
     names = Counter(text_at(spec_of(binding), "resourceSnapshotName") for binding in targets.selected.values())
     prefix = f"{name_of(placement)}-"
     indexes = {index_in_name(name.removesuffix("-snapshot"), prefix): count for name, count in names.items()}

@@ -1,7 +1,7 @@
-"""Which clusters are in which stage, in which order, and how many of them are updated at once.
+"""Clusters of each stage, their order, and the concurrency of the stage.
 
-Source: staged-updates.md 3; KubeFleet pkg/controllers/updaterun/initialization.go. Unlike there, clusters are looked at
-by name, so that of several mistakes the same one is always named.
+Source: staged-updates.md 3; KubeFleet pkg/controllers/updaterun/initialization.go. Unlike there, clusters are processed
+by name, so that the reported error is deterministic.
 """
 
 import re
@@ -17,7 +17,7 @@ from scorer.api.values.label_selector import holds_for, selector_error
 from scorer.staged_update.outcome import RunFailedError, RunFailureCause
 
 MOST_NAMED: Final = 10
-"""How many clusters one message names."""
+"""Most clusters that a message names."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
 
 Labels = Mapping[str, str]
@@ -28,9 +28,9 @@ class PlannedStage:
     """One stage with its clusters.
 
     Args:
-        stage: As the strategy has it.
-        clusters: Their names, in the order in which they are started.
-        max_concurrency: How many of them may be in flight.
+        stage: The stage in the strategy.
+        clusters: Cluster names, in the order of their start.
+        max_concurrency: Most clusters in flight.
     """
 
     stage: StageConfig
@@ -46,16 +46,16 @@ class PlannedStage:
 def compute_stages(
     strategy: UpdateStrategySpec, members: Mapping[str, Labels], selected: Collection[str]
 ) -> tuple[PlannedStage, ...]:
-    """Sort the selected clusters into stages.
+    """Assign the selected clusters to stages.
 
     Args:
         strategy: The stages.
-        members: The labels of every MemberCluster, by its name.
-        selected: The clusters that the run updates; one that is no MemberCluster is in no stage.
+        members: Labels of every MemberCluster, by name.
+        selected: Clusters that the run updates. One without a MemberCluster belongs to no stage.
 
     Raises:
         RunFailedError: The tasks or the selector of a stage are invalid, a cluster is in several stages or in none, or
-            its sorting label is no integer. Stages are looked at in order, so the first mistake is named.
+            its sorting label is not an integer. Stages are checked in order, so the first error is reported.
     """
     candidates = sorted(name for name in selected if name in members)
     placed: set[str] = set()
@@ -76,7 +76,7 @@ def compute_stages(
 
 
 def check_tasks(stage: StageConfig) -> None:
-    """Check what admission checks as well: the strategy may have been stored before.
+    """Check the rules of admission again, because the strategy may have been stored without it.
 
     The ``waitTime`` of an Approval after a stage is ignored.
 
@@ -124,7 +124,7 @@ def _after_task_problem(task: StageTask) -> str:
 
 
 def stage_concurrency(stage: StageConfig, total: int) -> int:
-    """Return how many of the *total* clusters of a stage may be in flight; percentages are rounded down, to 1 at least.
+    """Return how many of the *total* clusters of a stage may be in flight. Percentages round down, to at least 1.
 
     Raises:
         RunFailedError: ``maxConcurrency`` is neither an integer nor a percentage.
@@ -138,7 +138,7 @@ def stage_concurrency(stage: StageConfig, total: int) -> int:
 
 
 def _matcher(stage: StageConfig) -> Callable[[Labels], bool]:
-    """Return whether a cluster with these labels is in the stage; without a selector none is.
+    """Return a predicate on cluster labels. Without a selector it matches no cluster.
 
     Raises:
         RunFailedError: The selector cannot be evaluated.
@@ -155,7 +155,7 @@ def _matcher(stage: StageConfig) -> Callable[[Labels], bool]:
 
 
 def _ordered(stage: StageConfig, clusters: Sequence[str], members: Mapping[str, Labels]) -> tuple[str, ...]:
-    """Return clusters, which come by name, in the order of their sorting label where the stage names one."""
+    """Return clusters sorted by the stage's sorting label, if any. The input is sorted by name."""
     key = stage.sorting_label_key
     if key is None:
         return tuple(clusters)
@@ -168,7 +168,7 @@ def _ordered(stage: StageConfig, clusters: Sequence[str], members: Mapping[str, 
 
 
 def integer(text: str) -> int | None:
-    """Return the integer that Go's ``Atoi`` reads, None when it reads none: a sign, digits, 64 bits."""
+    """Parse an integer like Go's ``Atoi``: an optional sign, digits, 64 bits. Return None if invalid."""
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)

@@ -1,4 +1,4 @@
-"""Which clusters a run updates, and which it takes the placement off: what its placement has been scheduled to.
+"""Clusters that a run updates or removes the placement from, according to the scheduling decision.
 
 Source: staged-updates.md 4.1 to 4.3 and 5.
 """
@@ -37,12 +37,12 @@ class Targets:
     """The bindings of a placement, as a run sees them.
 
     Args:
-        policy_index: Of the latest policy snapshot.
-        fixed_count: How many clusters the policy asks for; None: as many as match it.
-        selected: Those to update, by cluster.
-        removed: Those to delete, by cluster.
-        awaited: Clusters to update whose binding is not there yet, or only until an earlier one is deleted, with the
-            reason.
+        policy_index: Index of the latest policy snapshot.
+        fixed_count: Number of clusters in the policy. None: unlimited, all matching ones.
+        selected: Bindings to update, by cluster.
+        removed: Bindings to delete, by cluster.
+        awaited: Clusters to update whose binding does not exist yet, or exists only until an earlier one is deleted,
+            with the reason.
     """
 
     policy_index: str
@@ -58,7 +58,7 @@ class Targets:
 
     @property
     def count(self) -> int:
-        """Number of clusters that the run counts on."""
+        """Number of clusters that the run expects."""
         return len(self.clusters) if self.fixed_count is None else self.fixed_count
 
 
@@ -66,7 +66,7 @@ def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
     """Return the placement of a run.
 
     Raises:
-        RunFailedError: It is gone, or is not left to update runs.
+        RunFailedError: It does not exist, or its strategy is not External.
     """
     placement = facts.placement
     if placement is None or is_deleting(placement):
@@ -81,21 +81,21 @@ def external_placement(facts: StagedUpdateFacts, name: str) -> JsonObject:
 
 
 def find_targets(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool, expected: bool = True) -> Targets:
-    """Return what the run of a placement updates and removes.
+    """Return the bindings that the run of a placement updates and removes.
 
-    A binding may be in deletion for as long as its member is away. It holds up no other cluster than its own (DR-9).
+    A binding may be deleting for as long as its member is offline. It blocks only its own cluster (DR-9).
 
     Args:
-        facts: The hub.
-        placement: Of the run.
-        fresh: Wait until the scheduler has seen the placement as it is now. A new run does. One that is under way
-            continues with its plan.
+        facts: State of the hub.
+        placement: Placement of the run.
+        fresh: Wait until the scheduler has processed the present generation of the placement. A new run does. One in
+            progress continues with its plan.
         expected: There must be bindings. A run that only removes the placement has none left in the end, and succeeds
             then (DR-6).
 
     Raises:
-        RunFailedError: There is nothing to do, or not what the policy asks for.
-        NotYetError: The scheduler is at work.
+        RunFailedError: No cluster is selected, or not as many as the policy asks for.
+        NotYetError: The scheduler is not done yet.
     """
     snapshot = _policy_snapshot(facts, placement, fresh=fresh)
     latest = name_of(snapshot)
@@ -136,7 +136,7 @@ def _picked(snapshot: JsonObject) -> set[str]:
 
 
 def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: bool) -> JsonObject:
-    """Return the latest policy snapshot, once the scheduler has decided on it."""
+    """Return the latest policy snapshot, once the scheduler has processed it."""
     found = latest_policy_snapshots(facts.policy_snapshots)
     if not found and fresh:
         raise NotYetError("the placement has no policy snapshot yet")
@@ -158,7 +158,7 @@ def _policy_snapshot(facts: StagedUpdateFacts, placement: JsonObject, *, fresh: 
 
 
 def _is_seen(snapshot: JsonObject, placement: JsonObject) -> bool:
-    """Say whether the scheduler has decided for the placement as it is now; other schedulers may not tell."""
+    """Return whether the scheduler has processed the present placement. True if it does not report that."""
     noted, observed = (
         annotation(snapshot, PLACEMENT_GENERATION),
         dict_at(snapshot, "status").get("observedCRPGeneration"),

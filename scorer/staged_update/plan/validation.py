@@ -31,12 +31,12 @@ from scorer.staged_update.record import (
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """A run that may go on.
+    """A validated run.
 
     Args:
-        targets: The bindings as they are.
-        stages: The stages, computed anew.
-        at: The stage to work on; their number: the deletion stage.
+        targets: The present bindings.
+        stages: The recomputed stages.
+        at: Index of the current stage. The number of stages stands for the deletion stage.
     """
 
     targets: Targets
@@ -45,11 +45,11 @@ class Validated:
 
 
 def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFacts) -> Validated:
-    """Check a run that has been initialised and is not over.
+    """Validate a run that has been initialised and has not ended.
 
     Raises:
-        RunFailedError: The run cannot go on as it was planned.
-        NotYetError: The scheduler is at work.
+        RunFailedError: The run cannot continue as planned.
+        NotYetError: The scheduler is not done yet.
     """
     placement = external_placement(facts, text_at(run, "spec", "placementName"))
     applied = effective_apply_strategy(dict_at(record.status, "appliedStrategy"))
@@ -73,7 +73,7 @@ def validate(run: JsonObject, record: StagedUpdateRecord, facts: StagedUpdateFac
 
 
 def _check_policy(record: StagedUpdateRecord, facts: StagedUpdateFacts) -> None:
-    """Compare the policy with that of the record; between two writes of a change, no snapshot is the latest."""
+    """Compare the policy with the recorded one. Between two writes of a change, no snapshot is the latest."""
     latest = latest_policy_snapshots(facts.policy_snapshots)
     used = text_at(record.status, "policySnapshotIndexUsed")
     if not latest and any(label(snapshot, POLICY_INDEX) == used for snapshot in facts.policy_snapshots):
@@ -111,12 +111,12 @@ def _difference(before: Sequence[str], now: Sequence[str]) -> str:
 
 
 def is_finished(entry: JsonObject) -> bool:
-    """Say whether a cluster of a stage is done with: updated, or failed and tolerated by the failure policy."""
+    """Return whether a cluster of a stage is finished: updated, or failed and tolerated by the failure policy."""
     return status(entry, SUCCEEDED) != ""
 
 
 def _check_progress(record: StagedUpdateRecord, stages: Sequence[PlannedStage]) -> int:
-    """Return the stage to work on; a record that no run writes is refused."""
+    """Return the index of the current stage. Reject a record that no run could have written."""
     finished, updating = -1, None
     for at, (known, stage) in enumerate(zip(record.stages, stages, strict=True)):
         succeeded = status(known, SUCCEEDED)

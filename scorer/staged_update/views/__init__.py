@@ -1,1 +1,1 @@
-"""Views on a run for users and programs: overview, timeline, forecast and content diff; they decide nothing."""
+"""Views of a run for users and programs: overview, timeline, forecast and content diff. They make no decisions."""

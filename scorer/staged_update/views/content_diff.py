@@ -1,10 +1,8 @@
-"""Content diff: the changes on a cluster that gets one resource snapshot in place of another.
+"""Content diff: the changes on a cluster when one resource snapshot replaces another.
 
-Objects are compared field by field, those in envelopes too, each by itself. Nothing of a Secret is shown but that it
-differs: neither values nor the names of its keys. That holds for one inside another object as well, as in a list, or in
-a template that some controller makes Secrets of. What is shown is bounded; what is left out is counted.
-
-Source: issue 16, item 5.
+Objects are compared field by field, including each object in an envelope. For a Secret, only the fact that it differs
+is shown, neither values nor keys. This also applies to a Secret nested in another object, such as a list or the
+template of a custom resource. Output is bounded, and omitted entries are counted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,19 +19,19 @@ from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.snapshots.resources import is_envelope
 
 MOST_OBJECTS: Final = 100
-"""How many objects of one comparison are named."""
+"""Most objects of one comparison that are listed."""
 MOST_FIELDS: Final = 20
-"""How many fields of one object are named."""
+"""Most fields of one object that are listed."""
 REDACTED: Final = "(redacted)"
 _DEEPEST: Final = 64
-"""Below this depth, two values are only compared as wholes."""
+"""Depth beyond which two values are only compared as wholes."""
 _SECRET: Final = ("", "Secret")
 _SECRET_FIELDS: Final = ("data", "stringData")
 _ABSENT: Final = object()
 
 
 class ChangeKind(StrEnum):
-    """What happens to an object."""
+    """Kind of change of an object."""
 
     ADDED = "Added"
     REMOVED = "Removed"
@@ -41,7 +39,7 @@ class ChangeKind(StrEnum):
 
 
 class _ContentKey(NamedTuple):
-    """Where an object stands: what identifies it, and the envelope that it is in."""
+    """Identity of an object, and the envelope that contains it."""
 
     group: str
     kind: str
@@ -55,8 +53,8 @@ class FieldChange:
     """One field that differs.
 
     Args:
-        path: As kubectl writes it.
-        before: Its value in short; empty: it is not there.
+        path: Its path in kubectl notation.
+        before: Its abbreviated value, empty if missing.
         after: Likewise.
     """
 
@@ -70,10 +68,10 @@ class ObjectChange:
     """One object that differs.
 
     Args:
-        change: What happens to it.
-        place: Which one it is.
-        fields: Those that differ, in the order of their paths; none for an object that comes or goes.
-        more: How many other fields differ.
+        change: Kind of change.
+        place: Identity of the object.
+        fields: Differing fields by path, empty for an added or removed object.
+        more: Number of further differing fields.
     """
 
     change: ChangeKind
@@ -84,12 +82,11 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class ContentDiff:
-    """What differs between two contents.
+    """Differences between two contents.
 
     Args:
-        objects: Those that differ: the ones that are added or changed in the order in which they are placed, then the
-            ones that go.
-        more: How many other objects differ.
+        objects: Differing objects: added and changed ones in the order of placement, then removed ones.
+        more: Number of further differing objects.
     """
 
     objects: tuple[ObjectChange, ...] = ()
@@ -115,7 +112,7 @@ def content_diff(before: Iterable[JsonObject], after: Iterable[JsonObject]) -> C
 def _opened(
     objects: Iterable[JsonObject], envelope: EnvelopeKey | None = None
 ) -> Iterator[tuple[_ContentKey, JsonObject]]:
-    """Yield objects with their places; for an envelope, the objects in it follow what else it says."""
+    """Yield objects with their identities. An envelope is followed by the objects in it."""
     for content in objects:
         yield _place(content, envelope), _without_content(content) if is_envelope(content) else content
         if is_envelope(content):
@@ -123,7 +120,7 @@ def _opened(
 
 
 def _wrapped(envelope: JsonObject) -> Iterator[JsonObject]:
-    """Yield the objects in an envelope; an entry that is no object is never placed."""
+    """Yield the objects in an envelope. Entries that are not objects are never placed."""
     for _, content in sorted(dict_at(envelope, "data").items()):
         if isinstance(content, dict):
             yield content
@@ -167,7 +164,7 @@ def _shown(value: Any) -> str:
 
 
 def _holds_secret(value: Any, depth: int = 0) -> bool:
-    """Say whether a Secret is part of a value; what is nested too deeply to be looked at may hold one."""
+    """Return whether a value contains a Secret. Values nested too deeply to inspect count as containing one."""
     if not isinstance(value, (Mapping, list)):
         return False
     if depth >= _DEEPEST or _is_secret(value):
@@ -177,7 +174,7 @@ def _holds_secret(value: Any, depth: int = 0) -> bool:
 
 
 def _is_secret(value: Any) -> bool:
-    """Say whether a value is a Secret with content, and not only the name of one."""
+    """Return whether a value is a Secret with content, and not only a reference to one."""
     return isinstance(value, Mapping) and value.get("kind") == "Secret" and any(key in value for key in _SECRET_FIELDS)
 
 
@@ -189,7 +186,7 @@ _Path = tuple[str | int, ...]
 
 
 def _differences(path: _Path, before: Any, after: Any) -> Iterator[tuple[_Path, Any, Any]]:
-    """Yield the innermost fields that differ; null counts as absent."""
+    """Yield the innermost fields that differ. Null counts as absent."""
     deep = len(path) >= _DEEPEST
     if path and (_is_secret(before) or _is_secret(after)):
         if not _is_equal(before, after):
@@ -208,7 +205,7 @@ def _differences(path: _Path, before: Any, after: Any) -> Iterator[tuple[_Path, 
 
 
 def _is_equal(before: Any, after: Any) -> bool:
-    """Compare two values as wholes; those that are nested too deeply for that count as different."""
+    """Compare two values as wholes. Values nested too deeply for that count as different."""
     try:
         return bool(before == after)
     except RecursionError:

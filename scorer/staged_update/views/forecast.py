@@ -1,10 +1,11 @@
-"""How a run would go from here: its stages, what they wait for, and when it would be done at the earliest.
+"""Forecast of a run: its stages, their waits, and the earliest end.
 
-The run is initialised and validated as the engine does it; what the engine would refuse is what is found here. From
-there on nothing is guessed but time: a cluster takes as long as the caller says, approvals are given at once, and a
-cluster that may not be touched now is touched when that ends. So the run can only take longer, unless it is changed.
+The run is initialised and validated like in the engine, so the forecast fails exactly if the engine would refuse the
+run. Afterwards only durations are assumed: each cluster takes the given time, approvals are given immediately, and a
+cluster that may not be changed now is changed when its hold ends. The run can therefore only take longer, unless it is
+changed.
 
-Source: issue 16, item 5; staged-updates.md 4 to 6.
+Source: staged-updates.md 4 to 6.
 """
 
 import heapq
@@ -49,11 +50,11 @@ from scorer.staged_update.record import (
 LONGEST_WAIT: Final = timedelta(days=36500)
 NO_TIME: Final = timedelta()
 Waits: TypeAlias = Callable[[str, datetime], ClusterWait | None]
-"""Why a cluster may not be touched at an instant; None: it may."""
+"""Why a cluster may not be changed at an instant, or None."""
 
 
 class ForecastProgress(StrEnum):
-    """How far a stage or a cluster is."""
+    """Progress of a stage or a cluster."""
 
     DONE = "Done"
     FAILED = "Failed"
@@ -67,11 +68,11 @@ class ForecastCluster:
 
     Args:
         name: Its name.
-        progress: How far it is.
-        binding: As it is now; None: it is gone.
-        wanted: What the run gives it.
-        starts: When it is started at the earliest; None: it has been.
-        wait: Why it may not be touched when its stage can begin; None: it may.
+        progress: Its progress.
+        binding: The present binding. None: unset, it does not exist.
+        wanted: Content that the run gives it.
+        starts: Its earliest start. None: unset, it has been started.
+        wait: Why it may not be changed when its stage can start. None: unset.
     """
 
     name: str
@@ -84,15 +85,15 @@ class ForecastCluster:
 
 @dataclass(frozen=True, slots=True)
 class ForecastTask:
-    """Something that a stage waits for.
+    """A task that a stage waits for.
 
     Args:
         place: Before or after its clusters.
         type: Approval or TimedWait.
-        done: Whether that is over.
-        request: Name of the approval request, for whoever may approve.
-        wait: How long a timed wait is.
-        until: When a timed wait ends at the earliest.
+        done: Whether it is complete.
+        request: Name of the approval request.
+        wait: Length of a timed wait.
+        until: Earliest end of a timed wait.
     """
 
     place: TaskPlace
@@ -108,12 +109,12 @@ class ForecastStage:
     """One stage.
 
     Args:
-        planned: As it was computed.
-        progress: How far it is.
-        clusters: In order.
-        tasks: What it waits for, in order; none where it has no cluster, as it is skipped.
-        begins: When its first cluster may be started; None: that is past.
-        ends: When the next stage may begin; None: that is past.
+        planned: The computed stage.
+        progress: Its progress.
+        clusters: Its clusters, in order.
+        tasks: Its tasks, in order. Empty for a stage without clusters, which is skipped.
+        begins: Earliest start of its first cluster. None: unset, it has started.
+        ends: Earliest start of the next stage. None: unset, it is in the past.
     """
 
     planned: PlannedStage
@@ -125,7 +126,7 @@ class ForecastStage:
 
     @property
     def batches(self) -> list[list[str]]:
-        """The clusters that are not done: those that are in flight or can be next, those after them, and so on."""
+        """Batches of unfinished clusters: those in flight or next, those after them, and so on."""
         busy = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.UNDER_WAY]
         to_come = [cluster.name for cluster in self.clusters if cluster.progress is ForecastProgress.TO_COME]
         left = [*busy, *to_come]
@@ -136,16 +137,16 @@ class ForecastStage:
 
 @dataclass(frozen=True, slots=True)
 class StagedUpdateForecast:
-    """How a run would go.
+    """Forecast of a run.
 
     Args:
-        run: As it is after its initialisation.
-        facts: The hub, with the resource snapshot that the run would make.
+        run: The run after its initialisation.
+        facts: State of the hub, with the resource snapshot that the run would create.
         snapshot: Name of the resource snapshot that every cluster gets.
-        stages: In order.
-        removed: The clusters that lose the placement at the end, by name.
-        ends: When the run is done at the earliest.
-        policy: What happens when clusters fail; None: they are waited for.
+        stages: Its stages, in order.
+        removed: Clusters that lose the placement at the end, by name.
+        ends: Earliest end of the run.
+        policy: Failure policy. None: disabled, the run waits for failed clusters.
     """
 
     run: JsonObject
@@ -160,17 +161,17 @@ class StagedUpdateForecast:
 def forecast(
     run: JsonObject, facts: StagedUpdateFacts, each: timedelta = NO_TIME, waits: Waits | None = None
 ) -> StagedUpdateForecast:
-    """Say how a run that is not over would go.
+    """Return the forecast of an unfinished run.
 
     Args:
-        run: As it is stored, or as it would be.
-        facts: The hub around it; everything that an initialisation needs if the run has not been initialised.
-        each: How long a cluster takes.
-        waits: The clusters that may not be touched, at any instant; None: those that may not now.
+        run: The run as stored, or a hypothetical one.
+        facts: State of the hub. For an uninitialised run, with all inputs of an initialisation.
+        each: Duration per cluster.
+        waits: Returns why a cluster may not be changed at an instant. None: unset, the present holds apply.
 
     Raises:
         scorer.staged_update.outcome.RunFailedError: The engine would end the run.
-        scorer.staged_update.outcome.NotYetError: The engine would wait before it decides.
+        scorer.staged_update.outcome.NotYetError: The engine would wait.
     """
     run, facts = as_initialised(run, facts)
     record = StagedUpdateRecord(run, facts.now)
@@ -189,7 +190,7 @@ def forecast(
 
 
 def as_initialised(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObject, StagedUpdateFacts]:
-    """Return a run as its initialisation leaves it, and the hub with the resource snapshot that it makes.
+    """Return a run after its initialisation, and the hub with the resource snapshot that it creates.
 
     Raises:
         scorer.staged_update.outcome.RunFailedError: It is refused.
@@ -212,7 +213,7 @@ def as_initialised(run: JsonObject, facts: StagedUpdateFacts) -> tuple[JsonObjec
 
 @dataclass(frozen=True, slots=True)
 class _Clusters:
-    """Reads the clusters of a record."""
+    """Parser for the clusters of a record."""
 
     snapshot: str
     facts: StagedUpdateFacts
@@ -228,7 +229,7 @@ class _Clusters:
 
 
 def _noted(entry: JsonObject) -> ClusterWait | None:
-    """Return the reason that the loop has noted for not starting a cluster; until when it holds is in its words."""
+    """Return the recorded reason for not starting a cluster. Its end is only in the message."""
     started = condition(entry, STARTED)
     return ClusterWait(text_at(started, "message")) if text_at(started, "reason") == WAITING else None
 
@@ -255,7 +256,7 @@ def _stage(record: StagedUpdateRecord, validated: Validated, at: int, clusters: 
 
 
 def _tasks(recorded: JsonObject, planned: PlannedStage, place: TaskPlace, begins: datetime) -> Iterator[ForecastTask]:
-    """Yield the tasks before or after a stage; a timed wait counts from *begins*."""
+    """Yield the tasks before or after a stage. A timed wait counts from *begins*."""
     before = place is TaskPlace.BEFORE
     waits = planned.stage.before_stage_tasks if before else planned.stage.after_stage_tasks
     tasks = dicts_at(recorded, "beforeStageTaskStatus" if before else "afterStageTaskStatus")
@@ -272,18 +273,18 @@ def _tasks(recorded: JsonObject, planned: PlannedStage, place: TaskPlace, begins
 
 @dataclass(frozen=True, slots=True)
 class _Timing:
-    """Says when stages and clusters begin and end.
+    """Calculates start and end of stages and clusters.
 
     Args:
-        each: How long a cluster takes.
-        waits: The clusters that may not be touched.
+        each: Duration per cluster.
+        waits: Returns why a cluster may not be changed at an instant.
     """
 
     each: timedelta
     waits: Waits
 
     def timed(self, stage: ForecastStage, recorded: JsonObject, clock: datetime) -> ForecastStage:
-        """Say when a stage begins and ends that can begin at *clock*, apart from what comes before it."""
+        """Return a stage with its start and end, if its predecessors are finished at *clock*."""
         if not stage.clusters:
             return replace(stage, begins=clock, ends=clock)
         stage, done = self._started(stage, recorded, clock)
@@ -296,10 +297,10 @@ class _Timing:
         return replace(stage, tasks=tuple(tasks), begins=None if began else clock, ends=ends)
 
     def _started(self, stage: ForecastStage, recorded: JsonObject, clock: datetime) -> tuple[ForecastStage, datetime]:
-        """Say when the clusters of a stage are started, and when all are done.
+        """Return a stage with the starts of its clusters, and the end of the last one.
 
-        Where the clusters have an order, one that may not be touched takes a slot and is waited for; else it is passed
-        over, and started in the first slot that is free once it may be touched.
+        If the clusters have an order, one that may not be changed occupies a slot and is waited for. Otherwise it is
+        skipped, and started in the first free slot after its hold ends.
         """
         entries = {cluster_name(entry): entry for entry in clusters_of(recorded)}
         slots = [
@@ -322,19 +323,19 @@ class _Timing:
         return replace(stage, clusters=tuple(clusters)), max(slots)
 
     def _in_turn(self, stage: ForecastStage, clock: datetime) -> Sequence[str]:
-        """Return the clusters that are to come, in the order in which they are started."""
+        """Return the unstarted clusters in the order of their start."""
         to_come = [cluster.name for cluster in stage.clusters if cluster.progress is ForecastProgress.TO_COME]
         if stage.planned.stage.sorting_label_key is not None:
             return to_come
         return sorted(to_come, key=lambda name: self._opening(name, clock))
 
     def _opening(self, name: str, at: datetime) -> datetime:
-        """Return when a cluster may be touched from *at* on; one for which nobody knows counts as if at once."""
+        """Return when a cluster may be changed, from *at* on. A hold with an unknown end counts as ended."""
         wait = self.waits(name, at)
         return at if wait is None or wait.until is None else max(at, wait.until)
 
 
 def _now(waits: Mapping[str, ClusterWait], name: str, at: datetime) -> ClusterWait | None:
-    """Look among the clusters that may not be touched now, for what still holds then."""
+    """Return the present hold of a cluster, if it still applies at *at*."""
     wait = waits.get(name)
     return None if wait is None or (wait.until is not None and wait.until <= at) else wait

@@ -1,6 +1,6 @@
-"""A staged update run as a timeline: stages, the clusters of each, and what is waited for before and after.
+"""A staged update run as a timeline: stages with their clusters, and the waits before and after.
 
-Everything is read from the run's own record, tolerantly: it may be shown while the run has hardly begun.
+Parsing of the run's record is lenient, so that a run can be shown even if it has barely started.
 
 Source: staged-updates.md 2, 6 and 8.
 """
@@ -35,7 +35,7 @@ from scorer.staged_update.record import (
 )
 
 DELETION_BAND: Final = "deletion"
-"""What the deletion stage is called where people read it."""
+"""Name of the deletion stage for users."""
 
 _SKIPPED: Final = "StageUpdatingSkippedNoClusters"
 _STOPPED: Final = "StageUpdatingStopped"
@@ -52,7 +52,7 @@ def run_timeline(run: JsonObject) -> Timeline:
 
 
 def _end(record: JsonObject) -> datetime | None:
-    """Return when a run was over."""
+    """Return when a run ended."""
     if status(record, SUCCEEDED) in (TRUE, FALSE):
         return since(record, SUCCEEDED)
     return since(record, INITIALIZED) if status(record, INITIALIZED) == FALSE else None
@@ -144,7 +144,10 @@ def _mark(stage: JsonObject, task: JsonObject, plan: JsonObject, *, before: bool
 
 
 def _timed_wait(stage: JsonObject, task: JsonObject, plan: JsonObject) -> Mark:
-    """Return the wait after a stage; it begins when the last cluster is updated, and anew when the run is stopped."""
+    """Return the wait after a stage.
+
+    It starts when the last cluster is updated, and restarts when the run is stopped.
+    """
     length = _wait_time(plan)
     if status(task, WAIT_ELAPSED) == TRUE:
         ended = since(task, WAIT_ELAPSED)
@@ -154,14 +157,14 @@ def _timed_wait(stage: JsonObject, task: JsonObject, plan: JsonObject) -> Mark:
 
 
 def _waiting_since(stage: JsonObject) -> datetime | None:
-    """Return since when a stage waits for what comes after its clusters; None: it does not."""
+    """Return since when a stage waits for the tasks after its clusters, or None."""
     outcomes = {status(entry, SUCCEEDED) for entry in clusters_of(stage)}
     waits = status(stage, PROGRESSING) == FALSE and reason(stage, PROGRESSING) == "StageUpdatingWaiting"
     return since(stage, PROGRESSING) if waits and outcomes and "" not in outcomes else None
 
 
 def _wait_time(plan: JsonObject) -> timedelta | None:
-    """Return how long is waited after a stage; None: that cannot be read."""
+    """Return the length of the wait after a stage. None: unknown."""
     tasks = (task for task in dicts_at(plan, "afterStageTasks") if task.get("type") == StageTaskType.TIMED_WAIT)
     try:
         return parse_wait_time(text_at(next(tasks, {}), "waitTime"))
@@ -170,7 +173,7 @@ def _wait_time(plan: JsonObject) -> timedelta | None:
 
 
 def _later(instant: datetime | None, length: timedelta | None) -> datetime | None:
-    """Return an instant moved by a length; None: one of them is unknown, or no calendar has that day."""
+    """Return an instant plus a length. None: unknown or out of range."""
     try:
         return None if instant is None or length is None else instant + length
     except OverflowError:
