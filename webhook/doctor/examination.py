@@ -70,11 +70,13 @@ from webhook.doctor.leadership import judge_leader
 from webhook.doctor.members import (
     APPLIED_WORKS,
     CLOCKS,
+    CONFIRMATION,
     MEMBERS,
     REMOVALS,
     VERSIONS,
     judge_applied_works,
     judge_clocks,
+    judge_confirmation,
     judge_members,
     judge_removals,
     judge_versions,
@@ -109,6 +111,7 @@ CHECKS: Final = (
     VERSIONS,
     CLOCKS,
     APPLIED_WORKS,
+    CONFIRMATION,
     REMOVALS,
 )
 """All that are made on the hub, in the order in which they are shown."""
@@ -184,6 +187,7 @@ class Examination:
         await self._check(EXTENDER, lambda: self._extender(installation))
         await self._check(LEADER, lambda: self._leader(installation))
         await self._check_members()
+        self._add(judge_confirmation(installation.settings.removal()), time.monotonic())
         await self._check(REMOVALS, self._removals)
         self.results.sort(key=lambda each: CHECKS.index(each.finding.check))
 

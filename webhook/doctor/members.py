@@ -22,12 +22,14 @@ from scorer.api.unstructured.documents import (
 from scorer.membership.heartbeats import agents_of, read_time
 from scorer.membership.identity import REMOVE_APPLIED_WORK
 from scorer.membership.joined import missing, orphan_report
+from scorer.rollout.confirmation.policy import DATA_KINDS, RemovalPolicy
 from scorer.rollout.removal.marks import REMOVED
-from webhook.doctor.finding import Finding, counted, judged
+from webhook.doctor.finding import Finding, State, counted, judged
 
 MEMBERS, VERSIONS, CLOCKS = "members", "agent-versions", "agent-clocks"
 APPLIED_WORKS = "applied-works"
 REMOVALS = "removals"
+CONFIRMATION = "confirmation"
 LARGEST_OFFSET: Final = timedelta(seconds=30)
 """A heartbeat may take that long to be stored: a request may take as long."""
 LONGEST_REPORT: Final = 512
@@ -67,6 +69,16 @@ def judge_removals(bindings: Iterable[JsonObject]) -> Finding:
     )
     advice = "have the controller of each finalizer remove it on the member, or patch the object there"
     return judged(REMOVALS, problems, "no removal is blocked", advice)
+
+
+def judge_confirmation(policy: RemovalPolicy) -> Finding:
+    """Return which removals wait for confirmation, with every kind that holds data. Each answer is a healthy one."""
+    if policy.is_off:
+        return Finding(CONFIRMATION, State.OK, "off: all removals of content proceed without confirmation")
+    modes = ", ".join(f"{effect.replace('_', ' ')} {mode}" for effect, mode in policy.modes.items())
+    kinds = ", ".join([*DATA_KINDS, *map(str, policy.kinds)])
+    exempt = f"; exempt are namespaces labelled {'='.join(policy.exempt)}" if policy.exempt else ""
+    return Finding(CONFIRMATION, State.OK, f"{modes}{exempt}; kinds that hold data: {kinds}")
 
 
 def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from scorer.api.meta import format_time
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy, parse_kind_patterns
 from webhook.doctor.finding import State
 from webhook.doctor.members import (
     judge_applied_works,
     judge_clocks,
+    judge_confirmation,
     judge_members,
     judge_removals,
     judge_versions,
@@ -126,3 +128,13 @@ def test_removals_that_finalizers_block_are_a_problem_of_their_member():
     outdated = {**blocked, "metadata": {"name": "web-oslo", "generation": 3}}
     assert judge_removals([blocked, outdated]).problems == (f"rome: {message}",)
     assert judge_removals([outdated]).state is State.OK
+
+
+def test_the_kinds_that_need_confirmation_are_listed():
+    policy = RemovalPolicy(kinds=parse_kind_patterns(["Kafka.kafka.strimzi.io"]), exempt=("team", "ci"))
+    finding = judge_confirmation(policy)
+    assert finding.state is State.OK
+    assert "data Confirm, many objects Confirm, objects Warn" in finding.found
+    assert "exempt are namespaces labelled team=ci" in finding.found
+    assert finding.found.endswith("StatefulSet.apps, Kafka.kafka.strimzi.io")
+    assert judge_confirmation(NO_CONFIRMATION).found.startswith("off: ")
