@@ -25,6 +25,7 @@ from webhook.validation.framework.field import Cause, FieldError, FieldWarning, 
 from webhook.validation.framework.metadata import METADATA
 from webhook.validation.framework.reading import (
     DEEPEST,
+    Finding,
     has_more_values,
     is_deeper,
     value_at,
@@ -259,16 +260,21 @@ def _subresource(question: AdmissionRequest) -> Judgement | None:
     ):
         return ALLOWED
     notes = [] if entry.warn_about_status is None else list(entry.warn_about_status(question.document))
-    found = (
-        []
-        if entry.validate_status is None
-        else entry.validate_status(question.document, question.old, question.context)
-    )
-    errors = sorted((finding for finding in found if isinstance(finding, FieldError)), key=path_order)
-    if errors:
-        message = _summary(errors, entry, question.document)
-        return Judgement(False, tuple(errors), as_warnings(notes), 422, "Invalid", message)
+    validate = entry.validate_status
+    findings = () if validate is None else validate(question.document, question.old, question.context)
+    if (refusal := _refusal(entry, findings, question, notes)) is not None:
+        return refusal
     return Judgement(warnings=as_warnings(notes)) if notes else ALLOWED
+
+
+def _refusal(
+    entry: Admitted, findings: Iterable[Finding], question: AdmissionRequest, notes: Iterable[FieldWarning | str] = ()
+) -> Judgement | None:
+    errors = sorted((finding for finding in findings if isinstance(finding, FieldError)), key=path_order)
+    if not errors:
+        return None
+    message = _summary(errors, entry, question.document)
+    return Judgement(False, tuple(errors), as_warnings(notes), 422, "Invalid", message)
 
 
 def _connect(question: AdmissionRequest) -> Judgement | None:
@@ -289,9 +295,14 @@ def _delete(question: AdmissionRequest) -> Judgement | None:
 
 
 def _being_deleted(question: AdmissionRequest) -> Judgement | None:
-    if question.operation != "UPDATE":
+    if question.operation != "UPDATE" or not is_deleting(question.document):
         return None
-    return ALLOWED if is_deleting(question.document) else None
+    entry = question.entry
+    if entry is None or entry.validate_deleted is None or question.hook == "mutate":
+        return ALLOWED
+    return (
+        _refusal(entry, entry.validate_deleted(question.document, question.old, question.context), question) or ALLOWED
+    )
 
 
 def _is_bounded(question: AdmissionRequest) -> Judgement | None:

@@ -16,7 +16,7 @@ from webhook.defaulting import node_pool as node_pool_defaults
 from webhook.defaulting import placement as placement_defaults
 from webhook.defaulting import upgrade as upgrade_defaults
 from webhook.defaulting.defaulted import DefaultedObject, DefaultingContext
-from webhook.validation import internal_kinds, member_cluster, node_pool
+from webhook.validation import internal_kinds, member_cluster, node_pool, removal_annotations
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.framework.reading import Finding
@@ -78,6 +78,7 @@ class Admitted:
         warn_about_deletion: Yields what a deletion will do.
         warn_about_status: Yields what is odd about a write of the status subresource.
         validate_status: Yields what is wrong with a write of the status subresource, and refuses it.
+        validate_deleted: Yields what is wrong with an update of an object that is being deleted, and refuses it.
         stamp: Fills in what depends on the request, once the defaults are there: a date, a token.
         guards: Yield why this user may not make this write, in this order; for subresources and deletions, too.
         live: Checks of a creation, or of an update of the body, against the rest of the hub, most important first.
@@ -95,6 +96,7 @@ class Admitted:
     warn_about_deletion: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
     warn_about_status: Callable[[JsonObject], Iterator[FieldWarning]] | None = None
     validate_status: Validate | None = None
+    validate_deleted: Validate | None = None
     stamp: Stamp | None = None
     guards: tuple[GuardRail, ...] = ()
     live: tuple[LiveCheck, ...] = ()
@@ -110,6 +112,7 @@ _ENTRIES: Final = (
             placement_defaults.default,
             _CUD,
             warn_about_deletion=placement.warn_about_deletion,
+            validate_deleted=removal_annotations.validate_removal_annotations,
             live=(*impact.CHECKS, *live_placement.CHECKS, *selected_objects.CHECKS, *taking_over.CHECKS),
         )
         for family, validate in (

@@ -35,6 +35,7 @@ from scorer.api.values.field_path import FieldPath
 from scorer.api.values.name_grammar import label_value_error, qualified_name_error
 from scorer.api.values.quantity import parse_quantity
 from scorer.api.values.quoting import quote
+from webhook.validation import removal_annotations
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import (
     SPEC,
@@ -60,6 +61,7 @@ _BUDGET: Final = "spec.disruption.budgets.*"
 
 RULES: Final = (
     *METADATA_RULES,
+    *removal_annotations.RULES,
     schema(
         "K-01",
         "nodeClassRef has a group without a version, a kind and a name, none of them empty.",
@@ -180,10 +182,10 @@ def validate(document: JsonObject, old: JsonObject | None, context: Context) -> 
     An update that does not change ``spec``, or comes after the deletion has begun, is always allowed, because writes of
     finalizers and status must keep working. If the unchanged spec is invalid by today's rules, a warning says so.
     """
-    del context
     if old is not None and value_at(document, FieldPath.of("metadata", "deletionTimestamp")) is not None:
         return
     yield from _validate_metadata(document, old)
+    yield from removal_annotations.validate_removal_annotations(document, old, context)
     if old is not None and json_equal(without_nulls(old.get("spec")), without_nulls(document.get("spec"))):
         mistake = next((finding for finding in _findings(document, None) if isinstance(finding, FieldError)), None)
         if mistake is not None:

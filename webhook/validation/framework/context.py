@@ -234,6 +234,10 @@ _OWN_CONTROLLER: Final = UserInfo(OWN_CONTROLLER)
 _DEFAULTS: Final = AdmissionSettings()
 
 
+UNKNOWN_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+"""The time of a context that has no clock. Nothing expires."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """Everything that a verdict may depend on besides the object.
@@ -254,7 +258,7 @@ class Context:
     existing: Callable[[Kind], Sequence[JsonObject]] = _nothing
     user: UserInfo = _OWN_CONTROLLER
     settings: AdmissionSettings = _DEFAULTS
-    now: datetime = datetime(2000, 1, 1, tzinfo=UTC)
+    now: datetime = UNKNOWN_TIME
     hub: HubView = NOTHING_KNOWN
     clock: Callable[[], float] = _standing_still
     on_failure: Callable[[str, Exception], None] = _raise

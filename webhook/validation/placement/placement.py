@@ -54,6 +54,9 @@ from webhook.validation.placement.rules import (
     SHAPE_RULES,
 )
 from webhook.validation.placement.strategy import validate_external_stays, validate_strategy
+from webhook.validation.removal_annotations import ANNOTATIONS, validate_removal_annotations
+
+_JUDGED_ANNOTATIONS = frozenset({IGNORE_RESOURCE_OVERRIDES, *ANNOTATIONS})
 
 
 @enforces(*CLUSTER_RULES)
@@ -77,6 +80,7 @@ def _validate(document: JsonObject, old: JsonObject | None, context: Context, *,
     model = ResourcePlacement if namespaced else ClusterResourcePlacement
     reading = read_object(model, wanted, SHAPE_RULES)
     yield from reading.errors
+    yield from validate_removal_annotations(wanted, stored, context)
     if reading.view is None:
         return
     new, before = reading.view, read_object(model, stored).view if stored is not None else None
@@ -87,7 +91,8 @@ def _judge_plainly(
     new: Mapping[str, Any], stored: Mapping[str, Any] | None, context: Context, *, namespaced: bool
 ) -> Iterator[Finding] | None:
     """Judge the resource selectors of a placement all else of which is plainly in order; None: it may not be."""
-    if not is_plain(new) or IGNORE_RESOURCE_OVERRIDES in dict_at(new, "metadata", "annotations"):
+    annotations = dict_at(new, "metadata", "annotations")
+    if not is_plain(new) or not _JUDGED_ANNOTATIONS.isdisjoint(annotations):
         return None
     if not context.is_ours and has_prefix(new, FLEET):
         return None

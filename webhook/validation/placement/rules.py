@@ -11,6 +11,7 @@ from typing import Final
 from scorer.api.names import IGNORE_RESOURCE_OVERRIDES
 from scorer.api.values.field_path import FieldPath
 from scorer.plugins.cluster_affinity import MOST_REQUIREMENTS
+from webhook.validation import removal_annotations
 from webhook.validation.framework.field import SPEC
 from webhook.validation.framework.metadata import USER_RULES
 from webhook.validation.framework.rule import (
@@ -178,6 +179,7 @@ RULES: Final = (
     deny("X-28", f"A policy has at most {MOST_REQUIREMENTS} requirements on labels and properties.", OURS),
     warn("X-19", "The node count goes by its present name.", f"{OURS}; seed 000"),
     deny("X-69", f"The annotation {IGNORE_RESOURCE_OVERRIDES} is true or false, on a cluster-scoped placement.", OURS),
+    *removal_annotations.RULES,
 )
 CLUSTER_RULES: Final = (
     *RULES,

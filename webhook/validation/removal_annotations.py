@@ -1,0 +1,54 @@
+"""Rules on the annotations that confirm removals of content from members, or switch confirmation off.
+
+A confirmation that cannot be read, or that has expired, confirms nothing: its author would believe otherwise. Only a
+value that the write sets is judged, so that an expired one blocks no edit. A placement that is being deleted may wait
+for its confirmation, so the rules hold for it, too.
+
+Source: docs/specifications/removal.md 5 and 10.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from scorer.api.meta import JsonObject
+from scorer.api.names import CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.unstructured.documents import dict_at
+from scorer.rollout.confirmation.digests import Confirmation, validity_error
+from scorer.rollout.confirmation.policy import ConfirmationMode
+from webhook.validation.framework.context import UNKNOWN_TIME, Context
+from webhook.validation.framework.field import FieldError, invalid, not_supported
+from webhook.validation.framework.metadata import METADATA
+from webhook.validation.framework.rule import OURS, deny, enforces
+
+CONFIRMATION_RULE: Final = deny(
+    "X-84", f"The annotation {CONFIRM_REMOVAL} is DIGEST[,DIGEST…]@EXPIRY, at most 72 h ahead.", OURS
+)
+MODE_RULE: Final = deny("X-85", f"The annotation {REMOVAL_CONFIRMATION} is Off, Warn or Confirm.", OURS)
+RULES: Final = (CONFIRMATION_RULE, MODE_RULE)
+ANNOTATIONS: Final = frozenset({CONFIRM_REMOVAL, REMOVAL_CONFIRMATION})
+_FORM: Final = "must be DIGEST[,DIGEST…]@EXPIRY, as `harbormaster confirm` writes it"
+
+
+@enforces(*RULES)
+def validate_removal_annotations(
+    document: JsonObject, old: JsonObject | None, context: Context
+) -> Iterator[FieldError]:
+    """Yield what is wrong with the annotations that a write sets (X-84, X-85)."""
+    new, before = _annotations(document), _annotations(old or {})
+    text = new.get(CONFIRM_REMOVAL)
+    if isinstance(text, str) and text and text != before.get(CONFIRM_REMOVAL):
+        at = METADATA / "annotations" / CONFIRM_REMOVAL
+        try:
+            confirmation = Confirmation.parse(text)
+            reason = "" if context.now == UNKNOWN_TIME else validity_error(confirmation, context.now)
+        except ValueError as error:
+            reason = str(error)
+        if reason:
+            yield invalid(at, text, f"{reason}; {_FORM}", "X-84")
+    mode = new.get(REMOVAL_CONFIRMATION)
+    if isinstance(mode, str) and mode != before.get(REMOVAL_CONFIRMATION) and mode not in set(ConfirmationMode):
+        yield not_supported(METADATA / "annotations" / REMOVAL_CONFIRMATION, mode, ConfirmationMode, "X-85")
+
+
+def _annotations(document: Mapping[str, Any]) -> JsonObject:
+    return dict_at(document, "metadata", "annotations")
