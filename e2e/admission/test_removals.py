@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -77,7 +77,8 @@ class Placed:
         groups = [group or "system:masters", "system:authenticated"]
         acting_as = {"username": user, "groups": groups}
         try:
-            self.hub.request(method, f"{path}?dryRun=All", body, content_type=MERGE, acting_as=acting_as)
+            content_type = MERGE if method == "PATCH" else "application/json"
+            self.hub.request(method, f"{path}?dryRun=All", body, content_type=content_type, acting_as=acting_as)
         except ApiError as error:
             assert (error.code, error.status["reason"]) == (403, "Forbidden"), str(error)
             return str(error)
@@ -151,7 +152,11 @@ def test_confirming_needs_a_right_and_reading_another(placed):
         "kind": "ClusterRole",
         "metadata": {"name": "remover"},
         "rules": [
-            {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "delete", "patch"]},
+            {
+                "apiGroups": [""],
+                "resources": ["namespaces", "namespaces/status", "namespaces/finalize"],
+                "verbs": ["create", "get", "delete", "patch", "update"],
+            },
             {"apiGroups": ["placement.kubernetes-fleet.io"], "resources": ["*"], "verbs": ["patch"]},
         ],
     }
@@ -167,7 +172,7 @@ def test_confirming_needs_a_right_and_reading_another(placed):
     placed.hub.request("POST", f"{RBAC}/clusterroles", role)
     placed.hub.request("POST", f"{RBAC}/clusterrolebindings", binding)
     digest = DIGEST.search(placed.refusal("DELETE", placed.path))[1]
-    until = format_time(datetime.now(UTC).replace(microsecond=0))
+    until = format_time((datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0))
     confirmation = {"metadata": {"annotations": {CONFIRM_REMOVAL: f"{digest}@{until}"}}}
     try:
         shown = refused_to(placed, "remover")
@@ -176,9 +181,22 @@ def test_confirming_needs_a_right_and_reading_another(placed):
         lacking = placed.refusal("PATCH", f"{PLACEMENTS}/shop", confirmation, user="remover", group="removers")
         assert '"remover" may not confirmremoval clusterresourceplacements' in lacking
         exempt = {"metadata": {"labels": {"harbormaster.dev/ephemeral": "true"}}}
-        assert '"remover" may not confirmremoval' in placed.refusal(
-            "PATCH", placed.path, exempt, user="remover", group="removers"
-        )
+        stored, _ = placed.hub.request("GET", placed.path)
+        labelled = {**stored, "metadata": {**stored["metadata"], **exempt["metadata"]}}
+        for method, subresource, body in (
+            ("PATCH", "", exempt),
+            ("PATCH", "/status", exempt),
+            ("PUT", "/finalize", labelled),
+        ):
+            path = f"{placed.path}{subresource}"
+            refusal = placed.refusal(method, path, body, user="remover", group="removers")
+            assert '"remover" may not confirmremoval' in refusal, path
+        for metadata in ({"name": "preview", **exempt["metadata"]}, {"generateName": "pr-", **exempt["metadata"]}):
+            refusal = placed.refusal("POST", NAMESPACES, {"metadata": metadata}, user="remover", group="removers")
+            assert '"remover" may not confirmremoval' in refusal
+        unlabelled = {"metadata": {"name": "preview", "labels": {"harbormaster.dev/ephemeral": "false"}}}
+        assert placed.refusal("POST", NAMESPACES, unlabelled, user="remover", group="removers") == ""
+        assert placed.refusal("POST", NAMESPACES, {"metadata": {"name": "preview", **exempt["metadata"]}}) == ""
         assert placed.refusal("PATCH", f"{PLACEMENTS}/shop", confirmation) == ""
     finally:
         placed.hub.request("DELETE", f"{RBAC}/clusterrolebindings/remover")

@@ -170,6 +170,7 @@ def test_the_hooks_are_those_that_the_program_prints(helm, on):
             "placementAuthorization": rights,
             "enforcementExemptUsers": exempt,
             "removalConfirmation": "Confirm" if "removals" in on else "Off",
+            "removalConfirmationExempt": "example.com/preview=yes",
         },
         "webhook": {"secrets": ["s" * 32]},
         "service": {"port": 8443},
@@ -185,7 +186,7 @@ def test_the_hooks_are_those_that_the_program_prints(helm, on):
     settings = AdmissionSettings(
         placement_authorization=PlacementAuthorization(rights),
         enforcement_exempt_users=frozenset(exempt),
-        removal=RemovalPolicy() if "removals" in on else NO_CONFIRMATION,
+        removal=RemovalPolicy(exempt=("example.com/preview", "yes")) if "removals" in on else NO_CONFIRMATION,
         **switched,
     )
     for wanted in webhook_configurations(endpoint, settings):

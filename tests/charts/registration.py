@@ -52,7 +52,8 @@ def _settings(on: frozenset[str]) -> AdmissionSettings:
     derived = {"enforce_rights", "removals"}
     switched: dict[str, Any] = {name: name in on for name in SWITCHES if name not in derived}
     exempt = frozenset({"@EXEMPT@"})
-    removal = RemovalPolicy() if "removals" in on else NO_CONFIRMATION
+    labelled = RemovalPolicy(exempt=("@EXEMPT_KEY@", "@EXEMPT_VALUE@"))  # without a label, no namespace has the key ""
+    removal = labelled if "removals" in on else NO_CONFIRMATION
     return AdmissionSettings(
         placement_authorization=authorization, enforcement_exempt_users=exempt, removal=removal, **switched
     )

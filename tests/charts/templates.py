@@ -19,6 +19,8 @@ PLACEHOLDERS: Final[Mapping[str, str]] = {
     "@LEASE@": "{{ .Values.settings.leaseName }}",
     "@KARPENTER@": '{{ splitList "/" .Values.settings.nodeDisruptionKarpenterLease | last }}',
     "@EXEMPT@": '{{ include "harbormaster.exemptUsers" . }}',
+    "@EXEMPT_KEY@": '{{ (splitn "=" 2 .Values.settings.removalConfirmationExempt)._0 }}',
+    "@EXEMPT_VALUE@": '{{ (splitn "=" 2 .Values.settings.removalConfirmationExempt)._1 }}',
     "@HOOKS@": '{{ include "harbormaster.hooksPath" . }}',
 }
 """What stands in a document for the code, to what stands there in the template.

@@ -48,7 +48,10 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
 _JUDGED_BY_REMOVALS: Final = frozenset({*(family.envelope for family in FAMILIES), kinds.NODE_POOL})
 """Their deletion has no rules of its own: it may take content off members."""
-_PLACEMENTS: Final = frozenset(family.placement for family in FAMILIES)
+_CONFIRMED_BY: Final = frozenset(kind for family in FAMILIES for kind in (family.placement, family.binding))
+"""Annotations of these kinds confirm removals, also while the object is being deleted."""
+_LABELLED_BY: Final = ("namespaces/finalize", "namespaces/status")
+"""Subresources of Namespaces that can change labels, too."""
 _ORDER: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE", "DELETE")
 
 
@@ -138,7 +141,7 @@ def _hooks(entry: Admitted, endpoint: WebhookEndpoint, settings: AdmissionSettin
         hook = _hook(endpoint, plural, path, kind, operations, (plural,), policy, SECONDS)
         guarded = settings.guard_rail and entry.guards and kind not in _WRITTEN_BY_MACHINES
         if "UPDATE" in operations and not guarded:
-            hook["matchConditions"].append(_NOT_DELETED_OR_CONFIRMED if kind in _PLACEMENTS else _NOT_BEING_DELETED)
+            hook["matchConditions"].append(_NOT_DELETED_OR_CONFIRMED if kind in _CONFIRMED_BY else _NOT_BEING_DELETED)
         yield hook
     if apart:
         yield _hook(endpoint, f"{plural}.delete", path, kind, {"DELETE"}, (plural,), "Ignore", DELETION_SECONDS)
@@ -194,35 +197,47 @@ def _removal_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> It
     """Yield the entries for writes of Kubernetes' kinds that may take content off members.
 
     They fail open and wait for a short time. Reserved namespaces, and the controllers that finish deletions, never
-    wait. The guard rail's entries are asked about Namespaces and definitions already.
+    wait. The guard rail's entries are asked about Namespaces and definitions already, subresources aside.
     """
-    passing = json.dumps(sorted(PASSING_USERS))
-    relabelled = f'request.operation != "UPDATE" || {_changes("labels")}'
-    judged: tuple[tuple[Kind, tuple[Operation, ...]], ...] = (
-        (kinds.NAMESPACE, ("UPDATE", "DELETE")),
-        (kinds.VOLUME_CLAIM, ("DELETE",)),
-        (kinds.CUSTOM_RESOURCE_DEFINITION, ("DELETE",)),
+    judged: tuple[tuple[Kind, tuple[Operation, ...], tuple[str, ...]], ...] = (
+        (kinds.NAMESPACE, ("UPDATE", "DELETE"), ("namespaces", *_LABELLED_BY)),
+        (kinds.VOLUME_CLAIM, ("DELETE",), ("persistentvolumeclaims",)),
+        (kinds.CUSTOM_RESOURCE_DEFINITION, ("DELETE",), ("customresourcedefinitions",)),
     )
-    for kind, operations in judged:
-        if settings.guard_rail and kind != kinds.VOLUME_CLAIM:
+    for kind, operations, resources in judged:
+        if settings.guard_rail and kind == kinds.CUSTOM_RESOURCE_DEFINITION:
             continue
+        if settings.guard_rail and kind == kinds.NAMESPACE:
+            operations, resources = ("UPDATE",), _LABELLED_BY
+        relabels = "UPDATE" in operations
         name = f"{kind.plural}.removal"
-        hook = _hook(endpoint, name, "/validate", kind, operations, (kind.plural,), "Ignore", DELETION_SECONDS)
-        field = "namespace" if kind.namespaced else "name"
-        is_ours = f"oldObject.metadata.{field} == {json.dumps(endpoint.namespace)}"
-        reserved = " || ".join(
-            [is_ours, *(f'oldObject.metadata.{field}.startsWith("{prefix}")' for prefix in SYSTEM_NAMESPACE_PREFIXES)]
-        )
-        conditions = [
-            {"name": "not-a-controller", "expression": f"!(request.userInfo.username in {passing})"},
-            _NOT_DELETED_YET,
-        ]
+        hook = _hook(endpoint, name, "/validate", kind, operations, resources, "Ignore", DELETION_SECONDS)
+        hook["matchConditions"] += [_NOT_A_CONTROLLER, _NOT_DELETED_OR_RELABELLED if relabels else _NOT_DELETED_YET]
         if kind != kinds.CUSTOM_RESOURCE_DEFINITION:
-            conditions.append({"name": "not-reserved", "expression": f"!({reserved})"})
-        if "UPDATE" in operations:
-            conditions.append({"name": "other-labels", "expression": relabelled})
-        hook["matchConditions"] += conditions
+            field = "namespace" if kind.namespaced else "name"
+            hook["matchConditions"].append(_not_reserved(f"oldObject.metadata.{field}", endpoint))
+        if relabels:
+            hook["matchConditions"].append(_RELABELLED)
         yield hook
+    if settings.removal.exempt is not None and not settings.guard_rail:
+        yield _exemption_hook(endpoint, *settings.removal.exempt)
+
+
+def _exemption_hook(endpoint: WebhookEndpoint, key: str, value: str) -> JsonObject:
+    """Return the entry for Namespaces that are created exempt from confirmation. No other creation waits for us."""
+    name, seconds = "namespaces.exemption", DELETION_SECONDS
+    hook = _hook(endpoint, name, "/validate", kinds.NAMESPACE, ("CREATE",), ("namespaces",), "Ignore", seconds)
+    labels, quoted = "object.metadata.labels", json.dumps(key)
+    is_exempt = f"has({labels}) && {quoted} in {labels} && {labels}[{quoted}] == {json.dumps(value)}"
+    hook["matchConditions"] += [_NOT_A_CONTROLLER, {"name": "exempt", "expression": is_exempt}]
+    return hook
+
+
+def _not_reserved(name: str, endpoint: WebhookEndpoint) -> JsonObject:
+    """Return the condition that a namespace is neither ours nor the system's."""
+    reserved = [f"{name} == {json.dumps(endpoint.namespace)}"]
+    reserved += [f'{name}.startsWith("{prefix}")' for prefix in SYSTEM_NAMESPACE_PREFIXES]
+    return {"name": "not-reserved", "expression": f"!({' || '.join(reserved)})"}
 
 
 def _enforcement_hooks(endpoint: WebhookEndpoint, settings: AdmissionSettings) -> Iterator[JsonObject]:
@@ -272,7 +287,8 @@ _NOT_DELETED_OR_CONFIRMED: Final = {
     "name": _NOT_BEING_DELETED["name"],
     "expression": f"{_NOT_BEING_DELETED['expression']} || {_changes('annotations')}",
 }
-"""A deleted placement may wait for confirmation, which is an annotation that needs a right (RC-21)."""
+"""A deleted placement may wait for confirmation, which is an annotation that needs a right (RC-21). So does the mark of
+a deleted binding, which orders the removal of its content."""
 
 _NEW_CONTENT: Final = {
     "name": "new-content",
@@ -287,6 +303,22 @@ _NEW_CONTENT: Final = {
 _NOT_DELETED_YET: Final = {
     "name": "not-deleted-yet",
     "expression": "!has(oldObject.metadata.deletionTimestamp)",
+}
+
+_NOT_DELETED_OR_RELABELLED: Final = {
+    "name": _NOT_DELETED_YET["name"],
+    "expression": f'request.operation == "UPDATE" || {_NOT_DELETED_YET["expression"]}',
+}
+"""A Namespace that is being deleted can still be labelled exempt, which needs a right (RC-21)."""
+
+_NOT_A_CONTROLLER: Final = {
+    "name": "not-a-controller",
+    "expression": f"!(request.userInfo.username in {json.dumps(sorted(PASSING_USERS))})",
+}
+
+_RELABELLED: Final = {
+    "name": "other-labels",
+    "expression": f'request.operation != "UPDATE" || {_changes("labels")}',
 }
 
 

@@ -121,7 +121,9 @@ def removal_losses(
     """
     old, document = request.get("oldObject"), request.get("object")
     operation = request.get("operation")
-    if operation not in ("UPDATE", "DELETE") or not isinstance(old, dict) or request.get("subResource"):
+    if operation not in ("UPDATE", "DELETE") or not isinstance(old, dict):
+        return ()
+    if request.get("subResource") and group_kind(old) != NAMESPACE.group_kind:
         return ()
     judge = _JUDGES.get(group_kind(old))
     if judge is None or context.is_ours or is_deleting(old):

@@ -3,17 +3,27 @@
 Source: docs/specifications/removal.md 10.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from scorer.api.family import FAMILIES, FAMILY_OF
-from scorer.api.kinds import NAMESPACE, NODE_POOL, PLACEMENT, Kind, group_kind
+from scorer.api.family import FAMILIES, FAMILY_OF, family_in
+from scorer.api.kinds import ENVELOPE, NAMESPACE, NODE_POOL, Kind, group_kind
 from scorer.api.meta import JsonObject
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
-from scorer.api.unstructured.documents import annotation, name_of, namespace_of, uid_of
+from scorer.api.names import (
+    CARRIED_OUT,
+    CLUSTERS_HELD,
+    CONFIRM_REMOVAL,
+    OBJECTS_PENDING,
+    PARENT_PLACEMENT,
+    REMOVAL_CONFIRMATION,
+    REMOVAL_PENDING,
+    REMOVE,
+    SOURCES,
+)
+from scorer.api.unstructured.documents import annotation, dict_at, label, name_of, namespace_of, uid_of
 from scorer.rollout.confirmation.digests import Confirmation, RemovalEffect, RemovalItem, rolled_up_digest
 from scorer.rollout.confirmation.objects import namespace_identity
-from scorer.rollout.confirmation.policy import CONFIRM_VERB
+from scorer.rollout.confirmation.policy import CONFIRM_VERB, RemovalPolicy
 from scorer.rollout.confirmation.sources import placed_objects
 from scorer.rollout.object_size import ObjectIdentity
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
@@ -24,6 +34,12 @@ from webhook.validation.framework.relations import children
 _CONFIRMED: Final[Mapping[tuple[str, str], Kind]] = {
     kind.group_kind: kind for kind in (*(family.placement for family in FAMILIES), NODE_POOL)
 }
+_RECORDS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    **{family.binding.group_kind: (REMOVAL_PENDING, OBJECTS_PENDING, REMOVE) for family in FAMILIES},
+    **{family.resource_snapshot.group_kind: (SOURCES,) for family in FAMILIES},
+    **{family.policy_snapshot.group_kind: (CLUSTERS_HELD,) for family in FAMILIES},
+}
+"""Annotations that record pending removals, or order them. An edit of one may confirm them all."""
 
 
 def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Access, ...], ...]:
@@ -40,11 +56,41 @@ def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Ac
     kind = _CONFIRMED.get(group_kind(document))
     if kind is not None:
         return _of_annotations(kind, document, old, context)
-    policy = context.settings.removal
-    is_exempted = policy.exempts(document) and not policy.exempts(old)
-    if group_kind(document) == NAMESPACE.group_kind and is_exempted and not policy.is_off:
-        return ((Access(CONFIRM_VERB, PLACEMENT.group, PLACEMENT.plural),),)
-    return ()
+    if (records := _RECORDS.get(group_kind(document))) is not None:
+        return _of_records(records, document, old)
+    exempted = () if context.settings.removal.is_off else sorted(_exempted(document, old, context.settings.removal))
+    return (tuple(access for name in exempted for access in _on_every_placement(name)),) if exempted else ()
+
+
+def _exempted(document: JsonObject, old: JsonObject, policy: RemovalPolicy) -> Iterator[str]:
+    """Yield the namespaces that a write exempts: by their own label, or as entries of an envelope."""
+    if group_kind(document) == NAMESPACE.group_kind:
+        if policy.exempts(document) and not policy.exempts(old):
+            yield name_of(document)
+    elif group_kind(document) == ENVELOPE.group_kind:
+        before = set(map(name_of, _exempt_entries(old, policy)))
+        yield from {*map(name_of, _exempt_entries(document, policy))} - before
+
+
+def _exempt_entries(envelope: JsonObject, policy: RemovalPolicy) -> Iterator[JsonObject]:
+    for entry in dict_at(envelope, "data").values():
+        if isinstance(entry, dict) and group_kind(entry) == NAMESPACE.group_kind and policy.exempts(entry):
+            yield entry
+
+
+def _on_every_placement(namespace: str) -> Iterator[Access]:
+    """Yield the rights to exempt a namespace. Placements of both families may place its content."""
+    for family in FAMILIES:
+        home = namespace if family.placement.namespaced else ""
+        yield Access(CONFIRM_VERB, family.placement.group, family.placement.plural, namespace=home)
+
+
+def _of_records(records: Iterable[str], document: JsonObject, old: JsonObject) -> tuple[tuple[Access, ...], ...]:
+    """Return the right to edit records of the loop: that of their placement."""
+    if not old or all(annotation(document, each) == annotation(old, each) for each in records):
+        return ()
+    kind, namespace = family_in(namespace_of(document)).placement, namespace_of(document)
+    return ((Access(CONFIRM_VERB, kind.group, kind.plural, label(old, PARENT_PLACEMENT), namespace),),)
 
 
 def _of_annotations(

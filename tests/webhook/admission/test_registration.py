@@ -35,6 +35,7 @@ def test_removals_of_content_are_asked_about_where_they_need_confirmation():
     silent, _ = hooks()
     added = {
         "namespaces.removal": ["UPDATE", "DELETE"],
+        "namespaces.exemption": ["CREATE"],
         "persistentvolumeclaims.removal": ["DELETE"],
         "customresourcedefinitions.removal": ["DELETE"],
         "resourceenvelopes.delete": ["DELETE"],
@@ -56,11 +57,34 @@ def test_removals_of_content_are_asked_about_where_they_need_confirmation():
     ]
 
 
+def test_only_namespaces_that_are_created_exempt_are_asked_about():
+    exempt = replace(SETTINGS, removal=RemovalPolicy(exempt=('a"b', "yes")))
+    hook = hooks(exempt)[0]["namespaces.exemption.validate.harbormaster.dev"]
+    assert hook["rules"][0]["resources"] == ["namespaces"]
+    assert hook["matchConditions"][-1] == {
+        "name": "exempt",
+        "expression": 'has(object.metadata.labels) && "a\\"b" in object.metadata.labels && '
+        'object.metadata.labels["a\\"b"] == "yes"',
+    }
+    never = hooks(replace(SETTINGS, removal=RemovalPolicy(exempt=None)))[0]
+    assert "namespaces.exemption.validate.harbormaster.dev" not in never
+
+
+def test_labels_of_namespaces_are_judged_on_every_subresource_and_during_the_deletion():
+    """An update of the status, or of the finalizers, can change labels, too."""
+    hook = hooks(replace(SETTINGS, removal=RemovalPolicy()))[0]["namespaces.removal.validate.harbormaster.dev"]
+    assert hook["rules"][0]["resources"] == ["namespaces", "namespaces/finalize", "namespaces/status"]
+    [condition] = [each for each in hook["matchConditions"] if each["name"] == "not-deleted-yet"]
+    assert condition["expression"] == 'request.operation == "UPDATE" || !has(oldObject.metadata.deletionTimestamp)'
+
+
 def test_the_guard_rail_leaves_time_to_judge_removals():
     on, _ = hooks(replace(SETTINGS, removal=RemovalPolicy(), guard_rail=True))
     seconds = {name.partition(".validate")[0]: hook["timeoutSeconds"] for name, hook in on.items()}
     assert (seconds["namespaces.guard"], seconds["customresourcedefinitions.guard"]) == (2, 2)
-    assert "namespaces.removal" not in seconds
+    assert "namespaces.exemption" not in seconds
+    [rule] = on["namespaces.removal.validate.harbormaster.dev"]["rules"]
+    assert (rule["operations"], rule["resources"]) == (["UPDATE"], ["namespaces/finalize", "namespaces/status"])
     off, _ = hooks(replace(SETTINGS, guard_rail=True))
     assert off["namespaces.guard.validate.harbormaster.dev"]["timeoutSeconds"] == 1
 
@@ -199,7 +223,9 @@ def test_our_own_writes_and_the_end_of_a_deletion_need_nobody():
     assert [condition["name"] for condition in guarded["matchConditions"]] == ["not-our-own-controller"]
 
 
-@pytest.mark.parametrize("plural", ["clusterresourceplacements", "resourceplacements"])
+@pytest.mark.parametrize(
+    "plural", ["clusterresourceplacements", "resourceplacements", "clusterresourcebindings", "resourcebindings"]
+)
 def test_who_confirms_the_removal_of_a_deleted_placement_is_reviewed(plural):
     _, condition = hooks()[0][f"{plural}.validate.harbormaster.dev"]["matchConditions"]
     assert condition["name"] == "not-being-deleted"

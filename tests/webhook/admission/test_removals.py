@@ -261,7 +261,8 @@ async def test_confirming_needs_the_verb_or_the_namespace():
         assert confirmation_rights(update(placement, with_spec(placement, policy=fixed())), context) == ()
         exempt = with_metadata(shop, labels={"harbormaster.dev/ephemeral": "true"})
         every = Access("confirmremoval", PLACEMENT.group, PLACEMENT.plural)
-        assert confirmation_rights(update(shop, exempt), context) == ((every,),)
+        inside = Access("confirmremoval", PLACEMENT.group, "resourceplacements", namespace="shop")
+        assert confirmation_rights(update(shop, exempt), context) == ((every, inside),)
         refused = await RemovalReviews(Reader("confirmremoval", "place"), world.store).review_confirmation(
             ((own,), home), context
         )
