@@ -340,6 +340,10 @@ ELSEWHERE: Final = (
      "remove content from members without the verb `confirmremoval` on the placement, or `delete` and `place` on the "
      "namespace (where removals need confirmation)",
      "e2e/admission/test_removals.py::test_confirming_needs_a_right_and_reading_another"),
+    ("a user who may create, update and patch namespaces", False,
+     "exempt a namespace from the confirmation of removals, at its creation or later, without the verb "
+     "`confirmremoval` on all ClusterResourcePlacements and on its ResourcePlacements",
+     "e2e/admission/test_removals.py::test_confirming_needs_a_right_and_reading_another"),
     ("users who may write everything, but are not harbormaster", False,
      "create or delete the gates of an upgrade run, or answer one that is no longer open",
      "e2e/upgrades/test_admission.py::test_gates_are_made_by_harbormaster_answered_by_people_and_deleted_with_their_run"),

@@ -5,6 +5,9 @@ of its kind: both tell members what to keep. Deleting the namespace of the insta
 the accounts of all agents. A user who intends the deletion annotates the object first. Guard rails do not apply to our
 own controllers, which delete the namespace of a member that has left.
 
+The annotation is no confirmation of a removal (removal.md 5). Members keep their content in all three cases, so no
+placement loses anything that a digest could name. The fleet's own objects are lost: the right to delete them is enough.
+
 Source: placement-api.md 8, whose table these three rows extend.
 """
 
