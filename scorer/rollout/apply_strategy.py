@@ -32,19 +32,19 @@ def effective_apply_strategy(strategy: Mapping[str, Any] | None) -> JsonObject:
 
 
 def reports_diff(document: Mapping[str, Any]) -> bool:
-    """Say whether a binding or Work only reports differences and applies nothing."""
+    """Return whether a binding or Work only reports differences and applies nothing."""
     return (spec_of(document).get("applyStrategy") or {}).get("type") == "ReportDiff"
 
 
 def plan_apply_strategy(strategy: Mapping[str, Any] | None, bindings: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the bindings that must be written because their apply strategy is not the placement's.
 
-    This ignores all rollout limits and the state of the binding; only bindings that are being deleted are left alone.
-    If anything is returned, the caller writes it, requeues, and plans the rollout in the next reconcile: until then the
+    All rollout limits and the state of the binding are ignored. Only bindings that are being deleted are skipped. If
+    anything is returned, the caller writes it, requeues, and plans the rollout in the next reconcile: until then the
     conditions of the bindings are for the old strategy.
 
     Args:
-        strategy: The placement's ``spec.strategy``, None when absent.
+        strategy: The placement's ``spec.strategy``, None if absent.
         bindings: All bindings of the placement.
     """
     desired = effective_apply_strategy((strategy or {}).get("applyStrategy"))

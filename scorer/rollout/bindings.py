@@ -29,7 +29,7 @@ from scorer.api.unstructured.documents import (
 
 ROLLOUT_STARTED = "RolloutStarted"
 WAITS_FOR_WINDOW = "waits for the member's windows: "
-"""How the message of RolloutStarted begins while the maintenance windows of the member are closed."""
+"""Prefix of the message of RolloutStarted while the maintenance windows of the member are closed."""
 OVERRIDDEN = "Overridden"
 WORK_SYNCHRONIZED = "WorkSynchronized"
 APPLIED = "Applied"
@@ -46,7 +46,7 @@ UNTRACKABLE_REASONS = frozenset({"NotAllWorkAreAvailabilityTrackable", "WorkNotT
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """The override snapshots for one cluster, in the order in which they are applied.
+    """Override snapshots for one cluster, in the order of application.
 
     Args:
         cluster: Names of ClusterResourceOverrideSnapshots.
@@ -66,7 +66,7 @@ class Overrides:
         )
 
     def fields(self) -> JsonObject:
-        """Return both lists as fields of a binding's spec; an empty list is None, so that the field is absent."""
+        """Return both lists as fields of a binding's spec. An empty list is None, so that the field is absent."""
         namespaced = [{"name": name, "namespace": namespace} for namespace, name in self.namespaced]
         return {
             "clusterResourceOverrideSnapshots": list(self.cluster) or None,
@@ -103,18 +103,18 @@ def pending_reason(binding: Mapping[str, Any]) -> PendingReason | None:
 
 @dataclass(frozen=True, slots=True)
 class BindingView:
-    """What a planner reads of a binding.
+    """A binding as parsed for planners.
 
     Args:
-        name: Planners go through bindings in the order of their names.
+        name: Name, the sort key of planners.
         cluster: ``spec.targetCluster``.
         state: ``spec.state``.
         snapshot: Name of the master resource snapshot, empty until bound.
         overrides: The override lists it was bound with.
         deleting: Whether it has a deletion timestamp.
-        previous_state: The state of an Unscheduled binding before it was dropped; empty when not recorded.
-        conditions: The current conditions by type; one for an older generation counts as absent.
-        empty: Unscheduled and without Works: its cluster has nothing of it, and will not get anything.
+        previous_state: The state of an Unscheduled binding before it was dropped, empty if not recorded.
+        conditions: The current conditions by type. One for an older generation counts as absent.
+        empty: Unscheduled and without Works: its cluster has none of its content, and will not get any.
         superseded: Its snapshot group is incomplete, and a later one replaces it: its Works are never made.
         pending: Reason why its content is not removed yet. None: unset, the removal is ordered.
     """
@@ -159,12 +159,12 @@ class BindingView:
         )
 
     def status(self, kind: str) -> str:
-        """Return the status of the current condition of type *kind*; empty when there is none."""
+        """Return the status of the current condition of type *kind*, or an empty string."""
         return str((self.conditions.get(kind) or {}).get("status") or "")
 
 
 def is_rolling(binding: BindingView) -> bool:
-    """Say whether the rollout of the binding has started and its outcome is open: neither available nor failed.
+    """Return whether the rollout of the binding has started and is neither available nor failed yet.
 
     A binding that only reports differences disrupts nothing.
     """
@@ -179,7 +179,7 @@ def is_rolling(binding: BindingView) -> bool:
 
 
 class BindingReadiness(NamedTuple):
-    """Whether a binding is ready, and if not, after what time it becomes ready by itself; None: only by an event."""
+    """Whether a binding is ready, and if not, after what time it becomes ready. None: unknown, only by an event."""
 
     ready: bool
     wait: timedelta | None
@@ -201,16 +201,16 @@ def is_failed(binding: BindingView) -> bool:
 
 
 def has_diff_reported(binding: BindingView) -> bool:
-    """Say whether differences were reported, or reporting failed: ``diffReported(b)`` of rollout.md 5.4."""
+    """Return whether differences were reported, or reporting failed: ``diffReported(b)`` of rollout.md 5.4."""
     return DIFF_REPORTED in binding.conditions
 
 
 def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta) -> BindingReadiness:
-    """Say whether the binding counts as available: ``ready(b, now, U)`` of rollout.md 5.4.
+    """Return whether the binding counts as available: ``ready(b, now, U)`` of rollout.md 5.4.
 
-    Where availability cannot be tracked, the binding is ready once it has been applied for longer than
-    *unavailable_period*; at exactly that age it is not ready yet, and the wait is zero. It is ready as well if that is
-    to be further ahead than the period: a clock was wrong, and the wait would be as long as it was wrong.
+    If availability is untrackable, the binding is ready once it has been applied for longer than *unavailable_period*.
+    At exactly that age it is not ready yet, and the wait is zero. It is also ready if the transition time is further in
+    the future than the period: a clock was wrong, and the wait would be as long as the error.
     """
     if binding.status(DIFF_REPORTED) == TRUE:
         return BindingReadiness(ready=True, wait=timedelta())
@@ -229,9 +229,9 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObject:
     """Return the binding in state Bound, on master snapshot *snapshot* and with these override lists.
 
-    The same write adds the finalizer, which must be there before the first Work: without it the binding could be
-    deleted right after the Works were made, and nothing would clean them up. The API server accepts no new finalizer on
-    a binding that is being deleted; such a binding gets no Works either.
+    The same write adds the finalizer, which must exist before the first Work: without it the binding could be deleted
+    right after the Works were made, and no controller would clean them up. The API server accepts no new finalizer on a
+    binding that is being deleted. Such a binding gets no Works either.
     """
     if not is_deleting(document):
         document = with_finalizer(document, WORK_CLEANUP) or document
@@ -255,13 +255,13 @@ def is_recreated(document: JsonObject) -> bool:
 def rollout_started_status(
     document: JsonObject, *, started: bool, message: str, now: datetime, renew: bool = True
 ) -> JsonObject | None:
-    """Return the binding's ``status`` with RolloutStarted set; None when it is set already.
+    """Return the binding's ``status`` with RolloutStarted set, or None if unchanged.
 
     Args:
-        document: The binding as stored; the condition is made for its present generation.
+        document: The binding as stored. The condition is made for its present generation.
         started: False: held back by the limits of the rolling update.
-        message: For people. A new reason for being held back is written; once the rollout has started, a new message
-            alone is not.
+        message: Human-readable message. A new reason for being held back is written. Once the rollout has started, a
+            new message alone is not.
         now: The time of a transition.
         renew: Whether to write now if only the message has changed.
     """
@@ -280,7 +280,7 @@ def rollout_started_status(
 
 
 def waits_for_window(condition: Mapping[str, Any]) -> bool:
-    """Say whether a condition tells that the maintenance windows of the member are closed."""
+    """Return whether a condition reports that the maintenance windows of the member are closed."""
     return str(condition.get("message") or "").startswith(WAITS_FOR_WINDOW)
 
 

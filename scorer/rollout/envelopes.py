@@ -24,7 +24,7 @@ MANIFEST_LIMIT = 50
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeError:
-    """Why the content of an envelope cannot be placed; for the user."""
+    """Why the content of an envelope cannot be placed, for users."""
 
     message: str
 
@@ -50,7 +50,7 @@ class EnvelopeKey:
 
     @classmethod
     def of_work(cls, work: JsonObject) -> "EnvelopeKey | None":
-        """Name the envelope whose content a Work holds; None when it does not hold an envelope's content."""
+        """Return the envelope whose content a Work holds, or None for a Work without an envelope."""
         kind = label(work, ENVELOPE_WORK)
         return cls(kind, label(work, ENVELOPE_NAMESPACE), label(work, ENVELOPE_NAME)) if kind else None
 
@@ -65,7 +65,7 @@ class EnvelopeKey:
         return PLACEMENT_GROUP, self.type, self.namespace, self.name
 
     def work_name(self, base: str) -> str:
-        """Return the name of the envelope's Work; *base* is the name of the Work of the snapshot that holds it."""
+        """Return the name of the envelope's Work. *base* is the name of the Work of the snapshot that holds it."""
         digest = sha256(f"{self.type}/{self.namespace}/{self.name}".encode()).hexdigest()
         return f"{base}-envelope-{digest[:16]}"
 
@@ -97,8 +97,8 @@ def unwrap(
 
     Args:
         envelope: ClusterResourceEnvelope or ResourceEnvelope.
-        kinds: The known kinds, for their scope; the scope of another kind follows from the object's own namespace.
-        settings: What the operator decided about selection: it applies to wrapped objects, too.
+        kinds: The known kinds, for their scope. The scope of another kind follows from the object's own namespace.
+        settings: Selection settings of the operator, which apply to wrapped objects, too.
     """
     key = EnvelopeKey.of(envelope)
     if len(key.name) > 63:

@@ -1,7 +1,7 @@
-"""One reconcile of a rolling update: which bindings may be updated, bound and removed now.
+"""One reconcile of a rolling update: which bindings to update, bind and remove now.
 
-The plan is a function of the bindings as they are. Two budgets are computed once, before anything is picked: how many
-ready clusters may be taken away, and how many may be added.
+The plan is a function of the present bindings. Two budgets are computed once, before any binding is picked: the number
+of ready clusters that may be disrupted, and the number of clusters that may be added.
 
 Source: rollout.md 7; KubeFleet pkg/controllers/rollout.
 """
@@ -39,16 +39,16 @@ CLEANUP_RETRY = timedelta(seconds=5)
 
 
 _MOST_NAMED = 3
-"""How many clusters one message names."""
+"""Most clusters that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestedClusters:
-    """How many clusters the placement asks for.
+    """Number of clusters that the placement asks for.
 
     Args:
         type: ``placementType``.
-        number: ``numberOfClusters`` of PickN, or how many names PickFixed lists; None for PickAll.
+        number: ``numberOfClusters`` of PickN, or number of names in PickFixed. None: unlimited, for PickAll.
     """
 
     type: PlacementType
@@ -56,7 +56,7 @@ class RequestedClusters:
 
     @classmethod
     def of(cls, policy: Mapping[str, Any] | None) -> "RequestedClusters":
-        """Read ``spec.policy``; none at all means PickAll.
+        """Parse ``spec.policy``. A missing policy means PickAll.
 
         Raises:
             ValueError: ``placementType`` is none of the three types.
@@ -72,10 +72,10 @@ class RequestedClusters:
                 return cls(kind)
 
     def target(self, placed: int) -> int:
-        """Return N, the number that the limits are percentages of.
+        """Return N, the base of percentages.
 
         Args:
-            placed: How many bindings are Scheduled or Bound; PickAll takes that number.
+            placed: Number of Scheduled and Bound bindings, which is N for PickAll.
         """
         return placed if self.type is PlacementType.PICK_ALL or self.number is None else self.number
 
@@ -90,7 +90,7 @@ class RollingUpdateLimits:
 
     @classmethod
     def of(cls, strategy: Mapping[str, Any] | None) -> "RollingUpdateLimits":
-        """Read ``spec.strategy``; fields that are absent or null take their defaults.
+        """Parse ``spec.strategy``. Absent and null fields take their defaults.
 
         Raises:
             ValueError: The unavailable period is not a valid number of seconds.
@@ -111,7 +111,7 @@ def _period(seconds: object) -> timedelta:
 
 
 class Action(StrEnum):
-    """The outcome of a reconcile; only `ROLL` picks anything."""
+    """Outcome of a reconcile. Only `ROLL` picks bindings."""
 
     ROLL = "roll"
     NOTHING_TO_ROLL = "nothing-to-roll"
@@ -122,7 +122,7 @@ class Action(StrEnum):
 
 
 class Invariant(StrEnum):
-    """States that must never occur; while one does, the rollout of the whole placement stops."""
+    """States that must never occur. Each of them stops the rollout of the whole placement."""
 
     TWO_LIVE_BINDINGS = "two-live-bindings"
     BOUND_WITH_DELETING = "bound-with-deleting"
@@ -132,7 +132,7 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RolloutError:
-    """A broken invariant. Nothing is planned; the caller retries with backoff, and reports it to the user."""
+    """A broken invariant. Nothing is planned. The caller retries with backoff and reports it to the user."""
 
     invariant: Invariant
     message: str
@@ -147,8 +147,8 @@ class RollingUpdateBudget:
         ready: Size of Ready.
         can_be_ready: Size of CanBeReady.
         may_vanish: Size of MayVanish.
-        max_to_remove: How many ready clusters may be taken away; may be negative.
-        max_to_add: How many clusters may be added; may be negative.
+        max_to_remove: Number of ready clusters that may be disrupted. May be negative.
+        max_to_add: Number of clusters that may be added. May be negative.
     """
 
     target: int = 0
@@ -161,23 +161,24 @@ class RollingUpdateBudget:
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """What to do now. Every list is sorted by the bindings' names.
+    """Decision of one reconcile. Every list is sorted by binding name.
 
     Args:
         action: The outcome of the reconcile.
-        update: Bound, to update to the latest snapshot and overrides.
-        bind: Scheduled, to bind to the latest snapshot and overrides.
-        remove: Unscheduled, to delete; those without Works regardless of the limits, since no content goes with them.
-        blocked: Would be updated or bound if the limits allowed it: RolloutStarted False.
-        deferred_removals: Would be removed if the limits allowed it, or their cluster were free or open; only that they
-            wait for its windows is written on them.
-        up_to_date: Bound and as wanted: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
-        unready: Count as taken away: not available, or not for long enough.
-        waiting: Would be considered if nothing else held their cluster: RolloutStarted False, also with
+        update: Bound bindings to update to the latest snapshot and overrides.
+        bind: Scheduled bindings to bind to the latest snapshot and overrides.
+        remove: Unscheduled bindings to delete. Those without Works ignore the limits, since they have no content to
+            remove.
+        blocked: Bindings that the limits keep from being updated or bound: RolloutStarted False.
+        deferred_removals: Bindings whose removal the limits, another disruption or closed windows delay. Only a wait
+            for windows is written to their status.
+        up_to_date: Bound bindings without differences: RolloutStarted True, also with `Action.NOTHING_TO_ROLL`.
+        unready: Bindings that count as unavailable: not available, or not for long enough.
+        waiting: Bindings whose cluster is held by another disruption: RolloutStarted False, also with
             `Action.NOTHING_TO_ROLL`.
         budget: The numbers behind the plan.
-        requeue_after: When to plan again; zero: at once, rate limited; None: only after an event.
-        error: Set with `Action.ERROR` only.
+        requeue_after: Delay before the next plan. Zero: immediately, rate limited. None: unset, an event requeues.
+        error: Set only with `Action.ERROR`.
     """
 
     action: Action
@@ -207,20 +208,19 @@ def plan_rollout(
 ) -> RolloutPlan:
     """Plan one reconcile of a placement that is not being deleted.
 
-    The caller pushes a changed apply strategy first (`plan_apply_strategy`); when that writes anything, it does not
-    plan.
+    The caller first pushes a changed apply strategy (`plan_apply_strategy`). If that writes anything, it does not plan.
 
     Args:
-        wanted: How many clusters the placement asks for.
-        strategy: The placement's ``spec.strategy``, None when absent.
-        bindings: All bindings of the placement, in any order, deleting ones included.
-        latest_snapshot: Name of the latest master resource snapshot; None while there is none.
+        wanted: Number of clusters that the placement asks for.
+        strategy: The placement's ``spec.strategy``, None if absent.
+        bindings: All bindings of the placement, in any order, including deleting ones.
+        latest_snapshot: Name of the latest master resource snapshot. None: unset, it does not exist yet.
         now: Decides whether an untrackable binding has been applied for long enough.
-        overrides: The wanted override lists, by cluster; a cluster that is not named has none.
+        overrides: Desired override lists by cluster. A cluster that is missing has no overrides.
         removal_needs_budget: If False, every removal is free when N = 0, and otherwise every removal of a failed
             binding (``rollout.removalNeedsBudget``, rollout.md 7.6).
-        held: Clusters on which another disruption is under way: they count as they are, and the rollout leaves them
-            alone and turns to others.
+        held: Clusters under another disruption. They count in their present state, but the rollout skips them and picks
+            others.
     """
     if (strategy or {}).get("type") not in (None, StrategyType.ROLLING_UPDATE):
         return RolloutPlan(Action.IGNORED)
@@ -270,7 +270,7 @@ def plan_rollout(
 
 
 def blocked_reason(plan: RolloutPlan, binding: BindingView) -> str:
-    """Say why one of ``plan.blocked`` has to wait: the limits, and the clusters that go first or are not ready."""
+    """Return why one of ``plan.blocked`` has to wait: the limits, and the clusters that come first or are not ready."""
     budget = plan.budget
     room = f"{max(0, budget.max_to_remove)} may be taken away now"
     if binding.state is BindingState.SCHEDULED:
@@ -288,10 +288,10 @@ def _clusters(bindings: Iterable[BindingView]) -> str:
 
 
 def cleanup_gate(bindings: Sequence[BindingView]) -> RolloutPlan | None:
-    """Return the plan that holds up the rollout while several bindings of one cluster conflict; None: none do.
+    """Return the plan that stops the rollout while several bindings of one cluster conflict, or None.
 
-    The Works of both bindings have the same names, so the successor waits until its predecessor's are gone. The three
-    broken invariants are states that this order never leads to (rollout.md 7.5).
+    The Works of both bindings have the same names, so the successor waits until its predecessor's are deleted. The
+    three broken invariants are states that this order never leads to (rollout.md 7.5).
     """
     by_cluster: dict[str, list[BindingView]] = defaultdict(list)
     for binding in bindings:

@@ -1,4 +1,4 @@
-"""The writes of a plan, in the order in which they must be carried out."""
+"""The writes of a plan, in execution order."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class Verb(StrEnum):
 class Write:
     """One write.
 
-    The document carries its preconditions: a replacement its ``resourceVersion``, so that it does not overwrite what
-    another writer has stored since; a deletion its ``uid``, so that it does not hit a new object of the same name.
+    The document carries its preconditions. A replacement has a ``resourceVersion``, so that it does not overwrite a
+    concurrent write. A deletion has a ``uid``, so that it does not delete a new object of the same name.
     """
 
     verb: Verb
@@ -33,7 +33,7 @@ class Write:
 
 
 def create(document: JsonObject) -> Write:
-    """Ask for a new object."""
+    """Return the creation of an object."""
     return Write(Verb.CREATE, document)
 
 

@@ -33,7 +33,7 @@ from scorer.rollout.works.plan import Override, OverrideError
 
 CLUSTER_NAME_VARIABLE: Final = "${MEMBER-CLUSTER-NAME}"
 LABEL_VARIABLE: Final = "${MEMBER-CLUSTER-LABEL-KEY-"
-"""Start of a variable; the label key and a closing brace follow."""
+"""Prefix of a variable, followed by the label key and a closing brace."""
 
 _VARIABLE_START: Final = b"${MEMBER-CLUSTER-"
 _LABEL: Final = re.compile(re.escape(LABEL_VARIABLE) + r'([^}"\\]*)(\})?')
@@ -51,7 +51,7 @@ def binding_override(binding: JsonObject, member: JsonObject, snapshots: Iterabl
     It parses nothing before its first call, since most passes make no Work.
 
     Args:
-        binding: Names the override snapshots, in the order in which they are applied.
+        binding: Names the override snapshots in the order of application.
         member: The MemberCluster that gets the objects.
         snapshots: Those override snapshots, of both kinds, that the binding names and that exist.
     """
@@ -154,7 +154,7 @@ def substituted(value: Any, cluster: str, labels: Mapping[str, str]) -> Any:
     """Return *value* with its variables replaced, wherever they are in its JSON text.
 
     Args:
-        value: Of a patch; it is not changed.
+        value: Value of a patch. It is not mutated.
         cluster: Name of the member cluster.
         labels: Its labels.
 
@@ -202,7 +202,7 @@ def _name(content: JsonObject) -> str:
 
 
 def _shown(value: Any, content: JsonObject) -> str:
-    """Return a value for a message; more people may read the message than the override, so Secrets are hidden."""
+    """Return a value for a message. Secrets are hidden, because more users may read the message than the override."""
     return "(hidden)" if group_kind(content) == _SECRET else _cut(dump_json(value).decode())
 
 

@@ -1,7 +1,8 @@
-"""Which override snapshots apply to the objects of a placement, and on which member clusters.
+"""Override snapshots that apply to the objects of a placement, and the member clusters where they apply.
 
-An override whose rules cannot be read counts as matching every cluster: the binding then names it, and its status says
-why it cannot be applied, where a user will look. To leave it out would place the objects unchanged, without a warning.
+An override whose rules cannot be read counts as matching every cluster: the binding then names it, and its status
+reports why it cannot be applied, where a user will see it. Ignoring it would place the objects unchanged, without a
+warning.
 
 Source: rollout.md 6.2 and 6.3; KubeFleet pkg/utils/overrider.
 """
@@ -24,7 +25,7 @@ from scorer.rollout.snapshots.resources import is_envelope
 
 
 class OverrideTarget(NamedTuple):
-    """What a selector of an override names; *namespace* is that of a ResourceOverride, else empty."""
+    """Target of an override's selector. *namespace* is that of a ResourceOverride, else empty."""
 
     namespace: str
     group: str
@@ -34,7 +35,7 @@ class OverrideTarget(NamedTuple):
 
 
 def selected_by(snapshot: JsonObject) -> Iterator[OverrideTarget]:
-    """Yield what an override snapshot selects."""
+    """Yield the targets of an override snapshot."""
     namespace, spec = namespace_of(snapshot), override_spec(snapshot)
     for selector in dicts_at(spec, "resourceSelectors" if namespace else "clusterResourceSelectors"):
         group, version, kind, name = (str(selector.get(key) or "") for key in ("group", "version", "kind", "name"))
@@ -44,7 +45,7 @@ def selected_by(snapshot: JsonObject) -> Iterator[OverrideTarget]:
 def selections_of(content: JsonObject) -> tuple[OverrideTarget, ...]:
     """Return the selections that match an object, ClusterResourceOverrides first.
 
-    A cluster-scoped object is selected by itself; a namespaced one by its Namespace, and by itself in a
+    A cluster-scoped object is selected by itself. A namespaced one is selected by its Namespace, and by itself in a
     ResourceOverride.
     """
     group, version = split_api_version(str(content.get("apiVersion") or ""))
@@ -55,12 +56,12 @@ def selections_of(content: JsonObject) -> tuple[OverrideTarget, ...]:
 
 
 def by_namespace(namespace: str) -> OverrideTarget:
-    """Return how a ClusterResourceOverride selects everything in a namespace."""
+    """Return the target with which a ClusterResourceOverride selects everything in a namespace."""
     return OverrideTarget("", NAMESPACE.group, NAMESPACE.versions[0], NAMESPACE.kind, namespace)
 
 
 def placement_key(override: Mapping[str, Any], namespace: str) -> str:
-    """Return the key of the placement that an override is for: ``name`` or ``namespace/name``; empty: for any.
+    """Return the key of the placement that an override is for: ``name`` or ``namespace/name``, empty for any placement.
 
     Args:
         override: ``spec`` of the override.
@@ -85,12 +86,12 @@ def matching_overrides(
     *,
     kinds: Mapping[tuple[str, str], Kind] = KINDS,
 ) -> list[JsonObject]:
-    """Return the override snapshots that apply to a placement's objects, in the order in which they are applied.
+    """Return the override snapshots that apply to a placement's objects, in the order of application.
 
     Args:
-        placement: ClusterResourcePlacement or ResourcePlacement; see `ignores_resource_overrides`.
+        placement: ClusterResourcePlacement or ResourcePlacement. See `ignores_resource_overrides`.
         group: The objects that it places.
-        snapshots: Override snapshots of both kinds; only the latest of each override counts.
+        snapshots: Override snapshots of both kinds. Only the latest of each override counts.
         kinds: The known kinds, for the scope of objects in envelopes.
     """
     key = f"{namespace_of(placement)}/{name_of(placement)}" if namespace_of(placement) else name_of(placement)
@@ -108,7 +109,7 @@ def matching_overrides(
 
 
 def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[OverrideTarget]:
-    """Yield the selections that match the objects of a group; for an envelope those of its content, not its own."""
+    """Yield the selections that match the objects of a group. For an envelope, they are those of its content."""
     for content in group.objects():
         if not is_envelope(content):
             yield from selections_of(content)
@@ -120,7 +121,7 @@ def _placed(group: SnapshotGroup, kinds: Mapping[tuple[str, str], Kind]) -> Iter
 
 
 def _wrapped(envelope: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[JsonObject]:
-    """Yield the objects in an envelope that can be placed; the work generator reports the others."""
+    """Yield the objects in an envelope that can be placed. The work generator reports the others."""
     for entry, content in dict_at(envelope, "data").items():
         unwrapped = unwrap({**envelope, "data": {entry: content}}, kinds)
         if not isinstance(unwrapped, EnvelopeError):
@@ -132,8 +133,8 @@ class ClusterOverrides:
     """The override lists that the bindings of a placement should hold.
 
     Args:
-        by_cluster: For `scorer.rollout.planner.plan_rollout`; a cluster without overrides is left out.
-        missing: Clusters without a MemberCluster, whose overrides cannot be determined: try again later.
+        by_cluster: For `scorer.rollout.planner.plan_rollout`. A cluster without overrides is omitted.
+        missing: Clusters without a MemberCluster, whose overrides cannot be determined. Retry later.
     """
 
     by_cluster: Mapping[str, Overrides]
@@ -141,11 +142,11 @@ class ClusterOverrides:
 
 
 def overrides_by_cluster(matching: Sequence[JsonObject], members: Mapping[str, JsonObject | None]) -> ClusterOverrides:
-    """Return which of the override snapshots apply on which cluster.
+    """Return the override snapshots that apply on each cluster.
 
     Args:
-        matching: As `matching_overrides` returns them.
-        members: MemberClusters by name; None for one that does not exist.
+        matching: Result of `matching_overrides`.
+        members: MemberClusters by name, None for one that does not exist.
     """
     if not matching:
         return ClusterOverrides({})

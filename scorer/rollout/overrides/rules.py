@@ -26,8 +26,8 @@ class ParsedOverrideRule:
     """One rule that can be evaluated.
 
     Args:
-        clusters: One selector per term, as expressions that must all match; one selector must match. None: the rule
-            matches no cluster; empty: every cluster.
+        clusters: One selector per term, as expressions that must all match. At least one selector must match. If empty,
+            the rule matches every cluster. None: disabled, it matches no cluster.
         deletes: Whether the rule drops the object.
         patches: ``jsonPatchOverrides`` as written.
     """
@@ -37,9 +37,9 @@ class ParsedOverrideRule:
     patches: tuple[JsonObject, ...]
 
     def holds_for(self, labels: Mapping[str, str]) -> bool:
-        """Say whether the rule matches the cluster with these `member_labels`.
+        """Return whether the rule matches the cluster with these `member_labels`.
 
-        A selector that is null matches nothing, an empty one everything.
+        A null selector matches nothing, an empty one everything.
         """
         if self.clusters is None:
             return False
@@ -51,7 +51,7 @@ class ParsedOverrideRule:
 
 @dataclass(frozen=True, slots=True)
 class RulesError:
-    """Why the rules of a snapshot, which got past admission, cannot be read; for the user of the override."""
+    """Why the rules of a snapshot, which was stored without admission, cannot be read. For users of the override."""
 
     message: str
 
@@ -96,7 +96,7 @@ def _rule_error(rule: OverrideRule, at: FieldPath) -> str:
 
 
 def _other_condition(term: ClusterSelectorTerm) -> str:
-    """Return the field of a term that selects by anything but labels: to ignore it would match too many clusters."""
+    """Return a field of a term that selects by anything but labels. Ignoring it would match too many clusters."""
     conditions = {
         "propertySelector": term.property_selector,
         "propertySorter": term.property_sorter,
@@ -111,7 +111,7 @@ def override_spec(snapshot: JsonObject) -> Mapping[str, Any]:
 
 
 def member_labels(member: JsonObject) -> dict[str, str]:
-    """Return the labels of a MemberCluster with its name under `MEMBER_NAME`, whatever the stored label says."""
+    """Return the labels of a MemberCluster with its name under `MEMBER_NAME`, which overrides a stored label."""
     return {**labels_of(member), MEMBER_NAME: name_of(member)}
 
 

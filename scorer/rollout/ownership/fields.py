@@ -103,7 +103,7 @@ _CA_INJECTORS: Final = frozenset(
 _OPENSHIFT_SERVICE_CA: Final = frozenset({name for name in _CA_INJECTORS if "openshift" in name})
 _OPENSHIFT_TRUSTED_CA: Final = "config.openshift.io/inject-trusted-cabundle"
 _PEOPLES_TOOLS: Final = "kubectl"
-"""Prefix of the field managers by which people write: a caBundle that was patched by hand is an author's."""
+"""Prefix of the field managers of interactive clients. A caBundle patched by hand belongs to the author."""
 
 
 def _has_injected_ca(document: Mapping[str, Any]) -> bool:
@@ -149,7 +149,10 @@ def _ca_bundle(*path: str) -> FieldRule:
 
 
 def _generated_labels(*path: str, names: tuple[str, ...] = ("controller-uid", "job-name")) -> Iterator[FieldRule]:
-    """Yield the labels by which a Job finds its pods. An author's label of the same name must have the same value."""
+    """Yield the labels that a Job uses to find its pods.
+
+    An author's label of the same name must have the same value.
+    """
     for name in names:
         for prefix in ("", "batch.kubernetes.io/"):
             yield FieldRule((*path, prefix + name), _has_generated_selector, _has_generated_selector)
@@ -226,7 +229,7 @@ def with_member_fields(
     """Return a manifest with the fields that belong to the member as *live* has them.
 
     Args:
-        manifest: What the author wants, or the outcome of applying it.
+        manifest: The author's manifest, or the outcome of applying it.
         live: The object on the member.
         outcome: Decides instead of *live* which fields belong to the member. None: unset.
         author: Has the annotation that names fields to ignore: the outcome of an apply may have one that a client of
@@ -241,7 +244,7 @@ def with_member_fields(
 
 
 def without_member_fields(manifest: JsonObject, live: JsonObject) -> JsonObject:
-    """Return a manifest without the fields that belong to the member; *live* is the object there, empty without one.
+    """Return a manifest without the fields that belong to the member. *live* is the object there, empty if missing.
 
     An object that does not exist yet is created with the fields that its author leaves to the member: a required one
     may be among them.
@@ -262,7 +265,7 @@ def unmanaged_fields(manifest: JsonObject, live: JsonObject) -> tuple[Path, ...]
 
 
 def member_fields(manifest: JsonObject, live: JsonObject) -> tuple[Path, ...]:
-    """Return the fields in which the member's value wins over the manifest's."""
+    """Return the fields whose member value wins over the manifest's."""
     rules = RULES.get(group_kind(manifest), ())
     paths = [rule.path for rule in rules if rule.prevails(manifest, live)]
     return (*paths, *(ignored_fields(manifest) if live else ()))

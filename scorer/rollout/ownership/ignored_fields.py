@@ -24,7 +24,7 @@ from scorer.api.values.quoting import quote
 
 MOST_POINTERS: Final = 64
 LONGEST_TEXT: Final = 8192
-"""Characters of the annotation."""
+"""Longest annotation, in characters."""
 
 Pointer: TypeAlias = tuple[str, ...]
 """The segments of a JSON Pointer, unescaped."""
@@ -38,7 +38,7 @@ class IgnoredFields:
 
     Args:
         fields: In the order given. Empty if there is a mistake: half of a list would protect half of the fields.
-        mistakes: What is wrong, for the author.
+        mistakes: Error messages for the author.
     """
 
     fields: tuple[Pointer, ...] = ()
@@ -46,19 +46,19 @@ class IgnoredFields:
 
 
 def ignored_fields(document: Mapping[str, Any]) -> tuple[Pointer, ...]:
-    """Return the fields that the author of an object leaves to the member; none if the annotation has a mistake."""
+    """Return the fields that the author of an object leaves to the member, empty if the annotation has a mistake."""
     text = annotation(document, IGNORE_FIELDS)
     return parse_ignored_fields(text).fields if text else ()
 
 
 def ignored_fields_mistakes(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what is wrong with the annotation of an object."""
+    """Return the errors in the annotation of an object."""
     text = annotation(document, IGNORE_FIELDS)
     return parse_ignored_fields(text).mistakes if text else ()
 
 
 def parse_ignored_fields(text: str) -> IgnoredFields:
-    """Read the annotation."""
+    """Parse the annotation."""
     if len(text) > LONGEST_TEXT:
         return IgnoredFields(mistakes=(f"has {len(text)} characters, at most {LONGEST_TEXT} are allowed",))
     return _parsed(text)

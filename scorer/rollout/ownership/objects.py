@@ -5,7 +5,7 @@ one of the objects that a control plane, a service mesh or OpenShift puts into e
 resources are selected: nothing recreates a Secret of External Secrets on a member that does not run the operator.
 
 Example: CronJob ``backup`` creates Job ``backup-29401``. Only the CronJob is placed. The member's own CronJob
-controller creates the Jobs there; with the hub's Jobs, each would run twice.
+controller creates the Jobs there. With the hub's Jobs, each would run twice.
 
 Source: rollout.md 2.5; KubeFleet pkg/utils/common.go, ShouldPropagateObj.
 """
@@ -62,7 +62,7 @@ class ObjectLister(Protocol):
         ...
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, None when there is none."""
+        """Return one object, or None."""
         ...
 
 
@@ -80,7 +80,10 @@ class ClusterObjects:
         self._claims: dict[str, frozenset[str]] = {}
 
     def origin(self, document: JsonObject) -> str:
-        """Return what created an object, as a plural for a count ("Jobs of CronJobs"). Empty: an author may have."""
+        """Return the creator of an object, as a plural for a count ("Jobs of CronJobs").
+
+        Empty: an author may have created it.
+        """
         kind = group_kind(document)
         if owner := owning_controller(document):
             return f"{_plural(kind[1])} of {_plural(owner)}"

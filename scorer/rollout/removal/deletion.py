@@ -1,13 +1,13 @@
 """Deletion of a placement's bindings and Works: the order, and the content that remains on members.
 
 ``deleteStrategy.propagationPolicy: Abandon`` applies when the placement itself is deleted, and to no other loss of a
-cluster. The placement may be gone by the time its Works are deleted, so its wish is recorded first: on each binding
-before that is deleted, and on each Work before that is deleted. The order also makes it safe: after a crash at any
-point, nothing was deleted that was not marked; and a Work that the work generator makes while the placement is already
-being deleted is marked before it is deleted in turn, like all other Works of its binding.
+cluster. The placement may no longer exist when its Works are deleted, so its policy is recorded first, on each binding
+and each Work before its deletion. This order is crash-safe: nothing is deleted without a mark. A Work that the work
+generator makes while the placement is already being deleted is marked before its deletion, like all other Works of its
+binding.
 
 In the same way the loop marks bindings and Works as meant before it deletes them (`scorer.rollout.removal.marks`). A
-binding that is being deleted without that mark was deleted by another client: its Works stay, and the scheduler
+binding that is being deleted without that mark was deleted by another client: its Works remain, and the scheduler
 recreates it.
 
 Source: rollout.md 18 and 20. KubeFleet has the field without an implementation.
@@ -38,7 +38,7 @@ _LIVE: Final = frozenset(BindingState) - {BindingState.UNSCHEDULED}
 
 
 def leaves_objects(placement: Mapping[str, Any]) -> bool:
-    """Say whether the objects of a placement stay on the members when it is deleted."""
+    """Return whether the objects of a placement remain on the members when it is deleted."""
     strategy = (spec_of(placement).get("strategy") or {}).get("deleteStrategy") or {}
     return strategy.get("propagationPolicy") == "Abandon"
 
@@ -48,8 +48,8 @@ def plan_binding_deletion(
 ) -> list[Write]:
     """Return the writes that delete all bindings of a placement that is being deleted, in order.
 
-    A binding that the loop is already deleting for another reason is left alone: its objects go, whatever the placement
-    says. One that another client has deleted goes with the placement like all others.
+    A binding that the loop is already deleting for another reason is skipped: its objects are removed regardless of the
+    placement's policy. One that another client has deleted is treated like all others of the placement.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement with a deletion timestamp.
@@ -66,7 +66,7 @@ def plan_binding_deletion(
             marked = with_metadata(marked, annotations={ABANDON: "true"})
         marked = marked_for_removal(marked) or marked
         if marked is not binding:
-            writes.append(replace(marked))  # before the deletion: a binding without a finalizer is gone at once
+            writes.append(replace(marked))  # before the deletion: a binding without a finalizer is deleted immediately
         if not is_deleting(binding):
             writes.append(delete(binding))
     return writes
@@ -120,15 +120,15 @@ def _state_before(binding: Mapping[str, Any]) -> BindingState:
 
 
 def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[str, Any]]) -> list[Write]:
-    """Return the writes that take the mark `marked_for_removal` off bindings for which its reason no longer exists.
+    """Return the writes that remove the mark `marked_for_removal` from bindings without its reason.
 
-    Such a binding is left by an eviction that was withdrawn between marking and deletion, and by a placement that was
-    being deleted when its definition was removed. If the mark stayed, a later deletion by another client, by mistake,
-    would pass for the loop's own. The mark that its objects are abandoned comes only from a placement that is being
-    deleted, and is removed in any case.
+    Such a binding remains after an eviction that was withdrawn between mark and deletion, or after a placement that was
+    being deleted when its definition was removed. With a stale mark, a later accidental deletion by another client
+    would be taken for the loop's own. The abandon mark is only set by a placement that is being deleted, and is always
+    removed here.
 
     Args:
-        bindings: All bindings of a placement that stays.
+        bindings: All bindings of a placement that is not being deleted.
         evictions: All evictions on the hub.
     """
     marked = [binding for binding in bindings if not is_deleting(binding)]
@@ -148,7 +148,7 @@ def plan_unmarking(bindings: Iterable[JsonObject], evictions: Iterable[Mapping[s
 
 
 def is_abandoned(binding: Mapping[str, Any]) -> bool:
-    """Say whether the objects that a binding has placed stay when it is deleted."""
+    """Return whether the objects that a binding has placed remain when it is deleted."""
     return annotation(binding, ABANDON) == "true"
 
 
@@ -160,15 +160,15 @@ def is_member(member: Mapping[str, Any] | None) -> bool:
 def plan_work_deletion(
     works: Iterable[JsonObject], member: Mapping[str, Any] | None, *, abandoned: bool
 ) -> list[Write]:
-    """Return the writes that delete Works, in order; none when all are being deleted as they should be.
+    """Return the writes that delete Works, in order. Empty if all are being deleted as intended.
 
     Each Work is first marked as meant, even one that another client has deleted: the agent removes content only then.
-    While its member is leaving the fleet a Work is not marked, and its content stays.
+    While its member is leaving the fleet a Work is not marked, and its content remains.
 
     Args:
         works: The Works to delete.
-        member: Their MemberCluster; None: gone.
-        abandoned: Their content stays on the member, except where the loop has ordered its removal before.
+        member: Their MemberCluster. None: unset, it does not exist.
+        abandoned: Their content remains on the member, except where the loop has ordered its removal before.
     """
     writes = []
     stays = is_member(member)

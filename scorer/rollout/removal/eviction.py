@@ -1,10 +1,10 @@
 """Eviction of a placement from a cluster: whether it is allowed, and its outcome.
 
 Before the controller deletes a binding for an eviction, it writes the binding's uid on the eviction. After a crash it
-therefore knows which deletion it meant. If that binding is gone or being deleted, the eviction was executed, whatever
-the placement looks like by then, even if the scheduler has picked the cluster again. If it is still there, nothing has
-happened yet, and the controller decides again. So a crash neither leaves an eviction that took place unanswered, nor
-costs the placement a second binding.
+therefore knows which deletion was intended. If that binding is deleted or being deleted, the eviction was executed,
+regardless of the present placement, and even if the scheduler has picked the cluster again. If the binding still
+exists, the controller decides again. A crash therefore neither leaves an executed eviction without an answer, nor costs
+the placement a second binding.
 
 Source: rollout.md 19.2 and 19.3; KubeFleet pkg/controllers/clusterresourceplacementeviction, which decides again after
 a crash, and then finds no binding, or a new one.
@@ -57,11 +57,11 @@ class Eviction:
     """The outcome of an eviction.
 
     Args:
-        binding: Name of the binding that it is about; empty when there is none, or several.
-        reason: The outcome; never `EvictionReason.VALID`, which both EXECUTED and NOT_EXECUTED imply.
+        binding: Name of its binding, empty if there is not exactly one.
+        reason: The outcome, never `EvictionReason.VALID`, which both EXECUTED and NOT_EXECUTED imply.
         message: Why, with the numbers of the budget if one was consulted.
-        budget: Name of the disruption budget that decided; empty when none did.
-        deletes: Whether the controller has to delete the binding; not if it is being deleted already.
+        budget: Name of the disruption budget that decided, empty if none did.
+        deletes: Whether the controller has to delete the binding. False if it is being deleted already.
     """
 
     binding: str
@@ -85,10 +85,10 @@ def judge_eviction(
     """Return the outcome of an eviction of *placement* from *cluster*.
 
     Args:
-        placement: The ClusterResourcePlacement; None: there is none of that name.
+        placement: The ClusterResourcePlacement. None: unset, it does not exist.
         cluster: The member cluster.
         bindings: All bindings of the placement, deleting ones included.
-        budget: The disruption budget of the placement's name; None: there is none.
+        budget: The disruption budget of the placement's name. None: unset, it does not exist.
     """
     if placement is None:
         return _invalid("there is no such placement")
@@ -146,7 +146,7 @@ def _within(
 
 
 def is_finished(eviction: Mapping[str, Any]) -> bool:
-    """Say whether an eviction has its answer, which is final, whatever happens to the placement afterwards."""
+    """Return whether an eviction has its final answer, which later changes of the placement do not affect."""
     if any(condition.get("type") == EXECUTED for condition in conditions_of(eviction)):
         return True
     return has_current_status(eviction, VALID, FALSE)
@@ -162,9 +162,9 @@ def decide_eviction(
 
     Args:
         eviction: The ClusterResourcePlacementEviction.
-        placement: The ClusterResourcePlacement that it names; None: there is none.
+        placement: The ClusterResourcePlacement that it names. None: unset, it does not exist.
         bindings: All bindings of the placement, deleting ones included.
-        budget: The disruption budget of the placement's name; None: there is none.
+        budget: The disruption budget of the placement's name. None: unset, it does not exist.
 
     Raises:
         ValueError: The state of a binding is none of the three states.
@@ -179,12 +179,12 @@ def decide_eviction(
 def is_in_progress(
     eviction: Mapping[str, Any], bindings: Iterable[Mapping[str, Any]], *, withdrawn: bool = False
 ) -> bool:
-    """Return whether an eviction is taking a binding away: it names the binding, and that is not gone yet.
+    """Return whether an eviction is removing a binding: it names a binding that still exists.
 
     Args:
         eviction: The ClusterResourcePlacementEviction.
         bindings: All bindings of the placement, deleting ones included.
-        withdrawn: The eviction no longer exists: a deletion that it had not begun by then does not happen.
+        withdrawn: The eviction no longer exists: a deletion that it has not started does not happen.
     """
     binding_name = annotation(eviction, EVICTED_BINDING)
     executed = any(entry.get("type") == EXECUTED and entry.get("status") == TRUE for entry in conditions_of(eviction))
@@ -195,7 +195,7 @@ def is_in_progress(
 
 
 def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
-    """Return the eviction with the uid of the binding that it deletes written on it; None when it has it already."""
+    """Return the eviction with the uid of the binding that it deletes, or None if it has it already."""
     uid = uid_of(binding)
     if annotation(eviction, EVICTED_BINDING) == uid:
         return None
@@ -203,13 +203,13 @@ def meaning(eviction: JsonObject, binding: JsonObject) -> JsonObject | None:
 
 
 def waiting_status(eviction: JsonObject, message: str, now: datetime) -> JsonObject:
-    """Return the whole ``status`` of an eviction that could be executed but has to wait: it has no answer yet."""
+    """Return the complete ``status`` of an eviction that is allowed but has to wait. It has no answer yet."""
     valid = make_condition(VALID, TRUE, str(EvictionReason.VALID), message, generation=generation_of(eviction), now=now)
     return {**status_of(eviction), "conditions": merge_conditions(conditions_of(eviction), [valid])}
 
 
 def eviction_status(eviction: JsonObject, outcome: Eviction, now: datetime) -> JsonObject:
-    """Return the whole ``status`` of an eviction with its final answer *outcome* (rollout.md 19.3)."""
+    """Return the complete ``status`` of an eviction with its final answer *outcome* (rollout.md 19.3)."""
     spec, generation = spec_of(eviction), generation_of(eviction)
 
     def say(kind: str, reason: EvictionReason, message: str, *, good: bool) -> JsonObject:

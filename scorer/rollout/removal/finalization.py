@@ -48,7 +48,7 @@ class RemainingWorks:
     Args:
         binding: The binding that waits for them.
         works: The Works.
-        member: The MemberCluster. None: deleted.
+        member: The MemberCluster. None: unset, it is deleted.
         silent: The agent of the member does not report.
     """
 
@@ -99,7 +99,7 @@ def forgets_works(placement: Mapping[str, Any], namespace: Mapping[str, Any] | N
 
     Args:
         placement: It is being deleted.
-        namespace: Its namespace. None: it is cluster-scoped.
+        namespace: Its namespace. None: unset, it is cluster-scoped.
     """
     return annotation(placement, FORGET_WORKS) == "true" or (namespace is not None and is_deleting(namespace))
 

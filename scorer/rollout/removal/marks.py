@@ -1,21 +1,24 @@
-"""Removal marks: the annotation by which the loop authorizes a removal, and the agent's decision about content.
+"""Removal marks: the annotation with which the loop authorizes a removal, and the agent's decision about content.
 
 A binding or a Work can be deleted in many ways: by hand, with its namespace, with its definition, by restoring a
-backup. None of these is a reason to remove content from a member. So the loop first marks the object as meant to go,
-by an annotation with the object's own uid, and then deletes it. The uid keeps the mark from counting on a copy, or on
-an object recreated from a file. A controller or agent that finds an object being deleted without the mark lets it go,
-and keeps the content that it stood for.
+backup. None of these is a reason to remove content from a member. So the loop first marks the object for removal, by an
+annotation with the object's own uid, and then deletes it. The uid invalidates the mark on a copy, or on an object
+recreated from a file. A controller or agent that sees an object being deleted without the mark does not block the
+deletion, but keeps the content on the member.
 
 The mark comes first because the two cannot be one write. A crash in between leaves a mark without a deletion: the next
 pass deletes the object, or has other plans for it and removes the mark (`unmeant`). In the other order, a crash would
 leave a deletion that looks like another client's.
 
 A deletion timestamp does not record which client deleted an object, nor why: removing a definition, clearing a
-namespace and ``kubectl delete --all`` leave the same timestamp as the loop. The mark is the order to remove. Nothing
-else that shows on the hub is an order, not even that an object is missing, unreadable, empty or being deleted.
+namespace and ``kubectl delete --all`` leave the same timestamp as the loop. The mark is the order to remove. No other
+state of the hub is an order, not even that an object is missing, unreadable, empty or being deleted.
 
 The order is handed down: from a placement, whose deletion is one, to its bindings, and from each binding to its Works.
 An object with the order is meant to be removed.
+
+Example: ``kubectl delete namespace`` on the hub deletes the Works of a member. None of them has a mark, so the agent
+removes nothing, and the loop recreates the Works.
 
 Source: rollout.md 10 and 20. The reference removes the content of a Work whenever the Work is deleted.
 """
@@ -40,19 +43,19 @@ FINALIZERS_REMAIN: Final = "FinalizersRemain"
 
 
 def marked_for_removal(document: JsonObject) -> JsonObject | None:
-    """Return the object marked as meant to go; None when it is marked already."""
+    """Return the object marked for removal, or None if it is marked already."""
     return None if is_marked_for_removal(document) else with_metadata(document, annotations={REMOVE: _uid(document)})
 
 
 def unmeant(document: JsonObject) -> JsonObject:
-    """Return the object without that mark; the same object when it has none."""
+    """Return the object without that mark, or the same object if it has none."""
     if not annotation(document, REMOVE):
         return document
     return with_metadata(document, annotations={REMOVE: None})
 
 
 def is_marked_for_removal(document: Mapping[str, Any]) -> bool:
-    """Return whether the loop has marked this very object as meant to go."""
+    """Return whether the loop has marked this very object for removal."""
     uid = _uid(document)
     return bool(uid) and annotation(document, REMOVE) == uid
 
@@ -66,7 +69,7 @@ REMOVAL_PENDING_CONDITION: Final = "RemovalPending"
 
 
 class RemovalAction(Enum):
-    """What the agent does with content on a member."""
+    """Action of the agent on content of a member."""
 
     REMOVED = "it is deleted"
     RELEASED = "it stays, and is no longer ours"
@@ -76,24 +79,24 @@ class RemovalAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RemovalFacts:
-    """The facts about an object on a member that may have to go.
+    """The facts about an object on a member that may have to be removed.
 
     Args:
         ours: We own it.
         shared: It has other owners, too.
-        marked: It is annotated to stay (`is_marked`).
+        marked: It is annotated to remain (`is_marked`).
         untouchable: An earlier release has applied it. This one never does (`scorer.rollout.selection.exclusions`).
         occupied: It is a definition, and deleting it would delete objects that did not come from Works.
         compared: The Work only compares, and the object was never applied: an earlier agent took it over to compare it.
         listed: Its Work still holds it.
         signed: The Work holds exactly the objects that the hub has written into it.
-        going: The Work is being deleted, or gone.
-        ordered: The loop has ordered, on this very Work, that its content goes.
-        abandoned: The content of the Work stays when the Work goes.
+        going: The Work is deleted or being deleted.
+        ordered: The loop has ordered, on this very Work, the removal of its content.
+        abandoned: The content of the Work remains when the Work is deleted.
         leaving: The member is leaving the fleet, or its namespace on the hub is being deleted.
         older: The Work is older than what was applied, and no user has accepted that.
         inherited: Another Work of its binding holds it.
-        unsettled: Another Work of its binding is of another snapshot: what that Work will hold is not known yet.
+        unsettled: Another Work of its binding is of another snapshot, so its future content is not known yet.
     """
 
     ours: bool = True
@@ -124,18 +127,21 @@ class RemovalFacts:
 
 
 def removal_action(content: RemovalFacts) -> RemovalAction:
-    """Return what to do with an object; this is the only place that decides it.
+    """Return what to do with an object. This is the only place that decides it.
 
-    An object that the agent leaves alone is released whether or not its removal was ordered: otherwise garbage
+    An object that the agent must not touch is released whether or not its removal was ordered: otherwise garbage
     collection would delete it with its owner.
+
+    Example: a Work no longer lists Deployment ``web``. If the hub has signed the Work's content, the Deployment is
+    removed. If not, a user may have edited the Work by hand, and the Deployment is kept.
     """
     requested = content.ordered if content.going else content.signed and not content.listed
     if not content.ours or content.leaving or content.older:
         return RemovalAction.KEPT
     if content.is_untouchable:
         return RemovalAction.RELEASED
-    # Unsettled: the other Work may be about to take the object over. Deleted now, it would be recreated without what
-    # only the member has of it; the agent decides again once that Work has been written.
+    # Unsettled: the other Work may be about to take the object over. If deleted now, it would be recreated without its
+    # state on the member. The agent decides again once that Work has been written.
     if not requested or (content.unsettled and not content.going):
         return RemovalAction.KEPT
     if content.inherited:
@@ -146,16 +152,16 @@ def removal_action(content: RemovalFacts) -> RemovalAction:
 
 
 def is_marked(live: Mapping[str, Any]) -> bool:
-    """Say whether an object on a member is annotated to stay there when it is no longer placed.
+    """Return whether an object on a member is annotated to remain there when it is no longer placed.
 
-    The mark is meant for objects that existed before they were taken over. Any other object with the mark stays as
+    The mark is meant for objects that existed before they were taken over. Any other object with the mark remains as
     well: it cannot be known later who created an object, and a user can still delete one that was kept by mistake.
     """
     return annotation(live, KEEP) == "true"
 
 
 def objects_digest(manifests: Iterable[Any]) -> str:
-    """Return a digest of the identities of a Work's objects; their content and order make no difference."""
+    """Return a digest of the identities of a Work's objects, independent of their content and order."""
     return sha256(dump_json(sorted(_identity(manifest) for manifest in manifests))).hexdigest()[:32]
 
 
@@ -166,7 +172,7 @@ def has_hub_signature(work: Mapping[str, Any]) -> bool:
     not sign. An object that is missing from such a Work does not count as unwanted.
 
     Raises:
-        TypeError: What it holds cannot be read.
+        TypeError: Its content cannot be parsed.
     """
     return annotation(work, WORK_OBJECTS) == objects_digest(manifests_of(work))
 

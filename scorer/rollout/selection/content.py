@@ -34,7 +34,7 @@ def stored_content(document: JsonObject) -> JsonObject:
 
 
 def resource_identifier(document: JsonObject) -> JsonObject:
-    """Return how ``status.selectedResources`` names the object; empty fields are left out, except ``version``."""
+    """Return the object's entry for ``status.selectedResources``. Empty fields are omitted, except for ``version``."""
     group, version = split_api_version(str(document.get("apiVersion")))
     fields = {
         "group": group,

@@ -3,7 +3,7 @@
 The rules of the operator, the built-in exclusions, and harbormaster's own objects.
 
 If a placement held the definition of AppliedWork, its end would delete the member's AppliedWorks, and everything that
-they own; if it held the agent's namespace, its end would delete the agent. So the fleet's own objects are neither
+they own. If it held the agent's namespace, its end would delete the agent. So the fleet's own objects are neither
 selected nor unwrapped on the hub, nor applied or removed on a member, no matter which user or hub asks for it. They are
 recognized by group, kind and name alone: nothing else in a manifest can be trusted.
 
@@ -26,7 +26,7 @@ _VERSION = re.compile(r"v[0-9]+(?:(?:alpha|beta)[0-9]+)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class KindRule:
-    """One token of the option: a group, or some of its versions and kinds; an empty part means any."""
+    """One token of the option: a group, or some of its versions and kinds. An empty part matches any."""
 
     group: str
     version: str = ""
@@ -38,10 +38,10 @@ class KindRule:
 
 
 def parse_kind_rules(text: str) -> tuple[KindRule, ...]:
-    """Read ``GROUP``, ``GROUP/VERSION``, ``GROUP/VERSION/Kind1,Kind2`` or ``v1/Kind1,Kind2``, separated by ``;``.
+    """Parse ``GROUP``, ``GROUP/VERSION``, ``GROUP/VERSION/Kind1,Kind2`` or ``v1/Kind1,Kind2``, separated by ``;``.
 
     Raises:
-        ValueError: A token is none of these; the message shows it.
+        ValueError: A token is none of these. The message shows it.
     """
     return tuple(_rule(token) for part in text.split(";") if (token := part.strip()))
 
@@ -76,7 +76,7 @@ _GUARDS: Final = frozenset(
         )
     }
 )
-"""Cluster-scoped kinds of which harbormaster has objects of its own: the rights of its processes, and their guards."""
+"""Cluster-scoped kinds among harbormaster's own objects: the rights of its processes, and their guards."""
 
 
 def is_fleet_group(group: str) -> bool:
@@ -85,14 +85,14 @@ def is_fleet_group(group: str) -> bool:
 
 
 def exclusion_reason(group: str, kind: str, name: str, namespace: str = "", *, homes: Collection[str] = ()) -> str:
-    """Return why an object is never placed, as the end of a sentence about it; empty when it may be.
+    """Return why an object is never placed, as the end of a sentence about it, or an empty string.
 
     Args:
-        group: Of the object.
-        kind: Of the object.
-        name: Of the object.
-        namespace: Of the object; empty for a cluster-scoped one.
-        homes: The namespaces in which harbormaster runs, on the hub or on the member, depending on the caller.
+        group: Group of the object.
+        kind: Kind of the object.
+        name: Name of the object.
+        namespace: Namespace of the object, empty for a cluster-scoped one.
+        homes: The namespaces of harbormaster itself, on the hub or on the member, depending on the caller.
     """
     if is_fleet_group(group):
         return f"is of the fleet's own group {group}"
@@ -108,17 +108,17 @@ def exclusion_reason(group: str, kind: str, name: str, namespace: str = "", *, h
 
 
 def is_fleet_namespace(name: str, homes: Collection[str]) -> bool:
-    """Return whether a namespace is the fleet's own; *homes* are those in which harbormaster runs."""
+    """Return whether a namespace is the fleet's own. *homes* are the namespaces of harbormaster itself."""
     return name.startswith(MEMBER_NAMESPACE_PREFIX) or (bool(name) and name in homes)
 
 
 @dataclass(frozen=True, slots=True)
 class MemberLimits:
-    """Limits on what the agent of a member applies and removes, whatever the hub sends.
+    """Limits on what the agent of a member applies and removes, regardless of what the hub sends.
 
     Args:
         home: The agent's own namespace.
-        blocked_namespaces: Further namespaces that the agent touches neither themselves nor the objects in them; ``*``
+        blocked_namespaces: Further namespaces that the agent touches neither themselves nor the objects in them. ``*``
             at the end matches any rest.
         allowed_kinds: When not empty, the agent touches no other kinds.
         namespaced_only: The agent touches no cluster-scoped objects.
@@ -139,15 +139,15 @@ class MemberLimits:
         *,
         cluster_scoped: bool = False,
     ) -> str:
-        """Return why the agent leaves an object alone, as the end of a sentence about it; empty when it need not.
+        """Return why the agent must not touch an object, as the end of a sentence about it, or an empty string.
 
         Args:
-            group: Of the object.
-            versions: The versions of its group that may be meant.
-            kind: Of the object.
-            name: Of the object.
-            namespace: Of the object; empty for a cluster-scoped one.
-            cluster_scoped: Whether objects of the kind have no namespace on the member; False: unknown, too.
+            group: Group of the object.
+            versions: Possible versions of its group.
+            kind: Kind of the object.
+            name: Name of the object.
+            namespace: Namespace of the object, empty for a cluster-scoped one.
+            cluster_scoped: Whether the kind is cluster-scoped on the member. Also False if unknown.
         """
         if cluster_scoped and self.namespaced_only:
             return "is cluster-scoped on the member and comes from a namespace of the hub"
@@ -163,7 +163,7 @@ class MemberLimits:
 
 
 def _matching(namespace: str, patterns: Iterable[str]) -> str:
-    """Return the first pattern that a namespace matches; empty when none does, or *namespace* is empty."""
+    """Return the first pattern that a namespace matches, or an empty string. An empty *namespace* never matches."""
     for pattern in patterns if namespace else ():
         stem = pattern.removesuffix("*")
         if namespace == pattern or (stem != pattern and namespace.startswith(stem)):
@@ -172,7 +172,7 @@ def _matching(namespace: str, patterns: Iterable[str]) -> str:
 
 
 HOME = "harbormaster-system"
-"""The namespace in which harbormaster runs unless the operator configures another."""
+"""Default namespace of harbormaster."""
 
 ENVELOPE_KINDS = frozenset(family.envelope.kind for family in FAMILIES)
 
@@ -198,7 +198,7 @@ class SelectionSettings:
         blocked: Kinds never selected, besides the default ones. Not together with *allowed*.
         reserved_namespaces: Never selected, besides ``default``, ``kube-*`` and ``fleet-*``.
         workloads_enabled: The hub runs workloads itself: PersistentVolumeClaims are then not placed.
-        home: The namespace in which harbormaster runs on the hub: never selected, nor anything in it.
+        home: The namespace of harbormaster on the hub, never selected, including all objects in it.
     """
 
     allowed: tuple[KindRule, ...] = ()
@@ -217,7 +217,7 @@ class SelectionSettings:
         workloads_enabled: bool = False,
         home: str = HOME,
     ) -> "SelectionSettings":
-        """Read the options; names of namespaces are separated by ``,`` or ``;``.
+        """Parse the options. Names of namespaces are separated by ``,`` or ``;``.
 
         Raises:
             ValueError: A token cannot be read, or both lists are given.
@@ -243,9 +243,9 @@ class SelectionSettings:
         return is_reserved_namespace(namespace) or namespace in self.reserved_namespaces or namespace == self.home
 
     def exclusion_reason(self, document: Mapping[str, Any]) -> str:
-        """Return why an object is never placed, as the end of a sentence; empty when it may be.
+        """Return why an object is never placed, as the end of a sentence, or an empty string.
 
-        An envelope may be placed; `envelope_exclusion_reason` judges the objects in it.
+        An envelope may be placed. `envelope_exclusion_reason` judges the objects in it.
         """
         group, kind = group_kind(document)
         if group == PLACEMENT_GROUP and kind in ENVELOPE_KINDS:
@@ -253,7 +253,7 @@ class SelectionSettings:
         return exclusion_reason(group, kind, name_of(document), namespace_of(document), homes=(self.home,))
 
     def envelope_exclusion_reason(self, document: Mapping[str, Any]) -> str:
-        """Return why an object in an envelope is not placed: an envelope must not bring what no selector may take."""
+        """Return why an object in an envelope is not placed: the exclusions of selectors apply to it, too."""
         if reason := self.exclusion_reason(document):
             return reason
         group, version = split_api_version(str(document.get("apiVersion") or ""))

@@ -46,19 +46,19 @@ class DocumentInventory:
         return [objects[key] for key in sorted(objects) if namespace in ("", key[0])]
 
     def get(self, kind: Kind, name: str, namespace: str = "") -> JsonObject | None:
-        """Return one object, None when there is none."""
+        """Return one object, or None."""
         return self._objects.get(kind.group_kind, {}).get((namespace, name))
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a placement selects.
+    """Objects that a placement selects.
 
     Args:
         objects: Trimmed to what is placed, in the order of snapshots.
         identifiers: The same objects as ``status.selectedResources`` names them.
-        cluster_objects: The objects that the terms reach and that are left out, as a cluster's controllers create them:
-            group, kind, namespace and name of each, with its origin (`ClusterObjects.origin`).
+        cluster_objects: Matching objects that are omitted because a cluster's controllers create them: group, kind,
+            namespace and name of each, with its origin (`ClusterObjects.origin`).
         uids: The same objects on the hub, by group, kind, namespace and name.
     """
 
@@ -70,7 +70,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class InvalidSelection:
-    """The user's mistake that makes the whole selection fail; no new content is placed until the user corrects it."""
+    """A user error that makes the whole selection fail. No new content is placed until the user corrects it."""
 
     message: str
 
@@ -82,14 +82,14 @@ def select_resources(
     kinds: Mapping[tuple[str, str], Kind] = KINDS,
     settings: SelectionSettings = DEFAULT_SETTINGS,
 ) -> Selection | InvalidSelection:
-    """Find the objects that *terms* select.
+    """Return the objects that *terms* select.
 
     Args:
         terms: ``spec.resourceSelectors`` of the placement.
-        namespace: The placement's own for a ResourcePlacement; empty for a ClusterResourcePlacement.
+        namespace: The placement's own for a ResourcePlacement, empty for a ClusterResourcePlacement.
         inventory: The hub's objects.
         kinds: The kinds the hub serves, with list and watch, by group and kind.
-        settings: What the operator decided.
+        settings: Selection settings of the operator.
     """
     selector = _Selector(namespace, inventory, kinds, settings)
     try:
@@ -103,7 +103,7 @@ def select_resources(
 
 
 class _UserError(Exception):
-    """A mistake that the user has to correct; becomes a `InvalidSelection`."""
+    """A user error, which becomes an `InvalidSelection`."""
 
 
 class _Selector:
@@ -122,7 +122,7 @@ class _Selector:
         self.cluster_objects: dict[ObjectKey, str] = {}
 
     def run(self, terms: Sequence[Mapping[str, Any]]) -> list[JsonObject]:
-        """Return the selected objects as they are on the hub, term by term."""
+        """Return the selected objects as stored on the hub, term by term."""
         if is_fleet_namespace(self._namespace, (self._settings.home,)):
             raise _UserError(f"namespace {self._namespace} belongs to the fleet itself and nothing in it can be placed")
         home = self._namespace or self._selected_home(terms)
@@ -140,7 +140,7 @@ class _Selector:
         return list(selected.values())
 
     def _selected_home(self, terms: Sequence[Mapping[str, Any]]) -> str:
-        """Return the namespace that the only ``NamespaceWithResourceSelectors`` term names; empty without one."""
+        """Return the namespace in the only ``NamespaceWithResourceSelectors`` term, or an empty string."""
         namespaces = [term for term in terms if _is_namespace(term)]
         scoped = [term for term in namespaces if _scope(term) is SelectionScope.NAMESPACE_WITH_RESOURCE_SELECTORS]
         if not scoped:
@@ -183,7 +183,10 @@ class _Selector:
             yield from self._cluster_scoped(kind, term)
 
     def _cluster_scoped(self, kind: Kind, term: Mapping[str, Any]) -> Iterator[JsonObject]:
-        """Find objects; a term that takes all of a kind skips those never placed, in any other they are a mistake."""
+        """Yield matching objects.
+
+        Excluded objects are skipped by a term for all of a kind, and an error in any other.
+        """
         everything = _takes_all(term)
         for document in self._matching(kind, term, ""):
             if not (reason := self._settings.exclusion_reason(document)):
@@ -272,13 +275,13 @@ def is_concerned(
     *,
     deleted: bool = False,
 ) -> bool:
-    """Say whether a placement has to select again because an object changed (rollout.md 2.9).
+    """Return whether a placement has to select again because an object changed (rollout.md 2.9).
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
-        changed: The object as it is now, or as it last was if it is gone.
-        namespace_document: The Namespace of a namespaced object; None when it is gone too.
-        deleted: The object is gone; a namespaced one is treated like a changed one.
+        changed: The present object, or its last state if it was deleted.
+        namespace_document: The Namespace of a namespaced object, or None if that was deleted, too.
+        deleted: The object was deleted. A namespaced one is treated like a changed one.
     """
     own, where = namespace_of(placement), namespace_of(changed)
     terms = spec_of(placement).get("resourceSelectors") or ()
@@ -332,7 +335,10 @@ _RANKS = {kind: rank for rank, kind in enumerate(_ORDER.split())}
 
 
 def order_key(document: JsonObject) -> tuple[int, str, str]:
-    """Return the sort key of a selected object; a fixed order makes an unchanged selection an unchanged snapshot."""
+    """Return the sort key of a selected object.
+
+    The order is fixed so that an unchanged selection is an unchanged snapshot.
+    """
     kind = str(document.get("kind"))
     group, version = split_api_version(str(document.get("apiVersion")))
     rank = _RANKS.get(kind, len(_RANKS))

@@ -1,1 +1,1 @@
-"""Snapshots: numbered versions of selected resources, policies and overrides; when one is created and deleted."""
+"""Snapshots: numbered versions of selected resources, policies and overrides, and when they are created and deleted."""

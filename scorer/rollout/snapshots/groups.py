@@ -23,7 +23,7 @@ from scorer.rollout.selection.content import resource_identifier
 
 @dataclass(frozen=True, slots=True)
 class SnapshotGroup:
-    """The master of one index and its shards in order; the master is missing if another client has deleted it."""
+    """The master of one index and its shards in order. The master is missing if another client has deleted it."""
 
     index: int
     master: JsonObject | None
@@ -31,7 +31,7 @@ class SnapshotGroup:
 
     @property
     def name(self) -> str:
-        """Name of the master, the one that bindings point at; empty without one."""
+        """Name of the master, which bindings reference, or empty."""
         return name_of(self.master) if self.master else ""
 
     @property
@@ -95,7 +95,10 @@ def _subindex(snapshot: JsonObject) -> int:
 
 
 def latest_group(groups: Sequence[SnapshotGroup]) -> SnapshotGroup | None:
-    """Return the group whose master is labelled latest; if none is, as after a crash, the one of the greatest index."""
+    """Return the group whose master is labelled latest.
+
+    If none is, as after a crash, the one with the greatest index.
+    """
     masters = [group for group in groups if group.master is not None]
     labelled = [group for group in masters if is_labelled(group) and annotation(group.master or {}, RESOURCE_HASH)]
     return next(reversed(labelled or masters), None)

@@ -36,18 +36,18 @@ HISTORY_LIMIT: Final = 10
 """Snapshots kept of one override, the latest among them."""
 
 LABEL_LIMIT: Final = 63
-"""The most characters of a label value; the override's name is one, on its snapshots."""
+"""Longest label value, in characters. The override's name is one, on its snapshots."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverrideSnapshotPlan:
-    """What to write, in order.
+    """Writes for the snapshots of an override, in order.
 
     Args:
-        writes: Empty when the latest snapshot holds the override's spec already.
+        writes: Empty if the latest snapshot holds the override's spec already.
         name: Name of the snapshot in force after the writes.
         index: Its index.
-        error: Why the override cannot have snapshots: nothing is planned, and the caller reports it to the user.
+        error: Why the override cannot have snapshots. Nothing is planned then, and the caller reports it to the user.
     """
 
     writes: tuple[Write, ...] = ()
@@ -57,11 +57,11 @@ class OverrideSnapshotPlan:
 
 
 def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject]) -> OverrideSnapshotPlan:
-    """Make sure that the latest snapshot, and no other, is labelled latest, and that it holds the override's spec.
+    """Return the writes after which only the latest snapshot is labelled latest, and it holds the override's spec.
 
     Args:
         override: ClusterResourceOverride or ResourceOverride that is not being deleted.
-        snapshots: All snapshots of its kind and namespace; those of other overrides only take names.
+        snapshots: All snapshots of its kind and namespace. Those of other overrides only reserve names.
     """
     name = name_of(override)
     if len(name) > LABEL_LIMIT:
@@ -85,7 +85,7 @@ def plan_override_snapshots(override: JsonObject, snapshots: Sequence[JsonObject
 
 
 def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the latest snapshot of each override, in the order in which they are applied.
+    """Return the latest snapshot of each override, in the order of application.
 
     The order is ClusterResourceOverrideSnapshots by name, then ResourceOverrideSnapshots by namespace and name.
 
@@ -102,7 +102,7 @@ def latest_override_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObjec
 
 
 def override_hash(spec: Mapping[str, Any]) -> str:
-    """Return the lower-case hex SHA-256 of an override's spec; spelling out a default does not change it."""
+    """Return the lower-case hex SHA-256 of an override's spec. An explicit default does not change it."""
     return sha256(orjson.dumps(_canonical(spec), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 

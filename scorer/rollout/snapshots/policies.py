@@ -1,4 +1,4 @@
-"""Snapshots of a placement's policy: one index per policy; ``numberOfClusters`` does not count.
+"""Snapshots of a placement's policy: one index per policy, ignoring ``numberOfClusters``.
 
 Source: rollout.md 4; scheduling.md 1; KubeFleet pkg/controllers/placement/controller.go.
 """
@@ -35,13 +35,13 @@ from scorer.rollout.writes import Write, create, delete, replace
 
 @dataclass(frozen=True, slots=True)
 class PolicySnapshotPlan:
-    """What to write, in order.
+    """Writes for the policy snapshots, in order.
 
     Args:
-        writes: Empty when the latest snapshot is up to date.
+        writes: Empty if the latest snapshot is up to date.
         name: Name of the policy snapshot in force after the writes.
         index: Its index.
-        error: Set when several snapshots are labelled latest: nothing is planned, and the caller reports it to the
+        error: Set if several snapshots are labelled latest. Nothing is planned then, and the caller reports it to the
             user.
     """
 
@@ -52,7 +52,7 @@ class PolicySnapshotPlan:
 
 
 def latest_policy_snapshots(snapshots: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the snapshots labelled latest; more than one breaks an invariant."""
+    """Return the snapshots labelled latest. More than one breaks an invariant."""
     return [snapshot for snapshot in snapshots if is_labelled_latest(snapshot)]
 
 
@@ -64,14 +64,14 @@ def plan_policy_snapshots(
     in_force: str = "",
     bindings: Iterable[JsonObject] = (),
 ) -> PolicySnapshotPlan:
-    """Make sure that the latest policy snapshot holds the placement's policy.
+    """Return the writes after which the latest policy snapshot holds the placement's policy.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
         snapshots: All policy snapshots of the placement.
         digest: Hash of the policy without ``numberOfClusters``.
-        in_force: Name of the latest snapshot, if it holds this policy by whatever hash: others order fields otherwise
-            before they hash them, and a new snapshot of the same policy would have everything picked anew.
+        in_force: Name of the latest snapshot, if it holds this policy under any hash. Other programs may order fields
+            differently before hashing, and a new snapshot of the same policy would trigger a new scheduling decision.
         bindings: All bindings of the placement. With a history of one, no snapshot is left after a crash between the
             deletion of the old one and the creation of the new one, and the last index is read from them. A longer
             history never becomes empty by our own writes.
@@ -91,8 +91,8 @@ def plan_policy_snapshots(
         desired = with_metadata(latest, labels={IS_LATEST_SNAPSHOT: "true"}, annotations=annotations)
         writes = () if labels_agree and agree else (replace(desired),)
         return PolicySnapshotPlan(writes, name_of(latest), _index(latest))
-    # The label goes off before the successor is created: a crash in between leaves no snapshot labelled, which the next
-    # pass repairs; in the other order it would leave two, which stops the planning (see above).
+    # The label is removed before the successor is created: a crash in between leaves no snapshot labelled, which the
+    # next pass repairs. The other order would leave two, which stops the planning (see above).
     planned: list[Write] = []
     surplus = ordered[: max(0, len(ordered) - history_limit(placement) + 1)]
     if labelled and labelled[0] not in surplus:

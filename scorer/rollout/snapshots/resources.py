@@ -1,7 +1,7 @@
 """Snapshots of the objects that a placement selects: one index per content, split into shards, the oldest dropped.
 
 A snapshot group is the master of one index with its shards. The process may end after any single write: the next plan
-continues from whatever is stored.
+continues from the stored state.
 
 Source: rollout.md 3; KubeFleet pkg/controllers/placement/controller.go.
 """
@@ -72,11 +72,11 @@ SHARD_LIMIT = 800 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSettings:
-    """How often content may change (rollout.md 3.5). If both are zero, it changes at once.
+    """Throttle of content changes (rollout.md 3.5). If both are zero, changes take effect immediately.
 
     Args:
-        interval: The least time between two snapshots of a placement.
-        collection: How long changes are collected, counted from the first.
+        interval: Shortest time between two snapshots of a placement.
+        collection: Debounce period, counted from the first change.
     """
 
     interval: timedelta = timedelta(seconds=30)
@@ -99,11 +99,11 @@ def _hash(parts: Iterable[bytes], left_out: str = "") -> str:
 
 
 def shard_lengths(sizes: Iterable[int], limit: int = SHARD_LIMIT) -> list[int]:
-    """Return how many objects go into each snapshot, greedily and in order; at least one snapshot.
+    """Return how many objects fit into each snapshot, greedily and in order. There is at least one snapshot.
 
     Args:
         sizes: Bytes of each object in etcd.
-        limit: Bytes per snapshot; a larger object gets one of its own.
+        limit: Bytes per snapshot. A larger object gets one of its own.
     """
     lengths, room = [0], limit
     for size in sizes:
@@ -117,15 +117,14 @@ def shard_lengths(sizes: Iterable[int], limit: int = SHARD_LIMIT) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class ResourceSnapshotPlan:
-    """What to write, and which content is in force meanwhile.
+    """Writes for the snapshots, and the content in force until the next change.
 
     Args:
-        writes: In this order, one after the other; the oldest groups beyond the history limit are deleted before the
-            new one is created.
+        writes: Sequential writes. The oldest groups beyond the history limit are deleted before the new one is created.
         name: Name of the master to roll out.
         index: Its index.
-        identifiers: ``status.selectedResources`` to report: the content in force, not a change that waits.
-        requeue_after: While a change waits: when it may be written.
+        identifiers: ``status.selectedResources`` to report: the content in force, not a pending change.
+        requeue_after: When a pending change may be written, if there is one.
         too_large: The selected objects whose present content does not fit into a snapshot.
     """
 
@@ -148,20 +147,20 @@ def plan_resource_snapshots(
     cluster_objects: Collection[ObjectIdentity] = (),
     content: ContentRecord = NO_RECORD,
 ) -> ResourceSnapshotPlan:
-    """Make sure that the latest snapshot group holds *objects*.
+    """Return the writes after which the latest snapshot group holds *objects*.
 
     With an External strategy only update runs call this, with `UNTHROTTLED` (rollout.md 3.7).
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
         snapshots: All resource snapshots of the placement.
-        objects: What is selected now, trimmed and in order.
+        objects: Present selection, trimmed and sorted.
         now: Decides whether a change has waited long enough.
         settings: The throttle.
         bindings: All bindings of the placement. No index that one of them uses is assigned again, even if its snapshots
-            are gone, as with a history of one after a crash between their deletion and the creation of the new ones:
-            a binding would otherwise seem to have the new content already.
-        cluster_objects: The objects that were left out of the selection, as a cluster's controllers create them.
+            no longer exist, as with a history of one after a crash between their deletion and the creation of the new
+            ones. Otherwise a binding would seem to have the new content already.
+        cluster_objects: Objects that are excluded from the selection because a cluster's controllers create them.
         content: The record about the objects.
     """
     groups = snapshot_groups(snapshots)
@@ -235,7 +234,7 @@ def _succeed(
     wanted: Sequence[JsonObject],
     old: Sequence[SnapshotGroup],
 ) -> Iterator[Write]:
-    """Yield the writes that put a new group in the place of the latest.
+    """Yield the writes that replace the latest group by a new one.
 
     Args:
         latest: The latest group.
@@ -314,7 +313,7 @@ def plan_orphaned_snapshots(
 
 
 def index_in_name(name: str, prefix: str) -> int:
-    """Return the index that follows *prefix* in the name of a snapshot; -1 when none does."""
+    """Return the index that follows *prefix* in the name of a snapshot, or -1."""
     text = name.removeprefix(prefix)
     return int(text) if text != name and text.isascii() and text.isdigit() else -1
 
@@ -333,10 +332,10 @@ def _detection_time(master: JsonObject) -> datetime | None:
 
 
 def _due(master: JsonObject, detected: datetime, now: datetime, settings: SnapshotSettings) -> datetime:
-    """Return when the successor of *master* may be created; without a throttle, when the change was detected.
+    """Return when the successor of *master* may be created. Without a throttle, that is when the change was detected.
 
-    A master that was created later than *now*, by a clock that is ahead of ours, holds nothing up: the wait would be as
-    long as the clocks differ.
+    A master that was created later than *now*, by a clock that is ahead of ours, delays nothing. Otherwise the wait
+    would be as long as the clock skew.
     """
     if not settings.interval and not settings.collection:
         return detected
@@ -416,6 +415,6 @@ def _make_group(
 
 
 def is_envelope(content: Mapping[str, Any]) -> bool:
-    """Say whether a placed object is an envelope; each envelope's content gets its own Work."""
+    """Return whether a placed object is an envelope. Each envelope's content gets its own Work."""
     group = str(content.get("apiVersion", "")).partition("/")[0]
     return group == PLACEMENT_GROUP and content.get("kind") in ENVELOPE_KINDS

@@ -35,8 +35,11 @@ HUB_KEEPS: Final = frozenset(
         ("apiregistration.k8s.io", "APIService"),
     }
 )
-"""Group and kind of objects whose status the hub's own API server acts on. The status describes the hub; to overwrite
-it with a member's could lose data (``storedVersions`` of a CustomResourceDefinition)."""
+"""Kinds whose status the hub's own API server acts on.
+
+The status describes the hub. Overwriting it with a member's status could lose data (``storedVersions`` of a
+CustomResourceDefinition).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class BackReport:
 
     Args:
         group, version, kind, namespace, name: The object, as ``status.selectedResources`` of the placement names it.
-        status: The status that the member reports; never empty.
+        status: The status that the member reports, never empty.
     """
 
     group: str
@@ -60,13 +63,13 @@ class BackReport:
 
 
 def reports_to_originals(placement: Mapping[str, Any]) -> bool:
-    """Say whether a placement asks for statuses on the hub's own objects; the Works carry them in any case."""
+    """Return whether a placement asks for statuses on the hub's own objects. The Works carry them in any case."""
     strategy = (spec_of(placement).get("strategy") or {}).get("reportBackStrategy") or {}
     return strategy.get("type") == "Mirror" and strategy.get("destination") == "OriginalResource"
 
 
 def report_back_error(placement: Mapping[str, Any]) -> str:
-    """Return why a placement that `reports_to_originals` cannot be served; empty when it can."""
+    """Return why a placement that `reports_to_originals` cannot be served, or an empty string."""
     policy = spec_of(placement).get("policy") or {}
     kind = policy.get("placementType") or PlacementType.PICK_ALL
     wish = "spec.strategy.reportBackStrategy wants the status on the original objects"
@@ -84,13 +87,13 @@ def plan_back_reports(
 ) -> list[BackReport]:
     """Return the statuses that objects on the hub should have now, by group, kind, namespace and name.
 
-    None while two clusters hold the placement, as in the middle of a move: then it is not clear which of them counts.
+    Empty while two clusters hold the placement, as during a move: it is ambiguous which of them counts.
 
     Args:
         placement: One that `reports_to_originals` and has no `report_back_error`.
         bindings: All of its bindings.
         works: All Works made for it, of any cluster. Labels prove nothing, since an agent may write to the Works of its
-            own member: a Work counts only in the namespace of the member that the binding targets.
+            own member. A Work counts only in the namespace of the member that the binding targets.
     """
     holders = [
         binding
@@ -130,7 +133,7 @@ def _identity(item: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def with_reported_status(document: JsonObject, report: BackReport) -> JsonObject | None:
-    """Return the hub's object with the reported status; None when it has it already."""
+    """Return the hub's object with the reported status, or None if it has it already."""
     if status_of(document) == report.status:
         return None
     return {**document, "status": report.status}

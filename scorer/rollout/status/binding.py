@@ -1,8 +1,8 @@
 """The status of a binding, made from its Works.
 
 Source: rollout.md 5.3 and 15; KubeFleet pkg/controllers/workgenerator. Unlike there, a condition keeps its
-``lastTransitionTime`` from pass to pass while status and generation stay, so that the wait for untrackable objects
-ends; and all three lists are sorted.
+``lastTransitionTime`` from pass to pass while status and generation are unchanged, so that the wait for untrackable
+objects ends. All three lists are sorted.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ from scorer.rollout.works.hub_restore import NEXT_STEP, OLDER_THAN_APPLIED
 from scorer.rollout.works.plan import WorkCause, WorkPlan
 
 LIST_LIMIT = 100
-"""The most entries in each list of failed, drifted and differing objects."""
+"""Most entries in each list of failed, drifted and differing objects."""
 
 _WORKER_CONDITIONS = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED, AVAILABLE, DIFF_REPORTED, OBJECTS_TOO_LARGE, REMOVED)
 
@@ -55,17 +55,18 @@ _OF_WHOLE_WORKS = frozenset({OLDER_THAN_APPLIED, "ForbiddenByMember", "AgentNotR
 def binding_status(
     binding: JsonObject, works: Iterable[JsonObject], plan: WorkPlan, now: datetime, unheard: str = ""
 ) -> JsonObject:
-    """Return the whole ``status`` of a binding after a pass of the work generator.
+    """Return the complete ``status`` of a binding after a pass of the work generator.
 
-    The conditions are made in order, up to the first that is False. RolloutStarted stays as it is: the rollout
-    controller writes it. Last come ObjectsTooLarge and Removed, only while objects are too large, or cannot be removed.
+    The conditions are made in order, up to the first that is False. RolloutStarted is not changed: the rollout
+    controller writes it. ObjectsTooLarge and Removed come last. They exist only while objects are too large, or cannot
+    be removed.
 
     Args:
         binding: The binding as stored.
-        works: The Works that belong to it, as they are after the pass.
+        works: Its Works after the pass.
         plan: The plan of the pass.
         now: The time of a transition.
-        unheard: Why the agent of the member is not heard. Empty: it is.
+        unheard: Why the agent of the member does not report, empty if it does.
     """
     if plan.problem and plan.problem.cause is WorkCause.NOT_YET:
         return dict(status_of(binding))
@@ -225,7 +226,7 @@ def _are_complete(answers: _Answers) -> bool:
 
 
 def _not_true(works: Sequence[JsonObject], answers: _Answers) -> str:
-    """Name the first of the Works whose condition is not True, and count the others; empty when all are True."""
+    """Return the name of the first Work whose condition is not True and the number of others, or an empty string."""
     return _names(
         [
             name_of(work)

@@ -21,7 +21,7 @@ def failure_type(controller: str) -> str:
 
 
 def failure_of(document: Mapping[str, Any]) -> str:
-    """Return the message of the failure that an object reports; empty when it reports none.
+    """Return the message of the failure that an object reports, or an empty string.
 
     It may be older than the last change of the object: the controller removes it when it succeeds, not before.
     """
@@ -51,7 +51,7 @@ def _is_of_failure(condition: Mapping[str, Any]) -> bool:
 def failing_status(
     document: JsonObject, controller: str, reason: str, message: str, now: datetime
 ) -> JsonObject | None:
-    """Return the whole status of an object on which a controller fails; None when it reports that already."""
+    """Return the complete status of an object with a controller's failure, or None if it reports that already."""
     kind, generation = failure_type(controller), generation_of(document)
     old = conditions_of(document)
     previous = next((condition for condition in old if condition.get("type") == kind), None)
@@ -64,7 +64,7 @@ def failing_status(
 
 
 def passed_status(document: JsonObject, controller: str) -> JsonObject | None:
-    """Return the whole status of an object on which a controller succeeded; None when it reports no failure of it."""
+    """Return the complete status of an object without a controller's failure, or None if unchanged."""
     kind, old = failure_type(controller), conditions_of(document)
     others = [condition for condition in old if condition.get("type") != kind]
     return None if len(others) == len(old) else {**status_of(document), "conditions": others}

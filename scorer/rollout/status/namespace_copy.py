@@ -24,7 +24,7 @@ from scorer.rollout.writes import Write, create, replace
 
 
 def reported_namespace(placement: JsonObject) -> str:
-    """Return the namespace that should hold the copy; empty if no copy is wanted, or no namespace is selected yet."""
+    """Return the namespace that should hold the copy, empty if disabled or if no namespace is selected yet."""
     spec = spec_of(placement)
     if spec.get("statusReportingScope") != "NamespaceAccessible":
         return ""
@@ -38,7 +38,7 @@ def reported_namespace(placement: JsonObject) -> str:
 
 
 def copy_namespace(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
-    """Return the namespace of the copy: it stays where it is, even if the placement now selects another namespace.
+    """Return the namespace of the copy. It never moves, even if the placement now selects another namespace.
 
     Args:
         placement: A ClusterResourcePlacement with `reported_namespace`.
@@ -53,7 +53,7 @@ def _elsewhere(namespace: str, copies: Iterable[JsonObject]) -> list[str]:
 
 
 def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -> str:
-    """Return why the placement is invalid: its copy may not move to another namespace. Empty when it need not.
+    """Return why the placement is invalid: its copy may not move to another namespace. Empty if it need not.
 
     Args:
         placement: A ClusterResourcePlacement.
@@ -72,7 +72,7 @@ def moved_namespace_error(placement: JsonObject, copies: Iterable[JsonObject]) -
 def plan_status_copy(
     placement: JsonObject, status: Mapping[str, Any], copy: JsonObject | None, now: datetime
 ) -> Write | None:
-    """Return the write that makes the copy match *status*; None when it does already.
+    """Return the write that makes the copy match *status*, or None if it matches already.
 
     Args:
         placement: A ClusterResourcePlacement with `reported_namespace`.
@@ -102,7 +102,7 @@ def plan_status_copy(
 
 
 def with_status_synced(placement: JsonObject, status: JsonObject, error: str, now: datetime) -> JsonObject:
-    """Return *status* with the condition StatusSynced; *error* says why the copy could not be written, if so."""
+    """Return *status* with the condition StatusSynced. *error* is the failure to write the copy, if any."""
     kind = condition_type(placement, STATUS_SYNCED)
     reason, message = ("StatusSyncFailed", error) if error else ("StatusSyncSucceeded", "the copy is up to date")
     condition = make_condition(

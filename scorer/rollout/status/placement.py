@@ -59,7 +59,7 @@ from scorer.rollout.status.progress import STALLED, STALLED_REASON, find_stall
 from scorer.rollout.works.hub_restore import NEXT_STEP, OLDER_THAN_APPLIED
 
 RESYNC = timedelta(minutes=30)
-"""How long until the controller looks again, without an event, at a placement that is not complete."""
+"""Resync period of a placement that is not complete."""
 
 _LISTS_OF_AGENTS = frozenset({"failedPlacements", "driftedPlacements", "diffedPlacements"})
 """The part of a cluster's entry that its agent reports."""
@@ -85,11 +85,11 @@ class PlacementReport:
     """The status to store, and the events to record.
 
     Args:
-        status: The whole ``status``.
-        events: Only for what has just become true.
+        status: The complete ``status``.
+        events: Only for new transitions.
         complete: Whether Scheduled and all expected conditions are True.
-        look_again: How long until the rollout counts as stalled if nothing moves; None: it cannot become stalled, or
-            it is already.
+        look_again: Time until the rollout counts as stalled without progress. None: unset, it cannot stall, or has
+            stalled already.
     """
 
     status: JsonObject
@@ -99,17 +99,17 @@ class PlacementReport:
 
     @property
     def requeue_after(self) -> timedelta | None:
-        """When to look again without an event."""
+        """Delay before a requeue without an event."""
         if self.look_again is not None:
             return min(self.look_again, RESYNC)
         return None if self.complete else RESYNC
 
 
 def invalid_selection(placement: JsonObject, message: str, now: datetime) -> PlacementReport:
-    """Report a mistake in the resource selectors: Scheduled is False, all else stays as it was (rollout.md 2.8).
+    """Report a mistake in the resource selectors: Scheduled is False, all else is unchanged (rollout.md 2.8).
 
-    Except the condition Stalled, which is removed: the rollout may go on, and this controller does not look at it until
-    the user corrects the mistake.
+    Except for the condition Stalled, which is removed: the rollout may continue, and this controller does not evaluate
+    it until the user corrects the mistake.
     """
     scheduled = placement_condition(placement, SCHEDULED, FALSE, "InvalidResourceSelectors", message, now)
     old = conditions_of(placement)
@@ -120,7 +120,7 @@ def invalid_selection(placement: JsonObject, message: str, now: datetime) -> Pla
 
 
 def _scheduling_events(placement: JsonObject, scheduled: JsonObject) -> Iterator[Event]:
-    """Tell that a placement got its clusters, or why not; once for each decision on one generation."""
+    """Yield an Event if a placement got its clusters or did not, once per decision on one generation."""
     previous = find_current(conditions_of(placement), scheduled["type"], generation_of(placement)) or {}
     if all(previous.get(member) == scheduled[member] for member in ("status", "reason")):
         return
@@ -141,16 +141,16 @@ def placement_status(
     stalled_after: timedelta | None = None,
     too_large: Sequence[TooLarge] = (),
 ) -> PlacementReport:
-    """Decide the status of a placement whose selectors are valid.
+    """Return the status of a placement with valid selectors.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement, with its present status.
-        policy_snapshot: The latest one; None before there is one.
+        policy_snapshot: The latest one. None: unset, before the first one exists.
         bindings: All bindings of the placement.
-        latest: The content in force; None before there is any. Not used with an External strategy.
+        latest: The content in force. None: unset, before there is any. Not used with an External strategy.
         now: The time of a transition.
         snapshots: The groups that bindings point at, by name of the master. Only needed for an External strategy.
-        stalled_after: How long a rolling update may stand still before it counts as stalled; None: without limit.
+        stalled_after: Time without progress after which a rolling update counts as stalled. None: unlimited.
         too_large: Selected objects whose present content does not fit into a snapshot.
     """
     reporter = _Reporter(placement, policy_snapshot, bindings, latest, now, snapshots, stalled_after)
@@ -240,7 +240,10 @@ class _Reporter:
         return PlacementReport(status, events, complete, look_again)
 
     def _stall(self, entries: Sequence[JsonObject], conditions: list[JsonObject]) -> timedelta | None:
-        """Add the condition Stalled to *conditions* if the rollout is stalled; else return how long until it is."""
+        """Add the condition Stalled to *conditions* if the rollout is stalled.
+
+        Otherwise return the time until it is.
+        """
         if self._stalled_after is None or self._external:
             return None
         picked = {entry["clusterName"] for entry in entries}
@@ -428,7 +431,7 @@ class _Reporter:
 
 
 def _unavailable_period(placement: JsonObject) -> timedelta:
-    """Return how long a cluster may take to count as available; that wait is not a standstill."""
+    """Return how long a cluster may take to count as available. That wait is not a stall."""
     try:
         return RollingUpdateLimits.of(spec_of(placement).get("strategy")).unavailable_period
     except (ValueError, TypeError):  # an invalid one that got past admission
@@ -454,10 +457,10 @@ def _overrides(entry: JsonObject) -> bool:
 
 
 def _fitting(placement: JsonObject, status: JsonObject) -> JsonObject:
-    """Return a status with which the placement can be stored: the longest lists of a cluster are left out first.
+    """Return a status that fits into one object: the longest lists of a cluster are omitted first.
 
-    Their length is up to the agents. A status that the API server refused for its size would hide what all other
-    clusters report.
+    Their length is up to the agents. If the API server refused the status for its size, the reports of all other
+    clusters would be lost.
     """
     entries: list[JsonObject] = status["placementStatuses"]
     if not any(_LISTS_OF_AGENTS & entry.keys() for entry in entries):

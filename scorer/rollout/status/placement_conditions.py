@@ -25,7 +25,7 @@ from scorer.rollout.removal.marks import REMOVAL_PENDING_CONDITION
 from scorer.rollout.status.progress import STALLED
 
 JUDGED_AGAIN = "being judged again"
-"""Shown of a placement that a user has changed, beside the earlier decision, until there is a new one."""
+"""Shown for a placement that a user has changed, beside the earlier decision, until there is a new one."""
 SCHEDULED = "Scheduled"
 STATUS_SYNCED = "StatusSynced"
 OBJECTS_NOT_SELECTED = "ObjectsNotSelected"
@@ -115,7 +115,7 @@ def expected_conditions(placement: JsonObject) -> tuple[str, ...]:
 
 
 def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
-    """Say whether *status* reports the rollout of the placement's present generation as complete."""
+    """Return whether *status* reports the rollout of the placement's present generation as complete."""
     return all(
         (
             find_current(status.get("conditions") or (), condition_type(placement, word), generation_of(placement))
@@ -127,7 +127,7 @@ def is_complete(placement: JsonObject, status: Mapping[str, Any]) -> bool:
 
 
 def is_stalled(placement: JsonObject, status: Mapping[str, Any]) -> bool:
-    """Say whether a status says, of the placement as it is now, that its rollout is stalled."""
+    """Return whether a status reports the rollout of the placement's present generation as stalled."""
     kind, generation = condition_type(placement, STALLED), generation_of(placement)
     return find_current(status.get("conditions") or (), kind, generation) is not None
 
@@ -146,7 +146,7 @@ def with_objects_not_selected(
     Args:
         placement: With its present status.
         status: The status to store.
-        origins: Of each object that the selectors reach and that the controllers of a cluster create.
+        origins: Origin of each matching object that the controllers of a cluster create.
         now: The time of a transition.
     """
     kind = condition_type(placement, OBJECTS_NOT_SELECTED)

@@ -1,8 +1,8 @@
 """Progress of a rollout: the last change, and what it waits for now.
 
-A move shows in the transition times of conditions, and in bindings that are created, dropped and deleted; a new message
-for the same state is not a move. A cluster that waits for its maintenance windows waits as it should, and is left out.
-The reference has nothing like this.
+Progress is visible in the transition times of conditions, and in bindings that are created, dropped and deleted. A new
+message for the same state is not progress. A cluster that waits for its maintenance windows waits as intended, and is
+ignored. The reference has no equivalent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,18 +18,18 @@ from scorer.api.unstructured.documents import annotation, current_condition, is_
 from scorer.rollout.bindings import ROLLOUT_STARTED, waits_for_window
 
 STALLED: Final = "Stalled"
-"""Short type of the condition of a placement; it exists only while it is True."""
+"""Short type of the condition of a placement. It exists only while it is True."""
 STALLED_REASON: Final = "NoProgress"
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutStall:
-    """Where a rollout that is not over has come to rest.
+    """State of an unfinished rollout without progress.
 
     Args:
-        since: When something moved last.
-        cluster: The cluster that it waits for; of several, the one that keeps the others waiting.
-        why: What is wrong there, with the object if one is known.
+        since: Time of the last progress.
+        cluster: The cluster that it waits for. Of several, the one that blocks the others.
+        why: The obstacle there, with the object if one is known.
     """
 
     since: datetime
@@ -40,13 +40,13 @@ class RolloutStall:
 def find_stall(
     entries: Sequence[Mapping[str, Any]], last: str, leaving: Iterable[JsonObject], created: datetime
 ) -> RolloutStall | None:
-    """Return when a rollout moved last and what it waits for; None: it is over, or waits for maintenance windows.
+    """Return the last progress of a rollout and what it waits for, or None if finished or waiting for windows.
 
     Args:
         entries: ``status.placementStatuses`` of the picked clusters, each with its conditions in order.
         last: The type of the condition that comes last when everything succeeds.
         leaving: Bindings of other clusters, which are losing the placement.
-        created: When the placement was created.
+        created: Creation time of the placement.
     """
     instants = [created, *(moment for entry in entries for moment in _transitions(entry))]
     waiting = [_open(entry, last) for entry in entries]
@@ -64,7 +64,7 @@ def find_stall(
 
 
 def failed_object(entry: Mapping[str, Any]) -> str:
-    """Return the first object that has failed on a cluster, with its error; empty when none is known."""
+    """Return the first object that has failed on a cluster, with its error, or an empty string."""
     failed = entry.get("failedPlacements") or ()
     if not failed:
         return ""
@@ -79,7 +79,7 @@ _FAILED, _STARTED, _LEAVING, _WAITING = range(4)
 
 
 def _open(entry: Mapping[str, Any], last: str) -> tuple[int, str, str] | None:
-    """Return the rank of an entry's cluster, its name, and what it waits for; None: it is done, or not to go on yet."""
+    """Return the rank of an entry's cluster, its name, and what it waits for, or None without an obstacle."""
     conditions = entry.get("conditions") or ()
     condition = next((each for each in conditions if each.get("status") != TRUE), None)
     if condition is None and any(each.get("type") == last for each in conditions):

@@ -1,1 +1,1 @@
-"""Views for users: the tree, the timeline and the preview of a rollout; they decide nothing."""
+"""Views for users: the tree, the timeline and the preview of a rollout. They make no decisions."""

@@ -1,9 +1,9 @@
 """Preview of a rollout: the order of clusters, found by repeated planning, and the effect of reservations.
 
-Every step is what one run of `plan_rollout` picks. The next run assumes that everything started so far has become
-available, that everything deleted is gone, and that the overrides of a cluster do not change; a binding that is known
-to have failed stays failed, since it is not known whether it recovers. So the order is the real one, and the preview
-ends where the real rollout would stop.
+Every step is the result of one run of `plan_rollout`. The next run assumes that everything started so far has become
+available, that all deletions have completed, and that the overrides of a cluster do not change. A binding that is known
+to have failed remains failed, since it may not recover. The order is therefore the real one, and the preview ends where
+the real rollout would stop.
 
 A promise is a reservation of a placement on a cluster. It counts in the plan as if it had been carried out.
 
@@ -32,21 +32,21 @@ from scorer.rollout.planner import (
 )
 
 MOST_STEPS: Final = 100
-"""How many steps are shown; a rollout of a thousand clusters, one at a time, is not followed to its end."""
+"""Most steps shown. A rollout of a thousand clusters, one by one, is truncated."""
 
 EXTERNAL: Final = "External"
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewStep:
-    """What one reconcile starts; clusters in the order of the planner.
+    """Changes that one reconcile starts, with clusters in the order of the planner.
 
     Args:
         update: Clusters that get the latest resources.
         bind: Clusters that get the placement for the first time, or again.
         remove: Clusters that lose it.
         waiting: Clusters that would be next if the limits allowed it.
-        budget: The numbers at that moment.
+        budget: The numbers at that time.
     """
 
     update: tuple[str, ...]
@@ -58,7 +58,7 @@ class PreviewStep:
 
 @dataclass(frozen=True, slots=True)
 class RolloutBlocker:
-    """An obstacle that the rollout does not get past by itself.
+    """An obstacle that blocks the rollout until a user acts.
 
     Args:
         clusters: The clusters that have to wait, in the order of the planner.
@@ -75,16 +75,16 @@ class RolloutBlocker:
 
 @dataclass(frozen=True, slots=True)
 class RolloutPreview:
-    """How a rollout would go.
+    """Predicted course of a rollout.
 
     Args:
         type: ``RollingUpdate`` or ``External``.
-        limits: The limits of the strategy; None if they do not apply or cannot be read.
-        pushed: Clusters that have the placement and whose apply strategy changes at once, outside all limits.
+        limits: The limits of the strategy. None: unset, they do not apply or are invalid.
+        pushed: Clusters that have the placement and whose apply strategy changes immediately, outside all limits.
         steps: In order.
-        blocked: Where it stops; None: it completes.
-        more: How many clusters are left after the last step shown.
-        held: Clusters that wait for their maintenance windows first, sorted: the others go before them.
+        blocked: Where it stops. None: unset, it completes.
+        more: Number of clusters after the last step shown.
+        held: Clusters that first wait for their maintenance windows, sorted. The others come before them.
     """
 
     type: str
@@ -104,15 +104,15 @@ def preview_rollout(
     *,
     held: Collection[str] = (),
 ) -> RolloutPreview:
-    """Return how the rollout of *placement* would go from here.
+    """Return the predicted course of the rollout of *placement*.
 
     Args:
         placement: ClusterResourcePlacement or ResourcePlacement.
-        bindings: Its bindings as the scheduler leaves them, deleting ones included; their states are valid.
+        bindings: Its bindings after scheduling, including deleting ones. Their states are valid.
         latest: Name of the latest master resource snapshot.
-        now: Decides whether an untrackable binding has been applied for long enough; no time passes between steps.
-        held: Clusters that may not be touched before their maintenance windows open, which they do, all at once, when
-            nothing else is left to do.
+        now: Decides whether an untrackable binding has been applied for long enough. No time passes between steps.
+        held: Clusters that must not be changed before their maintenance windows open. They are assumed to open
+            together, after everything else is done.
     """
     spec = spec_of(placement)
     strategy = spec.get("strategy")
@@ -153,7 +153,7 @@ def preview_rollout(
 
 
 def _is_done(bindings: Sequence[JsonObject], latest: str) -> bool:
-    """Say whether the planner has nothing to do: every binding is Bound and as wanted, each on a different cluster.
+    """Return whether the planner has nothing to do: every binding is Bound and up to date, on different clusters.
 
     This is true of most placements most of the time, and much faster to find out than by running the planner.
     """
@@ -216,7 +216,7 @@ def _afterwards(
 
 
 def _is_on_its_way(binding: BindingView, now: datetime, limits: RollingUpdateLimits) -> bool:
-    """Say whether a binding that the plan leaves alone becomes available by itself."""
+    """Return whether a binding that the plan does not change becomes available without a change."""
     if binding.state is BindingState.SCHEDULED or is_failed(binding):
         return False
     return not readiness(binding, now, limits.unavailable_period).ready
@@ -260,7 +260,7 @@ def with_reserved_changes(bindings: Iterable[BindingView], promised: Container[s
     """Return the bindings as they will be once these clusters have been changed, and have not reported yet.
 
     Without this, the holder of a reservation and the rollout would both use the same room in the limits. While two
-    bindings of one cluster conflict there is no plan, whatever is promised.
+    bindings of one cluster conflict there is no plan, even with reservations.
 
     Args:
         bindings: All bindings of a placement.

@@ -1,10 +1,10 @@
 """Timelines: bands with a bar per cluster and a mark per wait, and the timeline of a rolling update.
 
-A rolling update is one band, a staged update has one per stage, so that both can be drawn alike. Every time here comes
-from a condition: what has none, has no time.
+A rolling update is one band, a staged update has one per stage, so that both are drawn in the same way. Every time
+comes from the transition time of a condition.
 
-A cluster that joined the placement months after the others got the same release then. What lies a day before the next
-start is therefore left out of the times: the timeline shows the last stretch of work, and the others as updated.
+A cluster that joined the placement months after the others got the same release then. Times that precede the next start
+by a day or more are therefore omitted: the timeline shows the latest period of activity, and other clusters as updated.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ from scorer.rollout.status.progress import failed_object
 
 
 class BarState(StrEnum):
-    """How far an update is on one cluster."""
+    """State of an update on one cluster."""
 
     NOT_REACHED = "not reached"
     WAITING = "waiting"
@@ -39,7 +39,7 @@ class BarState(StrEnum):
 
 
 class MarkKind(StrEnum):
-    """What is waited for between clusters."""
+    """Kind of wait between clusters."""
 
     APPROVAL_BEFORE = "approval before"
     APPROVAL_AFTER = "approval after"
@@ -52,7 +52,7 @@ _TimelineSpan = TypedDict("_TimelineSpan", {"from": Instant})
 
 
 class TimelineSpan(_TimelineSpan, TypedDict):
-    """From one instant to another."""
+    """A period."""
 
     to: Instant
 
@@ -62,16 +62,16 @@ class TimelineBar(TypedDict):
 
     cluster: str
     state: Annotated[str, one_of(*BarState)]
-    """Left: the run was over before its outcome was known."""
+    """Left: the run ended before its outcome was known."""
     startedAt: Instant | None
     endedAt: Instant | None
     """Null until the outcome is known."""
     detail: str
-    """What it waits for, or what is wrong."""
+    """Cause of its wait, or an error."""
     forecast: NotRequired[TimelineSpan]
-    """When an upgrade of it is expected."""
+    """Expected period of its upgrade."""
     windows: NotRequired[list[TimelineSpan]]
-    """When its maintenance windows are open from now on."""
+    """Its open maintenance windows from now on."""
 
 
 class TimelineMark(TypedDict):
@@ -79,12 +79,12 @@ class TimelineMark(TypedDict):
 
     kind: Annotated[str, one_of(*MarkKind)]
     since: Instant | None
-    """Null until it has begun."""
+    """Null until it starts."""
     until: Instant | None
-    """When it ended, or will; null where nobody knows."""
+    """Its end, past or expected. Null if unknown."""
     over: bool
     request: str
-    """Name of the approval request, or of the gate; empty for a timed wait."""
+    """Name of the approval request or of the gate. Empty for a timed wait."""
 
 
 BandState = Annotated[
@@ -98,15 +98,15 @@ class TimelineBand(TypedDict):
     name: str
     state: BandState
     detail: str
-    """What is wrong with it."""
+    """An error, or empty."""
     deletes: bool
     """Whether the placement is removed from these clusters."""
     startedAt: Instant | None
     endedAt: Instant | None
     atOnce: int | None
-    """How many clusters it changes at the same time; null where that is not limited by a number of clusters."""
+    """Most concurrent updates of clusters. Null without such a limit."""
     bars: list[TimelineBar]
-    """In the order of their turns."""
+    """In the order of the update."""
     marks: list[TimelineMark]
 
 
@@ -115,13 +115,13 @@ class UpdateTimeline(TypedDict):
 
     startedAt: Instant | None
     endedAt: Instant | None
-    """Null while it is not over."""
+    """Null until it ends."""
     bands: list[TimelineBand]
 
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """From one instant to another."""
+    """A period."""
 
     begin: datetime
     end: datetime
@@ -137,12 +137,12 @@ class Bar:
 
     Args:
         cluster: Its name.
-        state: How far the update is there.
-        started: When it began; None: not yet.
-        ended: When its outcome was known; None: not yet.
-        detail: What it waits for, or what is wrong; empty: nothing is to be said.
-        forecast: When it is expected to be updated; None: it has been, or nobody knows.
-        windows: When it may be updated from now on; empty: at any time, or that does not matter any more.
+        state: State of the update there.
+        started: Start of the update. None: unset, not started.
+        ended: When its outcome was known. None: unset, not ended.
+        detail: Cause of its wait, or an error, otherwise empty.
+        forecast: Expected period of its update. None: unknown, or in the past.
+        windows: Its maintenance windows from now on. Empty if it has none, or if they no longer matter.
     """
 
     cluster: str
@@ -154,7 +154,7 @@ class Bar:
     windows: tuple[TimeSpan, ...] = ()
 
     def document(self) -> TimelineBar:
-        """Return it as JSON; what is expected, and windows, only where there are some."""
+        """Return it as JSON. Forecast and windows are omitted if empty."""
         document: TimelineBar = {
             "cluster": self.cluster,
             "state": self.state.value,
@@ -174,11 +174,11 @@ class Mark:
     """One wait of a band.
 
     Args:
-        kind: For what.
-        since: When it began; None: not yet.
-        until: When it ended, or will end; None: nobody knows.
+        kind: Its kind.
+        since: Its start. None: unset, not started.
+        until: Its end, past or expected. None: unknown.
         over: Whether it has ended.
-        request: Name of the approval request; empty: none.
+        request: Name of the approval request, or empty.
     """
 
     kind: MarkKind
@@ -203,14 +203,14 @@ class Band:
     """Clusters that belong together.
 
     Args:
-        name: Of the stage.
-        state: In a word or two.
-        bars: One per cluster, in the order of their turns.
+        name: Name of the stage.
+        state: State in one or two words.
+        bars: One per cluster, in the order of the update.
         marks: The waits, those before the clusters first.
-        started: When the first cluster was started, or the stage was passed over.
-        ended: When all was done.
-        max_concurrency: How many clusters may be updated at the same time; None: no limit.
-        detail: What is wrong with it; empty: nothing.
+        started: When the first cluster was started, or the stage was skipped.
+        ended: When all clusters were done.
+        max_concurrency: Most concurrent updates of clusters. None: unlimited.
+        detail: An error, or empty.
         deletes: Whether the placement is removed from these clusters.
     """
 
@@ -244,9 +244,9 @@ class Timeline:
     """An update from its first cluster to its last.
 
     Args:
-        bands: In the order in which they run.
-        started: When it began; None: not yet.
-        ended: When it was over; None: it is not.
+        bands: Bands in the order of execution.
+        started: Its start. None: unset, not started.
+        ended: Its end. None: unset, not ended.
     """
 
     bands: tuple[Band, ...]
@@ -254,7 +254,7 @@ class Timeline:
     ended: datetime | None = None
 
     def document(self) -> UpdateTimeline:
-        """Return it as JSON; it is the same at all times, so that answers that hold it can be cached."""
+        """Return it as JSON. It does not depend on the present time, so that responses with it can be cached."""
         return {
             "startedAt": written(self.started),
             "endedAt": written(self.ended),
@@ -262,27 +262,27 @@ class Timeline:
         }
 
     def count(self, state: BarState) -> int:
-        """Return how many clusters are so far."""
+        """Return the number of clusters in this state."""
         return sum(bar.state is state for band in self.bands for bar in band.bars)
 
 
 def written(instant: datetime | None) -> str | None:
-    """Write an instant, None when there is none."""
+    """Return an instant as text, or None."""
     return None if instant is None else format_time(instant)
 
 
 def earliest(instants: Iterable[datetime | None]) -> datetime | None:
-    """Return the first of the instants that are known."""
+    """Return the earliest known instant."""
     return min((instant for instant in instants if instant is not None), default=None)
 
 
 def latest(instants: Iterable[datetime | None]) -> datetime | None:
-    """Return the last of the instants that are known."""
+    """Return the latest known instant."""
     return max((instant for instant in instants if instant is not None), default=None)
 
 
 def time_at(document: object, *members: str) -> datetime | None:
-    """Return the instant at a path; None: there is none, or it cannot be read."""
+    """Return the instant at a path. None: unset or invalid."""
     try:
         return parse_time(text_at(document, *members))
     except ValueError:
@@ -291,7 +291,7 @@ def time_at(document: object, *members: str) -> datetime | None:
 
 BAND: Final = "rolling update"
 REST: Final = timedelta(days=1)
-"""After so long without a start, what comes next is another stretch of work."""
+"""A pause of this length between two starts separates two periods of activity."""
 
 _IN_PROGRESS: Final = "ApplyInProgress"
 _STEPS: Final = (OVERRIDDEN, WORK_SYNCHRONIZED, APPLIED)
@@ -300,14 +300,14 @@ _STATES: Final = (
     (BarState.UPDATING, "updating"),
     (BarState.WAITING, "waiting"),
 )
-"""What the band is called, by the worst of its bars."""
+"""Name of the state of the band, determined by the worst of its bars."""
 
 
 def rolling_timeline(bindings: Iterable[JsonObject]) -> Timeline:
     """Return the timeline of the last rolling update of a placement.
 
     Args:
-        bindings: Of the placement; those that are to be removed are no part of it.
+        bindings: Bindings of the placement. Those to be removed are ignored.
     """
     bars = _recent([_bar(binding) for binding in bindings if _counts(binding)])
     bars.sort(key=lambda bar: (bar.started is None, bar.started.timestamp() if bar.started else 0, bar.cluster))
@@ -323,7 +323,7 @@ def _counts(binding: JsonObject) -> bool:
 
 
 def _recent(bars: Sequence[Bar]) -> list[Bar]:
-    """Return the bars without the times of those that ended long before the last stretch of work."""
+    """Return the bars without the times of those that ended long before the latest period of activity."""
     starts = sorted((bar.started for bar in bars if bar.started is not None), reverse=True)
     since = starts[0] if starts else None
     for later, earlier in pairwise(starts):
@@ -360,8 +360,8 @@ def _bar(binding: JsonObject) -> Bar:
 def _started(binding: JsonObject, begun: JsonObject) -> datetime | None:
     """Return when a cluster got its release.
 
-    A cluster of the first batch is let into one release after the other: that it was let in stays true, and since when
-    is told of the first release. The next step begins anew with each.
+    A cluster of the first batch gets one release after the other. RolloutStarted remains True, with the transition time
+    of the first release, while the next condition gets a new transition time with each.
     """
     return latest(
         time_at(condition, "lastTransitionTime") for condition in (begun, _current(binding, OVERRIDDEN)) if condition
@@ -369,7 +369,7 @@ def _started(binding: JsonObject, begun: JsonObject) -> datetime | None:
 
 
 def outcome_in_flight(binding: JsonObject) -> tuple[BarState, str]:
-    """Return whether a cluster that has got a release and is not available yet has failed, and what is open."""
+    """Return whether a cluster that has a release but is not available has failed, and what is pending."""
     if failure := failure_of(binding):
         return BarState.FAILED, failure
     steps = [condition for kind in (*_STEPS, AVAILABLE, DIFF_REPORTED) if (condition := _current(binding, kind))]

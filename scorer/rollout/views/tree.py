@@ -1,7 +1,7 @@
 """A placement with everything below it: clusters, bindings, Works, objects, every state with its reason.
 
-Made from documents alone, so that every reader of the same documents gets the same tree. The shape is the one that
-``harbormaster tree -o json`` prints. The words for states are those of `webhook.answers.views`, but here they come from
+Made from documents alone, so that every reader of the same documents gets the same tree. The shape is the output of
+``harbormaster tree -o json``. The words for states are those of `webhook.answers.views`, but here they come from
 bindings and Works, which the page does not read and which are ahead of the placement's status.
 
 Source: rollout.md 5.3, 9.2, 12, 13, 15, 16.
@@ -54,7 +54,7 @@ _UNTRACKED: Final = "NotTrackable"
 
 
 class ClusterState(StrEnum):
-    """How far the rollout of a placement is on one cluster, the worst first."""
+    """Rollout state of a placement on one cluster, the worst first."""
 
     FAILED = "failed"
     APPLYING = "applying"
@@ -213,7 +213,10 @@ def _condition(document: JsonObject, condition: Mapping[str, Any]) -> JsonObject
 
 
 def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
-    """Return the state in one word, and why it is not ``available``; words and order as in `webhook.answers.views`."""
+    """Return the state in one word, and why it is not ``available``.
+
+    Words and precedence match `webhook.answers.views`.
+    """
     failure = failure_of(document)
     if is_deleting(document):
         return "removing", removal_detail(document, failure)
@@ -240,7 +243,7 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
 
 
 def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
-    """Return how far a placement is on its clusters taken together, and the worst obstacle."""
+    """Return the combined rollout state of a placement's clusters, and the worst obstacle."""
     busy = [cluster for cluster in clusters if cluster["state"] not in _DONE]
     if busy and busy[0]["state"] == ClusterState.FAILED:
         return "failed", f"{busy[0]['cluster']}: {busy[0]['detail']}"
@@ -264,7 +267,7 @@ def _summary(clusters: Iterable[JsonObject]) -> JsonObject:
 
 
 def _missing(placement: JsonObject) -> list[JsonObject]:
-    """Return the status entries for the clusters that are wanted but were not found."""
+    """Return the status entries for the clusters that are missing from the decision."""
     unnamed = (each for each in dicts_at(placement, "status", "placementStatuses") if not each.get("clusterName"))
     firsts: Iterator[Mapping[str, Any]] = (next(iter(entry.get("conditions") or ()), {}) for entry in unnamed)
     return [{key: str(condition.get(key, "")) for key in ("reason", "message")} for condition in firsts]
@@ -305,7 +308,7 @@ def _cluster(binding: JsonObject, works: Iterable[JsonObject], latest: int | Non
 
 
 def _left_over(cluster: str, owner: str, works: Iterable[JsonObject]) -> JsonObject:
-    """Return the entry of Works whose binding is gone."""
+    """Return the entry of Works whose binding no longer exists."""
     return {
         "cluster": cluster,
         "state": str(ClusterState.REMOVING),
@@ -323,7 +326,7 @@ _Verdict = tuple[ClusterState, str, Mapping[str, Any] | None]
 
 
 def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
-    """Return how far one binding is, why it is no further, and the condition that says so."""
+    """Return the rollout state of one binding, the obstacle, and the deciding condition."""
     rollout = current_condition(binding, ROLLOUT_STARTED)
     held_back = rollout is not None and rollout.get("status") == FALSE
     message = str((rollout or {}).get("message", "")).removeprefix("waits: ") if held_back else ""
@@ -428,7 +431,7 @@ def _envelope(work: JsonObject) -> JsonObject | None:
 
 
 def _objects(work: JsonObject, envelope: JsonObject | None) -> list[JsonObject]:
-    """Return the objects of a Work, the worst first; one that the agent has not reported yet is waiting."""
+    """Return the objects of a Work, the worst first. An object without a report of the agent is waiting."""
     reported = {}
     for entry in dicts_at(work, "status", "manifestConditions"):
         reported[(entry.get("identifier") or {}).get("ordinal", 0)] = entry

@@ -1,6 +1,6 @@
 """Whether an applied object is available on its member cluster, if that can be known at all.
 
-Only a few kinds report when they are available; for every other kind the answer is "not trackable", and the rollout
+Only a few kinds report when they are available. For every other kind the result is "not trackable", and the rollout
 waits a fixed time instead (rollout.md 7.4).
 
 Source: rollout.md 12; KubeFleet pkg/controllers/workapplier/availability_tracker.go.
@@ -17,7 +17,7 @@ from scorer.api.meta import JsonObject
 
 
 class AvailabilityReason(StrEnum):
-    """The four answers, spelled as the reasons of the manifest's Available condition."""
+    """The four results, spelled as the reasons of the manifest's Available condition."""
 
     AVAILABLE = "Available"
     NOT_YET = "ManifestNotAvailableYet"
@@ -27,22 +27,22 @@ class AvailabilityReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """The answer for one object."""
+    """The result for one object."""
 
     reason: AvailabilityReason
     message: str
 
     @property
     def status(self) -> ConditionStatus:
-        """Status of the manifest's Available condition; what cannot be tracked counts as available."""
+        """Status of the manifest's Available condition. Untrackable objects count as available."""
         return TRUE if self.reason in (AvailabilityReason.AVAILABLE, AvailabilityReason.NOT_TRACKABLE) else FALSE
 
 
 def availability(document: JsonObject) -> Availability:
-    """Judge the object as it is on the member cluster, status included.
+    """Return the availability of an object on the member cluster, according to its status.
 
-    The kind is looked up by its exact group and version. A status with a field of the wrong type is
-    `AvailabilityReason.FAILED`, with a message that names the field.
+    The kind must match in group and version. A status with a field of the wrong type is `AvailabilityReason.FAILED`,
+    with a message that names the field.
     """
     name = f"{document.get('kind')} {document.get('apiVersion')}"
     if (document.get("apiVersion"), document.get("kind")) in _AVAILABLE_WHEN_APPLIED:
@@ -104,7 +104,7 @@ def _condition(document: JsonObject, kind: str) -> Mapping[str, Any]:
 
 
 def _lagging(document: JsonObject) -> str:
-    """Return why the status is not for the present spec; empty when it is."""
+    """Return why the status is not for the present spec, or an empty string."""
     observed_generation, generation = (
         _count(document, "status.observedGeneration"),
         _count(document, "metadata.generation"),

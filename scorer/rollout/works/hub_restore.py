@@ -1,20 +1,20 @@
 """Detection of a restored hub: it must not roll back its members without a user's consent.
 
-The member's AppliedWork records what its Work was when it was last applied, out of reach of a backup of the hub: the
-Work's uid, its generation, and when the loop wrote it last. A Work that proves to be from before that is held: nothing
-on the member changes until a user accepts it, or until the Work that was applied is back.
+The member's AppliedWork records the state of its Work when it was last applied, out of reach of a backup of the hub:
+the Work's uid, its generation, and when the loop wrote it last. A Work that proves to be older is held: nothing on the
+member changes until a user accepts it, or until the Work that was applied is back.
 
 The evidence: a generation only grows, and the hub knew the recorded one, because the agent reports it in the Work's
 status before it records it. So if the uid is the same, a lower generation, or a status that observed a lower one, means
-that the hub has forgotten something. Works that were recreated from a backup, or after it, have another uid; they still
-say when the loop wrote them, and if not, the time of their creation counts. A small difference between clocks is no
-evidence. A placement that a user pins to an older snapshot is a different case: the loop writes its Works now.
+that the hub was restored to an earlier state. Works that were recreated from a backup, or after it, have another uid.
+They still record when the loop wrote them, and if not, their creation time counts. A small difference between clocks is
+no evidence. A placement that a user pins to an older snapshot is a different case: the loop writes its Works now.
 
-What a restored hub writes next comes from its backup, too, however late: the hold ends only as described above. It is
-different when a user applies an older file over a Work: that hub knows the generations in between, and what it writes
-next counts.
+Later writes of a restored hub come from its backup, too, however late: the hold ends only as described above. It is
+different when a user applies an older file over a Work: that hub knows the generations in between, and its next write
+counts.
 
-Not detected: content that a Work held during the forgotten time, when the hub later makes another Work of that name.
+Not detected: content that a Work held during the lost time, if the hub later makes another Work of that name.
 """
 
 from collections.abc import Mapping
@@ -42,9 +42,11 @@ LONGEST_ACCEPTANCE: Final = timedelta(days=7)
 """How far ahead an acceptance may reach, so that the next restored backup is noticed again."""
 
 CLOCKS_APART: Final = timedelta(minutes=5)
-"""By how much the clocks of successive leaders, which write the Works, may differ: a clock that is further off breaks
-leases and certificates first. A hub that went back by less than this still shows by the generations of its Works; only
-a Work that was recreated meanwhile goes unnoticed."""
+"""Largest skew between the clocks of successive leaders, which write the Works.
+
+A larger skew breaks leases and certificates first. A hub that was restored to less than this ago is still detected by
+the generations of its Works. Only a Work that was recreated in that time is missed.
+"""
 
 OLDER_THAN_APPLIED: Final = "OlderThanApplied"
 """Reason of the Applied or DiffReported condition of a held Work, and of the Events about it."""
@@ -56,12 +58,12 @@ NEXT_STEP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WorkRevision:
-    """How far a Work has come.
+    """Revision of a Work.
 
     Args:
-        uid: Of the Work.
-        generation: Of the Work.
-        written: When the loop wrote it last, or when it was created if it does not say.
+        uid: Uid of the Work.
+        generation: Generation of the Work.
+        written: When the loop wrote it last, or when it was created if not recorded.
     """
 
     uid: str
@@ -70,16 +72,16 @@ class WorkRevision:
 
 
 def work_revision(work: Mapping[str, Any]) -> WorkRevision:
-    """Return how far a Work has come."""
+    """Return the revision of a Work."""
     created = str(metadata_of(work).get("creationTimestamp") or "")
     written_at = _time(annotation(work, WRITTEN)) or _time(created)
     return WorkRevision(uid_of(work), generation_of(work), written_at)
 
 
 def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | None, bool]:
-    """Return the stand of a Work when it was last applied, and whether an older one has been held since.
+    """Return the revision of a Work when it was last applied, and whether an older one has been held since.
 
-    The stand is None if the AppliedWork has no record, or if the record cannot be read.
+    The revision is None if the AppliedWork has no record, or if the record cannot be read.
     """
     try:
         recorded = orjson.loads(annotation(applied_work, APPLIED_REVISION) or "{}")
@@ -91,7 +93,7 @@ def applied_revision(applied_work: Mapping[str, Any]) -> tuple[WorkRevision | No
 
 
 def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
-    """Say whether a Work is from before the one that was last applied, or follows on one that is held for that."""
+    """Return whether a Work is older than the one that was last applied, or succeeds one that is held for that."""
     applied, held = applied_revision(applied_work)
     current = work_revision(work)
     if applied is None or current == applied:
@@ -100,7 +102,7 @@ def is_older(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> bool:
 
 
 def _is_restored(work: Mapping[str, Any], applied: WorkRevision) -> bool:
-    """Say whether the hub has forgotten the Work that was applied."""
+    """Return whether the hub was restored to a state before the Work that was applied."""
     current = work_revision(work)
     if current.uid == applied.uid:
         return min(current.generation, _reported(work, current.generation)) < applied.generation
@@ -110,8 +112,9 @@ def _is_restored(work: Mapping[str, Any], applied: WorkRevision) -> bool:
 
 
 def _is_put_back(work: Mapping[str, Any], applied: WorkRevision) -> bool:
-    """Say whether a user has applied an older file over a Work; the loop never writes an earlier time over a later one.
+    """Return whether a user has applied an older file over a Work.
 
+    The loop never writes an earlier time over a later one.
     A missing time is no evidence, nor is another time with the same generation: the content has not changed then.
     """
     written_at = _time(annotation(work, WRITTEN))
@@ -133,7 +136,7 @@ def with_held(applied_work: JsonObject, work: Mapping[str, Any]) -> JsonObject |
 
 
 def held_status(work: JsonObject, message: str, now: datetime) -> JsonObject:
-    """Return the status of a Work that is held; the entries of its objects stay as last reported."""
+    """Return the status of a Work that is held. The entries of its objects are kept as last reported."""
     kind = "DiffReported" if reports_diff(work) else "Applied"
     condition = make_condition(kind, FALSE, OLDER_THAN_APPLIED, message, generation=generation_of(work), now=now)
     return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [condition])}
@@ -151,7 +154,7 @@ def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> st
 
 
 def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
-    """Say whether a user has allowed a member to take Works that are older than what was applied.
+    """Return whether a user has allowed a member to accept Works that are older than what was applied.
 
     Args:
         document: Its MemberCluster or InternalMemberCluster.

@@ -1,4 +1,4 @@
-"""Orphaned Works: Works without a binding, from which the loop recreates it.
+"""Orphaned Works: Works without a binding, which the loop recreates from them.
 
 A binding is the hub's record that a placement is on a cluster. When one disappears without the loop's doing (deleted by
 hand, or with its definition), its Works and the content on the member remain. A scheduler that relied on bindings alone

@@ -92,9 +92,9 @@ class WorkProblem:
 
     Args:
         cause: `WorkCause.OVERRIDDEN` and `WorkCause.SYNCHRONIZED` become a condition, the third a Warning event as
-            well; `WorkCause.NOT_YET` leaves the status alone.
-        message: For people.
-        retry: Whether to try again without an event.
+            well. `WorkCause.NOT_YET` does not change the status.
+        message: Human-readable message.
+        retry: Whether to retry without an event.
     """
 
     cause: WorkCause
@@ -112,17 +112,17 @@ class OverrideError:
 _NONE_TAKEN: Final = frozenset[str]().__contains__
 
 Override: TypeAlias = Callable[[JsonObject], JsonObject | OverrideError | None]
-"""Applies the binding's overrides to one object; returns it as the cluster gets it, None when a rule deletes it."""
+"""Applies the binding's overrides to one object. Returns the object for the cluster, or None if a rule deletes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placeable:
-    """Which objects may be placed.
+    """Objects that may be placed.
 
     Args:
         kinds: The known kinds, for the scope of objects in envelopes.
-        settings: The operator's selection settings. An object that is never placed does not get into a Work either,
-            even from a snapshot that is older than that decision.
+        settings: The operator's selection settings. An excluded object does not get into a Work either, even from a
+            snapshot that is older than the setting.
         retained: Objects that Works keep with their last content, because their removal waits for confirmation.
     """
 
@@ -133,16 +133,16 @@ class Placeable:
 
 @dataclass(frozen=True, slots=True)
 class WorkPlan:
-    """What to write.
+    """Writes for the Works of a binding.
 
     Args:
-        writes: In this order; empty when there is a problem. A Work to delete may already be on its way out, but not
-            marked as meant: see `scorer.rollout.removal.deletion.plan_work_deletion`.
-        waiting: A wanted Work is still being deleted, so its successor, of the same name, cannot be created yet.
+        writes: Ordered writes, empty if there is a problem. A Work to delete may already be deleting without a removal
+            mark: see `scorer.rollout.removal.deletion.plan_work_deletion`.
+        waiting: A desired Work is still being deleted, so its successor, of the same name, cannot be created yet.
         problem: Set when the Works cannot be made.
         signatures: Writes that only sign a Work (`scorer.rollout.works.provenance`), which applies nothing.
-        needs_manifests: Nothing was planned: a Work has become too large, and the plan needs the manifests that the
-            Works hold now.
+        needs_manifests: Nothing was planned: a Work has become too large, and the plan needs the present manifests of
+            the Works.
     """
 
     writes: tuple[Write, ...] = ()
@@ -153,17 +153,17 @@ class WorkPlan:
 
     @property
     def changed(self) -> bool:
-        """Whether this pass changes any Work: the binding then says that applying is in progress."""
+        """Whether this pass changes any Work. The binding then reports that the apply is in progress."""
         return bool(self.writes) or self.waiting
 
 
 def needs_works(binding: JsonObject, works: Collection[JsonObject]) -> bool:
-    """Say whether the work generator has anything to do for a binding (rollout.md 9.1).
+    """Return whether the work generator has anything to do for a binding (rollout.md 9.1).
 
     A Bound binding waits until the rollout has reported, for its present spec, that it may start or must wait: before
     that, the generator would act on a spec that the rollout has not approved. For an Unscheduled binding the generator
     maintains the existing Works but makes no new ones, unlike the reference: the binding may be left from an earlier
-    membership of its cluster, and a new Work would take over the objects that stayed there, and remove them with the
+    membership of its cluster, and a new Work would take over the objects that remained there, and remove them with the
     binding.
 
     Args:
@@ -196,16 +196,16 @@ def plan_works(
     placeable: Placeable = Placeable(),
     now: datetime | None = None,
 ) -> WorkPlan:
-    """Make the Works of a binding match its snapshot group, overrides and apply strategy.
+    """Return the writes after which the Works of a binding match its snapshot group, overrides and apply strategy.
 
     Args:
         binding: One that `needs_works`.
-        group: The group of ``spec.resourceSnapshotName``; None when its master is gone.
+        group: The group of ``spec.resourceSnapshotName``. None: unset, its master does not exist.
         works: All Works that belong to the binding, without their manifests unless an earlier plan needs them.
         override: Applies the override snapshots that the binding lists.
         report_back: The placement's ``strategy.reportBackStrategy``.
         is_taken: Returns whether a Work of another placement has that name in the member's namespace.
-        placeable: Which objects may be placed.
+        placeable: Objects that may be placed.
         now: The time to write on Works. None: unset.
     """
     return _WorkPlanner(binding, list(works), override, report_back, is_taken, placeable, now).plan(group)

@@ -18,13 +18,13 @@ from scorer.rollout.object_size import OBJECT_SIZE_LIMIT, stored_size
 from scorer.rollout.works.availability import Availability, AvailabilityReason
 
 DETAIL_LIMIT = 100
-"""The most entries in one object's list of drifts or differences (rollout.md 14)."""
+"""Most entries in one object's list of drifts or differences (rollout.md 14)."""
 
 OBSERVED_AGAIN_AFTER = timedelta(minutes=5)
-"""How old the time of an observation may become while the observation stays the same.
+"""Oldest observation time while the observation is unchanged.
 
-Rollout.md 14 says that it is the time of each pass. But then each pass would write the Work, the write would wake the
-agent, the next pass would write again, and every client that watches Works would be woken each time. So the time is
+Rollout.md 14 requires the time of each pass. But then each pass would write the Work, the write would enqueue it again,
+the next pass would write again, and every client that watches Works would get an event each time. So the time is
 renewed with every change of the observation, and otherwise at this interval.
 """
 
@@ -69,11 +69,11 @@ class ManifestResult:
 
     Args:
         ordinal: Position in ``spec.workload.manifests``.
-        group, version, kind, resource, namespace, name: The object; ``resource`` is the plural. Empty where unknown.
-        reason: The outcome; `applied` and `diff_reported` follow from it.
-        message: For people.
-        availability: The answer for the applied object; None while it is not applied, and in ReportDiff.
-        observed_generation: Generation of the live object; None when there is none.
+        group, version, kind, resource, namespace, name: The object. ``resource`` is the plural. Empty if unknown.
+        reason: The outcome, which determines `applied` and `diff_reported`.
+        message: Human-readable message.
+        availability: Availability of the applied object. None: unset, while it is not applied, and in ReportDiff.
+        observed_generation: Generation of the live object. None: unset, it does not exist.
         drifts: ``{path, valueInMember, valueInHub}`` per drift of an object that we own.
         diffs: The same per difference of an object that we do not own, or in ReportDiff.
         observed_status: The live object's status, if it has to be reported back.
@@ -101,7 +101,7 @@ class ManifestResult:
 
     @property
     def diff_reported(self) -> bool:
-        """Whether the agent made a comparison and knows its result; degraded mode counts."""
+        """Whether the agent made a comparison and knows its result. Degraded mode counts."""
         return self.reason in _DIFF_REPORTED
 
     def identifier(self) -> JsonObject:
@@ -112,10 +112,10 @@ class ManifestResult:
 
 
 def work_status(work: JsonObject, results: Sequence[ManifestResult], now: datetime) -> JsonObject:
-    """Return the whole ``status`` of *work* after a pass with *results*, trimmed if the object became too large.
+    """Return the complete ``status`` of *work* after a pass with *results*, trimmed if the object became too large.
 
     Args:
-        work: The Work as stored; transition times and first observations are taken over from its present status.
+        work: The Work as stored. Transition times and first observations are copied from its present status.
         results: One per manifest, in order.
         now: When the pass was made.
     """
@@ -193,7 +193,7 @@ def manifest_status(
 
     Args:
         result: The outcome of the manifest.
-        old: Its entry so far, from which transition times and the times of the first drift and difference are kept.
+        old: Its present entry, which provides transition times and the times of the first drift and difference.
         report_diff: Apply strategy ReportDiff.
         now: When the pass was made.
     """
@@ -258,9 +258,9 @@ def _observed(found: JsonObject, old: Mapping[str, Any] | None, now: datetime) -
 
 
 def _identities(identifiers: Iterable[Mapping[str, Any]]) -> list[tuple[object, ...]]:
-    """Return keys by which manifests are matched across generations: by object if known, else by position.
+    """Return keys that match manifests across generations: by object if known, else by position.
 
-    The same object may be listed several times, of which only the first is applied: the key counts the occurrences.
+    The same object may be listed several times, and only the first is applied. The key counts the occurrences.
     """
     identities: list[tuple[object, ...]] = []
     times: Counter[tuple[object, ...]] = Counter()
