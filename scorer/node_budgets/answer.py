@@ -29,7 +29,7 @@ class GateVerdict(StrEnum):
 
 
 class ReservationGrant(TypedDict):
-    """What has been reserved."""
+    """A granted reservation."""
 
     id: str
     """Needed to renew or release it."""
@@ -38,58 +38,60 @@ class ReservationGrant(TypedDict):
 
 
 class NodeBlocker(TypedDict):
-    """What keeps a node from being disrupted, whatever the budgets say."""
+    """A cause that blocks the disruption of a node, regardless of budgets."""
 
     reason: str
     """In one word."""
     message: str
     source: str
-    """What holds it, such as `Node`, `NodePoolTemplate` or `Pod shop/cart-0`."""
+    """Object that blocks it, such as `Node`, `NodePoolTemplate` or `Pod shop/cart-0`."""
     until: NotRequired[Instant]
-    """When it ends by itself, where that is known."""
+    """When it ends without intervention, if known."""
 
 
 class NodeInQuestion(TypedDict):
-    """One of the nodes that were named."""
+    """One of the named nodes."""
 
     name: str
     disruptable: bool
-    """Whether nothing but a budget holds it."""
+    """Whether nothing except for budgets blocks it."""
     blockers: list[NodeBlocker]
 
 
 class GateAnswer(TypedDict):
-    """May they be disrupted, and if not, when?"""
+    """Whether the nodes may be disrupted, and if not, when."""
 
     allowed: bool
-    """All is granted; in mode `upTo` something is, or nothing was asked for."""
+    """All nodes are granted. In mode `upTo`, some are, or none were requested."""
     granted: list[str] | int
-    """Names of the nodes that may go; where none were named, how many."""
+    """Names of the granted nodes, or their number if the question names none."""
     limit: int
-    """How many nodes may be disrupted at once for this reason; 2147483647 for any number."""
+    """Most concurrent disruptions for this reason. 2147483647 means unlimited."""
     disrupting: int
-    """How many are, reserved ones included."""
+    """Number of nodes being disrupted, including reserved ones."""
     remaining: int
-    """How many more may."""
+    """Number of further nodes that may be disrupted."""
     total: int
-    """How many nodes the budgets look at."""
+    """Number of nodes that budgets count."""
     active: list[int]
-    """Positions of the budgets whose window is open, whatever their reasons."""
+    """Positions of the budgets with an open window, for any reason."""
     binding: list[int]
     """Positions of the budgets that set the limit."""
     nodes: list[NodeInQuestion]
     verdict: Annotated[str, one_of(*GateVerdict)]
     nextOpen: Instant | None
-    """When as many may go, with the nodes as they are now and without reservations that have ended by then; null where
-    that is not known, or never."""
+    """When as many nodes may be disrupted, with the present nodes and without expired reservations.
+
+    Null if unknown or never.
+    """
     retryAfterSeconds: int
-    """When to ask again."""
+    """When to retry."""
     message: str
-    """Which budget, which nodes, and when, in words."""
+    """The deciding budget, the nodes and the time, in words."""
     searchedUntil: NotRequired[Instant]
-    """Where the search for an opening has given up."""
+    """Where the search for an opening ended without a result."""
     reservation: NotRequired[ReservationGrant]
-    """What was reserved, where that was asked for."""
+    """The reservation, if one was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +103,11 @@ class NodeAnswer:
 
     @property
     def disruptable(self) -> bool:
-        """Whether nothing holds the node, budgets apart."""
+        """Whether nothing except for budgets blocks the node."""
         return not self.blockers
 
     def document(self) -> NodeInQuestion:
-        """Return the answer as it is sent."""
+        """Return the answer as JSON."""
         blockers = [_blocker(blocker) for blocker in self.blockers]
         return {"name": self.name, "disruptable": self.disruptable, "blockers": blockers}
 
@@ -119,10 +121,10 @@ def _blocker(blocker: "Blocker") -> NodeBlocker:
 
 @dataclass(frozen=True, slots=True)
 class NodeGateAnswer:
-    """The gate's answer: that of `GateAnswer`, before it is written as JSON.
+    """The gate's answer: that of `GateAnswer`, before serialization.
 
     Args:
-        reservation: Id and end of the reservation, if one was made; the other fields are those of `GateAnswer`.
+        reservation: Id and end of the reservation, if one was made. The other fields are those of `GateAnswer`.
     """
 
     allowed: bool
@@ -142,7 +144,7 @@ class NodeGateAnswer:
     reservation: tuple[str, datetime] | None = None
 
     def document(self) -> GateAnswer:
-        """Return the answer as it is sent."""
+        """Return the answer as JSON."""
         body: GateAnswer = {
             "allowed": self.allowed,
             "granted": self.granted if isinstance(self.granted, int) else list(self.granted),

@@ -1,9 +1,9 @@
-"""What keeps one node from being disrupted, whatever its pool's budgets say.
+"""Blockers of the disruption of one node, regardless of its pool's budgets.
 
-The reference stops at the first obstacle. Here the answer lists every pod and PodDisruptionBudget in the way, so that
-an operator sees all of them at once; only a node that is already going, or not ready to be disrupted yet, has a single
-blocker, in the reference's order. Facts that only a provisioner knows are left out: the pending pods that a node is
-nominated for, and instance types.
+The reference stops at the first obstacle. Here the answer lists every blocking pod and PodDisruptionBudget, so that an
+operator sees all of them together. Only a node that is already being disrupted, or not ready for disruption yet, has a
+single blocker, in the reference's order. Facts that only a provisioner knows are ignored: the pending pods that a node
+is nominated for, and instance types.
 
 Source: nodepool-disruption.md 5.2 to 5.4 and 13; Karpenter v1.15.0 ``pkg/controllers/state/statenode.go``,
 ``pkg/utils/pod/scheduling.go`` and ``pkg/utils/pdb/pdb.go``.
@@ -54,7 +54,7 @@ class DisruptionClass(StrEnum):
 
 
 class BlockReason(StrEnum):
-    """The obstacle in one word."""
+    """Machine-readable cause."""
 
     RESERVED = "Reserved"
     NO_CLAIM = "NoNodeClaim"
@@ -69,14 +69,14 @@ class BlockReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One thing that keeps a node from being disrupted.
+    """One blocker of a node's disruption.
 
     Args:
         reason: One of `BlockReason`.
-        message: For people, naming object and value.
-        until: When it ends by itself; None when that is not known.
-        source: The object in the way: ``Node``, ``NodeClaim``, ``NodePoolTemplate``, ``Reservation``,
-            ``Pod NAMESPACE/NAME`` or ``PodDisruptionBudget NAMESPACE/NAME``.
+        message: Human-readable message with object and value.
+        until: When it ends without intervention, or None if unknown.
+        source: The blocking object: ``Node``, ``NodeClaim``, ``NodePoolTemplate``, ``Reservation``, ``Pod
+            NAMESPACE/NAME`` or ``PodDisruptionBudget NAMESPACE/NAME``.
     """
 
     reason: str
@@ -87,18 +87,18 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class NodePod:
-    """A pod on a node, as far as disruption depends on it.
+    """The disruption-relevant part of a pod on a node.
 
     Args:
-        namespace: Its own.
-        name: Its own.
-        labels: PodDisruptionBudgets select it by these.
+        namespace: Its namespace.
+        name: Its name.
+        labels: Labels that PodDisruptionBudgets select.
         active: It has not finished and is not being deleted.
         evictable: A drain would evict it: it is active, no mirror pod, and does not tolerate the disruption taint.
         unready: Its condition ``Ready`` is False.
         protected: It has a valid do-not-disrupt annotation.
-        protected_for: How long after its start; None: without end.
-        started: When it started; None: not yet.
+        protected_for: Length of the protection after its start. None: unlimited.
+        started: Start time. None: unset, it has not started.
     """
 
     namespace: str
@@ -112,7 +112,7 @@ class NodePod:
     started: datetime | None = None
 
     def is_protected(self, now: datetime) -> bool:
-        """Say whether do-not-disrupt still holds; for a pod that has not started it does."""
+        """Return whether do-not-disrupt still applies. It applies to a pod that has not started."""
         if not self.protected:
             return False
         end = self.protected_until
@@ -120,7 +120,7 @@ class NodePod:
 
     @property
     def protected_until(self) -> datetime | None:
-        """When do-not-disrupt ends; None: never, or not known yet."""
+        """When do-not-disrupt ends. None: unlimited or unknown."""
         if self.protected_for is None or self.started is None:
             return None
         try:
@@ -134,15 +134,15 @@ class PodGuard:
     """A PodDisruptionBudget.
 
     Args:
-        namespace: Its own.
-        name: Its own.
-        equal: The labels that a pod must have to be guarded; None: it guards no pod.
-        expressions: The expressions that such a pod must match as well.
-        disruptions_allowed: How many guarded pods may be evicted now.
-        frees_unready: It does not guard pods that are not ready.
-        lacking: How many more of its pods would have to be healthy for it to have as many as it wants; None: not known.
-        wants_some: It wants at least one healthy pod.
-        blocks_always: By its spec, no guarded pod may ever be evicted.
+        namespace: Its namespace.
+        name: Its name.
+        equal: Labels that a pod must have to be guarded. None: unset, it guards no pod.
+        expressions: Expressions that such a pod must match as well.
+        disruptions_allowed: Number of guarded pods that may be evicted now.
+        frees_unready: It does not guard unready pods.
+        lacking: Number of missing healthy pods. None: unknown.
+        wants_some: It requires at least one healthy pod.
+        blocks_always: Its spec never allows an eviction.
     """
 
     namespace: str
@@ -156,7 +156,7 @@ class PodGuard:
     wants_some: bool = False
 
     def guards(self, labels: Mapping[str, str]) -> bool:
-        """Say whether it guards a pod of its namespace with *labels*; an invalid selector guards every pod."""
+        """Return whether it guards a pod of its namespace with *labels*. An invalid selector guards every pod."""
         if self.equal is None or not self.equal.items() <= labels.items():
             return False
         if self.expressions is None:
@@ -168,7 +168,7 @@ class PodGuard:
 
 
 def read_node_pod(document: JsonObject) -> NodePod:
-    """Read a pod. A field of the wrong type counts as absent; an invalid do-not-disrupt annotation has no effect."""
+    """Parse a pod. A field of the wrong type counts as absent. An invalid do-not-disrupt annotation is ignored."""
     status = status_of(document)
     protected, protected_for = _protection(annotation(document, DO_NOT_DISRUPT))
     active = status.get("phase") not in ("Failed", "Succeeded") and not is_deleting(document)
@@ -189,7 +189,7 @@ def read_node_pod(document: JsonObject) -> NodePod:
 
 
 def read_pod_guard(document: JsonObject) -> PodGuard:
-    """Read a PodDisruptionBudget; one whose selector cannot be read guards every pod of its namespace."""
+    """Parse a PodDisruptionBudget. One with an invalid selector guards every pod of its namespace."""
     spec, status = spec_of(document), status_of(document)
     allowed, healthy, expected = (_count(status.get(key)) for key in ("disruptionsAllowed", *_HEALTH))
     selector = spec.get("selector")
@@ -216,13 +216,13 @@ def _count(value: Any) -> int | None:
 
 
 def _blocks_always(spec: JsonObject) -> bool:
-    """Say whether a PodDisruptionBudget is fully blocking (nodepool-disruption.md 5.4)."""
+    """Return whether a PodDisruptionBudget is fully blocking (nodepool-disruption.md 5.4)."""
     most = spec.get("maxUnavailable")
     return (type(most) is int and most == 0) or most == "0%" or spec.get("minAvailable") == "100%"
 
 
 def essential_pod(pod: JsonObject) -> JsonObject:
-    """Return the fields that `read_node_pod` reads, and the pod's node; a whole pod is twenty times as large."""
+    """Return the fields that `read_node_pod` reads, and the pod's node. A complete pod is twenty times as large."""
     metadata, spec, status = metadata_of(pod), spec_of(pod), status_of(pod)
     kept: JsonObject = {key: metadata[key] for key in _POD_METADATA if key in metadata}
     if DO_NOT_DISRUPT in (annotations := annotations_of(pod)):
@@ -242,7 +242,7 @@ def essential_pod(pod: JsonObject) -> JsonObject:
 
 
 def state_blockers(node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:  # noqa: ARG001
-    """Return what keeps a node from being disrupted, pods and pool apart; class and instant make no difference."""
+    """Return the blockers of a node, except for pods and pool. They do not depend on class and time."""
     going = _going(node)
     if going is not None:
         return (going,)
@@ -260,15 +260,15 @@ def node_blockers(
     *,
     pods_unknown: str = "",
 ) -> tuple[Blocker, ...]:
-    """Return everything that keeps *node* from being disrupted, its pool apart.
+    """Return all blockers of *node*, except for its pool.
 
     Args:
         node: The node.
-        class_: Of the disruption.
-        now: The instant, with a time zone.
-        pods: On the node.
+        class_: Class of the disruption.
+        now: Current time, timezone-aware.
+        pods: Pods on the node.
         guards: PodDisruptionBudgets by namespace.
-        pods_unknown: Why the pods are not known; empty when they are. A node whose pods are not known is held: any of
+        pods_unknown: Why the pods are unknown, otherwise empty. A node with unknown pods is blocked, because any of
             them may be protected.
     """
     own = state_blockers(node, class_, now)
@@ -324,7 +324,7 @@ def _pod_blockers(
 
 
 def _holding(pod: NodePod, guards: Sequence[PodGuard]) -> tuple[PodGuard, ...]:
-    """Return the guards that keep *pod* from being evicted."""
+    """Return the guards that block the eviction of *pod*."""
     around = tuple(guard for guard in guards if guard.guards(pod.labels))
     if len(around) != 1:
         return around
@@ -354,7 +354,7 @@ def _guard_blocker(around: Sequence[PodGuard], pods: Sequence[NodePod]) -> Block
 
 
 def _protection(text: str) -> tuple[bool, timedelta | None]:
-    """Return whether an annotation protects, and for how long; None: without end."""
+    """Return whether an annotation protects, and for how long. None: unlimited."""
     if text == "true":
         return True, None
     if (duration := _positive_duration(text)) is None:
@@ -363,7 +363,7 @@ def _protection(text: str) -> tuple[bool, timedelta | None]:
 
 
 def _positive_duration(text: str) -> timedelta | None:
-    """Read a duration as Go writes it, such as ``4h`` or ``1.5h``; None when it is invalid, or not positive."""
+    """Parse a duration in Go syntax, such as ``4h`` or ``1.5h``. Return None if it is invalid or not positive."""
     try:
         nanoseconds = parse_go_duration(text)
     except ValueError:
@@ -377,7 +377,7 @@ def _is_mirror(pod: JsonObject) -> bool:
 
 
 def _tolerates_disruption(pod: JsonObject) -> bool:
-    """Say whether a pod tolerates the taint that a disruption puts on the node; that taint has no value."""
+    """Return whether a pod tolerates the disruption taint, which has no value."""
     for toleration in dicts_at(pod, "spec", "tolerations"):
         if toleration.get("effect") not in (None, "", "NoSchedule"):
             continue

@@ -1,8 +1,8 @@
-"""What the disruption budgets of a pool allow at one instant.
+"""Allowance of a pool's disruption budgets at one instant.
 
-For each reason a pool may lose as many nodes as the strictest budget in force for that reason allows, less those it is
-already losing. A budget that is invalid blocks every disruption, for every reason: a pool that stands still is better
-than one that a typing error drains. Schedules are UTC (`scorer.windows.cron`).
+For each reason, a pool may disrupt as many nodes as the strictest active budget for that reason allows, minus those in
+disruption. An invalid budget blocks every disruption, for every reason: a blocked pool is better than one drained by a
+typo. Schedules are in UTC (`scorer.windows.cron`).
 
 Source: nodepool-disruption.md 4.1 to 4.5; seed 002; Karpenter ``pkg/apis/v1/nodepool.go``.
 """
@@ -20,10 +20,10 @@ from scorer.windows.cron import MINUTE, CronMinute, CronSchedule, parse_schedule
 from scorer.windows.windows import LAST_YEARS, BudgetWindow
 
 UNLIMITED: Final = 2**31 - 1
-"""Stands for "no limit"; also the largest number of nodes a budget may name."""
+"""Value for "unlimited", and the largest number of nodes in a budget."""
 
 FOREVER: Final = 2**63
-"""Stands for the minutes of a window that never ends."""
+"""Minutes of a window that never closes."""
 
 _LONGEST_CACHED: Final = 256
 _NODES: Final = re.compile(r"(?:100|[0-9]{1,2})%|[0-9]+", re.ASCII)
@@ -39,7 +39,7 @@ class NodeCounts:
         not_ready: Not ready, and not already counted as deleting.
 
     Raises:
-        ValueError: A count is negative, or the parts exceed the whole.
+        ValueError: A count is negative, or the parts exceed the total.
     """
 
     total: int
@@ -53,20 +53,20 @@ class NodeCounts:
             )
 
     def disrupting(self, reason: str) -> int:
-        """Return how many nodes count against a budget; unready nodes do not, for their own repair."""
+        """Return how many nodes count against a budget. For their own repair, unready nodes do not."""
         return self.deleting + (0 if reason == DisruptionReason.UNHEALTHY else self.not_ready)
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a pool's budgets allow for one reason at one instant.
+    """Allowance of a pool's budgets for one reason at one instant.
 
     Args:
-        limit: The strictest value; `UNLIMITED` when no budget in force applies, 0 when one is unusable.
-        disrupting: Nodes that the pool is already losing.
-        active: Positions of the budgets in force, whatever their reasons.
-        binding: Positions of the budgets in force for the reason whose value is the limit.
-        unusable: Positions and mistakes of the invalid budgets.
+        limit: The strictest value, `UNLIMITED` if no active budget applies, 0 if one is invalid.
+        disrupting: Number of nodes in disruption.
+        active: Positions of the active budgets, for any reason.
+        binding: Positions of the active budgets for the reason whose value is the limit.
+        unusable: Positions and errors of the invalid budgets.
     """
 
     limit: int
@@ -77,12 +77,12 @@ class Allowance:
 
     @property
     def remaining(self) -> int:
-        """How many more nodes may go."""
+        """Number of further nodes that may be disrupted."""
         return max(0, self.limit - self.disrupting)
 
 
 def budget_window(budget: Budget) -> BudgetWindow:
-    """Return when *budget* is in force.
+    """Return the window of *budget*.
 
     Raises:
         ValueError: The schedule or the duration is invalid, or a duration has no schedule.
@@ -101,11 +101,11 @@ def _read_window(schedule: str | None, duration: str | None) -> BudgetWindow:
 
 
 _cached_window = lru_cache(maxsize=65536)(_read_window)
-"""Enough for a thousand pools of fifty budgets each."""
+"""Large enough for a thousand pools with fifty budgets each."""
 
 
 def is_active(budget: Budget, now: datetime) -> bool:
-    """Say whether *budget* is in force at *now*, whatever its reasons.
+    """Return whether *budget* is active at *now*, for any reason.
 
     Raises:
         ValueError: See `budget_window`.
@@ -114,12 +114,12 @@ def is_active(budget: Budget, now: datetime) -> bool:
 
 
 def applies_to(budget: Budget, reason: str) -> bool:
-    """Say whether *budget* applies to *reason*; with an empty list of reasons it applies to none."""
+    """Return whether *budget* applies to *reason*. An empty list of reasons applies to none."""
     return budget.reasons is None or reason in budget.reasons
 
 
 def allowed_disruptions(budget: Budget, total: int) -> int:
-    """Return how many of *total* nodes *budget* allows to go while it is in force; a percentage is rounded up.
+    """Return how many of *total* nodes *budget* allows to disrupt while active. Percentages round up.
 
     Raises:
         ValueError: ``nodes`` is neither a number up to 2147483647 nor a percentage of 0% to 100%.
@@ -129,7 +129,7 @@ def allowed_disruptions(budget: Budget, total: int) -> int:
 
 
 def _number(nodes: str) -> int:
-    """Return the number of nodes, or the percentage; raises like `allowed_disruptions`."""
+    """Return the number of nodes, or the percentage. Raises like `allowed_disruptions`."""
     if len(nodes) > LONGEST_NODES or not _NODES.fullmatch(nodes):
         raise ValueError(f"nodes {nodes[:64]!r} is neither a number nor a percentage of 0% to 100%")
     if nodes.endswith("%"):
@@ -141,23 +141,23 @@ def _number(nodes: str) -> int:
 
 
 def allowance(budgets: Sequence[Budget], counts: NodeCounts, reason: str, now: datetime) -> Allowance:
-    """Return what *budgets* allow for *reason* at *now*, which has a time zone."""
+    """Return the allowance of *budgets* for *reason* at *now*, which is timezone-aware."""
     return understood(budgets).at(now).allowance(counts, reason)
 
 
 class BudgetSet(tuple[Budget, ...]):
-    """The budgets of a pool, parsed once for all questions about it.
+    """The budgets of a pool, parsed once.
 
-    Code that keeps a pool keeps its budgets in this form: parsing fifty of them takes longer than an answer.
+    Callers that cache a pool cache its budgets in this form: parsing fifty of them takes longer than an answer.
     """
 
     readings: "tuple[ParsedBudget, ...]"
     """Each budget as parsed, in the same order."""
     mistakes: tuple[tuple[int, str], ...]
-    """Positions and mistakes of the invalid budgets, in force or not."""
+    """Positions and errors of the invalid budgets, active or not."""
 
     def __new__(cls, budgets: Iterable[Budget] = ()) -> Self:
-        """Read *budgets*."""
+        """Parse *budgets*."""
         budget_set = super().__new__(cls, budgets)
         budget_set.readings = tuple(map(_read, budget_set))
         budget_set.mistakes = tuple(
@@ -166,10 +166,10 @@ class BudgetSet(tuple[Budget, ...]):
         return budget_set
 
     def at(self, now: datetime) -> "ActiveBudgets":
-        """Return which budgets are in force at *now*, which has a time zone.
+        """Return the budgets that are active at *now*.
 
         Raises:
-            ValueError: *now* has no time zone.
+            ValueError: *now* is not timezone-aware.
         """
         moment = CronMinute.of(now)
         is_odd = moment.start >= LAST_YEARS or moment.start.year == MINYEAR
@@ -186,22 +186,22 @@ class BudgetSet(tuple[Budget, ...]):
 
 
 def understood(budgets: Iterable[Budget]) -> BudgetSet:
-    """Return *budgets* parsed; a `BudgetSet` is returned as it is."""
+    """Return *budgets* parsed. A `BudgetSet` is returned unchanged."""
     return budgets if isinstance(budgets, BudgetSet) else BudgetSet(budgets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActiveBudgets:
-    """Which of a pool's budgets are in force at one instant.
+    """Active budgets of a pool at one instant.
 
     Args:
-        budgets: Of the pool.
-        now: The instant, with a time zone.
+        budgets: Budgets of the pool.
+        now: The instant, timezone-aware.
         moment: The minute that contains it.
-        is_odd: Whether it is near one of the ends of the calendar, where windows may begin or end within a minute.
-        left: For each budget, how many minutes from the start of that minute it is in force, at least; 0: it is not in
-            force, or it is invalid.
-        active: Positions of the budgets in force.
+        is_odd: Whether it is near the minimum or maximum date, where windows may start or end within a minute.
+        left: Minimum number of minutes that each budget remains active, from the start of that minute. 0 if it is
+            inactive or invalid.
+        active: Positions of the active budgets.
     """
 
     budgets: BudgetSet
@@ -212,7 +212,7 @@ class ActiveBudgets:
     active: tuple[int, ...]
 
     def allowance(self, counts: NodeCounts, reason: str) -> Allowance:
-        """Return what the budgets allow for *reason*."""
+        """Return the allowance of the budgets for *reason*."""
         readings = self.budgets.readings
         disrupting = counts.disrupting(reason)
         if self.budgets.mistakes:
@@ -236,18 +236,18 @@ class ActiveBudgets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ParsedBudget:
-    """A budget as parsed.
+    """A parsed budget.
 
     Args:
-        window: When it is in force; None when its schedule or duration is invalid.
-        schedule: When its windows begin.
-        minutes: How long its windows are.
-        always: Whether it is in force at every instant, or at none; None when that depends.
+        window: Its window, or None if its schedule or duration is invalid.
+        schedule: Start times of its windows.
+        minutes: Length of its windows.
+        always: Whether it is active always or never, or None if that depends on the time.
         is_odd: Whether it has silences in addition to its windows (see `scorer.windows.windows.BudgetWindow.silences`).
-        number: The number of nodes, or the percentage.
+        number: Number of nodes, or percentage.
         is_share: Whether *number* is a percentage.
-        reasons: The reasons it applies to; None: every reason.
-        mistake: Why it is invalid; empty when it is not.
+        reasons: Its reasons. None: unlimited.
+        mistake: Why it is invalid, otherwise empty.
     """
 
     window: BudgetWindow | None
@@ -261,9 +261,9 @@ class ParsedBudget:
     mistake: str
 
     def minutes_left(self, moment: CronMinute) -> int:
-        """Return for how many minutes at least, from the start of this one, it is in force; 0: it is not.
+        """Return the minimum number of minutes that it remains active, including this one, or 0 if inactive.
 
-        Valid only from the year 2 until `LAST_YEARS`, and when it is not `is_odd`: elsewhere windows do not consist of
+        Valid only from the year 2 until `LAST_YEARS`, and if it is not `is_odd`: elsewhere windows do not consist of
         whole minutes.
         """
         if self.schedule is None or self.always is not None:
@@ -272,11 +272,11 @@ class ParsedBudget:
         return self.minutes - since if since is not None and since < self.minutes else 0
 
     def is_about(self, reason: str) -> bool:
-        """Return the same as `applies_to`."""
+        """Return the result of `applies_to`."""
         return self.reasons is None or reason in self.reasons
 
     def allowed(self, total: int) -> int:
-        """Return how many of *total* nodes it allows to go while it is in force; a percentage is rounded up."""
+        """Return how many of *total* nodes it allows to disrupt while active. Percentages round up."""
         return -(-self.number * total // 100) if self.is_share else self.number
 
 

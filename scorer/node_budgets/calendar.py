@@ -1,6 +1,6 @@
-"""How many nodes the budgets of a pool allow to go over the next days, reason by reason.
+"""Allowed disruptions of a pool over the next days, by reason.
 
-The windows of every budget are laid out minute by minute once; the limit is then the minimum of each column.
+The windows of every budget are laid out minute by minute once. The limit is then the minimum of each column.
 
 Source: nodepool-disruption.md 4.2 to 4.4, for all instants instead of one.
 """
@@ -21,14 +21,14 @@ from scorer.windows.windows import all_from_epoch, timeline
 
 
 class CalendarSpan(NamedTuple):
-    """A stretch of time in which nothing changes; there can be thousands in a day.
+    """A period without changes. There can be thousands in a day.
 
     Args:
-        start: In UTC.
-        end: The first instant that is not part of it.
-        limit: How many nodes the pool may lose at once: `UNLIMITED`, or the strictest value in force; 0 while a budget
-            in force is invalid.
-        binding: Positions of the budgets whose value is the limit; none while an invalid budget is in force.
+        start: Start in UTC.
+        end: End, exclusive.
+        limit: Most concurrent disruptions of the pool: `UNLIMITED`, or the strictest active value. 0 while an invalid
+            budget is active.
+        binding: Positions of the budgets whose value is the limit, empty while an invalid budget is active.
     """
 
     start: datetime
@@ -38,18 +38,20 @@ class CalendarSpan(NamedTuple):
 
 
 _SPAN: Final = partial(tuple.__new__, CalendarSpan)
-"""Makes a span from a tuple in a third of the time that `CalendarSpan` itself takes; a calendar has up to 100,000 of
-them."""
+"""Fast path: creates a span from a tuple in a third of the time of `CalendarSpan`.
+
+A calendar has up to 100,000 spans.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class ReasonCalendar:
-    """What is allowed for one reason.
+    """Calendar of one reason.
 
     Args:
-        spans: Without gaps; neighbours differ in limit or binding.
-        never_opens: At no instant within 400 days of the start may a single node go, even if none is going by then. A
-            pool without nodes is judged as if it had one.
+        spans: Spans without gaps. Adjacent ones differ in limit or binding.
+        never_opens: At no instant within 400 days of the start may a single node be disrupted, even if none is in
+            disruption by then. A pool without nodes is treated as if it had one.
     """
 
     reason: DisruptionReason
@@ -59,11 +61,11 @@ class ReasonCalendar:
 
 @dataclass(frozen=True, slots=True)
 class PoolCalendar:
-    """What is allowed in a pool, from *start* to *end*.
+    """Calendar of a pool, from *start* to *end*.
 
     Args:
-        counts: The nodes it was computed for.
-        unusable: Positions and mistakes of the invalid budgets.
+        counts: The nodes that it was computed for.
+        unusable: Positions and errors of the invalid budgets.
     """
 
     start: datetime
@@ -74,7 +76,7 @@ class PoolCalendar:
 
 
 def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end: datetime) -> PoolCalendar:
-    """Return what *budgets* allow from *start* to *end*, which have time zones, if *counts* do not change.
+    """Return the calendar of *budgets* from *start* to *end*, both timezone-aware, with constant *counts*.
 
     Raises:
         ValueError: *end* is not after *start*.
@@ -109,7 +111,7 @@ def calendar(budgets: Sequence[Budget], counts: NodeCounts, start: datetime, end
 
 
 def _instants(seconds: IntColumn, known: dict[int, datetime]) -> list[datetime]:
-    """Return the instants of some seconds since the epoch; those in *known* are shared by all reasons."""
+    """Return seconds since the epoch as instants. *known* is a cache shared by all reasons."""
     instants = seconds.tolist()
     new = [second for second in instants if second not in known]
     known.update(zip(new, all_from_epoch(new), strict=True))
@@ -119,21 +121,20 @@ def _instants(seconds: IntColumn, known: dict[int, datetime]) -> list[datetime]:
 def _changes(
     limits: Mapping[int, tuple[BoolColumn, int]], shut: BoolColumn
 ) -> tuple[IntColumn, list[int], list[tuple[int, ...]]]:
-    """Find where something changes for one reason.
+    """Return the changes for one reason.
 
     Args:
-        limits: For each budget, by position: when it is in force while no invalid budget is, shape (cuts,), and its
-            value.
-        shut: When an invalid budget is in force, shape (cuts,).
+        limits: By position of the budget: when it is active while no invalid budget is, shape (cuts,), and its value.
+        shut: When an invalid budget is active, shape (cuts,).
 
     Returns:
-        The cuts at which something changes, the first cut included; and from each of them on, the limit and the
-        positions of the binding budgets.
+        The cuts at which something changes, including the first one. For each of them, the limit and the positions of
+        the binding budgets from then on.
     """
     limit = np.where(shut, 0, UNLIMITED)
     for in_force, value in limits.values():
         limit[in_force & (limit > value)] = value
-    positions = np.array([*limits, -1], dtype=np.int64)  # the last never binds; it spares us the empty case
+    positions = np.array([*limits, -1], dtype=np.int64)  # the last never binds, which avoids the empty case
     binding = np.zeros((len(positions), len(shut)), dtype=np.bool_)
     for row, (in_force, value) in zip(binding, limits.values(), strict=False):
         np.logical_and(in_force, limit == value, out=row)

@@ -1,6 +1,6 @@
-"""What disruption budgets allow, now and later, as ``/v1/budgets`` answers it.
+"""Response of ``/v1/budgets``: allowed disruptions now and later.
 
-Made from values alone, so that the command line can give the same answer for files.
+Made from values alone, so that the command line can produce the same response for files.
 
 Source: serving.md 3.1; nodepool-disruption.md 4, 14.2 and 14.3.
 """
@@ -25,12 +25,12 @@ from scorer.node_budgets.outlook import Outlook, Prospect, outlook
 from scorer.windows.cron import MINUTE
 
 LONGEST_DAYS: Final = 400
-"""The longest calendar, in days; the search for an opening goes no further either (nodepool-disruption.md 14.3)."""
+"""Longest calendar in days, equal to the horizon of the search for an opening (nodepool-disruption.md 14.3)."""
 REASONS: Final = tuple(DisruptionReason)
 MOST_POOL_DAYS: Final = 1400
-"""Days of all pools of one calendar taken together: a hundred pools for a fortnight, or three for a year."""
+"""Most days of all pools of one calendar together: a hundred pools for a fortnight, or three for a year."""
 MOST_SPANS: Final = 100_000
-"""Spans of one calendar; a budget that opens and closes every other minute makes half of that in two weeks."""
+"""Most spans of one calendar. A budget that opens and closes every other minute makes half of that in two weeks."""
 
 
 Reason = Annotated[str, one_of(*REASONS)]
@@ -41,45 +41,45 @@ LocalInstant = Annotated[
 
 
 class NodesCounted(TypedDict):
-    """The nodes of a pool that budgets look at."""
+    """The nodes of a pool that budgets count."""
 
     total: int
-    """All of them, those below included."""
+    """All of them, including those below."""
     deleting: int
     """Marked for deletion, rebooting, or reserved at the gate."""
     notReady: int
-    """Not ready, and not among those being deleted."""
+    """Not ready, and not counted as deleting."""
 
 
 class WrittenBudget(TypedDict):
-    """A budget as it is written."""
+    """A budget as written."""
 
     nodes: str
-    """How many nodes may be disrupted at once, or what share of all."""
+    """Most concurrent disruptions, as a number or a percentage of all nodes."""
     reasons: NotRequired[list[str]]
-    """Left out: for every reason."""
+    """Omitted for every reason."""
     schedule: NotRequired[str]
-    """When its windows begin, in UTC; left out: it is always in force."""
+    """Start times of its windows, in UTC. Omitted for a budget that is always active."""
     duration: NotRequired[str]
-    """How long they last."""
+    """Length of its windows."""
 
 
 class BudgetLint(TypedDict):
-    """Something about budgets that their author probably did not mean."""
+    """A finding about budgets that are probably not as intended."""
 
     rule: str
-    """The rule of admission that warns of it."""
+    """Id of the admission rule that warns of it."""
     at: str
-    """Which budget, such as `budgets[1]`; `budgets` for all of them together."""
+    """The budget, such as `budgets[1]`, or `budgets` for all of them together."""
     message: str
     reasons: list[Reason]
-    """The reasons it is about."""
+    """Affected reasons."""
     fix: NotRequired[list[WrittenBudget]]
-    """What may be meant: a new list of all budgets of the pool. Left out if that is not clear."""
+    """Suggested new list of all budgets of the pool. Omitted if the intention is unclear."""
 
 
 class UnusableBudget(TypedDict):
-    """A budget that cannot be understood; nothing is allowed because of it."""
+    """An invalid budget, which blocks every disruption."""
 
     budget: int
     """Its position, from 0."""
@@ -87,7 +87,7 @@ class UnusableBudget(TypedDict):
 
 
 class PoolBudgets(TypedDict):
-    """A pool: what is the same for every reason."""
+    """A pool, without the parts that depend on the reason."""
 
     pool: str
     counts: NodesCounted
@@ -97,65 +97,65 @@ class PoolBudgets(TypedDict):
 
 
 class BudgetState(TypedDict):
-    """What the budgets of a pool allow for one reason at one instant."""
+    """Allowance of a pool's budgets for one reason at one instant."""
 
     pool: str
     reason: Reason
     limit: Limit
-    """How many nodes may be gone at once; 2147483647 when no budget limits it."""
+    """Most concurrent disruptions. 2147483647 means unlimited."""
     unlimited: bool
-    """Whether no budget limits it."""
+    """Whether no budget applies."""
     disrupting: int
-    """How many are going already, or are not ready."""
+    """Number of nodes in disruption or not ready."""
     remaining: Limit
-    """How many more may go."""
+    """Number of further nodes that may be disrupted."""
     total: int
     active: list[int]
-    """Positions of the budgets in force, whatever their reasons."""
+    """Positions of the active budgets, for any reason."""
     binding: list[int]
     """Positions of the budgets whose value is the limit."""
     nextOpen: Instant | None
-    """When one more node may go, if nodes stay as they are; null when no time is known."""
+    """When one more node may be disrupted, with the present nodes. Null if unknown."""
     neverOpens: bool
-    """Within 400 days no node may go, also once those that are going have gone."""
+    """Within 400 days no node may be disrupted, even after the present disruptions have ended."""
     searchedUntil: NotRequired[Instant]
-    """Present when the search was given up: up to this instant, there is none."""
+    """Present if the search ended without a result: there is no opening before this instant."""
 
 
 class BudgetList(TypedDict):
-    """What the budgets allow."""
+    """Allowances of budgets."""
 
     at: Instant
-    """The instant it is about; nodes are counted as they are now."""
+    """The instant of the allowances. Nodes are counted as of now."""
     items: list[BudgetState]
-    """By pool, four reasons each unless one is asked for."""
+    """By pool, with all four reasons unless one is requested."""
     pools: list[PoolBudgets]
 
 
 class BudgetSpan(TypedDict):
-    """A period in which the limit stays the same."""
+    """A period with a constant limit."""
 
     start: Instant
     end: Instant
-    """The first instant that is not part of it."""
+    """End, exclusive."""
     limit: Limit
-    """How many nodes may be gone at once; 2147483647 when no budget limits it."""
+    """Most concurrent disruptions. 2147483647 means unlimited."""
     unlimited: bool
     binding: list[int]
     """Positions of the budgets whose value is the limit."""
     localStart: NotRequired[LocalInstant]
-    """The same instant in the time zone that was asked for."""
+    """The same instant in the requested time zone."""
     localEnd: NotRequired[LocalInstant]
 
 
 class ReasonSpans(TypedDict):
-    """What is allowed for one reason."""
+    """Calendar of one reason."""
 
     reason: Reason
     disrupting: int
-    """How many nodes are going already, or are not ready."""
+    """Number of nodes in disruption or not ready."""
     neverOpens: bool
-    """Within 400 days no node may go, also once those that are going have gone."""
+    """Within 400 days no node may be disrupted, even after the present disruptions have ended."""
     spans: list[BudgetSpan]
     """Without gaps."""
 
@@ -175,16 +175,16 @@ _BudgetCalendar = TypedDict(
 
 
 class BudgetCalendar(_BudgetCalendar, TypedDict):
-    """How many nodes are allowed at which times, computed with the present number of nodes."""
+    """Allowed disruptions over time, computed with the present number of nodes."""
 
     until: Instant
     items: list[BudgetCalendarItem]
     timeZone: NotRequired[str]
-    """The zone that was asked for; left out: none was."""
+    """The requested time zone. Omitted if none was requested."""
 
 
 class TooLargeError(Exception):
-    """A calendar would be too large; the message says how to ask for less."""
+    """A calendar would be too large. The message names a smaller request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +193,8 @@ class BudgetedPool:
 
     Args:
         name: Its name.
-        budgets: In the order in which they are written.
-        counts: Its nodes, those held by reservations counted as deleting.
+        budgets: Its budgets in the given order.
+        counts: Its nodes, with reserved ones counted as deleting.
     """
 
     name: str
@@ -203,10 +203,10 @@ class BudgetedPool:
 
 
 class Overviews:
-    """Makes the answers of ``GET /v1/budgets``; keeps, pool by pool, what stays true until a window opens or closes.
+    """Creates the responses of ``GET /v1/budgets``, and caches each pool until a window opens or closes.
 
     Args:
-        now: The clock; answers about another time than now are not kept.
+        now: The clock. Responses about another time than now are not cached.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -216,7 +216,7 @@ class Overviews:
     def overview(
         self, pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS
     ) -> BudgetList:
-        """Return what *pools* allow at *at* with their present counts; the caller must not change the answer."""
+        """Return the allowances of *pools* at *at* with their present counts. The caller must not mutate the result."""
         items: list[BudgetState] = []
         entries: list[PoolBudgets] = []
         text, is_now = format_time(at), abs(at - self._now()) < MINUTE
@@ -235,24 +235,24 @@ class Overviews:
         return {"at": text, "items": items, "pools": entries}
 
     def forget(self, others: Container[str]) -> None:
-        """Forget all pools except those named in *others*."""
+        """Evict all pools from the cache except for those named in *others*."""
         # Over a copy, and with a default: overviews may add pools at the same time, in another thread.
         for name in [name for name in tuple(self._known) if name not in others]:
             self._known.pop(name, None)
 
 
 def overview(pools: Iterable[BudgetedPool], at: datetime, reasons: Sequence[DisruptionReason] = REASONS) -> BudgetList:
-    """Return what *pools* allow, once; see `Overviews.overview`."""
+    """Return the allowances of *pools* without a cache. See `Overviews.overview`."""
     return Overviews(lambda: at).overview(pools, at, reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """The answer about a pool while its outlook holds.
+    """The cached response for a pool, valid while its outlook holds.
 
     Args:
-        outlook: What the pool allows.
-        items: By reason; where a node may go now, ``nextOpen`` is filled in for each answer.
+        outlook: Outlook of the pool.
+        items: By reason. If a node may be disrupted now, ``nextOpen`` is set for each response.
         entry: The pool as a whole.
     """
 
@@ -288,13 +288,13 @@ def _item(pool: BudgetedPool, prospect: Prospect) -> BudgetState:
 
 
 class CalendarMaker:
-    """Makes the answer of ``GET /v1/budgets/calendar``, pool by pool.
+    """Creates the response of ``GET /v1/budgets/calendar``, pool by pool.
 
     Args:
-        pools: How many pools there will be.
-        start: Where the calendar begins.
-        days: How long it is, in days of 24 hours.
-        zone: Every instant is given in this zone as well; None: in UTC only.
+        pools: Number of pools.
+        start: Start of the calendar.
+        days: Its length in days of 24 hours.
+        zone: Additional time zone of every instant. None: unset, only UTC.
 
     Raises:
         TooLargeError: More than `MOST_POOL_DAYS` days of all pools.
@@ -314,7 +314,7 @@ class CalendarMaker:
         self._spans = 0
 
     def add(self, pool: BudgetedPool) -> None:
-        """Add what *pool* allows at each time, with its present counts.
+        """Add the calendar of *pool*, with its present counts.
 
         Raises:
             TooLargeError: The calendar now has more than `MOST_SPANS` spans.
@@ -338,7 +338,7 @@ class CalendarMaker:
         self._items.append({**_about(pool, result.unusable), "reasons": reasons})
 
     def document(self) -> BudgetCalendar:
-        """Return the answer for the pools added so far."""
+        """Return the response for the pools added so far."""
         document: BudgetCalendar = {
             "from": format_time(self._start),
             "until": format_time(self._end),
@@ -368,7 +368,7 @@ def _local(instant: datetime, zone: ZoneInfo) -> str:
 
 
 def _about(pool: BudgetedPool, unusable: Iterable[tuple[int, str]]) -> PoolBudgets:
-    """Return the part that is the same for every reason; mistakes in budgets show whichever reason was asked about."""
+    """Return the part that does not depend on the reason. It includes the errors of all budgets."""
     counts = pool.counts
     return {
         "pool": pool.name,
@@ -392,7 +392,7 @@ def _written(budget: Budget) -> WrittenBudget:
 
 
 _LONGEST_REMEMBERED: Final = 8192
-"""The most characters that a pool's budgets may have for their lints to be cached; fifty valid budgets have fewer."""
+"""Longest budgets of a pool, in characters, whose lints are cached. Fifty valid budgets are shorter."""
 
 
 def _lints(budgets: tuple[Budget, ...]) -> tuple[BudgetLint, ...]:

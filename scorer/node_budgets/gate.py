@@ -1,4 +1,4 @@
-"""May these nodes of a pool be disrupted now for a given reason, and if not, when?
+"""Gate of node pools: whether these nodes may be disrupted now for a given reason, and if not, when.
 
 Source: nodepool-disruption.md 14.1, 14.2 and 14.4.
 """
@@ -25,7 +25,7 @@ from scorer.node_budgets.wording import (
 )
 
 _POLL_SECONDS: Final = 10
-"""When the caller should ask again while the next opening is not known."""
+"""Retry interval while the next opening is unknown."""
 
 
 def answer(
@@ -34,14 +34,13 @@ def answer(
     """Answer one question about *pool*.
 
     Args:
-        question: The question; its own ``now`` takes precedence over *now*.
-        pool: The pool, with the nodes that are held.
-        now: The present instant, with a time zone.
-        graceful_expiration: Whether budgets and pods hold expiration back; otherwise nothing does.
+        question: The question. Its own ``now`` takes precedence over *now*.
+        pool: The pool, with reserved nodes.
+        now: Current time, timezone-aware.
+        graceful_expiration: Whether budgets and pods delay expiration.
 
     Raises:
-        InvalidQuestion: It names nodes that the pool does not have, asks for more than it has, or gives an unknown
-            reason.
+        InvalidQuestion: It names unknown nodes, asks for more nodes than the pool has, or gives an unknown reason.
     """
     now = question.now or now
     pool = pool.as_of(now)
@@ -61,7 +60,7 @@ def answer(
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A question with everything that its answer depends on."""
+    """A question with all inputs of its answer."""
 
     question: NodeGateQuestion
     pool: PoolView
@@ -72,7 +71,7 @@ class _Case:
 
     @property
     def now(self) -> datetime:
-        """The instant that the question is about."""
+        """The instant of the question."""
         return self.standing.now
 
     def all_or_nothing(self) -> NodeGateAnswer:
@@ -88,7 +87,7 @@ class _Case:
         )
 
     def as_many_as_may(self) -> NodeGateAnswer:
-        """Grant the first nodes that may go, up to what the budgets allow; refuse only if there is none."""
+        """Grant the first unblocked nodes, up to the limit of the budgets. Refuse only if no node can be granted."""
         requested, remaining = self.question.requested_count, self.allowed.remaining
         if remaining == 0:
             return self.refused_by_budgets(1)
@@ -111,7 +110,10 @@ class _Case:
     def granting(
         self, granted: int, message: str, nodes: tuple[NodeAnswer, ...] | None = None, opening: Opening | None = None
     ) -> NodeGateAnswer:
-        """Answer that *granted* nodes may go; *opening* says when all of them may, now by default."""
+        """Return the answer that grants *granted* nodes.
+
+        *opening* is when all of them may be disrupted, now by default.
+        """
         nodes = self.nodes() if nodes is None else nodes
         opening = opening or Opening(self.now, None, ())
         if self.question.nodes is None:
@@ -120,7 +122,7 @@ class _Case:
         return self._answered(GateVerdict.ALLOWED, message, nodes, opening, names[:granted])
 
     def refused_by_mistake(self, mistakes: Sequence[tuple[int, str]]) -> NodeGateAnswer:
-        """Answer that budgets are invalid; *mistakes* are their positions, and what is wrong with them."""
+        """Return the answer for invalid budgets. *mistakes* are their positions and errors."""
         said = "; ".join(
             f"{describe_budget(position, self.pool.budgets[position])}: {mistake}"
             for position, mistake in mistakes[:MOST_NAMED]
@@ -130,9 +132,9 @@ class _Case:
         return self._answered(GateVerdict.INVALID_BUDGET, message, self.nodes(), Opening(None, None, ()))
 
     def refused_by_nodes(self, nodes: tuple[NodeAnswer, ...]) -> NodeGateAnswer:
-        """Answer that the budgets would allow it, but the nodes themselves are blocked.
+        """Return the answer for blocked nodes that budgets would allow.
 
-        Where only reservations block them, the answer says when those end.
+        If only reservations block them, the answer has the end of those.
         """
         ends = sorted(end for node in nodes if (end := _last_end(node.blockers)) is not None)
         opening = Opening(None, None, ())
@@ -143,10 +145,10 @@ class _Case:
         return self._answered(GateVerdict.NODE_BLOCKED, _blocked(nodes), nodes, opening)
 
     def refused_by_budgets(self, wanted: int) -> NodeGateAnswer:
-        """Answer that the budgets do not allow *wanted* nodes to go now.
+        """Return the refusal by budgets of *wanted* nodes.
 
-        The verdict is InFlight also where no opening lies ahead with the present nodes in flight, but one would without
-        them: a window may be closed while nodes are on their way out, and both will pass.
+        The verdict is also InFlight if no opening exists with the present nodes in flight, but one would exist without
+        them: a window may be closed while nodes are in disruption, and both are temporary.
         """
         if mistakes := self.standing.budgets.mistakes:  # not in force now, but what they were meant to do is not known
             return self.refused_by_mistake(mistakes)
@@ -165,7 +167,7 @@ class _Case:
         return self._answered(verdict, self._why(verdict, opening, wanted, alone), self.nodes(), opening)
 
     def opening(self, wanted: int) -> Opening:
-        """Return when the budgets allow *wanted* nodes; in mode all, not before the named nodes' reservations end."""
+        """Return when the budgets allow *wanted* nodes. In mode all, not before the named nodes' reservations end."""
         start = self.now
         if self.question.mode is Mode.ALL and self.question.nodes:
             start = max([start, *(end for node in self.nodes() if (end := _last_end(node.blockers)) is not None)])
@@ -199,7 +201,7 @@ class _Case:
                 return f"{message}{going}; that stays so until the budgets or the nodes of the pool change"
 
     def _named(self, positions: Sequence[int]) -> str:
-        """Return budgets in words; the pool if there are none."""
+        """Return budgets in words, or the pool without any."""
         budgets = ", ".join(
             describe_budget(position, self.pool.budgets[position]) for position in positions[:MOST_NAMED]
         )
@@ -207,7 +209,7 @@ class _Case:
         return f"{budgets}{more}" or f"NodePool {self.pool.name}"
 
     def _going(self) -> str:
-        """Return in words which nodes count against the budgets, as part of a sentence."""
+        """Return in words the nodes that count against the budgets, as part of a sentence."""
         count = self.allowed.disrupting
         if count == 0:
             return ""
@@ -249,7 +251,7 @@ class _Case:
 
 
 def _check(question: NodeGateQuestion, pool: PoolView, counts: NodeCounts) -> None:
-    """Raise InvalidQuestion when the question does not fit the pool."""
+    """Raise InvalidQuestion if the question does not fit the pool."""
     if question.reason not in QUESTION_REASONS:
         words = ", ".join(QUESTION_REASONS)
         raise InvalidQuestion("/reason", "unknown-reason", f"{question.reason[:64]!r} is none of {words}")
@@ -272,7 +274,7 @@ def _check(question: NodeGateQuestion, pool: PoolView, counts: NodeCounts) -> No
 
 
 def _unheld(question: NodeGateQuestion, counts: NodeCounts, now: datetime) -> NodeGateAnswer:
-    """Answer for expiration where nothing holds it back (nodepool-disruption.md 10)."""
+    """Return the answer for expiration that is never delayed (nodepool-disruption.md 10)."""
     disrupting = counts.disrupting(EXPIRED)
     return NodeGateAnswer(
         allowed=True,
@@ -304,7 +306,7 @@ def _blocked(nodes: Sequence[NodeAnswer]) -> str:
 
 
 def _last_end(blockers: Sequence[Blocker]) -> datetime | None:
-    """Return when the last of *blockers* ends; None if there is none, or if one is not a reservation with an end."""
+    """Return when the last of *blockers* ends, or None if any of them is not a reservation with an end."""
     ends = [blocker.until for blocker in blockers if blocker.reason == BlockReason.RESERVED and blocker.until]
     return max(ends) if ends and len(ends) == len(blockers) else None
 

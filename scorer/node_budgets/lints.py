@@ -1,12 +1,11 @@
-"""Budgets that are valid but do not do what they seem to.
+"""Lints for budgets that are valid but probably not as intended.
 
-Admission, the command line and the page all take their warnings from here. Of the budgets in force the strictest
-counts, and that is what people trip over: a zero without a schedule beside a window for the weekend (both published as
-an example) never lets a node go; windows alone limit nothing between them.
+Admission, the command line and the page share them. The strictest of the active budgets wins, which surprises users: a
+zero without a schedule beside a window for the weekend (a published example) never allows a disruption, and windows
+alone do not limit the time between them.
 
-What windows mean together is judged only for those that are the same in every week (`BudgetWindow.week`); about others
-the lints make no guesses. A correction is offered where the intention is plain, and only if the corrected budgets raise
-fewer of these findings, and no new ones.
+Combinations of windows are only evaluated if the windows are the same in every week (`BudgetWindow.week`). A correction
+is suggested only if the intention is clear, and if the corrected budgets have fewer findings and no new ones.
 
 Source: nodepool-disruption.md 4.2 to 4.4, 4.6 and 16.
 """
@@ -31,13 +30,13 @@ REASONS: Final = tuple(reason.value for reason in DisruptionReason)
 
 _NAMED_BUDGETS: Final = 5
 _MOST_BLOCKS: Final = 3
-"""The most windows that a correction may use to close the rest of the week."""
+"""Most windows that a correction may use to close the rest of the week."""
 _DAY: Final = timedelta(days=1)
 _SOME_DAY: Final = date(2001, 1, 1)
 _ALL_CALENDARS: Final = 29 * 365 + 8
-"""Days of 28 years, after which weekdays and leap years repeat, and of one year more."""
+"""Days of 28 years, after which weekdays and leap years repeat, plus one year."""
 _MOST_FIXES: Final = 5
-"""How many corrections are looked for; a user with more findings fixes these first."""
+"""Most suggested corrections. A user with more findings fixes these first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,11 @@ class Lint:
     """One property of a pool's budgets that is probably a mistake.
 
     Args:
-        rule: Id of the rule of admission, such as ``K-30``.
-        at: Where, relative to the list of budgets; empty for the list as a whole.
-        message: Why, in plain words that follow the path.
-        reasons: The reasons for disruption that it affects, in the order of `DisruptionReason`.
-        fix: The corrected list of budgets, as documents; None when there is no obvious one.
+        rule: Id of the admission rule, such as ``K-30``.
+        at: Path relative to the list of budgets, empty for the list as a whole.
+        message: Explanation in words that follow the path.
+        reasons: Affected reasons, in the order of `DisruptionReason`.
+        fix: The corrected list of budgets, as documents, or None without an obvious one.
     """
 
     rule: str
@@ -60,9 +59,10 @@ class Lint:
 
 
 def lint_budgets(budgets: Sequence[Budget]) -> tuple[Lint, ...]:
-    """Return what is odd about *budgets* (K-30 to K-34, K-38, K-39).
+    """Return the lints of *budgets* (K-30 to K-34, K-38, K-39).
 
-    An invalid budget is left out, and then the budgets are not judged together: it blocks every disruption anyway.
+    Invalid budgets are skipped, and combinations are not evaluated then: an invalid budget blocks every disruption
+    anyway.
     """
     lints = list(_lints(budgets))
     rules = Counter(lint.rule for lint in lints)
@@ -92,7 +92,7 @@ def block_style(budgets: Iterable[JsonObject], *, indent: int = 0) -> str:
 
 
 def _members(budget: JsonObject) -> list[str]:
-    """Write the members of a budget, with quotes where published examples have them."""
+    """Return the members of a budget, with quotes as in published examples."""
     words = []
     for name in ("nodes", "reasons", "schedule", "duration"):
         if name not in budget:
@@ -112,9 +112,9 @@ class _Known:
     Args:
         index: Its position.
         budget: As written.
-        number: The number of nodes, or the percentage.
-        schedule: When its windows begin; None: always in force.
-        duration: How long they stay open.
+        number: Number of nodes, or percentage.
+        schedule: Start times of its windows. None: unlimited, always active.
+        duration: Length of its windows.
     """
 
     index: int
@@ -129,7 +129,7 @@ class _Known:
 
     @cached_property
     def minutes(self) -> int | None:
-        """The minutes of the week in which it is in force; None when weeks differ."""
+        """Minutes of the week when it is active, or None if weeks differ."""
         if self.schedule is not None and not self.duration and not self.schedule.never_fires:
             return 0
         week = BudgetWindow(self.schedule, self.duration).week
@@ -139,16 +139,16 @@ class _Known:
 
     @cached_property
     def pattern(self) -> str:
-        """When its windows begin, as a text that is the same for the same fires; empty without any."""
+        """Canonical text of its schedule, equal for equal start times. Empty without a schedule."""
         return "" if self.schedule is None else self.schedule.canonical
 
     @property
     def always(self) -> bool:
-        """Whether it is in force at every instant."""
+        """Whether it is always active."""
         return self.minutes == WHOLE_WEEK
 
     def is_stricter_than(self, other: "_Known") -> bool:
-        """Say whether it allows less than *other* at every pool size at which they differ."""
+        """Return whether it allows less than *other* for every pool size where they differ."""
         if self.number == 0 or other.number == 0:
             return self.number < other.number
         return self.is_percent == other.is_percent and self.number < other.number
@@ -158,7 +158,7 @@ class _Known:
         return self.budget.nodes.endswith("%")
 
     def outlasts(self, other: "_Known") -> bool:
-        """Say whether it is certainly in force whenever *other* is."""
+        """Return whether it is certainly active whenever *other* is."""
         if self.always:
             return True
         if self.minutes is not None and other.minutes is not None:
@@ -171,7 +171,7 @@ class _Known:
 
 @lru_cache(maxsize=1024)
 def _never_closes(schedule: CronSchedule, duration: timedelta) -> bool:
-    """Say whether windows that differ from week to week follow each other without a gap, in any calendar year."""
+    """Return whether windows that differ from week to week are adjacent without a gap, in any calendar year."""
     fires = schedule.firing_minutes()
     if duration < _DAY or not fires:
         return False
@@ -189,7 +189,7 @@ def _document(budget: Budget, **changes: str | None) -> JsonObject:
 
 
 def _lints(budgets: Sequence[Budget]) -> Iterator[Lint]:
-    """Yield all findings, with corrections that have not been tried yet."""
+    """Yield all findings, with unverified corrections."""
     earlier: list[_Known] = []
     for index, budget in enumerate(budgets):
         yield from _lint_reasons(index, budget)
@@ -319,10 +319,10 @@ def _lint_overruled(suspects: Iterable[_Known], live: Sequence[_Known], known: S
 
 
 def _give_way(known: Sequence[_Known], strict: _Known, beaten: Sequence[_Known]) -> tuple[JsonObject, ...] | None:
-    """Return budgets in which *strict* makes room for *beaten*; None when the intention is not plain.
+    """Return budgets after *strict* yields to *beaten*, or None if the intention is unclear.
 
-    Windows that allow more show what the user wants: *strict* is restricted to the rest of the week. The same goes for
-    a budget for some reasons beside one for all: *strict* keeps the other reasons.
+    Windows that allow more show the intention: *strict* is restricted to the rest of the week. Likewise for a budget
+    for some reasons beside one for all: *strict* keeps the other reasons.
     """
     if not strict.always or not all(strict.is_stricter_than(one) for one in beaten):
         return None
@@ -375,7 +375,7 @@ def _listed(documents: dict[int, list[JsonObject]]) -> tuple[JsonObject, ...]:
 
 
 def _joined(several: Iterable[_Known]) -> int:
-    """Return the minutes of the week in which at least one of *several* is certainly in force."""
+    """Return the minutes of the week when any of *several* is certainly active."""
     minutes = 0
     for one in several:
         minutes |= one.minutes or 0

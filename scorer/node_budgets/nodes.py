@@ -41,16 +41,16 @@ class PoolNode:
     """One node of a pool.
 
     Args:
-        name: Of the Node.
-        pool: The NodePool that its label names.
-        claim: Name of its NodeClaim; empty when it has none.
+        name: Name of the Node.
+        pool: The NodePool in its label.
+        claim: Name of its NodeClaim, or empty.
         deleting: Marked for deletion: claim or node is being deleted, or a disruption command has tainted the node.
         ready: The condition ``Ready`` is exactly True.
         rebooting: A reboot is in progress.
-        initialized: Its label says that it is.
+        initialized: It has the initialized label.
         instance_gone: The claim reports that its instance is being terminated.
         do_not_disrupt: The node's annotation is exactly ``"true"``.
-        grace_bounded: The claim has a terminationGracePeriod, so that no pod can hold up a drain without end.
+        grace_bounded: The claim has a terminationGracePeriod, so that no pod can block a drain indefinitely.
     """
 
     name: str
@@ -71,7 +71,7 @@ class PoolNode:
 
     @property
     def disrupting(self) -> bool:
-        """Whether the node is being disrupted, whatever its readiness."""
+        """Whether the node is being disrupted, regardless of its readiness."""
         return self.deleting or self.rebooting
 
 
@@ -102,25 +102,25 @@ def read_pool_node(node: JsonObject, claim: JsonObject | None) -> PoolNode | Non
 
 
 def is_of_another_instance(claim: JsonObject, instance: str) -> bool:
-    """Say whether a claim that names a node in its status is that of another machine than the node's.
+    """Return whether a claim names this node in its status but belongs to another instance.
 
-    Names of nodes come back, such as those that are made of addresses, and the claim of a former machine may be there
-    for long after the next one has come; ids of instances do not come back.
+    Node names may be reused, for example if they are made of addresses, and the claim of a former instance may exist
+    for a long time after the next one has joined. Instance ids are never reused.
 
     Args:
-        claim: That names the node.
-        instance: The node's ``spec.providerID``; empty: it has none yet.
+        claim: The claim.
+        instance: The node's ``spec.providerID``, may be empty.
     """
     own = text_at(claim, "status", "providerID")
     return bool(own and instance) and own != instance
 
 
 def count_nodes(nodes: Iterable[PoolNode], held: Collection[str] = ()) -> NodeCounts:
-    """Count the nodes of one pool, each once; a node that is both deleting and not ready counts as deleting.
+    """Count the nodes of one pool, each once. A node that is both deleting and not ready counts as deleting.
 
     Args:
-        nodes: Of the pool.
-        held: Names of reserved nodes; they count as deleting.
+        nodes: Nodes of the pool.
+        held: Names of reserved nodes, which count as deleting.
     """
     total = deleting = not_ready = 0
     for node in nodes:

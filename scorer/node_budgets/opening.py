@@ -1,12 +1,12 @@
-"""When a pool will let nodes go: the first instant at which no budget stands in the way.
+"""Opening of a pool: the first instant at which no budget blocks a disruption.
 
-The search assumes that the number of nodes, and the number that the pool is losing, stay what they are now. That leaves
-a fixed set of budgets that stand in the way whenever they are in force, and the answer is the first instant that none
-of their windows covers. Mostly it is a few windows away, and the search steps there from the end of one window to the
-end of the next. Otherwise the windows are laid over one another as bits, one per minute, first a few days and then the
-rest: this takes a few milliseconds where the reference walks thousands of rounds.
+The search assumes that the number of nodes and of disruptions does not change. Then a fixed set of budgets blocks
+whenever active, and the result is the first instant that none of their windows covers. It is usually a few windows
+away, and the search steps from the end of one window to the end of the next. Otherwise the windows are combined as
+bits, one per minute, first for a few days and then for the rest: this takes a few milliseconds where the reference
+walks thousands of rounds.
 
-Source: nodepool-disruption.md 14.3. It searches rounds of closing windows and gives up after 20000; the first instant
+Source: nodepool-disruption.md 14.3. It searches rounds of closing windows and gives up after 20000. The first instant
 without any window is the same one, and this search does not give up before the horizon.
 """
 
@@ -25,20 +25,19 @@ from scorer.windows.windows import LAST_YEARS, WEEK_MINUTES, WHOLE_WEEK, BudgetW
 HORIZON: Final = timedelta(days=400)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 _STEPS: Final = 24
-"""How many steps from one window's end to the next the search takes before it lays everything out as bits."""
+"""Most steps from one window's end to the next before the search uses bits."""
 _LOOKS: Final = (2, 30, 400)
-"""How far each look reaches, in days from now; most searches end in the first."""
+"""Horizon of each attempt, in days from now. Most searches end in the first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """When the wanted number of nodes may go.
+    """When the desired number of nodes may be disrupted.
 
     Args:
-        instant: In UTC; None when the search found no such instant.
-        searched_until: How far the search went, if there may be an opening later; None when it found one, or when there
-            will never be one.
-        closing: Positions of the budgets that stand in the way now, or are invalid.
+        instant: In UTC, or None if not found.
+        searched_until: End of the search if an opening may exist later, otherwise None.
+        closing: Positions of the budgets that block now, or are invalid.
     """
 
     instant: datetime | None
@@ -55,10 +54,9 @@ def next_open(
     *,
     horizon: timedelta = HORIZON,
 ) -> Opening:
-    """Return the first instant from *now* on at which *wanted* nodes may go for *reason*, within *horizon*.
+    """Return the first instant from *now* on at which *wanted* nodes may be disrupted for *reason*, within *horizon*.
 
-    An invalid budget keeps the pool shut, in force or not, since what it was meant to say is not known. *now* has a
-    time zone.
+    An invalid budget keeps the pool closed, active or not, since its intention is unknown. *now* is timezone-aware.
     """
     return opening_of(understood(budgets).at(now), counts, reason, wanted, horizon=horizon)
 
@@ -66,7 +64,7 @@ def next_open(
 def opening_of(
     standing: ActiveBudgets, counts: NodeCounts, reason: str, wanted: int, *, horizon: timedelta = HORIZON
 ) -> Opening:
-    """Return the same as `next_open`, for budgets whose standing at the instant is already known."""
+    """Return the result of `next_open` for budgets whose state at the instant is already known."""
     now = standing.now.astimezone(UTC)
     if wanted <= 0:
         return Opening(now, None, ())
@@ -94,12 +92,14 @@ def opening_of(
 
 
 def _end_of_windows(blockers: Iterable[ParsedBudget], moment: CronMinute, ahead: int) -> datetime | None:
-    """Step from window end to window end to the first instant without any; None if it is more than a few steps away.
+    """Step from window end to window end to the first uncovered instant.
+
+    Return None if it is more than a few steps away.
 
     Args:
-        blockers: The budgets that must not be in force.
-        moment: Where to start.
-        ahead: For how many minutes from there at least one of them is in force.
+        blockers: The budgets that must not be active.
+        moment: Start of the search.
+        ahead: Number of minutes from there with at least one of them active.
     """
     changing = [reading for reading in blockers if reading.always is None]
     if any(reading.is_odd for reading in changing):
@@ -117,11 +117,11 @@ def _end_of_windows(blockers: Iterable[ParsedBudget], moment: CronMinute, ahead:
 def first_gap(
     windows: Iterable[BudgetWindow], now: datetime, horizon: timedelta = HORIZON
 ) -> tuple[datetime | None, datetime | None]:
-    """Return the first instant from *now* on, within *horizon* of 400 days at most, at which none of *windows* is open.
+    """Return the first instant from *now* on, within *horizon* of at most 400 days, at which none of *windows* is open.
 
     Returns:
-        The instant, or how far the search went without finding one. Neither when there can never be one: a single
-            window never closes, or the windows that are the same in every week leave no minute of it free.
+        The instant, or else the end of the search. Neither if no such instant can exist: a single window never closes,
+        or the weekly windows cover every minute of the week.
     """
     distinct = frozenset(windows)
     if any(window.is_constant for window in distinct):
@@ -158,7 +158,7 @@ def _pauses(window: BudgetWindow) -> bool:
 
 @lru_cache(maxsize=2048)
 def _by_week(windows: frozenset[BudgetWindow]) -> tuple[int, frozenset[BudgetWindow]]:
-    """Return the minutes that the weekly ones among *windows* cover in every week, and the other windows."""
+    """Return the minutes of the week covered by the weekly ones among *windows*, and the other windows."""
     weeks = {window: window.week for window in windows}
     week = reduce(or_, (week for week in weeks.values() if week is not None), 0)
     return week, frozenset(window for window in windows if weeks[window] is None)

@@ -1,7 +1,7 @@
-"""What a pool's budgets allow for every reason, and until when that stays true.
+"""Outlook of a pool: the allowance of its budgets for every reason, and how long it is valid.
 
-Metrics and lists show all pools again and again: they keep the outlook of each pool until its budgets or nodes change,
-or a window opens or closes.
+Metrics and lists show all pools repeatedly. They cache the outlook of each pool until its budgets or nodes change, or a
+window opens or closes.
 
 Source: nodepool-disruption.md 4.2 to 4.4 and 14.3.
 """
@@ -19,19 +19,19 @@ from scorer.windows.fires import next_fire
 from scorer.windows.windows import epoch_seconds
 
 LONGEST_MINUTES: Final = 240
-"""How long an outlook is kept at most: the instant up to which the search went, which it shows, moves on with time."""
+"""Longest validity of an outlook, because its end of the search advances with time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """What the budgets allow for one reason.
+    """Allowance of the budgets for one reason.
 
     Args:
         reason: The reason.
-        allowed: How many nodes may go now.
-        opening: When one more node may go; None: now.
-        never_opens: At no instant within 400 days may a single node go, even if none is going by then. A pool without
-            nodes is judged as if it had one.
+        allowed: The present allowance.
+        opening: When one more node may be disrupted. None: unset, now.
+        never_opens: At no instant within 400 days may a single node be disrupted, even if none is in disruption by
+            then. A pool without nodes is treated as if it had one.
     """
 
     reason: DisruptionReason
@@ -42,12 +42,12 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What the budgets of a pool allow for every reason.
+    """Allowance of a pool's budgets for every reason.
 
     Args:
-        budgets: Of the pool.
+        budgets: Budgets of the pool.
         counts: Its nodes.
-        minutes: The minutes, counted from the epoch, in which all of it is true.
+        minutes: Validity as a range of minutes since the epoch.
         prospects: One per reason, in the order of `DisruptionReason`.
     """
 
@@ -57,7 +57,7 @@ class Outlook:
     prospects: tuple[Prospect, ...]
 
     def holds(self, budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> bool:
-        """Say whether `outlook` would return the same for these budgets and nodes at *now*, which has a time zone."""
+        """Return whether `outlook` would return the same for these budgets and nodes at *now*."""
         return (
             epoch_seconds(now) // 60 in self.minutes
             and self.counts == counts
@@ -66,9 +66,9 @@ class Outlook:
 
 
 def outlook(budgets: Sequence[Budget], counts: NodeCounts, now: datetime) -> Outlook:
-    """Return what *budgets* allow at *now*, which has a time zone, and until when, if *counts* do not change.
+    """Return the outlook of *budgets* at *now*, which is timezone-aware, with constant *counts*.
 
-    Reasons for which the same budgets and nodes count are computed once.
+    Reasons with the same applicable budgets and nodes are computed once.
     """
     pool = understood(budgets)
     standing = pool.at(now)
@@ -95,9 +95,9 @@ def _prospect(standing: ActiveBudgets, counts: NodeCounts, reason: str) -> tuple
 
 
 def _steady_minutes(standing: ActiveBudgets) -> int:
-    """Return for how many minutes at least, including this one, no budget comes into force or goes out of force.
+    """Return the minimum number of minutes, including this one, until a budget becomes active or inactive.
 
-    It is 1, no more than this minute, with schedules of 29 February and at the ends of the calendar.
+    It is 1, only this minute, with schedules of 29 February and near the minimum and maximum date.
     """
     steady, start = LONGEST_MINUTES, standing.moment.start
     for reading, left in zip(standing.budgets.readings, standing.left, strict=True):

@@ -1,4 +1,4 @@
-"""One node pool at one instant: its nodes, which of them are held, and when its budgets let some go.
+"""One node pool at one instant: its nodes, its reservations, and when its budgets allow a disruption.
 
 Source: nodepool-disruption.md 4.1, 14.1 and 14.2.
 """
@@ -23,7 +23,7 @@ from scorer.node_budgets.wording import shortened
 from scorer.reservations import Reservation, held_nodes, in_force
 
 _MOST_ENDS: Final = 32
-"""How many ends of reservations the search for an opening tries: the first ones, and the last."""
+"""Most ends of reservations that the search for an opening tries: the first ones, and the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +31,15 @@ class PoolView:
     """One pool at one instant.
 
     Args:
-        name: Of the NodePool.
-        budgets: Its disruption budgets; kept as `scorer.node_budgets.budgets.BudgetSet`.
+        name: Name of the NodePool.
+        budgets: Its disruption budgets, parsed as `scorer.node_budgets.budgets.BudgetSet`.
         nodes: All nodes with its label, by name, including those that do not count yet.
-        held_nodes: Names of nodes that are promised to a holder.
-        held_count: How many more are promised by number only.
-        reserved: The reservations behind what is held, where holder and end are known.
+        held_nodes: Names of reserved nodes.
+        held_count: Number of further nodes reserved by number only.
+        reserved: The reservations, where holder and end are known.
         template_do_not_disrupt: The pool's template forbids disruption, and that applies to its existing nodes.
-        blockers: Returns what keeps a node from being disrupted, reservations and the template apart.
-        counted: The counts without anything held, where the caller keeps them; None: they are counted from *nodes*.
+        blockers: Returns the blockers of a node, except for reservations and the template.
+        counted: The counts without reservations, cached by the caller. None: unset, they are counted from *nodes*.
     """
 
     name: str
@@ -56,10 +56,10 @@ class PoolView:
         object.__setattr__(self, "budgets", understood(self.budgets))  # else every question would parse them again
 
     def counts(self, observed: NodeCounts | None = None) -> NodeCounts:
-        """Count the nodes; a held node counts as deleting, though it is not yet.
+        """Count the nodes. A reserved node counts as deleting, although it is not yet.
 
         Args:
-            observed: Counts that the caller made itself; held nodes are added to them.
+            observed: Counts made by the caller. Reserved nodes are added to them.
         """
         reserved = [
             node for name in self.held_nodes if (node := self.nodes.get(name)) and node.counts and not node.disrupting
@@ -72,7 +72,7 @@ class PoolView:
         return _with_deleting(counted, self.held_count)
 
     def blockers_of(self, name: str, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:
-        """Return everything that keeps one of the nodes from being disrupted, budgets apart."""
+        """Return all blockers of a node, except for budgets."""
         node = self.nodes[name]
         found = self.blockers(node, class_, now)
         if name in self.held_nodes and not node.disrupting:
@@ -91,25 +91,25 @@ class PoolView:
         )
 
     def with_held(self, nodes: Collection[str], count: int = 0) -> "PoolView":
-        """Return the pool with more nodes held."""
+        """Return the pool with more nodes reserved."""
         return replace(self, held_nodes=self.held_nodes | frozenset(nodes), held_count=self.held_count + count)
 
     def with_reservations(self, reservations: Iterable[Reservation]) -> "PoolView":
-        """Return the pool with these reservations held as well; the caller passes only those in force."""
+        """Return the pool with additional reservations, which must be in force."""
         more = tuple(reservations)
         return replace(self.with_held(*held_nodes(more)), reserved=(*self.reserved, *more))
 
     def counting(self) -> tuple[Reservation, ...]:
         """Return the reservations that count against a budget, by their end.
 
-        A node that is already going counts by itself: its reservation must not count a second time.
+        A node that is already in disruption counts by itself, so its reservation must not count again.
         """
         return tuple(sorted((each for each in self.reserved if self._counts(each)), key=lambda each: each.expires))
 
     def opening(self, reason: str, wanted: int, now: datetime, observed: NodeCounts | None = None) -> Opening:
-        """Return when the budgets let *wanted* nodes go, now or later.
+        """Return when the budgets allow *wanted* nodes to be disrupted, now or later.
 
-        It assumes that each reservation lasts until its end, and that everything else stays as it is now.
+        Each reservation is assumed to last until its end. Nothing else changes.
         """
 
         def opening(start: datetime) -> Opening:
@@ -142,13 +142,16 @@ class PoolView:
         )
 
     def _reserved_blocker(self, name: str) -> Blocker:
-        """Return the blocker of the reservation that holds a node the longest."""
+        """Return the blocker of the longest reservation of a node."""
         holding = [each for each in self.reserved if not isinstance(each.granted, int) and name in each.granted]
         last = max(holding, key=lambda each: each.expires, default=None)
         return reserved_blocker() if last is None else reserved_blocker(shortened(last.holder), last.expires)
 
 
 def _with_deleting(counts: NodeCounts, more: int) -> NodeCounts:
-    """Return *counts* with *more* nodes deleting; the total stays, so unready nodes make room if there are too many."""
+    """Return *counts* with *more* nodes deleting.
+
+    The total is kept by reducing the number of unready nodes if necessary.
+    """
     deleting = min(counts.total, counts.deleting + more)
     return NodeCounts(counts.total, deleting, min(counts.not_ready, counts.total - deleting))

@@ -14,12 +14,13 @@ from scorer.node_budgets.blockers import DisruptionClass
 from scorer.node_budgets.budgets import NodeCounts
 
 EXPIRED: Final = "Expired"
-"""Not a reason of budgets: expiration asks no gate unless the operator decides so (nodepool-disruption.md 10)."""
+"""Not a reason of budgets: expiration bypasses the gate unless the operator decides otherwise (nodepool-disruption.md
+10)."""
 QUESTION_REASONS: Final = (*(reason.value for reason in DisruptionReason), EXPIRED)
 
 
 class Mode(StrEnum):
-    """Whether the caller wants all nodes or none, or as many as may go."""
+    """Whether the caller needs all nodes, or as many as possible."""
 
     ALL = "all"
     UP_TO = "upTo"
@@ -29,9 +30,9 @@ class InvalidQuestion(ValueError):  # noqa: N818 - the question is what is wrong
     """A question that cannot be answered.
 
     Args:
-        pointer: JSON Pointer to the member that is wrong, such as ``/nodes/1``.
-        code: One word for machines.
-        detail: For people.
+        pointer: JSON Pointer to the invalid member, such as ``/nodes/1``.
+        code: Machine-readable code.
+        detail: Human-readable message.
     """
 
     def __init__(self, pointer: str, code: str, detail: str) -> None:
@@ -48,14 +49,14 @@ class NodeGateQuestion:
     Args:
         pool: Name of the NodePool.
         reason: One of `QUESTION_REASONS`.
-        nodes: Which nodes, in order of preference; None: *count* nodes, no matter which.
-        count: How many, where *nodes* are not named.
-        class_: How far the disruption respects their pods.
-        mode: All, or as many as may go.
-        now: The instant that the question is about; None: the present one.
-        observed: Counts that replace the pool's own; held nodes are added to them.
-        reserve_seconds: How long to reserve what is granted; 0: not at all.
-        node_pool: The NodePool itself, if the question brings it.
+        nodes: Nodes by preference. None: unset, any *count* nodes.
+        count: Number of nodes if *nodes* is unset.
+        class_: Class of the disruption.
+        mode: All, or as many as possible.
+        now: Instant of the question. None: unset, the present.
+        observed: Counts that replace the pool's own. Reserved nodes are added to them.
+        reserve_seconds: Length of the reservation of granted nodes, 0 for none.
+        node_pool: The NodePool itself, if the question contains it.
     """
 
     pool: str
@@ -71,5 +72,5 @@ class NodeGateQuestion:
 
     @property
     def requested_count(self) -> int:
-        """How many nodes the question asks for."""
+        """Number of nodes in the question."""
         return self.count if self.nodes is None else len(self.nodes)

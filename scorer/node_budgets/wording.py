@@ -7,7 +7,7 @@ from scorer.api.node_pool import Budget
 from scorer.reservations import Reservation
 
 MOST_NAMED: Final = 3
-"""How many budgets, nodes or reservations one message names."""
+"""Most budgets, nodes or reservations that a message names."""
 _LONGEST_QUOTED: Final = 64
 
 
@@ -24,7 +24,7 @@ def describe_budget(position: int, budget: Budget) -> str:
 
 
 def describe_reservation(reservation: Reservation) -> str:
-    """Return who has reserved how many nodes until when, as part of a sentence."""
+    """Return holder, number of nodes and end of a reservation, as part of a sentence."""
     granted = reservation.granted
     count = granted if isinstance(granted, int) else len(granted)
     holder, until = shortened(reservation.holder), format_time(reservation.expires)
@@ -37,10 +37,10 @@ def format_node_count(count: int) -> str:
 
 
 def is_or_are(count: int) -> str:
-    """Return the verb that goes with a number."""
+    """Return the verb for a number."""
     return "is" if count == 1 else "are"
 
 
 def shortened(text: str) -> str:
-    """Return a text that a user or client wrote, cut to a length that fits into a sentence."""
+    """Return a text of a user or client, truncated to fit into a sentence."""
     return text if len(text) <= _LONGEST_QUOTED else f"{text[: _LONGEST_QUOTED - 3]}..."

@@ -1,1 +1,1 @@
-"""What a change to the hub would lead to: the whole engine, applied to a hypothetical hub."""
+"""Effects of hypothetical changes to the hub, computed by the complete engine."""

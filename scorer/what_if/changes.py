@@ -37,13 +37,13 @@ def _same_fleet() -> PlannedFleet:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A hub after changes; by default, after none.
+    """A hub after changes, by default without any.
 
     Args:
         state: The hub.
         evictions: By namespace and name of the placement, in the order of the attempts.
-        fleet: How the fleet is different.
-        content: The given and deleted objects that placements may select; None: deleted.
+        fleet: Differences of the fleet.
+        content: The given and deleted objects that placements may select, None for deleted ones.
     """
 
     state: HubState
@@ -53,7 +53,7 @@ class Changed:
 
 
 def apply_changes(state: HubState, changes: HypotheticalChanges) -> Changed:
-    """Return *state* after *changes*; names in them that do not exist on the hub are ignored."""
+    """Return *state* after *changes*. Names that do not exist on the hub are ignored."""
     fleet, report = _fleet_after(state, changes)
     content: dict[ObjectKey, JsonObject | None] = {}
     given: dict[str, dict[ObjectKey, JsonObject]] = {}
@@ -123,7 +123,8 @@ def _overlaid(
 ) -> list[JsonObject]:
     """Return *documents* with those *given* in their place or at the end, without those in *gone*.
 
-    Bindings in *gone* stay with a deletion mark, because their finalizers keep them until the controllers are done.
+    Bindings in *gone* are kept with a deletion timestamp, because their finalizers keep them until the controllers are
+    done.
     """
     rest = dict(given)
     result = []
@@ -150,8 +151,8 @@ def _drain(
 ) -> tuple[Mapping[tuple[str, str], Sequence[Evicted]], set[ObjectKey]]:
     """Evict every placement from *drained* clusters, one after another: clusters as given, placements by name.
 
-    An evicted binding still counts, as not available, which is the state right after its eviction. A user who waits
-    until the binding is gone may succeed with more evictions.
+    An evicted binding still counts, as unavailable, which is the state right after its eviction. A user who waits until
+    the binding is deleted may succeed with more evictions.
     """
     found: dict[tuple[str, str], list[Evicted]] = {}
     evicted: set[ObjectKey] = set()

@@ -28,8 +28,8 @@ def compare(
         right: The other one.
         names: The names of the two in messages.
 
-    Clusters are sorted by the left rank, then the right one, then the name. ``differs`` says whether one policy picks
-    a cluster that the other does not; for a single cluster, whether anything about it differs.
+    Clusters are sorted by the left rank, then the right one, then the name. ``differs`` is whether one policy picks a
+    cluster that the other does not. For a single cluster, it is whether anything about it differs.
     """
     sides = _verdicts(left), _verdicts(right)
     unlisted = _Verdict(NOT_LISTED, None, None, "the policy does not list it")
@@ -80,7 +80,7 @@ def _document(verdict: _Verdict) -> JsonObject:
 
 
 def _why(one: _Verdict, other: _Verdict, names: tuple[str, str]) -> str:
-    """Describe the differences, empty when there are none."""
+    """Return the differences in words, or an empty string."""
     if one == other:
         return ""
     words = []

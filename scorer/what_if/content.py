@@ -29,8 +29,8 @@ def snapshot_to_roll_out(
 
     Args:
         placement: As it would be stored.
-        before: As it is stored; None: it is new.
-        snapshots: Its resource snapshots; without any, the newest one that a binding names counts as the latest.
+        before: As it is stored. None: unset, it is new.
+        snapshots: Its resource snapshots. Without any, the newest one that a binding names counts as the latest.
         bindings: Its bindings.
         content: The given objects, and None for deleted ones.
     """

@@ -1,4 +1,4 @@
-"""What would happen to every placement if a hub were changed, as one document for people and programs.
+"""Effects of a change to the hub on every placement, as one document for people and programs.
 
 The engine schedules every placement as it would after the changes, then the planner rolls it out. Nothing is written.
 
@@ -41,7 +41,7 @@ NO_CHANGES: Final = HypotheticalChanges()
 
 
 class WhatIf(TypedDict):
-    """What would happen to placements and to the fleet."""
+    """Effects on placements and on the fleet."""
 
     placements: list[PlannedPlacement]
     fleet: PlannedFleet
@@ -51,12 +51,12 @@ class WhatIf(TypedDict):
 def what_if(
     state: HubState, changes: HypotheticalChanges = NO_CHANGES, only: Collection[ObjectKey] | None = None
 ) -> WhatIf:
-    """Return what would happen to placements and to the fleet.
+    """Return the effects on placements and on the fleet.
 
     Args:
-        state: The hub as it is.
-        changes: The hypothetical changes; without any, the plan is what would happen anyway.
-        only: The placements to report; None: all.
+        state: The present hub.
+        changes: The hypothetical changes. Without any, the plan shows what happens anyway.
+        only: The placements to report. None: unlimited.
     """
     changed = apply_changes(state, changes)
     before = {identity_of(placement): placement for placement in state.placements}
@@ -70,14 +70,14 @@ def what_if(
 
 
 def changes_anything(plan: Mapping[str, Any]) -> bool:
-    """Say whether any placement of *plan* changes, or any of its runs would change something."""
+    """Return whether any placement or run of *plan* changes."""
     return any(entry["changed"] for key in ("placements", "runs") for entry in plan.get(key, ()))
 
 
 def _entry(
     state: HubState, changed: Changed, before: JsonObject | None, after: JsonObject | None, *, anyway: bool
 ) -> PlannedPlacement:
-    """Return what would happen to one placement; at least one of the two documents is given."""
+    """Return the effects on one placement. At least one of the two documents is given."""
     subject = after or before
     assert subject is not None
     held = binding_states(state.bindings_of(subject))
@@ -101,13 +101,13 @@ def _entry(
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """What happens to one placement.
+    """Course of one placement.
 
     Args:
         preview: The rollout.
-        run: The decision; None: there is none, because the placement is deleted or broken.
+        run: The decision. None: unset, the placement is deleted or broken.
         snapshot: Name of the resource snapshot that is rolled out.
-        broken: What is wrong with a binding, empty when nothing is.
+        broken: Error in a binding, otherwise empty.
         closed: The clusters whose maintenance windows are closed now.
     """
 
@@ -126,7 +126,7 @@ class _Course:
 
     @property
     def outcome(self) -> tuple[object, ...]:
-        """What distinguishes one course from another: clusters, rollout and obstacles, without messages."""
+        """Parts that distinguish one course from another: clusters, rollout and obstacles, without messages."""
         preview, blocked, clusters = self.preview, self.preview.blocked, self.clusters
         return (
             preview.type == _DELETION.type,
@@ -144,7 +144,7 @@ _DELETION: Final = RolloutPreview("Deletion")
 
 
 def _course(changed: Changed, subject: JsonObject, before: JsonObject | None, *, ends: bool = False) -> _Course:
-    """Return what happens to *subject*, a placement stored as *before* so far; *ends*: it is deleted."""
+    """Return the course of *subject*, a placement stored as *before* so far. *ends*: it is deleted."""
     state = changed.state
     if ends or is_deleting(subject):
         return _Course(_DELETION)
@@ -170,7 +170,7 @@ def _closed(state: HubState, bindings: Sequence[JsonObject]) -> Mapping[str, Clu
 
 
 def _differs(state: HubState, before: JsonObject, after: _Course) -> bool:
-    """Say whether the changes make a difference: in the clusters, the rollout or the obstacles to it.
+    """Return whether the changes affect the clusters, the rollout or its obstacles.
 
     A different message is no difference: it may be about clusters that the placement never had.
     """
@@ -211,7 +211,7 @@ def _recorded(binding: Mapping[str, Any]) -> PairOfScores | None:
 
 
 def _ending(placement: JsonObject, bindings: Sequence[JsonObject]) -> PlacementDecision:
-    """Return the entry of a placement that is deleted: all its objects are removed at once."""
+    """Return the entry of a placement that is deleted: all its objects are removed immediately."""
     policy = spec_of(placement).get("policy") or {}
     dropped: list[DroppedBinding] = [
         {"cluster": spec_of(binding).get("targetCluster") or "", "binding": name_of(binding)} for binding in bindings

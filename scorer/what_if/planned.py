@@ -23,7 +23,7 @@ class HeldBefore(TypedDict):
 
     cluster: str
     score: PairOfScores | None
-    """As it was when the cluster was picked; null where nothing was recorded."""
+    """Score at the time of the decision. Null if not recorded."""
 
 
 class Moves(TypedDict):
@@ -46,7 +46,7 @@ class RolloutBudget(TypedDict):
 
 
 class RolloutStep(TypedDict):
-    """What happens at once; the next step comes when this one is available."""
+    """Concurrent changes. The next step starts when this one is available."""
 
     step: int
     update: list[str]
@@ -56,7 +56,7 @@ class RolloutStep(TypedDict):
     remove: list[str]
     """Clusters that lose it."""
     waiting: list[str]
-    """Clusters that would be in this step too, if the limits allowed it."""
+    """Clusters that would also be in this step if the limits allowed it."""
     budget: RolloutBudget
 
 
@@ -70,44 +70,44 @@ class BlockedRollout(TypedDict):
 
 
 class RolloutWait(TypedDict):
-    """A cluster that is not touched before one of its maintenance windows opens."""
+    """A cluster that is not changed before one of its maintenance windows opens."""
 
     cluster: str
     until: Instant | None
-    """When that is; null where nobody knows."""
+    """Time of the opening. Null if unknown."""
     message: str
 
 
 class PlannedEviction(TypedDict):
-    """An eviction that draining a cluster brings about."""
+    """An eviction caused by draining a cluster."""
 
     cluster: str
     executed: bool
     reason: str
     message: str
     budget: str
-    """Name of the disruption budget that decided, empty when none did."""
+    """Name of the deciding disruption budget, empty if none did."""
 
 
 class PlannedRollout(TypedDict):
-    """How the placement would get there."""
+    """Rollout of the placement."""
 
     type: Annotated[str, one_of("RollingUpdate", "External", "Deletion")]
-    """By the limits of the strategy, by a staged update run, or not at all, as the placement is deleted."""
+    """By the limits of the strategy, by a staged update run, or a deletion of the placement."""
     snapshot: str
     """Name of the resource snapshot that is rolled out."""
     maxUnavailable: int | str | None
-    """A number, or a share such as `25%`; null where nothing is rolled out by limits."""
+    """A number, or a percentage such as `25%`. Null without a rolling update."""
     maxSurge: int | str | None
     """As `maxUnavailable`."""
     evictions: list[PlannedEviction]
     applyStrategy: list[str]
-    """Clusters that only get another apply strategy, which goes out at once."""
+    """Clusters that only get another apply strategy, which is pushed immediately."""
     waits: list[RolloutWait]
-    """Clusters whose maintenance windows are closed: the others go first."""
+    """Clusters whose maintenance windows are closed. The others come first."""
     steps: list[RolloutStep]
     more: int
-    """Clusters that are still left after the steps shown."""
+    """Number of clusters after the steps shown."""
     blocked: BlockedRollout | None
 
 
@@ -118,26 +118,26 @@ class PlannedPlacement(PlacementDecision, TypedDict):
     moves: Moves
     rollout: PlannedRollout
     changed: bool
-    """Whether, because of the changes, it would move, be rolled out, be blocked, or be short of clusters."""
+    """Whether the changes would move it, roll it out, block it, or leave it short of clusters."""
 
 
 class RunFinding(TypedDict):
-    """What keeps a run from being carried out, or how it has ended."""
+    """Obstacle to a run, or its outcome."""
 
     cause: str
-    """For programs, such as `clusters-in-no-stage`; the reason of the condition for a run that is over; empty for a run
-    that only waits."""
+    """Machine-readable, such as `clusters-in-no-stage`. For a run that has ended, the reason of its condition. Empty
+    for a run that only waits."""
     message: str
 
 
 class RunFailurePolicy(TypedDict):
-    """What the run does when clusters fail."""
+    """Failure policy of the run."""
 
     onFailure: Annotated[str, one_of(*OnFailure)]
     maxFailures: int
-    """How many clusters of one stage may fail."""
+    """Most failed clusters of one stage."""
     clusterDeadline: DurationText
-    """How long a cluster may take before it counts as failed."""
+    """Longest time that a cluster may take before it counts as failed."""
 
 
 _RunCluster = TypedDict(
@@ -154,26 +154,26 @@ class RunCluster(_RunCluster, TypedDict):
     """A cluster of a stage."""
 
     differs: list[RunDifference]
-    """What the run changes on it; nothing once it has been started."""
+    """Changes by the run on this cluster. Empty once it has been started."""
     earliestStart: Instant | None
     """Null once it has been started."""
     waitsFor: str
-    """Why it may not be touched when its stage can begin, such as a closed maintenance window; empty when it may."""
+    """Why it may not be changed when its stage can start, such as a closed maintenance window, or empty."""
 
 
 class RunTask(TypedDict):
-    """Something that a stage waits for."""
+    """A task that a stage waits for."""
 
     place: Literal["Before", "After"]
     """Before its clusters are started, or after all are done."""
     type: Annotated[str, one_of("Approval", "TimedWait")]
     done: bool
     request: str
-    """Name of the approval request; whoever may write its status can answer. Empty for a timed wait."""
+    """Name of the approval request. Any user who may write its status can approve. Empty for a timed wait."""
     wait: DurationText
     """Empty for an approval."""
     until: Instant | None
-    """When a timed wait ends at the earliest; null for an approval."""
+    """Earliest end of a timed wait. Null for an approval."""
 
 
 class RunStage(TypedDict):
@@ -182,17 +182,17 @@ class RunStage(TypedDict):
     name: str
     progress: Annotated[str, one_of("Done", "UnderWay", "ToCome")]
     atOnce: int
-    """How many of its clusters may be in flight at once."""
+    """Most clusters in flight."""
     sortedBy: str
-    """The label by which its clusters are sorted; empty: by name."""
+    """The label that sorts its clusters. Empty: by name."""
     clusters: list[RunCluster]
     """In order. Without any, the stage is skipped, with its tasks."""
     batches: list[list[str]]
-    """The clusters that are not done, as many at a time as may be in flight."""
+    """Unfinished clusters in batches of the largest concurrency."""
     tasks: list[RunTask]
     """None for a stage that is done."""
     earliestStart: Instant | None
-    """Null once it has begun."""
+    """Null once it has started."""
     earliestEnd: Instant | None
     """Null once it is done."""
 
@@ -202,7 +202,7 @@ class RunFieldChange(TypedDict):
 
     path: str
     before: str
-    """Its value in short, as JSON; empty where there is none. Of a Secret, only the members that differ are named."""
+    """Its value in short, as JSON, empty if missing. For a Secret, only the differing members are named."""
     after: str
 
 
@@ -215,11 +215,11 @@ class RunObjectChange(TypedDict):
     namespace: str
     name: str
     envelope: str
-    """The envelope that it is in, empty for none."""
+    """The envelope that contains it, or empty."""
     fields: list[RunFieldChange]
     """For an object that changes."""
     more: int
-    """How many other fields differ."""
+    """Number of further differing fields."""
 
 
 _RunContent = TypedDict(
@@ -231,35 +231,35 @@ _RunContent = TypedDict(
 
 
 class RunContent(_RunContent, TypedDict):
-    """What changes on clusters that have the same content now, apart from overrides."""
+    """Changes on clusters that have the same content now, except for overrides."""
 
     to: str
     clusters: list[str]
     known: bool
-    """Whether the snapshot that they have is still retained; else nothing is known of what changes."""
+    """Whether the snapshot that they have is still retained. Otherwise the changes are unknown."""
     hidden: bool
-    """Whether the changes are left out because the caller may not list resource snapshots."""
+    """Whether the changes are omitted because the caller may not list resource snapshots."""
     objects: list[RunObjectChange]
     more: int
-    """How many other objects differ."""
+    """Number of further differing objects."""
 
 
 class ForeseenRun(TypedDict):
-    """A staged update run as it would go."""
+    """Forecast of a staged update run."""
 
     name: str
     namespace: str
     placement: str
     strategy: str
     state: str
-    """As it is wanted: `Initialize`, `Run` or `Stop`."""
+    """Its desired state: `Initialize`, `Run` or `Stop`."""
     phase: RunOutlook
-    """It would be initialised, it goes on, it waits before it can be initialised, its initialisation would fail, its
-    next step would end it, or nothing will happen to it any more."""
+    """It would be initialised, it continues, it waits before it can be initialised, its initialisation would fail, its
+    next step would end it, or it has ended."""
     finding: RunFinding | None
-    """For the last four phases; all that follows is empty then."""
+    """For the last four phases. All following fields are empty then."""
     snapshot: str
-    """Name of the resource snapshot that every cluster gets; it need not exist yet."""
+    """Name of the resource snapshot that every cluster gets. It may not exist yet."""
     failurePolicy: RunFailurePolicy | None
     stages: list[RunStage]
     removed: list[str]
@@ -267,19 +267,19 @@ class ForeseenRun(TypedDict):
     contents: list[RunContent]
     earliestFinish: Instant | None
     assumptions: list[str]
-    """What the earliest finish rests on, and what was not known."""
+    """Assumptions of the earliest finish, and unknown facts."""
 
 
 class PlannedRun(ForeseenRun, TypedDict):
-    """One staged update run, and what is still to come of it."""
+    """One staged update run, and its remaining steps."""
 
     changed: bool
-    """Whether it would change anything on a cluster; for a run that is on the hub and not among the changes, whether
-    they make a difference to it."""
+    """Whether it would change anything on a cluster. For a run that exists on the hub and is not among the changes,
+    whether they affect it."""
 
 
 class PlannedFleet(TypedDict):
-    """How the fleet would be different: names of member clusters."""
+    """Differences of the fleet: names of member clusters."""
 
     gained: list[str]
     changed: list[str]

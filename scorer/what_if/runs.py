@@ -1,7 +1,7 @@
-"""What staged update runs would do after changes to a hub, as one document for people and programs.
+"""Forecast of staged update runs after changes to a hub, as one document for people and programs.
 
-A run that has not begun is initialised in thought, on what the scheduler makes of its placement; one that is under way
-is shown as what is still to come by its record. What the engine would refuse is what is found about a run.
+A run that has not started is initialised hypothetically, with the scheduler's decision for its placement. For one that
+is in progress, the remaining steps of its record are shown. A refusal by the engine is reported as a finding.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,9 +52,9 @@ from scorer.what_if.state import FIELDS, HubState, HypotheticalChanges, ObjectKe
 
 NO_CHANGES: Final = HypotheticalChanges()
 MOST_NAMED: Final = 10
-"""How many clusters one sentence names."""
+"""Most clusters that a sentence names."""
 BROKEN_BINDING: Final = "broken-binding"
-"""What is found where the scheduler cannot process the placement; a run waits until a user has repaired the binding."""
+"""Finding if the scheduler cannot process the placement. The run waits until a user has repaired the binding."""
 
 
 def planned_runs(
@@ -63,13 +63,13 @@ def planned_runs(
     only: Collection[ObjectKey] | None = None,
     shown: Collection[str] | None = None,
 ) -> list[PlannedRun]:
-    """Return what every run would do, by namespace and name.
+    """Return the forecast of every run, by namespace and name.
 
     Args:
-        state: The hub as it is.
-        changes: The hypothetical changes; without any, it is what would happen anyway.
-        only: The runs to report, whether they are over or not; None: all that are not over.
-        shown: The kinds of resource snapshots whose content may be shown; None: all.
+        state: The present hub.
+        changes: The hypothetical changes. Without any, the forecast shows what happens anyway.
+        only: The runs to report, finished or not. None: unset, all unfinished runs.
+        shown: The kinds of resource snapshots whose content may be shown. None: unlimited.
     """
     given = {identity_of(document) for document in changes.objects}
     if not state.runs and all(FIELDS.get((each.group, each.kind)) != "runs" for each in given):
@@ -91,7 +91,7 @@ def planned_runs(
 
 
 def _acts(entry: ForeseenRun) -> bool:
-    """Say whether a run would change anything on a cluster."""
+    """Return whether a run would change anything on a cluster."""
     clusters = (cluster for stage in entry["stages"] for cluster in stage["clusters"])
     return bool(entry["removed"]) or any(cluster["differs"] for cluster in clusters)
 
@@ -113,7 +113,7 @@ def _entry(run: JsonObject, hub: Changed, *, visible: bool) -> ForeseenRun:
 
 
 def _outcome(run: JsonObject) -> tuple[str, str]:
-    """Return reason and message of a run that is over."""
+    """Return reason and message of a run that has ended."""
     if is_deleting(run):
         return "Deleted", "the run is being deleted"
     found = condition(status_of(run), SUCCEEDED) or condition(status_of(run), INITIALIZED)
@@ -121,7 +121,7 @@ def _outcome(run: JsonObject) -> tuple[str, str]:
 
 
 def _bare(run: JsonObject, phase: RunOutlook, cause: str, message: str) -> ForeseenRun:
-    """Return the entry of a run that nothing can be foreseen of."""
+    """Return the entry of a run without a forecast."""
     spec = spec_of(run)
     return {
         "name": name_of(run),
@@ -195,7 +195,7 @@ def _snapshot_of(cluster: ForecastCluster) -> str:
 
 
 def _differences(cluster: ForecastCluster) -> Iterator[RunDifference]:
-    """Yield what of its binding the run changes."""
+    """Yield the parts of a binding that the run changes."""
     spec, wanted = spec_of(cluster.binding or {}), cluster.wanted
     if _snapshot_of(cluster) != wanted.snapshot:
         yield "content"
@@ -217,7 +217,7 @@ def _task(task: ForecastTask) -> RunTask:
 
 
 def _contents(found: StagedUpdateForecast, *, visible: bool) -> Iterator[RunContent]:
-    """Yield what changes on the clusters that are still to come: once for each content that they have now."""
+    """Yield the changes on the unfinished clusters, once per content that they have now."""
     groups = {group.name: group for group in found.facts.groups}
     by_snapshot: dict[str, list[str]] = {}
     for stage in found.stages:
@@ -257,7 +257,7 @@ def _change(change: ObjectChange) -> RunObjectChange:
 
 
 def _assumptions(state: str, found: StagedUpdateForecast) -> Iterator[str]:
-    """Yield what the earliest finish rests on."""
+    """Yield the assumptions of the earliest finish."""
     if state != RunState.RUN:
         yield f"spec.state is {state}: the run waits until it is Run, which counts as happening now"
     open_stages = [stage for stage in found.stages if stage.progress is not ForecastProgress.DONE]
@@ -277,7 +277,7 @@ def _assumptions(state: str, found: StagedUpdateForecast) -> Iterator[str]:
 
 
 def run_facts(run: JsonObject, hub: Changed) -> tuple[StagedUpdateFacts, Sequence[str]]:
-    """Gather what the engine decides on, and what had to be assumed for that.
+    """Return the inputs of the engine, and the assumptions about them.
 
     Raises:
         BrokenBindingError: The scheduler cannot process the placement.
@@ -321,7 +321,7 @@ def _labels(state: HubState) -> Mapping[str, Mapping[str, str]]:
 def _selected(
     placement: JsonObject, groups: Sequence[SnapshotGroup], hub: Changed
 ) -> tuple[Selection | InvalidSelection, str]:
-    """Return what a placement selects, and what is assumed about it: not every object of the hub may be at hand."""
+    """Return the selection of a placement, and the assumptions about it: not every object of the hub may be known."""
     latest = latest_group(groups)
     objects: dict[ObjectKey, JsonObject | None] = {
         identity_of(document): document

@@ -1,4 +1,4 @@
-"""What the scheduler makes of a placement: the decision, and the bindings and policy snapshots that it leaves."""
+"""Hypothetical scheduling of a placement: the decision, and the resulting bindings and policy snapshots."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class Scheduled:
 
     Args:
         run: The decision.
-        bindings: As the scheduler leaves them.
-        policy_snapshots: Likewise; the latest says what was decided.
+        bindings: The resulting bindings.
+        policy_snapshots: The resulting policy snapshots. The latest one has the decision.
     """
 
     run: ScheduleResult

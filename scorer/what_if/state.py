@@ -1,6 +1,6 @@
 """The part of a hub that placements depend on, and the hypothetical changes to it.
 
-Objects are raw documents, read-only; the fleet is a separate snapshot.
+Objects are raw, read-only documents. The fleet is a separate snapshot.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ _ByParent: TypeAlias = Mapping[tuple[str, str], Sequence[JsonObject]]
 
 
 class ObjectKey(NamedTuple):
-    """What identifies an object on a hub."""
+    """Identity of an object on a hub."""
 
     group: str
     kind: str
@@ -42,20 +42,21 @@ def identity_of(document: Mapping[str, Any]) -> ObjectKey:
 
 @dataclass(frozen=True)
 class HubState:
-    """Everything that a decision depends on.
+    """All inputs of a decision.
 
     Args:
         fleet: All member clusters.
         now: The instant of the decision.
-        placements: Of both kinds.
-        bindings: Of any placement.
-        policy_snapshots: Likewise.
-        resource_snapshots: Likewise; if a placement has none, its bindings count as up to date.
+        placements: Placements of both kinds.
+        bindings: Bindings of any placement.
+        policy_snapshots: Policy snapshots of any placement.
+        resource_snapshots: Resource snapshots of any placement. If a placement has none, its bindings count as up to
+            date.
         budgets: ClusterResourcePlacementDisruptionBudgets.
         runs: Staged update runs of both kinds.
         strategies: Their strategies.
         overrides: Override snapshots of both kinds.
-        content: Returns the objects that placements may select, as far as they are known.
+        content: Returns the known objects that placements may select.
         kinds: The kinds that the hub serves.
         windows: ClusterMaintenanceWindows.
     """
@@ -87,12 +88,12 @@ class HubState:
         return self._resource_snapshots.get(_place(placement), ())
 
     def budget_of(self, placement: Mapping[str, Any]) -> JsonObject | None:
-        """Return the disruption budget of a ClusterResourcePlacement, None when it has none."""
+        """Return the disruption budget of a ClusterResourcePlacement, or None."""
         return self._budgets.get(name_of(placement))
 
     @cached_property
     def waits(self) -> Waits:
-        """What tells why a cluster may not be touched at an instant."""
+        """Returns why a cluster may not be changed at an instant."""
         return window_waits(self.fleet, self.windows)
 
     @cached_property
@@ -134,19 +135,19 @@ FIELDS: Mapping[tuple[str, str], str] = {
     DISRUPTION_BUDGET.group_kind: "budgets",
     MAINTENANCE_WINDOW.group_kind: "windows",
 }
-"""The field of `HubState` that holds the objects of each kind; member clusters are in its fleet."""
+"""The field of `HubState` that holds the objects of each kind. Member clusters are in its fleet."""
 
 
 @dataclass(frozen=True, slots=True)
 class HypotheticalChanges:
-    """Hypothetical changes to a hub, all at once.
+    """Hypothetical changes to a hub, all applied together.
 
     Args:
         members: Member clusters that are new or different.
-        objects: Other objects that are new or different, as they would be stored; those that no decision depends on
+        objects: Other objects that are new or different, as they would be stored. Those that no decision depends on
             count as content that a placement may select.
-        deleted: Objects that are deleted; a member cluster starts to leave, everything else is gone.
-        lost: Member clusters that are gone at once and leave their bindings behind.
+        deleted: Objects that are deleted. A member cluster starts to leave, every other object is removed.
+        lost: Member clusters that are removed immediately and leave their bindings behind.
         drained: Member clusters that get a taint, and whose placements are evicted, one after another.
     """
 
@@ -161,7 +162,7 @@ class HypotheticalChanges:
 
 
 def window_waits(fleet: Fleet, windows: Iterable[JsonObject]) -> Waits:
-    """Return what tells why a cluster is closed at an instant.
+    """Return a function that returns why a cluster is closed at an instant.
 
     Args:
         fleet: The clusters: they name windows, or are selected by them.
@@ -185,7 +186,7 @@ def window_waits(fleet: Fleet, windows: Iterable[JsonObject]) -> Waits:
 
 
 def _windows_by_cluster(fleet: Fleet, definitions: Mapping[str, WindowDefinition]) -> Mapping[str, MemberWindows]:
-    """Return the windows of the clusters that have some."""
+    """Return the windows of the clusters that have any."""
     selecting = [definition for definition in definitions.values() if definition.selector is not None]
     found = {}
     for member in fleet.members:

@@ -1,14 +1,14 @@
 """Schedules of disruption budgets: the reference's cron dialect, always UTC.
 
 The parser is our own, linear in the length of the text: the cron libraries accept much that the reference refuses, and
-refuse some that it accepts (nodepool-disruption.md 8.3). When one schedule fires next is found with croniter, in
-`scorer.windows.fires`.
+refuse some that it accepts (nodepool-disruption.md 8.3). The next fire of a single schedule is computed with croniter,
+in `scorer.windows.fires`.
 
-The search in this module is for many schedules and many days at once, and works on sets of bits, a whole month or a
-whole day at a time, where croniter steps from date to date. A calendar, or the next opening over 400 days, needs every
-fire of 50 schedules: one that fires each minute has 576,000. And the gate asks which of the 50 budgets of a pool are in
-force in one turn of the event loop: that takes 30 microseconds with bits, but 160 by the next fire of each, and 13 ms
-where no two schedules share their days.
+The search in this module is for many schedules over many days. It works on sets of bits, a whole month or a whole day
+per step, where croniter steps from date to date. A calendar, or the next opening over 400 days, needs every fire of 50
+schedules: one that fires each minute has 576,000. And the gate determines which of the 50 budgets of a pool are active
+within one turn of the event loop: that takes 30 microseconds with bits, but 160 by the next fire of each, and 13 ms if
+no two schedules share their days.
 
 Source: nodepool-disruption.md 8; robfig/cron v3 ``parser.go`` and ``spec.go``.
 """
@@ -46,13 +46,13 @@ _LONGEST_CACHED: Final = 256
 _LONGEST_WORD: Final = 64
 _QUOTED: Final = 64
 _COUNTED: Final = 10
-"""How many fields are counted; a text with more is refused without counting on."""
+"""Most fields that are counted for an error message."""
 _LARGEST: Final = 2**63 - 1
 _LARGEST_DIGITS: Final = len(str(_LARGEST))
 _SPACE: Final = (
     "\t\n\v\f\r \u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
-"""What separates fields for the reference's parser; the CRD's pattern knows only five of these characters."""
+"""Characters that separate fields for the reference's parser. The CRD's pattern allows only five of them."""
 _WORD: Final = re.compile(f"[^{_SPACE}]+")
 _BLANK: Final = re.compile(r"[\t\f\r ]")
 _EVERY: Final = "@every "
@@ -60,7 +60,7 @@ _EVERY: Final = "@every "
 
 @dataclass(frozen=True, slots=True)
 class CronMinute:
-    """A minute in the form in which many schedules are quickly checked against it; see `CronMinute.of`.
+    """A minute in a form for fast checks against many schedules. See `CronMinute.of`.
 
     Args:
         start: Its first instant, in UTC.
@@ -115,7 +115,7 @@ class CronSchedule:
 
     @property
     def canonical(self) -> str:
-        """Five fields, each ``*`` or a sorted list; empty when there are none."""
+        """Five fields, each ``*`` or a sorted list. Empty without fields."""
         if not self.minutes:
             return ""
         sets = (self.minutes, self.hours, self.days, self.months, self.weekdays)
@@ -131,7 +131,7 @@ class CronSchedule:
 
     @property
     def leap_days_only(self) -> bool:
-        """Whether it fires on 29 February only; any other schedule that fires at all does so every year."""
+        """Whether it fires only on 29 February. Any other schedule that ever fires does so every year."""
         return not self.either and self.months == 1 << _FEBRUARY and _lowest(self.days) == _LEAP_DAY
 
     @property
@@ -147,7 +147,7 @@ class CronSchedule:
         return self.months == _MONTH.full and (days or weekdays if self.either else days and weekdays)
 
     def last_at(self, instant: datetime) -> datetime | None:
-        """Return the latest fire that is not after *instant*, in UTC; None when there is none since the year 1.
+        """Return the latest fire that is not after *instant*, in UTC, or None if there is no fire since the year 1.
 
         For an ``@every`` schedule that is the whole second of *instant*: it fires its delay after any instant from
         which the search starts, so a search that starts early enough finds it there.
@@ -173,10 +173,10 @@ class CronSchedule:
         return datetime(year, month, _highest(days), *time, tzinfo=UTC)
 
     def minutes_since_fire(self, moment: CronMinute, most: int) -> int | None:
-        """Return how many minutes ago the fire of `last_at` was; only for schedules with fields.
+        """Return how many minutes ago the fire of `last_at` was. Only for schedules with fields.
 
-        None when there is none, and also when it was before this month and therefore at least *most* minutes ago: to
-        find the exact number would take longer, and the caller does not need it.
+        None if there is no fire, or if it was before this month and therefore at least *most* minutes ago: the exact
+        number would take longer to compute, and the caller does not need it.
         """
         if self.months >> moment.month & 1:
             weekdays = self.weekdays * _SIX_WEEKS >> moment.first_weekday << 1
@@ -196,13 +196,13 @@ class CronSchedule:
         return None if fire is None else (moment.start - fire) // MINUTE
 
     def firing_minutes(self) -> int:
-        """Return the minutes of a day at which it fires, as bits; only for schedules with fields."""
+        """Return the minutes of a day at which it fires, as bits. Only for schedules with fields."""
         return self.minutes * _first_minutes(self.hours)
 
     def firing_days(self, first: date, days: int) -> int:
-        """Return on which of the *days* days from *first* on it fires, as bits.
+        """Return its days with a fire, as bits, among *days* days from *first* on.
 
-        Only for schedules with fields; no day may lie beyond the year 9999.
+        Only for schedules with fields. No day may be later than the year 9999.
         """
         firing = done = 0
         year, month, day = first.year, first.month, first.day
@@ -213,7 +213,7 @@ class CronSchedule:
         return firing & ((1 << days) - 1)
 
     def _days_of(self, year: int, month: int) -> int:
-        """Return the days of a month on which it fires."""
+        """Return the days of a month with a fire, as bits."""
         if not self.months >> month & 1:
             return 0
         first, within = _month(year, month)
@@ -221,7 +221,7 @@ class CronSchedule:
         return (self.days | weekdays if self.either else self.days & weekdays) & within
 
     def _time_until(self, hour: int, minute: int) -> tuple[int, int] | None:
-        """Return the last time of a day, up to the given one, at which it fires."""
+        """Return its last time of day up to the given one, or None."""
         if self.hours >> hour & 1 and (minutes := self.minutes & ((2 << minute) - 1)):
             return hour, _highest(minutes)
         hours = self.hours & ((1 << hour) - 1)
@@ -275,7 +275,7 @@ def _listed(bits: int) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Field:
-    """One of the five fields; the names count up from the smallest value.
+    """One of the five fields. Names count up from the smallest value.
 
     Args:
         full: All values, as bits.
@@ -303,19 +303,19 @@ _DAY_FIELDS: Final = (_DAY, _WEEKDAY)
 
 
 class _Values(NamedTuple):
-    """What a field allows, as bits, and whether it carries the star mark (nodepool-disruption.md 8.2)."""
+    """Allowed values of a field as bits, and whether it carries the star mark (nodepool-disruption.md 8.2)."""
 
     allowed: int
     star: bool
 
 
 def parse_schedule(text: str) -> CronSchedule:
-    """Read a schedule: five fields, a macro, or ``@every`` with a duration.
+    """Parse a schedule: five fields, a macro, or ``@every`` with a duration.
 
-    Admission asks for `matches_crd_pattern` as well.
+    Admission also requires `matches_crd_pattern`.
 
     Raises:
-        ValueError: Not of the dialect; the message names the field and the text that is wrong.
+        ValueError: Not of the dialect. The message names the field and the invalid text.
     """
     if len(text) > LONGEST_SCHEDULE:
         raise ValueError(f"{_quote(text)} has {len(text)} characters, at most {LONGEST_SCHEDULE} are read")
@@ -323,12 +323,12 @@ def parse_schedule(text: str) -> CronSchedule:
 
 
 def matches_crd_pattern(text: str) -> bool:
-    r"""Say whether the CRD's pattern for schedules lets *text* pass.
+    r"""Return whether *text* matches the CRD's pattern for schedules.
 
-    It does when the text starts with a macro word, whatever follows; or when it contains five parts of one or more
-    characters other than newlines, separated by single blanks (tab, newline, form feed, carriage return, space), where
-    the last part ends the text and the first may begin anywhere. A newline can only be a separator, so the text is
-    examined line by line from its end, and the parts that fit into a line are counted greedily.
+    It matches if the text starts with a macro word, regardless of the rest. It also matches if it contains five parts
+    of one or more characters other than newlines, separated by single blanks (tab, newline, form feed, carriage return,
+    space), where the last part ends the text and the first may start anywhere. A newline can only be a separator, so
+    the text is examined line by line from its end, and the parts that fit into a line are counted greedily.
     """
     if text.startswith(tuple(MACROS)):
         return True
@@ -343,7 +343,7 @@ def matches_crd_pattern(text: str) -> bool:
 
 
 def _most_parts(line: str) -> int:
-    """Return into how many parts, at most five, single blanks can divide *line*."""
+    """Return how many parts, at most five, result from splitting *line* at single blanks."""
     parts, start = 1, 0
     for blank in _BLANK.finditer(line):
         if start < blank.start() < len(line) - 1:
@@ -405,7 +405,7 @@ def _day_exists(days: int, months: int) -> bool:
 
 
 def _parse_field(word: str, field: _Field) -> _Values:
-    """Read a comma-separated field; empty items are skipped."""
+    """Parse a comma-separated field. Empty items are skipped."""
     allowed, star = 0, False
     for item in dict.fromkeys(word.split(",")):
         if item:
@@ -420,7 +420,7 @@ _parse_field_cached = lru_cache(maxsize=4096)(_parse_field)
 
 
 def _parse_item(item: str, field: _Field) -> tuple[range, bool]:
-    """Read ``base[/step]``; return its values and whether it sets the star mark."""
+    """Parse ``base[/step]``. Return its values and whether it sets the star mark."""
     base, slash, step_text = item.partition("/")
     if "/" in step_text:
         raise _wrong(field, item, "more than one '/'")
@@ -454,7 +454,7 @@ def _parse_value(word: str, field: _Field, item: str) -> int:
 
 
 def _parse_number(word: str) -> int | None:
-    """Return an unsigned decimal of at most 63 bits; None when *word* is not one."""
+    """Return an unsigned decimal of at most 63 bits, or None if *word* is not one."""
     digits = word.removeprefix("+")
     if not (digits.isdigit() and digits.isascii()):
         return None
@@ -466,7 +466,7 @@ def _parse_number(word: str) -> int | None:
 
 
 def _parse_every(text: str) -> timedelta:
-    """Read the delay of ``@every``: whole seconds, at least one."""
+    """Parse the delay of ``@every``: whole seconds, at least one."""
     try:
         nanoseconds = parse_go_duration(text)
     except ValueError as error:

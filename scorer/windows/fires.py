@@ -1,14 +1,14 @@
-"""When one schedule fires next: croniter finds the day.
+"""Next fire of a schedule. croniter finds the day.
 
-croniter judges no text of a user. It is given the three day fields as our parser has read them, asked for the first day
-on which they match, and looks no more than nine years ahead: a tenth of a millisecond as a rule, one or two at worst.
-What it finds is kept, and there is little to keep: the schedules of a fleet differ in their times of day, which are in
-the sets of `scorer.windows.cron` already, but share a few sets of days. So the next fire is mostly known within three
-microseconds, and what people may write for minutes and hours costs no search.
+croniter never parses a text of a user. It gets the three day fields from our parser, and searches the first matching
+day within nine years: a tenth of a millisecond as a rule, one or two at worst. Its results are cached, and the cache is
+small: the schedules of a fleet differ in their times of day, which are in the sets of `scorer.windows.cron` already,
+but share a few sets of days. A cached next fire takes three microseconds, and expensive minutes and hours in a user's
+schedule cost no search.
 
-Where the fires of many schedules over many days are wanted, as bits, `scorer.windows.cron` has a search of its own.
+For the fires of many schedules over many days, as bits, `scorer.windows.cron` has a search of its own.
 
-Source: nodepool-disruption.md 8.4, where the whole schedule is given to croniter; the tests compare the two.
+Source: nodepool-disruption.md 8.4, where the complete schedule is given to croniter. The tests compare the two.
 """
 
 from datetime import MAXYEAR, UTC, datetime, timedelta
@@ -25,11 +25,11 @@ _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
 _CYCLE_YEARS: Final = 400
 _CYCLE: Final = timedelta(days=146_097)
-"""After so many days, in so many years, the calendar repeats itself, weekdays included."""
+"""Number of days, and of years, after which the calendar repeats, weekdays included."""
 _CYCLE_START: Final = 2000
-"""croniter is asked about the cycle from this year on only: at both ends of the calendar it fails."""
+"""croniter is only called for the cycle from this year on: it fails near the minimum and maximum date."""
 _MOST_YEARS: Final = 9
-"""Farther than from a leap day to the next."""
+"""More than the longest time between two leap days."""
 
 
 def next_fire(schedule: CronSchedule, instant: datetime) -> datetime | None:
@@ -64,9 +64,10 @@ def next_fire(schedule: CronSchedule, instant: datetime) -> datetime | None:
 
 @lru_cache(maxsize=4096)
 def _first_day(days: int, months: int, weekdays: int, either: bool, midnight: datetime) -> datetime | None:
-    """Return the start of the first day from *midnight* on that the day fields of a schedule allow; None: it is far."""
+    """Return the start of the first matching day from *midnight* on, or None if it is too far."""
     midnights = CronSchedule("", 1, 1, days, months, weekdays, either).canonical
-    # Only here: most processes never ask, and to load it runs a program that looks how wide the words of Python are.
+    # Imported here because most processes never need it, and its import runs a program to determine the word size of
+    # Python.
     from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]  # it has no py.typed
 
     search = croniter(midnights, midnight - MINUTE, ret_type=datetime, max_years_between_matches=_MOST_YEARS)

@@ -1,7 +1,10 @@
-"""When a maintenance window is open, and when it opens next.
+"""Maintenance windows: whether they are open, and when they open next.
 
-Everything is computed in whole minutes, since nothing about a window is finer. Local time is UTC plus the fixed offset
-of the window: there is no daylight-saving shift.
+Everything is computed in whole minutes, the resolution of a window. Local time is UTC plus the fixed offset of the
+window, without daylight-saving shifts.
+
+Example: a window at 02:00 with offset +01:00 opens at 01:00 UTC all year. In summer, that is 03:00 on a clock in
+Berlin.
 
 Source: upgrade-runs.md 11.
 """
@@ -27,28 +30,28 @@ from scorer.api.upgrade.maintenance_window import (
 from scorer.windows.cron import DAY_MINUTES, MINUTE
 
 HORIZON_DAYS: Final = 800
-"""How far ahead an opening is searched."""
+"""Horizon of the search for an opening."""
 _FIRST_INSTANT: Final = datetime.min.replace(tzinfo=UTC)
 _ANCHOR: Final = date(1970, 1, 1)
 _WEEKS_ANCHOR: Final = date(1970, 1, 5)
-"""The anchors of windows without a start date; weeks begin on a Monday."""
+"""Anchors of windows without a start date. Weeks start on a Monday."""
 _WEEKDAYS: Final = {day: place for place, day in enumerate(Weekday)}
 _WEEKS: Final[dict[WeekIndex, int]] = {
     week: place for place, week in enumerate(WeekIndex) if week is not WeekIndex.LAST
 }
 
 OpenInterval = tuple[int, int]
-"""Minutes since the first instant of the calendar, UTC; the end does not belong to it."""
+"""Minutes since 0001-01-01 UTC, half-open."""
 _end_of = itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """Whether windows are open at one instant.
+    """State of windows at one instant.
 
     Args:
-        is_open: Whether one of them is.
-        until: When that changes; None: not within `HORIZON_DAYS`.
+        is_open: Whether any of them is open.
+        until: When that changes. None: unknown, not within `HORIZON_DAYS`.
     """
 
     is_open: bool
@@ -57,15 +60,15 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceWindow:
-    """When one window is open.
+    """One maintenance window.
 
     Args:
-        schedule: On which local days it opens; exactly one of the four.
-        opens: The minute of the local day at which it opens.
-        minutes: How long it stays open.
-        offset: Minutes by which local time is ahead of UTC.
-        first: The first local day on which it may open, from which intervals count; None: there is none.
-        blocked: When it is closed nevertheless, in order; there is time between one and the next.
+        schedule: Local days of its openings, exactly one of the four kinds.
+        opens: Minute of the local day at which it opens.
+        minutes: Length of an opening.
+        offset: Offset of local time from UTC, in minutes.
+        first: First local day of an opening, the anchor of intervals. None: unset.
+        blocked: Sorted periods in which it is closed, which neither overlap nor touch.
     """
 
     schedule: Schedule
@@ -77,10 +80,10 @@ class MaintenanceWindow:
 
     @classmethod
     def of(cls, spec: MaintenanceWindowSpec) -> "MaintenanceWindow":
-        """Read ``spec`` of a ClusterMaintenanceWindow.
+        """Parse ``spec`` of a ClusterMaintenanceWindow.
 
         Raises:
-            ValueError: A field cannot be used; the message names it and its value.
+            ValueError: A field is invalid. The message has its name and value.
         """
         given = [name for name, each in spec.schedule if each is not None]
         if len(given) != 1:
@@ -94,18 +97,17 @@ class MaintenanceWindow:
         return cls(spec.schedule, opens, spec.duration_hours * 60, offset, spec.start_date, _merged(blocked))
 
     def openings(self, since: int) -> Iterator[OpenInterval]:
-        """Yield when it is open, in order, from the minute *since* on: what has ended by then is left out."""
+        """Yield its openings in order, without those that have ended by the minute *since*."""
         day: int | None = since // DAY_MINUTES + 1 - 2
         last = min(since // DAY_MINUTES + 1 + HORIZON_DAYS + 1, date.max.toordinal())
         while day is not None and day <= last:
             day = yield from self._until_blocked(day, last, since)
 
     def _until_blocked(self, begin: int, last: int, since: int) -> Generator[OpenInterval, None, int | None]:
-        """Yield when it is open on local days, up to one that is blocked as a whole.
+        """Yield its openings on local days, up to one that is blocked completely.
 
         Returns:
-            The first day after it that is not; None: there is none. So one that is closed for years is not looked at
-            day by day.
+            The first unblocked day after it, or None. A window that is closed for years is thus not checked day by day.
         """
         for day in self._days(begin, last):
             opens = (day - 1) * DAY_MINUTES + self.opens - self.offset
@@ -120,7 +122,7 @@ class MaintenanceWindow:
         return None
 
     def _days(self, begin: int, last: int) -> Iterator[int]:
-        """Yield the local days on which it opens, as ordinals, from *begin* to *last*."""
+        """Yield the local days of its openings, as ordinals, from *begin* to *last*."""
         anchor = self.first or _ANCHOR
         begin = max(begin, 1 if self.first is None else self.first.toordinal())
         if (daily := self.schedule.daily) is not None:
@@ -136,9 +138,9 @@ class MaintenanceWindow:
 
 
 class NextOpenings:
-    """When each of several windows is open next, searched once until that has passed.
+    """Cache of the next opening of each window, valid until it has ended.
 
-    Who asks about many sets of windows, or about instant after instant, keeps it.
+    A caller that evaluates many sets of windows, or many instants, keeps this cache.
     """
 
     __slots__ = ("_known",)
@@ -147,7 +149,7 @@ class NextOpenings:
         self._known: dict[int, tuple[MaintenanceWindow, int, OpenInterval | None]] = {}
 
     def of(self, window: MaintenanceWindow, minute: int) -> OpenInterval | None:
-        """Return the first time the window is open that has not ended by *minute*; None: there is none to be found."""
+        """Return the first opening that has not ended by *minute*, or None without one within the horizon."""
         cached = self._known.get(id(window))
         if cached is not None:
             _, since, found = cached
@@ -159,12 +161,12 @@ class NextOpenings:
 
 
 def window_state(windows: Sequence[MaintenanceWindow], now: datetime, known: NextOpenings | None = None) -> WindowState:
-    """Return whether one of several windows is open, and until when that stays so.
+    """Return whether any of several windows is open, and until when.
 
     Args:
         windows: The windows.
-        now: The instant, with a time zone.
-        known: What was found before; None: nothing.
+        now: The instant, timezone-aware.
+        known: Cached openings. None: unset.
     """
     minute, known = (now - _FIRST_INSTANT) // MINUTE, known or NextOpenings()
     end = _closing(windows, minute, known)
@@ -178,9 +180,9 @@ def window_state(windows: Sequence[MaintenanceWindow], now: datetime, known: Nex
 def openings(
     windows: Sequence[MaintenanceWindow], begin: datetime, end: datetime, most: int
 ) -> Iterator[tuple[datetime, datetime]]:
-    """Yield when one of several windows is open, in order, at most *most* times.
+    """Yield the openings of several windows combined, in order, at most *most* of them.
 
-    The first one begins at *begin* at the earliest, the last one before *end*; it closes when it closes.
+    The first one starts at *begin* at the earliest, the last one before *end*. Its end is not clamped.
     """
     at, known = begin, NextOpenings()
     for _ in range(most * 2):
@@ -195,9 +197,9 @@ def openings(
 
 
 def _closing(windows: Iterable[MaintenanceWindow], minute: int, next_stretches: NextOpenings) -> int:
-    """Return when the windows that are open at *minute* have closed, others that open meanwhile included.
+    """Return when the windows that are open at *minute* have closed, including others that open in the meantime.
 
-    *minute* itself when none is open; a search that goes on for longer than the horizon ends somewhere behind it.
+    Returns *minute* itself if none is open. A search beyond the horizon ends at some minute after it.
     """
     end, known = minute, -1
     while end != known and not _is_far(minute, end):
@@ -214,7 +216,7 @@ def _is_far(minute: int, end: int) -> bool:
 
 
 def _instant(minute: int) -> datetime | None:
-    """Return the instant of a minute; None: it is after the end of the calendar."""
+    """Return the instant of a minute, or None if it is out of range."""
     try:
         return _FIRST_INSTANT + minute * MINUTE
     except OverflowError:
@@ -222,7 +224,7 @@ def _instant(minute: int) -> datetime | None:
 
 
 def _every(step: int, anchor: int, begin: int, last: int) -> range:
-    """Return the numbers from *begin* to *last* whose distance from *anchor* can be divided by *step*."""
+    """Return the numbers from *begin* to *last* whose distance from *anchor* is a multiple of *step*."""
     return range(begin + (anchor - begin) % step, last + 1, step)
 
 
@@ -235,7 +237,7 @@ def _month_of(ordinal: int) -> int:
 
 
 def _day_of_month(schedule: AbsoluteMonthlySchedule | RelativeMonthlySchedule, month: int) -> int:
-    """Return the day of a month, which is counted from the year 0, on which a monthly window opens."""
+    """Return the day of the opening in a month, which is counted from the year 0."""
     year, place = divmod(month, 12)
     first = date(year, place + 1, 1).toordinal()
     length = calendar.monthrange(year, place + 1)[1]
@@ -246,7 +248,7 @@ def _day_of_month(schedule: AbsoluteMonthlySchedule | RelativeMonthlySchedule, m
 
 
 def _without(stretch: OpenInterval, blocked: Iterable[OpenInterval]) -> Iterator[OpenInterval]:
-    """Yield what remains of a stretch; *blocked* is in order."""
+    """Return what remains of an interval without *blocked*, which is sorted."""
     begin, end = stretch
     for closes, opens in blocked:
         if closes >= end:
@@ -261,7 +263,7 @@ def _without(stretch: OpenInterval, blocked: Iterable[OpenInterval]) -> Iterator
 
 
 def _merged(stretches: Iterable[OpenInterval]) -> tuple[OpenInterval, ...]:
-    """Return stretches, which are in order, as those that neither overlap nor touch."""
+    """Merge overlapping and adjacent intervals, which are sorted."""
     found: list[OpenInterval] = []
     for begin, end in stretches:
         if found and begin <= found[-1][1]:

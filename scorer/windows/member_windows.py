@@ -1,4 +1,4 @@
-"""The maintenance windows of a member cluster: those it names, and those that select it by its labels.
+"""The maintenance windows of a member cluster: those in its annotation, and those that select it by labels.
 
 Source: upgrade-runs.md 3.1 and 11.
 """
@@ -20,23 +20,23 @@ from scorer.api.values.label_selector import LabelSelector, selector_error
 from scorer.windows.maintenance import HORIZON_DAYS, MaintenanceWindow, WindowState
 
 MOST_NAMED: Final = 20
-"""How many windows a member may name."""
+"""Most windows in the annotation of a member."""
 OF_UPDATES: Final = frozenset({WindowTarget.ALL})
-"""The targets of the windows that updates of what is placed on a member wait for; the others concern upgrades alone."""
+"""Targets of the windows that updates of placed content wait for. The others apply only to upgrades."""
 _MOST_SAID: Final = 3
-"""How many windows one message names."""
+"""Most windows that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
 class WindowDefinition:
-    """A ClusterMaintenanceWindow, as far as it can be read.
+    """A ClusterMaintenanceWindow, as far as it is readable.
 
     Args:
         name: Its name.
-        target: What it applies to; None: that cannot be read.
-        selector: Selects members; None: it selects none, or cannot be read.
-        window: When it is open; None: that cannot be read.
-        error: Why not.
+        target: Disruptions that wait for it. None: unknown, it is invalid.
+        selector: Selects members. None: unset or invalid, it selects none.
+        window: The parsed window. None: unknown, it is invalid.
+        error: Why it is invalid.
     """
 
     name: str
@@ -47,7 +47,7 @@ class WindowDefinition:
 
     @classmethod
     def of(cls, document: JsonObject) -> "WindowDefinition":
-        """Read a ClusterMaintenanceWindow."""
+        """Parse a ClusterMaintenanceWindow."""
         name, spec = name_of(document), spec_of(document)
         target, selector = _target(spec), _selector(spec)
         try:
@@ -58,7 +58,7 @@ class WindowDefinition:
             return cls(name, target, selector, error=str(error))
 
     def selects(self, labels: Mapping[str, str]) -> bool:
-        """Say whether it selects a member with *labels*."""
+        """Return whether it selects a member with *labels*."""
         return self.selector is not None and self.selector.matches(labels)
 
 
@@ -68,7 +68,7 @@ def _target(spec: JsonObject) -> WindowTarget | None:
 
 
 def _selector(spec: JsonObject) -> LabelSelector | None:
-    """Read the selector by itself: a window that is wrong elsewhere still selects its members."""
+    """Parse the selector on its own: an otherwise invalid window still selects its members."""
     if not isinstance(given := spec.get("memberSelector"), dict):
         return None
     try:
@@ -90,8 +90,8 @@ class MemberWindows:
     """The windows that apply to a member.
 
     Args:
-        names: Of those that are there, sorted.
-        missing: Those that the member names and that are not there, sorted.
+        names: Existing ones, sorted.
+        missing: Missing ones in the member's annotation, sorted.
     """
 
     names: tuple[str, ...] = ()
@@ -100,11 +100,11 @@ class MemberWindows:
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """Why a member may not be touched now.
+    """Why a member may not be changed now.
 
     Args:
-        message: For people: which windows are closed, and until when.
-        opens: When the first of them opens; None: not within the horizon, or nobody knows.
+        message: Human-readable: the closed windows, and until when.
+        opens: When the first of them opens. None: unknown, or not within the horizon.
     """
 
     message: str
@@ -112,10 +112,10 @@ class ClosedWindow:
 
 
 def parse_windows(text: str) -> tuple[str, ...]:
-    """Read the list in the annotation of a MemberCluster; each name counts once.
+    """Parse the list in the annotation of a MemberCluster. Duplicates are ignored.
 
     Raises:
-        ValueError: It names too many windows, or something is no name of a window.
+        ValueError: It names too many windows, or contains an invalid name.
     """
     names = tuple(dict.fromkeys(name for each in text.split(",") if (name := each.strip())))
     if len(names) > MOST_NAMED:
@@ -127,7 +127,7 @@ def parse_windows(text: str) -> tuple[str, ...]:
 
 
 def named_windows(member: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the windows that a MemberCluster names; none if the list cannot be read."""
+    """Return the windows in the annotation of a MemberCluster, empty if the list is invalid."""
     try:
         return parse_windows(annotation(member, UPGRADE_WINDOWS))
     except ValueError:
@@ -145,7 +145,7 @@ def windows_of(
     Args:
         member: The MemberCluster.
         definitions: All windows, by name.
-        targets: What the windows that count apply to; one whose target cannot be read counts, too.
+        targets: Targets of the windows to include. One with an unreadable target is included, too.
         selecting: Those of the windows that have a selector.
     """
     named, labels = named_windows(member), labels_of(member)
@@ -157,14 +157,14 @@ def windows_of(
 def closed_window(
     windows: MemberWindows, definitions: Mapping[str, WindowDefinition], now: WindowState
 ) -> ClosedWindow | None:
-    """Say why a member with these windows may not be touched; None: it may.
+    """Return why a member with these windows may not be changed, or None.
 
-    A window that is not there, or cannot be read, counts as closed: who names one does not mean "at any time".
+    A missing or invalid window counts as closed: a user who names one does not mean "at any time".
 
     Args:
-        windows: Of the member.
+        windows: Windows of the member.
         definitions: All windows, by name.
-        now: Whether those of the windows that can be read are open.
+        now: State of the readable windows.
     """
     if now.is_open or not (windows.names or windows.missing):
         return None

@@ -1,7 +1,7 @@
 """Minutes of a week, written as windows of budgets.
 
 The minutes are those of `scorer.windows.windows.BudgetWindow.week`, held as one integer: bit 0 is Thursday 0:00 UTC,
-since the epoch began on a Thursday. A set that is regular enough can be turned into schedules with durations.
+since the epoch started on a Thursday. A set that is regular enough can be converted to schedules with durations.
 
 Source: nodepool-disruption.md 4.4 and 8.2.
 """
@@ -19,14 +19,14 @@ _SHORTEST_RANGE: Final = 3
 
 
 class Block(NamedTuple):
-    """A window as a budget spells it."""
+    """A window as written in a budget."""
 
     schedule: str
     duration: str
 
 
 def blocks(minutes: int, most: int) -> list[Block] | None:
-    """Write a set of minutes as windows, the week beginning on Monday; None when that takes more than *most* windows.
+    """Return a set of minutes as windows of a week from Monday on, or None if that takes more than *most* windows.
 
     Windows of one length share a schedule, so their starts must be all combinations of some minutes, hours and
     weekdays. An empty set and the whole week cannot be written as windows.
@@ -50,12 +50,12 @@ def blocks(minutes: int, most: int) -> list[Block] | None:
 
 
 def _later(minutes: int, by: int) -> int:
-    """Return the set moved *by* minutes later; the end of the week wraps around to its beginning."""
+    """Return the set shifted *by* minutes later. The end of the week wraps around to its start."""
     return (minutes << by | minutes >> WEEK_MINUTES - by) & WHOLE_WEEK
 
 
 def _runs(minutes: int) -> list[tuple[int, int]]:
-    """Return start and length of each stretch without a gap."""
+    """Return start and length of each run without a gap."""
     before = _later(minutes, 1)
     starts, ends = _bits(minutes & ~before), _bits(before & ~minutes)
     if starts and ends and ends[0] <= starts[0]:  # the last stretch continues into the next week
@@ -68,7 +68,7 @@ def _bits(number: int) -> list[int]:
 
 
 def _field(values: Iterable[int], full: int) -> str:
-    """Write a field of a schedule: ``*``, or numbers and ranges."""
+    """Return a field of a schedule: ``*``, or numbers and ranges."""
     ordered = sorted(values)
     if len(ordered) == full:
         return "*"

@@ -1,9 +1,12 @@
-"""When a budget is in force: at one instant, and over a stretch of time.
+"""When a budget is active: at one instant, and over a period.
 
 A window is a set of minutes. Schedules fire at second 0 and durations are whole minutes, so nothing changes within a
 minute, with one exception: a search for the next fire that gives up does so at the first second of a year (see
-`BudgetWindow.silences`). A stretch of time is therefore held as one long integer with a bit per minute, in which the
-windows of a day are computed once for all days that match. The cost does not depend on how often a schedule fires.
+`BudgetWindow.silences`). A period is therefore held as one long integer with a bit per minute, and the windows of a day
+are computed once for all days that match. The cost does not depend on how often a schedule fires.
+
+Schedules are in UTC, so neither gaps nor overlaps of local time occur. Example: ``0 2 * * *`` with ``2h`` is active for
+exactly two hours on every day, including the days of a daylight-saving shift.
 
 Source: nodepool-disruption.md 4.4.
 """
@@ -28,18 +31,18 @@ _WHOLE_DAY: Final = (1 << DAY_MINUTES) - 1
 _SECOND: Final = timedelta(seconds=1)
 _FEW_DAYS: Final = 7
 _YEAR_SECONDS: Final = 31_556_952
-"""In the mean of 400 years."""
+"""Mean over 400 years."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _EPOCH_DAY: Final = _EPOCH.date().toordinal()
 _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC)
 LAST_YEARS: Final = datetime(MAXYEAR - 2 * HORIZON_YEARS, 1, 1, tzinfo=UTC)
-"""Before this instant, every schedule that fires at all fires again later; after it, a search may find no fire."""
+"""Before this instant, every schedule that ever fires fires again later. After it, a search may find no fire."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """Stretches of time in seconds since the epoch: half-open, sorted, with gaps between them.
+    """Periods in seconds since the epoch: half-open, sorted, with gaps between them.
 
     Args:
         starts: Shape (spans,).
@@ -52,7 +55,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class BudgetWindow:
-    """When a budget is in force: for *duration* from each fire of *schedule*, end excluded; always without a schedule.
+    """When a budget is active: for *duration* from each fire of *schedule*, end excluded. Always without a schedule.
 
     Raises:
         ValueError: *duration* is negative, or not in whole minutes.
@@ -66,30 +69,29 @@ class BudgetWindow:
             raise ValueError(f"duration {self.duration} is not a number of whole minutes")
 
     def is_open(self, now: datetime) -> bool:
-        """Say whether the budget is in force at *now*, which has a time zone.
+        """Return whether the budget is active at *now*, which is timezone-aware.
 
-        This is the question about one instant, answered word for word; `minutes` and `silences` answer it for all
-        instants of a stretch of time.
+        This follows the specification word for word for one instant. `minutes` and `silences` give the same result for
+        all instants of a period.
 
-        The reference searches for the next fire from *duration* ago on, and takes a schedule for always in force when
-        that search gives up; this happens only to schedules of leap days, and near the end of the calendar. An
-        ``@every`` schedule fires its delay after any instant from which the search starts, so it is in force always or
-        never.
+        The reference searches for the next fire from *duration* ago on, and treats a schedule as always active if that
+        search gives up. This happens only to schedules of leap days, and near the maximum date. An ``@every`` schedule
+        fires its delay after any instant where the search starts, so it is active always or never.
         """
         if self.schedule is None or self.schedule.never_fires:
             return True
         if self.schedule.every is not None:
             return self.schedule.every <= self.duration
-        if now - _EARLIEST < self.duration:  # the calendar begins later than the search
+        if now - _EARLIEST < self.duration:  # the search would start before the minimum date
             return self.schedule.last_at(now) is not None
         fire = next_fire(self.schedule, now - self.duration)
         return fire is None or fire <= now
 
     @property
     def is_constant(self) -> bool | None:
-        """True when the budget is in force at every instant, False when at none, None when that depends.
+        """True if the budget is always active, False if it never is, None if that depends on the time.
 
-        Also None where fires follow each other so closely that no gap is left; to find that out takes a search.
+        Also None if fires are so close that no gap remains, which takes a search to find out.
         """
         if self.schedule is None or self.schedule.never_fires:
             return True
@@ -97,10 +99,10 @@ class BudgetWindow:
 
     @property
     def never_closes(self) -> bool:
-        """Whether it is in force at every instant from the year 2 on, as far as that is cheap to find out.
+        """Whether it is active at every instant from the year 2 on, as far as that is cheap to find out.
 
-        It is when there is no schedule, and when a daily schedule opens each window before an earlier window, of the
-        same day or the day before, has ended.
+        It is without a schedule, and if a daily schedule opens each window before an earlier window, of the same day or
+        the day before, has ended.
         """
         constant = self.is_constant
         if constant is not None or self.schedule is None or not self.schedule.is_daily:
@@ -110,21 +112,21 @@ class BudgetWindow:
 
     @property
     def week(self) -> int | None:
-        """The minutes of a week in which the budget is in force, as bits; None when weeks differ.
+        """Minutes of a week when the budget is active, as bits, or None if weeks differ.
 
-        Bit 0 is the minute of the epoch, a Thursday. It does not hold in the year 1, which has no week before it in
-        which windows could have begun.
+        Bit 0 is the minute of the epoch, a Thursday. It does not apply to the year 1, whose first windows have no
+        previous week.
         """
         if self.is_constant is None and not (self.schedule and self.schedule.is_weekly):
             return None
         return self.minutes(0, WEEK_MINUTES)
 
     def minutes(self, first: int, count: int) -> int:
-        """Return the minutes in which the budget is in force, as bits, without its `silences`.
+        """Return the minutes when the budget is active, as bits, without its `silences`.
 
         Args:
-            first: The minute of bit 0, counted from the epoch; none may lie outside the years 1 to 9999.
-            count: How many minutes to return.
+            first: The minute of bit 0, counted from the epoch. All minutes must be in the years 1 to 9999.
+            count: Number of minutes to return.
         """
         constant = self.is_constant
         if constant is not None or not self.duration:
@@ -143,7 +145,10 @@ class BudgetWindow:
         return minutes & ((1 << count) - 1) if minutes.bit_length() > count else minutes
 
     def _of_few_days(self, begun: int, days: int) -> int:
-        """Return the minutes of the windows that begin on the days *begun*; some may lie after the last of *days*."""
+        """Return the minutes of the windows that start on the given days.
+
+        Some may be later than the last of *days*.
+        """
         assert self.schedule is not None
         fires, minutes = self.schedule.firing_minutes(), 0
         for day in range(days):
@@ -152,7 +157,7 @@ class BudgetWindow:
         return _drawn_out(minutes, min(self.duration // MINUTE, days * DAY_MINUTES))
 
     def _of_many_days(self, begun: int, days: int) -> int:
-        """Return the same minutes, put together from whole days."""
+        """Return the same minutes, composed of whole days."""
         pattern, kept = _pattern(self), (1 << days) - 1
         whole = _drawn_out(begun << 1, min(pattern.reach - 1, days)) & kept
         ended = begun << min(pattern.reach, days) & kept
@@ -160,10 +165,10 @@ class BudgetWindow:
         return int.from_bytes(b"".join(map(pattern.days.__getitem__, kinds)), "big")
 
     def silences(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield when, from *start* to *end*, the budget is in force because the search for a fire gives up.
+        """Yield when, from *start* to *end*, the budget is active because the search for a fire gives up.
 
-        All in seconds since the epoch. Two things silence a schedule: around a year such as 2100, 29 February is eight
-        years away, and the calendar ends with the year 9999.
+        All in seconds since the epoch. There are two causes: around a year such as 2100, 29 February is eight years
+        away, and the calendar ends with the year 9999.
         """
         if self.schedule is None or self.is_constant is not None:
             return
@@ -183,7 +188,7 @@ class BudgetWindow:
                     yield begin, finish
 
     def spans(self, start: datetime, end: datetime) -> Spans:
-        """Return when the budget is in force between two instants that have a time zone.
+        """Return when the budget is active between two timezone-aware instants.
 
         Nothing changes within a second: *start* is rounded down and *end* up to whole seconds.
         """
@@ -197,12 +202,12 @@ class BudgetWindow:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """What the fires of one day mean for that day and those after it.
+    """Effect of the fires of one day on that day and the following ones.
 
     Args:
-        reach: How many days later the last window of a day ends.
+        reach: Number of days after which the last window of a day ends.
         days: The minutes of a day as bytes, the first minute in the lowest bit of the last byte, by three digits:
-            whether windows begin on the day, whether the last one of an earlier day ends on it, whether one lasts all
+            whether windows start on the day, whether the last one of an earlier day ends on it, whether one lasts all
             day.
     """
 
@@ -229,7 +234,7 @@ def _pattern(window: BudgetWindow) -> _Pattern:
 
 
 def _drawn_out(bits: int, length: int) -> int:
-    """Return *bits* with each set bit extended over *length* bits, by doubling; none are set for a length of 0."""
+    """Return *bits* with each set bit extended over *length* bits, by doubling. The result is 0 for a length of 0."""
     drawn = 1
     while drawn < length:
         more = min(drawn, length - drawn)
@@ -239,9 +244,9 @@ def _drawn_out(bits: int, length: int) -> int:
 
 
 def _centuries(first: int, last: int) -> Iterator[int]:
-    """Yield the century years without a leap day that a search for one may meet, if it begins from *first* to *last*.
+    """Yield the century years without a leap day that a search may meet if it starts between *first* and *last*.
 
-    Both in seconds since the epoch, and possibly outside the calendar.
+    Both are in seconds since the epoch, and may be out of range.
     """
     begin, end = (_EPOCH.year + second // _YEAR_SECONDS for second in (first, last))
     for year in range(max(100, begin // 100 * 100), min(MAXYEAR, end + 2 * HORIZON_YEARS), 100):
@@ -260,17 +265,17 @@ def from_epoch(seconds: int) -> datetime:
 
 
 def all_from_epoch(seconds: Iterable[int]) -> Iterator[datetime]:
-    """Return the instants of many seconds since the epoch; twice as fast as `from_epoch` for each."""
+    """Return the instants of many seconds since the epoch, twice as fast as with `from_epoch`."""
     return map(_EPOCH.__add__, map(timedelta, repeat(0), seconds))
 
 
 def timeline(windows: Sequence[BudgetWindow], start: datetime, end: datetime) -> tuple[IntColumn, BoolColumn, int]:
-    """Lay several windows out over the same stretch of time.
+    """Lay several windows out over the same period.
 
     Returns:
         The cuts, shape (cuts,), in seconds since the epoch: the start, every minute, and each edge of a silence between
-        them; nothing changes from one cut to the next. For each window whether it is in force from each cut on, shape
-        (windows, cuts). And the second after the last. There are no cuts when *end* is not after *start*.
+        them. Nothing changes between two cuts. For each window whether it is active from each cut on, shape (windows,
+        cuts). And the second after the last. There are no cuts if *end* is not after *start*.
     """
     first, stop = epoch_seconds(start), -((_EPOCH - end) // _SECOND)
     if first >= stop:
