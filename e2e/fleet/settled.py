@@ -27,7 +27,7 @@ from scorer.api.kinds import (
     NAMESPACE,
     WORK,
 )
-from scorer.rollout.confirmation.report import RESOURCES_SELECTED
+from scorer.api.names import RESOURCES_SELECTED
 from scorer.rollout.status.placement_conditions import OBJECTS_NOT_SELECTED
 
 FLEET = "kubernetes-fleet.io/"

@@ -15,6 +15,12 @@ MEMBER_AGENT = "MemberAgent"
 PLACEMENT_GROUP = "placement.kubernetes-fleet.io"
 CLUSTER_GROUP = "cluster.kubernetes-fleet.io"
 
+# Conditions.
+REMOVAL_PENDING_CONDITION = "RemovalPending"
+"""Type of the condition on a placement whose removals wait for confirmation. It exists only while it is True."""
+RESOURCES_SELECTED = "ResourcesSelected"
+"""Type of the condition on a placement that selects nothing. It exists only while it is False."""
+
 # Labels.
 PARENT_PLACEMENT = FLEET + "parent-CRP"
 IS_LATEST_SNAPSHOT = FLEET + "is-latest-snapshot"

@@ -9,6 +9,8 @@ from scorer.api.family import FAMILY_OF, Family, PlacementRef
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import StrategyType
 from scorer.api.unstructured.documents import dict_at, list_at
+from scorer.rollout.status.placement_conditions import is_removal_pending
+from scorer.rollout.views.removals import PlacementRemovals, UnconfirmedRemoval, unconfirmed_removals
 from scorer.rollout.views.timeline import UpdateTimeline, rolling_timeline
 from webhook.answers.clusters import Cluster, clusters_view
 from webhook.answers.decisions import HubDecisions
@@ -32,6 +34,11 @@ class HubAdvisor(HubDecisions):
         found = (family.ref(each) for family in FAMILY_OF.values() for each in self._cache.list(family.placement))
         return sorted(found, key=str)
 
+    def pending_removal_refs(self) -> list[PlacementRef]:
+        """See `Advisor.pending_removal_refs`."""
+        found = ((family, each) for family in FAMILY_OF.values() for each in self._cache.list(family.placement))
+        return sorted((family.ref(each) for family, each in found if is_removal_pending(each)), key=str)
+
     def placements(self, refs: Iterable[PlacementRef]) -> list[Placement]:
         """See `Advisor.placements`."""
         families = ((FAMILY_OF[ref.kind], ref) for ref in refs)
@@ -48,8 +55,28 @@ class HubAdvisor(HubDecisions):
             **placement_view(self._cache, family, document),
             "selectedResources": list_at(document, "status", "selectedResources"),
             "strategy": dict_at(document, "spec", "strategy"),
+            "removals": self._removals(family, document),
             "timeline": self._timeline(family, document),
         }
+
+    def removals(self, refs: Iterable[PlacementRef]) -> list[PlacementRemovals]:
+        """See `Advisor.removals`."""
+        families = ((FAMILY_OF[ref.kind], ref) for ref in refs)
+        found = ((family, ref, self._cache.get(family.placement, ref.name, ref.namespace)) for family, ref in families)
+        return [
+            {"placement": str(ref), "removals": self._removals(family, document)}
+            for family, ref, document in found
+            if document is not None
+        ]
+
+    def _removals(self, family: Family, document: JsonObject) -> list[UnconfirmedRemoval]:
+        if not is_removal_pending(document):
+            return []
+        ref = family.ref(document)
+        snapshots = children(self._cache, family.resource_snapshot, ref)
+        return unconfirmed_removals(
+            family, document, snapshots, children(self._cache, family.binding, ref), self._now()
+        )
 
     def placement_object(self, ref: PlacementRef) -> JsonObject | None:
         """See `Advisor.placement_object`."""

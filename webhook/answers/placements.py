@@ -22,19 +22,21 @@ from scorer.api.unstructured.documents import (
     status_of,
 )
 from scorer.api.values.answer import Instant, ShapeOf, one_of
-from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, pending_reason, waits_for_window
+from scorer.rollout.bindings import AVAILABLE, ROLLOUT_STARTED, PendingReason, pending_reason, waits_for_window
 from scorer.rollout.removal.finalization import removal_detail
 from scorer.rollout.status.failures import failure_of
 from scorer.rollout.status.placement_conditions import (
     JUDGED_AGAIN,
     SCHEDULED,
     condition_type,
-    empty_message,
     expected_conditions,
     is_decision_pending,
-    other_message,
+    is_removal_pending,
+    removal_pending_condition,
+    resting_state,
 )
 from scorer.rollout.status.progress import STALLED, failed_object
+from scorer.rollout.views.removals import UnconfirmedRemoval
 from scorer.rollout.views.timeline import UpdateTimeline
 from webhook.kube.cache.informer import Cache
 
@@ -42,9 +44,19 @@ _NOT_SATISFIED: Final = frozenset({"failed", "invalid", "removing", "stalled"})
 """States in which a placement does not count as satisfied, even if it has enough clusters."""
 
 
-ClusterProgress = Literal["available", "applying", "waiting", "failed", "removing"]
+ClusterProgress = Literal["available", "applying", "waiting", "failed", "removing", "removal pending"]
 PlacementState = Literal[
-    "available", "empty", "rolling out", "stalled", "external", "pending", "removing", "short", "failed", "invalid"
+    "available",
+    "empty",
+    "removal pending",
+    "rolling out",
+    "stalled",
+    "external",
+    "pending",
+    "removing",
+    "short",
+    "failed",
+    "invalid",
 ]
 Release = Literal["new", "old", ""]
 
@@ -86,11 +98,13 @@ class Placement(TypedDict):
     """When something moved last, where the rollout has stood still for too long; else null."""
     state: PlacementState
     why: str
-    """Why it is not available, or which removals wait for confirmation. Empty otherwise."""
+    """Why it is in that state, such as the removals that wait for confirmation. Empty otherwise."""
     generation: int
     labels: dict[str, str]
     clusters: list[PlacedCluster]
     conditions: list[Annotated[JsonObject, ShapeOf(Condition)]]
+    removalPendingSince: Instant | None
+    """When removals of its content began to wait for confirmation; null: none wait."""
     decidedAt: Instant | None
     """When the decision last changed; null before the first one, and while it is being judged again."""
 
@@ -100,6 +114,8 @@ class PlacementDetail(Placement, TypedDict):
 
     selectedResources: list[Annotated[JsonObject, ShapeOf(ResourceIdentifier)]]
     strategy: Annotated[JsonObject, ShapeOf(RolloutStrategy)]
+    removals: list[UnconfirmedRemoval]
+    """What waits for confirmation; the content remains on the clusters until then."""
     timeline: UpdateTimeline | None
     """The last rolling update; null where update runs decide."""
 
@@ -156,6 +172,7 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placem
         "labels": document["metadata"].get("labels") or {},
         "clusters": clusters,
         "conditions": list(conditions.values()),
+        "removalPendingSince": (removal_pending_condition(document) or {}).get("lastTransitionTime"),
         "decidedAt": None if judged_again else scheduled.get("lastTransitionTime"),
     }
 
@@ -233,8 +250,9 @@ def _removals(bindings: Iterable[JsonObject], names: Container[str]) -> list[Pla
     for binding in bindings:
         cluster = binding["spec"]["targetCluster"]
         if (is_deleting(binding) or binding["spec"].get("state") == BindingState.UNSCHEDULED) and cluster not in names:
-            detail = _leaving(binding)
-            removals[cluster] = {"cluster": cluster, "state": "removing", "detail": detail, "serves": ""}
+            asked = not is_deleting(binding) and pending_reason(binding) is PendingReason.CONFIRMATION
+            state: ClusterProgress = "removal pending" if asked else "removing"
+            removals[cluster] = {"cluster": cluster, "state": state, "detail": _leaving(binding), "serves": ""}
     return [removals[cluster] for cluster in sorted(removals)]
 
 
@@ -253,7 +271,7 @@ def _placement_state(
 ) -> tuple[PlacementState, str]:
     failure = failure_of(document)
     if is_deleting(document):
-        return "removing", removal_detail(document, failure)
+        return "removal pending" if is_removal_pending(document) else "removing", removal_detail(document, failure)
     scheduled = current_condition(document, condition_type(document, SCHEDULED)) or {}
     if scheduled.get("reason") in ("SchedulingPolicyInvalid", "InvalidResourceSelectors"):
         return "invalid", str(scheduled.get("message", ""))
@@ -264,11 +282,11 @@ def _placement_state(
     state, reason = _progress_of_all(document, clusters)
     if judged_again:
         return state, f"{JUDGED_AGAIN}; last known: {reason}" if reason else JUDGED_AGAIN
-    if state == "available" and scheduled["status"] == FALSE:
+    if state != "available":
+        return state, reason
+    if scheduled["status"] == FALSE and not is_removal_pending(document):
         return "short", str(scheduled.get("message", ""))
-    if state == "available" and (empty := empty_message(document)):
-        return "empty", empty
-    return state, reason or other_message(document)
+    return resting_state(document)
 
 
 def _progress_of_all(document: JsonObject, clusters: Iterable[PlacedCluster]) -> tuple[PlacementState, str]:

@@ -13,6 +13,7 @@ from scorer.api.values.label_selector import LabelSelector
 from scorer.placement.explanation import ExplainAnswer
 
 if TYPE_CHECKING:  # a command that explains does not load the views
+    from scorer.rollout.views.removals import PlacementRemovals
     from webhook.answers.clusters import Cluster
     from webhook.answers.placements import Placement, PlacementDetail
 
@@ -136,6 +137,14 @@ class Advisor(Protocol):
 
     def placement_refs(self) -> list[PlacementRef]:
         """Return the references of all placements, sorted as texts."""
+        ...
+
+    def pending_removal_refs(self) -> list[PlacementRef]:
+        """Return the references of placements whose removals wait for confirmation, sorted as texts."""
+        ...
+
+    def removals(self, refs: Iterable[PlacementRef]) -> "list[PlacementRemovals]":
+        """Return what waits for confirmation on placements, in the order of *refs*."""
         ...
 
     def placements(self, refs: Iterable[PlacementRef]) -> "list[Placement]":

@@ -20,6 +20,7 @@ from webhook.description.operations.operation import OpenApiOperation
 from webhook.description.operations.table import GATE_QUESTIONS, NAMES, OPERATIONS, TAGS
 from webhook.description.schemas import named, reference, references, schemas_of
 from webhook.endpoints.fleet.budgets import USUAL_DAYS
+from webhook.endpoints.fleet.placements import OLDER_THAN, OLDEST
 from webhook.endpoints.http.problems import PROBLEM_JSON, Problem, ProblemDetails
 from webhook.endpoints.http.query_parameters import LONGEST_PAGE, MOST_NAMES
 from webhook.endpoints.http.request_models import KubernetesObject
@@ -155,6 +156,12 @@ _PARAMETERS: Final[JsonObject] = {
             "schema": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_NAMES},
         }
         for key, name, what in (("clusterNames", "name", "cluster"), ("placementRefs", "ref", "placement"))
+    },
+    OLDER_THAN: {
+        "name": OLDER_THAN,
+        "in": "query",
+        "description": "Only what has waited for at least so many seconds.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": OLDEST},
     },
     "limit": {
         "name": "limit",

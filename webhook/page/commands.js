@@ -20,9 +20,11 @@ export function ofPlacement(placement) {
     empty: [["What it selects", `harbormaster get ${ref} -o yaml`]],
     pending: [["Is the loop at work?", "harbormaster doctor"]],
     invalid: [["What is wrong with the policy", `harbormaster explain ${ref}`], ["Correct it", `harbormaster edit ${ref}`]],
+    "removal pending": [["What is below it", `harbormaster tree ${ref}`]],
     removing: [["What still holds it", `harbormaster tree ${ref}`], ["Its finalizers", `kubectl get ${named(placement)} -o jsonpath='{.metadata.finalizers}'`]],
   };
-  return found[state] ?? [["What is below it", `harbormaster tree ${ref}`]];
+  const confirm = placement.removalPendingSince ? [["Let its content be removed from the members", `harbormaster confirm ${ref}`]] : [];
+  return [...confirm, ...(found[state] ?? [["What is below it", `harbormaster tree ${ref}`]])];
 }
 
 /** What a cluster in that state asks for. */

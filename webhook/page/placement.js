@@ -16,6 +16,7 @@ import { WhatIf } from "./whatif.js";
 
 const NAMED_CLUSTERS = 12;
 const NAMED_RUNS = 3;
+const SHOWN_REMOVALS = 20;
 const FIRST_CLUSTERS = 30; // whose objects are offered at once
 
 /** `payments`, or `shop/cart` for a placement of a namespace. */
@@ -81,6 +82,19 @@ function more(placement) {
   return out;
 }
 
+/** The removals that wait for confirmation: what, from how many clusters, since when, and its digest. */
+function removalRows(removals) {
+  const rows = removals.slice(0, SHOWN_REMOVALS).map((one) => {
+    const since = Date.parse(one.since ?? "");
+    const amount = one.kind === "Cluster" ? count(one.objects, "object") : `${count(one.objects, "object")} on ${count(one.clusterCount, "cluster")}`;
+    return h("li", {}, h("b", {}, one.effect), ` · ${amount}`,
+      ...(Number.isNaN(since) ? [" · since an unknown time"] : [" · ", ticking(since, "waits for ", "")]),
+      h("span", { class: "detail" }, `digest ${one.digest}`));
+  });
+  const rest = removals.length - SHOWN_REMOVALS;
+  return rest > 0 ? [...rows, h("li", { class: "quiet" }, `and ${number(rest)} more: harbormaster removals`)] : rows;
+}
+
 /** Links to the update runs of a placement, the latest first. */
 function runLinks(own) {
   const shown = own.slice(0, NAMED_RUNS).flatMap((run, index) => [index ? ", " : "", h("a", { href: href("runs", run.ref) }, run.name), ` ${run.state}`]);
@@ -99,6 +113,9 @@ export class PlacementView {
     this.rolloutSub = h("span", { class: "sub" });
     this.progress = h("div", {});
     this.runs = h("p", { class: "own-runs", hidden: true });
+    this.removalList = h("ul", { class: "conditions" });
+    this.removals = h("section", { class: "part removals", "aria-label": "Pending removals", hidden: true }, h("h3", {}, "Pending removals"),
+      h("p", { class: "quiet" }, "This content remains on the members until its removal is confirmed, or until its source is restored."), this.removalList);
     this.timeline = new Timeline({ firstRows });
     this.course = h("details", { class: "course", hidden: true }, h("summary", {}, "course of the rollout"), this.timeline.element);
     this.course.addEventListener("toggle", () => this.timeline.render());
@@ -112,7 +129,7 @@ export class PlacementView {
     this.objects.addEventListener("toggle", () => this.showClusters());
     this.below = new Map(); // cluster → the disclosure of its objects
     this.makeWhatIf();
-    this.all = [this.why, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
+    this.all = [this.why, this.removals, this.runs, this.problem, this.waiting, this.explanation.element, this.rollout, this.more,
       h("section", { class: "part" }, h("h3", {}, "What to do"), this.commands),
       h("section", { class: "part" }, h("h3", {}, "What if"), this.whatif.element),
       h("section", { class: "part unfoldings" }, h("h3", {}, "Behind it"), this.decisions.element, this.objects, this.yaml.element)];
@@ -226,6 +243,7 @@ export class PlacementView {
     this.offerWhatIf(placement, isNew);
     this.showClusters();
     if (isNews(this.progress, placement.clusters)) this.progress.replaceChildren(...progress(placement));
+    if ("removals" in placement || !placement.removalPendingSince) this.showRemovals(placement.removals ?? []);
     const own = (runs ?? []).filter((run) => run.placement === placement.ref);
     this.runs.hidden = !own.length;
     if (isNews(this.runs, own.map((run) => [run.ref, run.state]))) this.runs.replaceChildren(...runLinks(own));
@@ -241,6 +259,11 @@ export class PlacementView {
         this.more.querySelectorAll("details").forEach((details, index) => { details.open = open[index] ?? false; });
       }
     }
+  }
+
+  showRemovals(removals) {
+    this.removals.hidden = !removals.length;
+    if (isNews(this.removalList, removals.map((one) => [one.digest, one.objects, one.clusterCount, one.since]))) this.removalList.replaceChildren(...removalRows(removals));
   }
 
   /** Show the explanation of the placement shown. */

@@ -33,6 +33,11 @@ function onOld({ availableOld }) {
   return availableOld ? ` · ${number(availableOld)} on the old release` : "";
 }
 
+/** Whether removals wait for confirmation while the state of the placement is about something else. */
+function isPendingBeside({ removalPendingSince, state }) {
+  return Boolean(removalPendingSince) && state !== "removal pending";
+}
+
 function picks(placement) {
   const names = placement.clusters.map((c) => c.cluster);
   if (!names.length) return "no cluster";
@@ -56,7 +61,7 @@ function content(placement, why) {
       " ", amount("picked", number(picked), !open && picked < wanted),
       " ", amount("available", number(available), available < picked),
       " ", pill(placement.state, tone(placement.state))),
-    h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}${onOld(placement)}`),
+    h("span", { class: "placement-picks" }, `${placement.type} · ${picks(placement)}${onOld(placement)}`, isPendingBeside(placement) ? [" ", pill("removal pending", "warn")] : null),
     why ? h("span", { class: "why" }, why) : null,
   ].filter(Boolean);
 }
@@ -79,7 +84,7 @@ function updateGroup(element, { value, items, isOpen }) {
     `${count(items.length, "placement")} · picked ${number(picked)} · ${number(available)} available`, unmet ? ` · ${number(unmet)} not satisfied` : ""));
 }
 
-const words = (p) => [p.namespace, p.name, p.ref, p.type, p.state, p.why, ...p.clusters.map((c) => c.cluster), ...Object.entries(p.labels ?? {}).map(([key, value]) => `${key}=${value}`)].join(" ").toLowerCase();
+const words = (p) => [p.namespace, p.name, p.ref, p.type, p.state, p.removalPendingSince ? "removal pending" : "", p.why, ...p.clusters.map((c) => c.cluster), ...Object.entries(p.labels ?? {}).map(([key, value]) => `${key}=${value}`)].join(" ").toLowerCase();
 
 const NO_VALUE = "-"; // in the address, of the group without the label
 
@@ -184,7 +189,7 @@ export class PlacementsView {
     if (placement.ref === this.selected) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
     const why = whyOf(placement, this.runs);
-    const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, why, picks(placement)];
+    const facts = [placement.type, placement.wanted, placement.picked, placement.available, placement.availableOld, placement.state, isPendingBeside(placement), why, picks(placement)];
     if (!isNews(link, facts)) return;
     link.replaceChildren(...content(placement, why));
     if (!isNew) flash(link);

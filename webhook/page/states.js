@@ -3,13 +3,13 @@
 const TONES = {
   eligible: "good", available: "good", picked: "good", kept: "good",
   "rolling out": "busy", applying: "busy", upgrading: "busy", succeeded: "good", initializing: "busy", running: "busy",
-  empty: "warn", short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn", stopping: "warn", stopped: "warn",
+  empty: "warn", "removal pending": "warn", short: "warn", "not joined": "warn", "health unknown": "warn", waiting: "warn", stopping: "warn", stopped: "warn",
   stuck: "bad", aborted: "bad", stalled: "bad", silent: "bad", "not reporting": "bad", unhealthy: "bad", failed: "bad", invalid: "bad",
 };
 
 export const CLUSTER_STATES = ["eligible", "leaving", "silent", "not reporting", "unhealthy", "health unknown", "not joined"];
-export const PLACEMENT_STATES = ["available", "empty", "rolling out", "stalled", "external", "pending", "judged again", "removing", "short", "failed", "invalid"];
-export const ROLLOUT_STATES = ["available", "applying", "waiting", "failed", "removing"];
+export const PLACEMENT_STATES = ["available", "empty", "removal pending", "rolling out", "stalled", "external", "pending", "judged again", "removing", "short", "failed", "invalid"];
+export const ROLLOUT_STATES = ["available", "applying", "waiting", "failed", "removing", "removal pending"];
 
 /** The tone of a state; states this page has not heard of are grey. */
 export function tone(state) {

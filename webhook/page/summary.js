@@ -29,10 +29,12 @@ function cards(clusters, placements, runs, more) {
     const unmet = tally(placements.filter((p) => !p.satisfied), (p) => (p.state !== "available" ? p.state : p.judgedAgain ? "judged again" : "short"), PLACEMENT_STATES);
     const satisfied = placements.filter((p) => p.satisfied).length;
     const pairs = [["satisfied", satisfied], ...unmet];
-    out.push({ name: "Placements", value: placements.length, words: placements.length ? listed(pairs) : "none yet", links: placements.length ? linked(pairs, "placement", placements.map((p) => p.state)) : [] });
+    const waiting = placements.filter((p) => p.removalPendingSince).length;
+    const words = [...linked(pairs, "placement", placements.map((p) => p.state)), ...(waiting ? [[`${number(waiting)}\u00a0removal pending`, href("placement", "", { q: "removal pending" })]] : [])];
+    out.push({ name: "Placements", value: placements.length, words: placements.length ? words.map(([text]) => text).join(" · ") : "none yet", links: placements.length ? words : [] });
 
     const rolling = placements.filter((p) => p.state === "rolling out" || p.state === "stalled");
-    const onTheirWay = rolling.flatMap((p) => p.clusters).filter((c) => c.state !== "removing");
+    const onTheirWay = rolling.flatMap((p) => p.clusters).filter((c) => c.state !== "removing" && c.state !== "removal pending");
     const updated = onTheirWay.filter((c) => c.state === "available").length;
     const upgrading = (clusters ?? []).filter((cluster) => cluster.upkeep?.upgrade?.state === "Running").length;
     const underWay = [rolling.length ? `${number(updated)} of ${count(onTheirWay.length, "cluster")} updated` : "", upgrading ? `${count(upgrading, "cluster")} being upgraded` : ""];

@@ -62,7 +62,7 @@ from webhook.settings.programs import UpSettings
 from webhook.telemetry.metrics import Metrics
 
 FIRST_NAMESPACES: Final = ("default", "kube-system")
-SETTLED_STATES: Final = frozenset({"available", "empty", "short", "invalid", "external", "failed"})
+SETTLED_STATES: Final = frozenset({"available", "empty", "removal pending", "short", "invalid", "external", "failed"})
 _FORMER_FILE: Final = "client.json"
 """Held the token for clients before there was a kubeconfig; a hub that was killed has left it."""
 QUIET_SECONDS: Final = 0.6

@@ -56,6 +56,7 @@ API_ROUTES: Final = (
     "/v1/placements/*/runs",
     "/v1/placements/*/tree/*",
     "/v1/placements/*/object",
+    "/v1/removals",
     "/v1/runs",
     "/v1/runs/*",
     "/v1/gate/disruption",

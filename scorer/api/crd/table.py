@@ -15,7 +15,7 @@ from scorer.api.cluster.scores import read_score, score_names
 from scorer.api.crd.columns import AGE, PRINTER_COLUMNS, Column
 from scorer.api.family import PLACEMENTS
 from scorer.api.kinds import EVENT, MEMBER_CLUSTER, NAMESPACE, OUR_KINDS, Kind
-from scorer.api.names import SCORE_PREFIX
+from scorer.api.names import REMOVAL_PENDING_CONDITION, RESOURCES_SELECTED, SCORE_PREFIX
 from scorer.api.unstructured.documents import dicts_at, text_at
 from scorer.api.unstructured.json_object import JsonObject, dump_json, parse_time
 from scorer.api.values.duration import format_duration
@@ -24,6 +24,8 @@ SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
 """External scores of a member cluster with their remaining time; no column of a definition can compute that."""
 UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
 """Of the clusters of a placement, on how many the latest release is available: the others may still serve another."""
+STATE: Final = Column("State", ".status.conditions", "attention")
+"""Of a placement, the states that its other columns do not show: removals that wait for a user, and no content."""
 JOINED: Final = Column("Joined", ".status", "joined")
 """Replaces the definition's column: until the loop has set the member's own condition, only its agent's is there."""
 _YEARS: Final = timedelta(days=2 * 365)
@@ -56,7 +58,7 @@ def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) 
     if kind == MEMBER_CLUSTER:
         columns = (*(JOINED if column.name == JOINED.name else column for column in columns), SCORES)
     if kind in PLACEMENTS:
-        columns = (*(column for column in columns if column != AGE), UPDATED, AGE)
+        columns = (*(column for column in columns if column != AGE), UPDATED, STATE, AGE)
     return tuple(column for column in columns if wide or not column.wide)
 
 
@@ -92,6 +94,8 @@ def _cell(value: Any, kind: str, now: datetime) -> str:
         return _scores(value, now)
     if kind == "updated":
         return _updated(value)
+    if kind == "attention":
+        return _attention(value)
     if kind == "joined":
         return _joined(value)
     if kind == "seen":
@@ -143,6 +147,12 @@ def _updated(entries: Any) -> str:
         for conditions in picked
     )
     return f"{done}/{len(picked)}"
+
+
+def _attention(conditions: Any) -> str:
+    statuses = {each.get("type"): each.get("status") for each in dicts_at({"conditions": conditions}, "conditions")}
+    pending = ["removal pending"] if statuses.get(REMOVAL_PENDING_CONDITION) == "True" else []
+    return ", ".join([*pending, *(["empty"] if statuses.get(RESOURCES_SELECTED) == "False" else [])])
 
 
 def last_seen(event: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from scorer.api.names import CONFIRM_REMOVAL
+from scorer.api.names import CONFIRM_REMOVAL, REMOVAL_PENDING_CONDITION, RESOURCES_SELECTED
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
@@ -31,12 +31,9 @@ from scorer.rollout.confirmation.digests import (
 )
 from scorer.rollout.confirmation.objects import pending_objects
 from scorer.rollout.confirmation.on_cluster import pending_on
-from scorer.rollout.removal.marks import REMOVAL_PENDING_CONDITION
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
 
 CONFIRMATION_REQUIRED: Final = str(PendingReason.CONFIRMATION)
-RESOURCES_SELECTED: Final = "ResourcesSelected"
-"""Condition of a placement. It exists only while it is False."""
 NO_RESOURCES_SELECTED: Final = "NoResourcesSelected"
 CONTENT_ORPHANED: Final = "PlacementContentOrphaned"
 """Reason of the Event about content that remains when its namespace on the hub is deleted."""

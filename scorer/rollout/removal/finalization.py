@@ -18,7 +18,7 @@ from typing import Any, Final
 from scorer.api.conditions import FALSE, LONGEST_MESSAGE, make_condition, merge_conditions
 from scorer.api.family import family_in
 from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import FORGET_WORKS, WORK_CLEANUP
+from scorer.api.names import FORGET_WORKS, REMOVAL_PENDING_CONDITION, WORK_CLEANUP
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
@@ -34,7 +34,7 @@ from scorer.api.unstructured.documents import (
 )
 from scorer.rollout.bindings import pending_reason
 from scorer.rollout.removal.deletion import is_member, is_removal_requested
-from scorer.rollout.removal.marks import REMOVAL_PENDING_CONDITION, REMOVED, is_marked_for_removal
+from scorer.rollout.removal.marks import REMOVED, is_marked_for_removal
 
 UNREPORTED_FOR: Final = timedelta(seconds=5)
 """How long a placement waits for its Works without a report, unless an agent has named an obstacle."""

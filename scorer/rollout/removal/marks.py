@@ -64,10 +64,6 @@ def _uid(document: Mapping[str, Any]) -> str:
     return uid_of(document)
 
 
-REMOVAL_PENDING_CONDITION: Final = "RemovalPending"
-"""Type of the condition on a placement whose removals wait for confirmation. It exists only while it is True."""
-
-
 class RemovalAction(Enum):
     """Action of the agent on content of a member."""
 

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from scorer.api.conditions import TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
+from scorer.api.conditions import LONGEST_MESSAGE, TRUE, UNKNOWN, ConditionStatus, make_condition, merge_conditions
 from scorer.api.family import family_in
 from scorer.api.meta import JsonObject
+from scorer.api.names import REMOVAL_PENDING_CONDITION, RESOURCES_SELECTED
 from scorer.api.unstructured.documents import (
     conditions_of,
     current_condition,
@@ -19,9 +20,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
 )
 from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
-from scorer.rollout.confirmation.report import RESOURCES_SELECTED
 from scorer.rollout.object_size import OBJECTS_TOO_LARGE
-from scorer.rollout.removal.marks import REMOVAL_PENDING_CONDITION
 from scorer.rollout.status.progress import STALLED
 
 JUDGED_AGAIN = "being judged again"
@@ -165,10 +164,33 @@ def empty_message(placement: JsonObject) -> str:
     return str((current_condition(placement, RESOURCES_SELECTED) or {}).get("message") or "")
 
 
-def other_message(placement: JsonObject) -> str:
-    """Return the messages of the status about objects that are too large, or removals that wait. Empty: unset."""
-    pending = current_condition(placement, REMOVAL_PENDING_CONDITION) or {}
-    return too_large_message(placement) or str(pending.get("message") or "")
+def removal_pending_condition(placement: JsonObject) -> Mapping[str, Any] | None:
+    """Return the condition about removals that wait for confirmation. None: none wait.
+
+    One about an earlier generation counts too: an edit of the placement confirms nothing.
+    """
+    found = (each for each in conditions_of(placement) if each.get("type") == REMOVAL_PENDING_CONDITION)
+    return next((each for each in found if each.get("status") == TRUE), None)
+
+
+def is_removal_pending(placement: JsonObject) -> bool:
+    """Return whether removals of a placement wait for confirmation."""
+    return removal_pending_condition(placement) is not None
+
+
+RestingState = Literal["available", "empty", "removal pending"]
+
+
+def resting_state(placement: JsonObject) -> tuple[RestingState, str]:
+    """Return the state of a placement that is available on all clusters that it picked, and the reason for it.
+
+    Removals that wait for a user come before a selection that is empty: usually they are its last objects.
+    """
+    if pending := removal_pending_condition(placement):
+        return "removal pending", str(pending.get("message") or "")[:LONGEST_MESSAGE]
+    if empty := empty_message(placement):
+        return "empty", empty
+    return "available", too_large_message(placement)
 
 
 def is_decision_pending(placement: JsonObject) -> bool:

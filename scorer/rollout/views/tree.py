@@ -35,16 +35,25 @@ from scorer.api.unstructured.documents import (
     spec_of,
 )
 from scorer.rollout.apply_strategy import reports_diff
-from scorer.rollout.bindings import APPLIED, AVAILABLE, DIFF_REPORTED, OVERRIDDEN, ROLLOUT_STARTED, WORK_SYNCHRONIZED
+from scorer.rollout.bindings import (
+    APPLIED,
+    AVAILABLE,
+    DIFF_REPORTED,
+    OVERRIDDEN,
+    ROLLOUT_STARTED,
+    WORK_SYNCHRONIZED,
+    PendingReason,
+    pending_reason,
+)
 from scorer.rollout.envelopes import ENVELOPE_NAME, ENVELOPE_NAMESPACE, ENVELOPE_WORK
 from scorer.rollout.removal.finalization import removal_detail, waits_on_removal
 from scorer.rollout.status.failures import failure_of
 from scorer.rollout.status.placement_conditions import (
     JUDGED_AGAIN,
     condition_type,
-    empty_message,
     is_decision_pending,
-    other_message,
+    is_removal_pending,
+    resting_state,
 )
 from scorer.rollout.status.progress import STALLED
 
@@ -60,6 +69,7 @@ class ClusterState(StrEnum):
     APPLYING = "applying"
     WAITING = "waiting"
     REMOVING = "removing"
+    REMOVAL_PENDING = "removal pending"
     REPORTED = "reported"
     AVAILABLE = "available"
 
@@ -79,6 +89,7 @@ class ObjectState(StrEnum):
 _CLUSTER_RANK: Final = {state: rank for rank, state in enumerate(ClusterState)}
 _OBJECT_RANK: Final = {state: rank for rank, state in enumerate(ObjectState)}
 _DONE: Final = (ClusterState.AVAILABLE, ClusterState.REPORTED)
+_DROPPED: Final = (ClusterState.REMOVING, ClusterState.REMOVAL_PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +199,7 @@ def _placement(
         "generation": generation_of(document),
         "type": kind,
         "wanted": requested,
-        "picked": sum(cluster["state"] != ClusterState.REMOVING for cluster in clusters),
+        "picked": sum(cluster["state"] not in _DROPPED for cluster in clusters),
         "state": state,
         "why": why,
         "resourceIndex": latest,
@@ -219,15 +230,13 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
     """
     failure = failure_of(document)
     if is_deleting(document):
-        return "removing", removal_detail(document, failure)
+        return "removal pending" if is_removal_pending(document) else "removing", removal_detail(document, failure)
     scheduled = current_condition(document, condition_type(document, "Scheduled")) or {}
     if scheduled.get("reason") in _INVALID:
         return "invalid", str(scheduled.get("message", ""))
     if failure:
         return "failed", failure
-    judged_again = is_decision_pending(document) and any(
-        cluster["state"] != ClusterState.REMOVING for cluster in clusters
-    )
+    judged_again = is_decision_pending(document) and any(cluster["state"] not in _DROPPED for cluster in clusters)
     if not judged_again and scheduled.get("status") in (None, UNKNOWN):
         return "pending", "not scheduled yet"
     state, reason = _progress_of_all(document, clusters)
@@ -235,16 +244,17 @@ def _placement_state(document: JsonObject, clusters: Sequence[JsonObject]) -> tu
         return state, f"{JUDGED_AGAIN}; last known: {reason}" if reason else JUDGED_AGAIN
     if state == "rolling out" and (stalled := current_condition(document, condition_type(document, STALLED))):
         return "stalled", str(stalled.get("message", ""))
-    if state == "available" and scheduled["status"] == FALSE:
+    if state != "available":
+        return state, reason
+    if scheduled["status"] == FALSE and not is_removal_pending(document):
         return "short", str(scheduled.get("message", ""))
-    if state == "available" and (empty := empty_message(document)):
-        return "empty", empty
-    return state, reason or other_message(document)
+    return resting_state(document)
 
 
 def _progress_of_all(document: JsonObject, clusters: Sequence[JsonObject]) -> tuple[str, str]:
     """Return the combined rollout state of a placement's clusters, and the worst obstacle."""
-    busy = [cluster for cluster in clusters if cluster["state"] not in _DONE]
+    resting = (*_DONE, ClusterState.REMOVAL_PENDING)
+    busy = [cluster for cluster in clusters if cluster["state"] not in resting]
     if busy and busy[0]["state"] == ClusterState.FAILED:
         return "failed", f"{busy[0]['cluster']}: {busy[0]['detail']}"
     if busy and (spec_of(document).get("strategy") or {}).get("type") == "External":
@@ -336,7 +346,9 @@ def _state(binding: JsonObject, works: Sequence[JsonObject]) -> _Verdict:
     match spec_of(binding).get("state"):
         case BindingState.UNSCHEDULED:
             waits = waits_on_removal(binding, message)
-            return ClusterState.REMOVING, f"no longer wanted here; {waits}", rollout if held_back else None
+            asked = pending_reason(binding) is PendingReason.CONFIRMATION
+            dropped = ClusterState.REMOVAL_PENDING if asked else ClusterState.REMOVING
+            return dropped, f"no longer wanted here; {waits}", rollout if held_back else None
         case _ if failure:
             return ClusterState.FAILED, failure, None
         case BindingState.BOUND:

@@ -203,6 +203,7 @@ def test_the_worst_comes_first():
         "applying": 0,
         "waiting": 1,
         "removing": 0,
+        "removal pending": 0,
         "reported": 0,
         "available": 2,
         "outdated": 1,

@@ -99,6 +99,7 @@ EXAMPLES: dict[str, tuple[str, str, Any]] = {
     "getClusterResourcePlacement": ("GET", "/v1/placements/crp/payments", None),
     "listClusterResourcePlacementRuns": ("GET", "/v1/placements/crp/payments/runs", None),
     "listResourcePlacementRuns": ("GET", "/v1/placements/rp/pricing/rates/runs", None),
+    "listRemovals": ("GET", "/v1/removals", None),
     "listUpdateRuns": ("GET", "/v1/runs", None),
     "getClusterStagedUpdateRun": ("GET", "/v1/runs/csur/storefront-1", None),
     "getResourcePlacement": ("GET", "/v1/placements/rp/pricing/rates", None),

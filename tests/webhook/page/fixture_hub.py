@@ -208,6 +208,7 @@ def placement_item(
                 "lastTransitionTime": ago(decided),
             },
         ],
+        "removalPendingSince": None,
         "decidedAt": ago(decided),
     }
 
@@ -693,6 +694,7 @@ class FixtureHub:
             {"group": "", "version": "v1", "kind": "Namespace", "name": "payments"},
             {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "payments", "name": "api"},
         ]
+        item.setdefault("removals", [])
         item["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 1}}
         item["timeline"] = rolling(item["clusters"])
         return web.json_response(item | self.in_full)

@@ -13,7 +13,7 @@ from playwright.async_api import Route, expect
 from tests.waiting import until
 from tests.webhook.page.conftest import SHORTEST_PAUSE, VIEWS, expect_address, show, texts
 from tests.webhook.page.fixture_clock import NOW
-from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, fill, make_cluster, many, placement_item
+from tests.webhook.page.fixture_hub import CORE_COST, PAGE, FixtureHub, ago, fill, make_cluster, many, placement_item
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -514,6 +514,44 @@ async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_rel
     cards = await texts(opened.page.locator(".card"))
     assert "Placements 1 0 satisfied · 1 stalled" in cards
     assert "Rolling out 1 1 of 4 clusters updated" in cards
+    await opened.assert_quiet()
+
+
+def removal(effect, digest, **more):
+    """Return an entry of ``removals``."""
+    usual = {"kind": "Object", "objects": 1, "clusters": ["bravelion"], "clusterCount": 3, "since": ago(7200)}
+    return {"effect": effect, "digest": digest * 20, "ageSeconds": 7200, **usual, **more}
+
+
+async def test_removals_that_wait_are_shown_with_their_digests_and_the_command(hub, open_page):
+    states = {"bravelion": "available", "smartfish": "removal pending"}
+    why = "9 objects stay on the members until confirmed"
+    web = placement_item("crp/web", "PickN", states, wanted=1, state="removal pending", why=why)
+    rolling = placement_item("crp/api", "PickN", {"bravelion": "applying"}, wanted=1, state="rolling out")
+    quiet = placement_item("crp/quiet", "PickN", {"bravelion": "available"}, wanted=1)
+    waits = {"removalPendingSince": ago(7200)}
+    removals = [
+        removal("Namespace shop and 8 objects in it", "a", objects=9),
+        removal("cluster smartfish", "b", kind="Cluster", objects=12, clusterCount=1, since=None),
+    ]
+    hub.placements = [web | waits | {"removals": removals}, rolling | waits, quiet]
+    opened = await open_page("crp/web")
+    pills = opened.page.locator(".placements .pill")
+    await expect(pills).to_have_text(["rolling out", "removal pending", "available", "removal pending"])
+    section = opened.page.get_by_role("region", name="Pending removals")
+    await expect(section.locator("li")).to_have_text(
+        [
+            f"Namespace shop and 8 objects in it · 9 objects on 3 clusters · waits for 2 hdigest {'a' * 20}",
+            f"cluster smartfish · 12 objects · since an unknown timedigest {'b' * 20}",
+        ]
+    )
+    await expect(opened.page.locator(".commands")).to_contain_text("harbormaster confirm crp/web")
+    await opened.page.locator(".placements a", has_text="quiet").click()
+    await expect(section).to_be_hidden()
+    await expect(opened.page.locator(".commands")).not_to_contain_text("harbormaster confirm")
+    await opened.page.get_by_role("link", name="Fleet", exact=True).click()
+    await opened.page.get_by_role("link", name="2 removal pending").click()
+    await expect(opened.page.locator(".placements a")).to_have_count(2)
     await opened.assert_quiet()
 
 

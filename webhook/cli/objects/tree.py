@@ -49,7 +49,8 @@ Examples:
   harbormaster tree crp/payments --kubeconfig hub.kubeconfig -o json
 
 \b
-States of a cluster:  failed, applying, waiting, removing, reported (ReportDiff), available
+States of a cluster:  failed, applying, waiting, removing, removal pending (until it is confirmed),
+                      reported (ReportDiff), available
 States of an object:  failed, not yet (available), waiting (for the agent), differs, applied, same, available
 
 \b

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from scorer.api.conditions import TRUE
 from scorer.api.meta import JsonObject
+from scorer.api.names import REMOVAL_PENDING_CONDITION
 from scorer.api.values.quoting import printable
 from scorer.rollout.views.tree import ClusterState, ObjectState, title_of_object
 
@@ -27,7 +29,19 @@ _STYLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("available", "reported", "applied", "same"), "green"),
     **dict.fromkeys(("failed", "invalid", "stalled"), "red"),
     **dict.fromkeys(
-        ("applying", "waiting", "not yet", "rolling out", "pending", "empty", "short", "external", "differs"), "yellow"
+        (
+            "applying",
+            "waiting",
+            "not yet",
+            "rolling out",
+            "pending",
+            "empty",
+            "removal pending",
+            "short",
+            "external",
+            "differs",
+        ),
+        "yellow",
     ),
     **dict.fromkeys(("removing", "deleting"), "magenta"),
 }
@@ -69,7 +83,8 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
     )
     apart = {id(each) for each in shown}
     placement = tree["placement"]
-    told_below = any(placement["why"] == f"{cluster['cluster']}: {cluster['detail']}" for cluster in clusters)
+    below = [f"{cluster['cluster']}: {cluster['detail']}" for cluster in clusters]
+    told_below = placement["why"] in (*below, _pending_message(placement))
     return _TreeNode(
         placement_line({**placement, "why": ""} if told_below else placement),
         (
@@ -101,6 +116,9 @@ def _state(state: str, why: str) -> tuple[Part, ...]:
 
 def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
     kind, reason = placement["kind"], placement["why"]
+    if message := _pending_message(placement):
+        command = _TreeNode((Part(f"harbormaster confirm {placement['ref']}", "dim"),))
+        yield _TreeNode((Part("removal pending", _STYLES["removal pending"]), Part(f": {message}")), (command,))
     conditions = [
         {
             **each,
@@ -108,10 +126,17 @@ def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
             "message": "" if each["message"] == reason else each["message"],
         }
         for each in placement["conditions"]
+        if each["type"] != REMOVAL_PENDING_CONDITION
     ]
     if conditions:
         yield _TreeNode((Part("conditions"), *_conditions(conditions)))
     yield from _ending(placement)
+
+
+def _pending_message(placement: Mapping[str, Any]) -> str:
+    """Return the removals that wait for confirmation, with their digests. Empty: none."""
+    found = (each for each in placement["conditions"] if each["type"] == REMOVAL_PENDING_CONDITION)
+    return next((str(each["message"]) for each in found if each["status"] == TRUE), "")
 
 
 def _conditions(conditions: Sequence[Mapping[str, Any]]) -> Iterator[Part]:

@@ -75,7 +75,8 @@ async def _confirm(
             groups = [PendingGroup(resource, each, "as named by --digest") for each in sorted(given)]
         elif is_placement:
             document = await client.get(place)
-            groups = await recorded(client, {**document, "kind": place.kind.kind})
+            found = await recorded(client, {**document, "kind": place.kind.kind})
+            groups = [PendingGroup(found["placement"], each["digest"], each["effect"]) for each in found["removals"]]
             groups = groups if groups or is_deleting(document) else await would_remove(client, place)
         else:
             groups = await would_remove(client, place)

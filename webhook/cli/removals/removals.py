@@ -1,18 +1,19 @@
 """``harbormaster removals``: removals of content that wait for confirmation."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 import click
 
-from scorer.api.meta import format_time
+from scorer.api.crd.table import format_age
+from scorer.rollout.views.removals import UnconfirmedRemoval
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import output_option, run
 from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
-from webhook.cli.removals.effects import PendingGroup, all_recorded
+from webhook.cli.removals.effects import all_recorded
 from webhook.cli.text.output import print_document, print_table
-from webhook.runtime.clock import utc_now
 
 HELP: Final = """Show removals of content from members that wait for confirmation.
 
@@ -26,14 +27,14 @@ Examples:
 
 \b
 -o json (yaml: the same):
-  items[]     placement digest effect since
+  items[]     placement kind effect digest objects clusters[] clusterCount since ageSeconds, as /v1/removals has them
 
 \b
 Exit codes:
   0  shown (also when nothing is pending)
   1  no hub
 """
-HEADERS: Final = ("PLACEMENT", "SINCE", "DIGEST", "EFFECT")
+HEADERS: Final = ("PLACEMENT", "AGE", "DIGEST", "OBJECTS", "CLUSTERS", "EFFECT")
 
 
 class _Age(Duration):
@@ -58,19 +59,22 @@ def command(older_than: timedelta, output: str, hub: HubOptions) -> int:
 
 async def _removals(hub: HubOptions, older_than: timedelta, output: str) -> int:
     async with Client(hub.find()) as client:
-        groups = await all_recorded(client)
-    latest = utc_now() - older_than
-    groups = [group for group in groups if group.since is None or group.since <= latest]
+        found = await all_recorded(client)
+    seconds = older_than.total_seconds()
+    pending = [
+        (each["placement"], removal)
+        for each in found
+        for removal in each["removals"]
+        if removal["ageSeconds"] is None or removal["ageSeconds"] >= seconds
+    ]
+    pending.sort(key=lambda pair: (pair[1]["since"] or "", pair[0], pair[1]["digest"]))
     if output == "table":
-        print_table(HEADERS, [(group.ref, _since(group), group.digest, group.effect) for group in groups])
+        print_table(HEADERS, [_row(placement, removal) for placement, removal in pending])
     else:
-        items = [
-            {"placement": each.ref, "digest": each.digest, "effect": each.effect, "since": _since(each) or None}
-            for each in groups
-        ]
-        print_document({"items": items}, output)
+        print_document({"items": [{"placement": placement, **removal} for placement, removal in pending]}, output)
     return 0
 
 
-def _since(group: PendingGroup) -> str:
-    return format_time(group.since) if group.since else ""
+def _row(placement: str, removal: UnconfirmedRemoval) -> Sequence[object]:
+    age = "unknown" if removal["ageSeconds"] is None else format_age(removal["ageSeconds"])
+    return placement, age, removal["digest"], removal["objects"], removal["clusterCount"], removal["effect"]

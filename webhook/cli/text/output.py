@@ -28,7 +28,7 @@ _UNESCAPED: Final = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _STYLES: Final = {
     **dict.fromkeys(("True", "available", "allowed", "yes", "Picked", "Kept", "done"), "green"),
     **dict.fromkeys(("False", "failed", "invalid", "stalled", "refused", "no"), "red"),
-    **dict.fromkeys(("rolling out", "empty", "short", "pending", "held", "Unknown"), "yellow"),
+    **dict.fromkeys(("rolling out", "empty", "removal pending", "short", "pending", "held", "Unknown"), "yellow"),
 }
 
 

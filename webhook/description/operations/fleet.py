@@ -10,7 +10,7 @@ from webhook.answers.trees import PlacementTree
 from webhook.description.operations.operation import OpenApiOperation
 from webhook.endpoints.fleet.clusters import ClusterList
 from webhook.endpoints.fleet.event_stream import Change
-from webhook.endpoints.fleet.placements import PlacementList, RunList
+from webhook.endpoints.fleet.placements import PlacementList, RemovalList, RunList
 from webhook.endpoints.http.problems import Problem
 
 FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
@@ -48,6 +48,21 @@ FLEET_OPERATIONS: Final[tuple[OpenApiOperation, ...]] = (
         PlacementList,
         problems=(Problem.VALIDATION_FAILED,),
         query=("placementRefs", "limit", "continue"),
+        tagged=True,
+    ),
+    OpenApiOperation(
+        "listRemovals",
+        "get",
+        "/v1/removals",
+        "Fleet",
+        "Which removals of content wait for confirmation",
+        "Placements of the kinds that the caller may list in all namespaces, by reference, with an entry for each "
+        "digest that confirms something: all, those asked for, or a page. The content remains on the members until "
+        "`harbormaster confirm`, or until its source is restored. A page may have fewer items than its limit, because "
+        "removals were confirmed since, or are younger than asked for.",
+        RemovalList,
+        problems=(Problem.VALIDATION_FAILED,),
+        query=("placementRefs", "olderThanSeconds", "limit", "continue"),
         tagged=True,
     ),
     OpenApiOperation(

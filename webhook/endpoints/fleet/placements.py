@@ -9,14 +9,18 @@ from typing_extensions import TypedDict
 from scorer.api.family import PlacementRef, UnknownObjectError, placement_ref, ref_prefixes, unknown_placement
 from scorer.api.values.answer import ContinueToken
 from scorer.placement.past_run import PastRun
+from scorer.rollout.views.removals import PlacementRemovals
 from webhook.answers.placements import Placement
 from webhook.endpoints.http.api import Api
 from webhook.endpoints.http.problems import Problem, ProblemError
-from webhook.endpoints.http.query_parameters import page_of
+from webhook.endpoints.http.query_parameters import page_of, whole_number
 from webhook.endpoints.http.responses import tagged
 from webhook.kube.ports import StoreError
 
 YAML: Final = "application/yaml"
+OLDER_THAN: Final = "olderThanSeconds"
+OLDEST: Final = 10 * 365 * 24 * 3600
+"""The longest age that may be asked for, in seconds."""
 
 
 _PlacementList = TypedDict("_PlacementList", {"items": list[Placement], "continue": ContinueToken})
@@ -26,12 +30,25 @@ class PlacementList(_PlacementList, TypedDict):
     """Placements, by reference."""
 
 
+_RemovalList = TypedDict("_RemovalList", {"items": list[PlacementRemovals], "continue": ContinueToken})
+
+
+class RemovalList(_RemovalList, TypedDict):
+    """Placements whose removals wait for confirmation, by reference."""
+
+
 class RunList(TypedDict):
     """The last decisions on a placement, the latest first."""
 
     placement: str
     """Reference of the placement."""
     items: list[PastRun]
+
+
+def _older(item: PlacementRemovals, seconds: int) -> PlacementRemovals:
+    """Return the removals that have waited for so long, or since an unknown time."""
+    older = [each for each in item["removals"] if each["ageSeconds"] is None or each["ageSeconds"] >= seconds]
+    return {"placement": item["placement"], "removals": older}
 
 
 def ref_in_path(request: web.Request) -> PlacementRef:
@@ -49,6 +66,15 @@ def add_routes(api: Api) -> None:
         page = page_of(request, list(refs), "ref")
         items = advisor.placements(refs[text] for text in page.names)
         answer: PlacementList = {"items": items, "continue": page.next}
+        return tagged(request, answer)
+
+    async def removals(request: web.Request) -> web.Response:
+        prefixes = ref_prefixes(await api.readable_kinds(request))
+        refs = {text: ref for ref in advisor.pending_removal_refs() if (text := str(ref)).startswith(prefixes)}
+        page = page_of(request, list(refs), "ref", [OLDER_THAN])
+        seconds = whole_number(request, OLDER_THAN, 0, OLDEST) if OLDER_THAN in request.query else 0
+        items = [_older(item, seconds) for item in advisor.removals(refs[text] for text in page.names)]
+        answer: RemovalList = {"items": [item for item in items if item["removals"]], "continue": page.next}
         return tagged(request, answer)
 
     async def one(request: web.Request) -> web.Response:
@@ -91,6 +117,7 @@ def add_routes(api: Api) -> None:
         return tagged(request, answer)
 
     api.get("/v1/placements", "/v1/placements", every)
+    api.get("/v1/removals", "/v1/removals", removals)
     for path in ("/v1/placements/crp/{name}", "/v1/placements/rp/{namespace}/{name}"):
         api.get(f"{path}/tree/{{cluster}}", "/v1/placements/*/tree/*", tree)
         api.get(f"{path}/object", "/v1/placements/*/object", stored)

@@ -88,7 +88,7 @@ class Page:
     next: str
 
 
-def page_of(request: web.Request, names: Sequence[str], by: str | None = None) -> Page:
+def page_of(request: web.Request, names: Sequence[str], by: str | None = None, others: Collection[str] = ()) -> Page:
     """Choose what a request asks for; without parameters: everything.
 
     Args:
@@ -96,16 +96,16 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None) -
         names: Of all items that the caller may see, sorted.
         by: The parameter that names an item; it may be given several times. Items that there are not are left out.
             None: items cannot be asked for by name.
+        others: Further parameters, which the caller reads.
 
     Raises:
         ProblemError: A parameter is unknown, given twice, or not understood.
     """
     query = request.query
-    check_names(
-        request, *(parameter for parameter in (by, "limit", _CONTINUE) if parameter), lists=() if by is None else (by,)
-    )
+    parameters = (by, "limit", _CONTINUE, *others)
+    check_names(request, *(each for each in parameters if each), lists=() if by is None else (by,))
     if by is not None and by in query:
-        return Page(_named(query.getall(by), names, by, alone=len(set(query)) == 1), "")
+        return Page(_named(query.getall(by), names, by, alone=set(query) <= {by, *others}), "")
     limit = whole_number(request, "limit", len(names), LONGEST_PAGE) if "limit" in query else len(names)
     start = bisect_right(names, _after(query[_CONTINUE])) if query.get(_CONTINUE) else 0
     found = names[start : start + limit]

@@ -140,7 +140,26 @@ def test_a_placement_shows_on_how_many_clusters_the_latest_release_is_available(
     shortfall = {"conditions": [{"type": "Scheduled", "status": "False"}]}
     reached = [entry("a", ("RolloutStarted", "True"), ("Available", "True")), entry("b", ("RolloutStarted", "False"))]
     columns = columns_of(PLACEMENT, wide=False)
-    assert [column.name for column in columns][-2:] == ["Updated", "Age"]
+    assert [column.name for column in columns][-3:] == ["Updated", "State", "Age"]
     document = {"metadata": {"generation": 1}, "status": {"placementStatuses": [*reached, shortfall]}}
-    assert cells(document, columns, datetime(2026, 1, 1, tzinfo=UTC))[-2] == "1/2"
-    assert cells({"metadata": {}}, columns, datetime(2026, 1, 1, tzinfo=UTC))[-2] == ""
+    assert cells(document, columns, datetime(2026, 1, 1, tzinfo=UTC))[-3] == "1/2"
+    assert cells({"metadata": {}}, columns, datetime(2026, 1, 1, tzinfo=UTC))[-3] == ""
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state"),
+    [
+        pytest.param([], "", id="nothing-to-see"),
+        pytest.param([{"type": "RemovalPending", "status": "True"}], "removal pending", id="waits"),
+        pytest.param([{"type": "ResourcesSelected", "status": "False"}], "empty", id="empty"),
+        pytest.param(
+            [{"type": "ResourcesSelected", "status": "False"}, {"type": "RemovalPending", "status": "True"}],
+            "removal pending, empty",
+            id="both",
+        ),
+    ],
+)
+def test_a_placement_shows_what_its_other_columns_do_not(conditions, state):
+    document = {"metadata": {"name": "web"}, "status": {"conditions": conditions}}
+    columns = [column for column in columns_of(PLACEMENT, wide=False) if column.name == "State"]
+    assert cells(document, columns, NOW) == [state]

@@ -200,7 +200,7 @@ class TestGet:
 
     def test_a_table_has_the_columns_of_the_definition(self, cli):
         header, first, second = cli("get", "crp").stdout.splitlines()
-        columns = "NAME GEN SCHEDULED SCHEDULED-GEN AVAILABLE AVAILABLE-GEN UPDATED AGE"
+        columns = "NAME GEN SCHEDULED SCHEDULED-GEN AVAILABLE AVAILABLE-GEN UPDATED STATE AGE"
         assert header.split() == columns.split()
         assert [line.split()[0] for line in (first, second)] == ["blue", "web"]
         assert "TYPE" in cli("get", "clusterresourceplacements", "-o", "wide").stdout

@@ -90,8 +90,10 @@ def test_what_the_loop_holds_back_is_listed_and_confirmed(cli, opened):
     [item] = json.loads(ok(cli("removals", "-o", "json")))["items"]
     assert (item["placement"], [item["digest"]]) == ("crp/shop", digests(opened.world))
     assert item["effect"] == "Namespace shop and 8 objects in it"
+    assert (item["objects"], item["clusters"]) == (9, ["fish", "lion", "wolf"])
     assert json.loads(ok(cli("removals", "--older-than", "7d", "-o", "json"))) == {"items": []}
     assert item["digest"] in ok(cli("removals"))
+    assert "removal pending" in ok(cli("get", "crp"))
     ok(cli("confirm", "crp/shop", "--yes"))
     opened.until(lambda: not pending(opened.world))
 

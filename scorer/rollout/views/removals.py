@@ -1,0 +1,143 @@
+"""Removals of a placement that wait for confirmation, an entry for each digest: the same for ``/v1`` and for commands.
+
+Source: docs/specifications/removal.md 4 and 9.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Final
+
+from typing_extensions import TypedDict
+
+from scorer.api.family import Family
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.unstructured.documents import is_deleting, metadata_of, spec_of, text_at, uid_of
+from scorer.api.values.answer import Count, Instant, one_of
+from scorer.rollout.confirmation.deletion import has_content, placement_item
+from scorer.rollout.confirmation.digests import ConfirmableGroup, RemovalEffect, RemovalItem, confirmable_groups
+from scorer.rollout.confirmation.on_cluster import pending_on
+from scorer.rollout.confirmation.report import oldest, pending_items
+from scorer.rollout.confirmation.sources import placed_objects
+from scorer.rollout.removal.marks import is_marked_for_removal
+from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
+from scorer.rollout.status.placement_conditions import is_removal_pending
+
+MOST_CLUSTERS: Final = 10
+"""How many clusters of one removal are named."""
+
+
+class UnconfirmedRemoval(TypedDict):
+    """One removal of content that waits for confirmation."""
+
+    kind: Annotated[str, one_of(RemovalEffect.OBJECT, RemovalEffect.CLUSTER, RemovalEffect.PLACEMENT)]
+    """Whether objects leave the placement, the placement leaves clusters, or the placement is deleted."""
+    effect: str
+    """What is removed, such as `Namespace shop and 12 objects in it`."""
+    digest: str
+    """Confirms it, in `harbormaster.dev/confirm-removal`."""
+    objects: Count
+    """How many objects each of the clusters loses."""
+    clusters: list[str]
+    """The first ten clusters that lose content, by name."""
+    clusterCount: Count
+    """How many clusters lose content."""
+    since: Instant | None
+    """When the oldest part of it became pending; null: unknown."""
+    ageSeconds: Count | None
+    """Seconds since then."""
+
+
+class PlacementRemovals(TypedDict):
+    """The removals that wait on one placement."""
+
+    placement: str
+    """`crp/<name>` or `rp/<namespace>/<name>`."""
+    removals: list[UnconfirmedRemoval]
+
+
+def unconfirmed_removals(
+    family: Family,
+    placement: JsonObject,
+    snapshots: Sequence[JsonObject],
+    bindings: Iterable[JsonObject],
+    now: datetime,
+) -> list[UnconfirmedRemoval]:
+    """Return the removals of a placement that wait for confirmation, as the loop has recorded them.
+
+    Args:
+        family: Of the placement.
+        placement: The placement.
+        snapshots: All of its resource snapshots.
+        bindings: All of its bindings.
+        now: The present time.
+    """
+    if not is_removal_pending(placement):
+        return []
+    groups, typed = snapshot_groups(snapshots), [_typed(family, each) for each in bindings]
+    content = _Content(len(placed_objects(group)) if (group := placed_group(groups)) else 0, typed)
+    pending = confirmable_groups(uid_of(placement), _items(family, placement, snapshots, typed))
+    return [_entry(each, content, now) for each in pending]
+
+
+def _typed(family: Family, binding: JsonObject) -> JsonObject:
+    """Return a binding with its type, which items of a list lack and digests cover."""
+    return {**binding, "apiVersion": family.binding.api_version, "kind": family.binding.kind}
+
+
+def _items(
+    family: Family, placement: JsonObject, snapshots: Sequence[JsonObject], bindings: Sequence[JsonObject]
+) -> Sequence[RemovalItem]:
+    if not is_deleting(placement):
+        return pending_items(snapshots, bindings)
+    kind = family.placement
+    item = placement_item({**placement, "apiVersion": kind.api_version, "kind": kind.kind})
+    since = parse_time(text_at(metadata_of(placement), "deletionTimestamp"))
+    return [RemovalItem(item.effect, item.identity, item.uid, since=since)]
+
+
+class _Content:
+    """The content of a placement on its clusters.
+
+    Args:
+        objects: How many objects it places on each.
+        bindings: All of its bindings.
+    """
+
+    def __init__(self, objects: int, bindings: Iterable[JsonObject]) -> None:
+        self.objects = objects
+        self._bindings = [each for each in bindings if has_content(each) and not is_marked_for_removal(each)]
+
+    def clusters(self, group: ConfirmableGroup) -> list[str]:
+        """Return the clusters that lose content, sorted."""
+        identities = {item.identity for item in group.items}
+        match group.items[0].effect:
+            case RemovalEffect.CLUSTER:
+                names = {item.cluster for item in group.items}
+            case RemovalEffect.OBJECT if on_some := self._recorded_on(identities):
+                names = on_some
+            case _:
+                names = {str(spec_of(each).get("targetCluster") or "") for each in self._bindings}
+        return sorted(names)
+
+    def _recorded_on(self, identities: set[tuple[str, str, str, str]]) -> set[str]:
+        """Return the clusters on which an override or a rollback would remove the objects."""
+        return {
+            str(spec_of(each).get("targetCluster") or "")
+            for each in self._bindings
+            if any(item.identity in identities for item in pending_on(each))
+        }
+
+
+def _entry(group: ConfirmableGroup, content: _Content, now: datetime) -> UnconfirmedRemoval:
+    effect, since, clusters = group.items[0].effect, oldest(group.items), content.clusters(group)
+    leaving = sum(item.objects for item in group.items)
+    return {
+        "kind": str(effect),
+        "effect": str(group),
+        "digest": group.digest,
+        "objects": leaving if effect is RemovalEffect.OBJECT else content.objects,
+        "clusters": clusters[:MOST_CLUSTERS],
+        "clusterCount": len(clusters),
+        "since": format_time(since) if since else None,
+        "ageSeconds": max(int((now - since).total_seconds()), 0) if since else None,
+    }
