@@ -46,7 +46,12 @@ _WRITTEN_BY_MACHINES: Final = frozenset(
 )
 """Their content is placed, or says how and where: the rights of a user who writes one by hand are reviewed."""
 _GUARDED: Final = frozenset({kinds.WORK, kinds.INTERNAL_MEMBER_CLUSTER})
-_JUDGED_BY_REMOVALS: Final = frozenset({*(family.envelope for family in FAMILIES), kinds.NODE_POOL})
+_JUDGED_BY_REMOVALS: Final = frozenset(
+    {
+        kinds.NODE_POOL,
+        *(kind for each in FAMILIES for kind in (each.envelope, each.resource_snapshot, each.policy_snapshot)),
+    }
+)
 """Their deletion has no rules of its own: it may take content off members."""
 _CONFIRMED_BY: Final = frozenset(kind for family in FAMILIES for kind in (family.placement, family.binding))
 """Annotations of these kinds confirm removals, also while the object is being deleted."""

@@ -60,6 +60,7 @@ _CUD: Final = frozenset[Operation]({"CREATE", "UPDATE", "DELETE"})
 _C: Final = frozenset[Operation]({"CREATE"})
 _D: Final = frozenset[Operation]({"DELETE"})
 _U: Final = frozenset[Operation]({"UPDATE"})
+_UD: Final = frozenset[Operation]({"UPDATE", "DELETE"})
 _NEVER: Final = frozenset[Operation]()
 
 
@@ -182,12 +183,12 @@ _ENTRIES: Final = (
         Admitted(family.binding, internal_kinds.validate_resource_binding, guards=(guard_rail.guard_binding_state,))
         for family in FAMILIES
     ),
-    *(Admitted(family.policy_snapshot, internal_kinds.validate_policy_snapshot, operations=_U) for family in FAMILIES),
+    *(Admitted(family.policy_snapshot, internal_kinds.validate_policy_snapshot, operations=_UD) for family in FAMILIES),
     *(
         Admitted(
             family.resource_snapshot,
             internal_kinds.validate_resource_snapshot,
-            operations=_U,
+            operations=_UD,
             most_values=MOST_VALUES_OF_MANIFESTS,
         )
         for family in FAMILIES

@@ -20,7 +20,7 @@ from scorer.api.names import (
     REMOVE,
     SOURCES,
 )
-from scorer.api.unstructured.documents import annotation, dict_at, label, name_of, namespace_of, uid_of
+from scorer.api.unstructured.documents import annotation, dict_at, is_deleting, label, name_of, namespace_of, uid_of
 from scorer.rollout.confirmation.digests import Confirmation, RemovalEffect, RemovalItem, rolled_up_digest
 from scorer.rollout.confirmation.objects import namespace_identity
 from scorer.rollout.confirmation.policy import CONFIRM_VERB, RemovalPolicy
@@ -28,6 +28,7 @@ from scorer.rollout.confirmation.sources import placed_objects
 from scorer.rollout.object_size import ObjectIdentity
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
 from webhook.access.rights import Access
+from webhook.admission.removal_effects import PASSING_USERS
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.relations import children
 
@@ -40,6 +41,9 @@ _RECORDS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     **{family.policy_snapshot.group_kind: (CLUSTERS_HELD,) for family in FAMILIES},
 }
 """Annotations that record pending removals, or order them. An edit of one may confirm them all."""
+_HISTORY: Final = frozenset(
+    kind.group_kind for family in FAMILIES for kind in (family.resource_snapshot, family.policy_snapshot)
+)
 
 
 def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Access, ...], ...]:
@@ -50,6 +54,8 @@ def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Ac
         context: The hub and the author.
     """
     document, old = request.get("object"), request.get("oldObject")
+    if request.get("operation") == "DELETE" and isinstance(old, dict) and not context.is_ours:
+        return _of_history(old, context)
     if request.get("operation") not in ("CREATE", "UPDATE") or not isinstance(document, dict) or context.is_ours:
         return ()
     old = old if isinstance(old, dict) else {}
@@ -60,6 +66,14 @@ def confirmation_rights(request: JsonObject, context: Context) -> tuple[tuple[Ac
         return _of_records(records, document, old)
     exempted = () if context.settings.removal.is_off else sorted(_exempted(document, old, context.settings.removal))
     return (tuple(access for name in exempted for access in _on_every_placement(name)),) if exempted else ()
+
+
+def _of_history(deleted: JsonObject, context: Context) -> tuple[tuple[Access, ...], ...]:
+    """Return the right to delete a snapshot. Without its snapshots, a placement has nothing that could be pending."""
+    is_passing = context.user.username in PASSING_USERS or is_deleting(deleted)
+    if group_kind(deleted) not in _HISTORY or is_passing or context.settings.removal.is_off:
+        return ()
+    return (_on_its_placement(deleted),)
 
 
 def _exempted(document: JsonObject, old: JsonObject, policy: RemovalPolicy) -> Iterator[str]:
@@ -89,8 +103,12 @@ def _of_records(records: Iterable[str], document: JsonObject, old: JsonObject) -
     """Return the right to edit records of the loop: that of their placement."""
     if not old or all(annotation(document, each) == annotation(old, each) for each in records):
         return ()
+    return (_on_its_placement(old),)
+
+
+def _on_its_placement(document: JsonObject) -> tuple[Access]:
     kind, namespace = family_in(namespace_of(document)).placement, namespace_of(document)
-    return ((Access(CONFIRM_VERB, kind.group, kind.plural, label(old, PARENT_PLACEMENT), namespace),),)
+    return (Access(CONFIRM_VERB, kind.group, kind.plural, label(document, PARENT_PLACEMENT), namespace),)
 
 
 def _of_annotations(

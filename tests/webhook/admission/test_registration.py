@@ -41,6 +41,10 @@ def test_removals_of_content_are_asked_about_where_they_need_confirmation():
         "resourceenvelopes.delete": ["DELETE"],
         "clusterresourceenvelopes.delete": ["DELETE"],
         "nodepools.delete": ["DELETE"],
+        "resourcesnapshots.delete": ["DELETE"],
+        "clusterresourcesnapshots.delete": ["DELETE"],
+        "schedulingpolicysnapshots.delete": ["DELETE"],
+        "clusterschedulingpolicysnapshots.delete": ["DELETE"],
     }
     assert asked.keys() - silent.keys() == {f"{name}.validate.harbormaster.dev" for name in added}
     for name, operations in added.items():

@@ -172,6 +172,18 @@ def test_what_confirms_nothing_needs_no_right(request_):
     assert needed(request_) == []
 
 
+@pytest.mark.parametrize("kind", [RESOURCE_SNAPSHOT, POLICY_SNAPSHOT], ids=str)
+def test_who_deletes_what_a_placement_remembers_needs_the_right(kind):
+    """Without its snapshots, the loop does not know what a placement has placed, and on how many clusters."""
+    stored = record_of(kind)({})
+    deletion = {"operation": "DELETE", "name": "shop-0", "object": None, "oldObject": stored}
+    assert needed(deletion) == [SHOP]
+    assert needed({**deletion, "name": ""}) == [SHOP]
+    for user in (OWN_CONTROLLER, *PASSING_USERS):
+        assert needed(deletion, context_for(user)) == []
+    assert needed({**deletion, "oldObject": {**stored, "metadata": {**stored["metadata"], **DELETED}}}) == []
+
+
 def test_the_right_is_asked_for_the_author_whom_the_api_server_names():
     """Impersonation changes that name, so it takes the rights of the user who is impersonated."""
     confirmed = write(annotated()({CONFIRM_REMOVAL: CONFIRMED}), annotated()({}))
