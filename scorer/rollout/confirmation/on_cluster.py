@@ -32,7 +32,8 @@ class LeavingObjects:
 
     Args:
         held: All objects in its present Works.
-        leaving: Those that the new Works lack, and the latest snapshot of the placement has.
+        leaving: Those that the new Works lack. The latest snapshot of the placement has them, unless the snapshot that
+            the present Works are of was deleted by another client.
         placed: The content of that snapshot.
         shown: All that is pending for the placement: the roll-ups that users see are made of it.
     """
@@ -89,7 +90,10 @@ def judge_leaving(
     """
     confirmation, carried_out = Confirmation.of(placement, now), CarriedOut.of(binding).without_expired(now)
     judged = (each for each in sorted(objects.leaving) if not is_exempt(each, policy, [objects.placed], namespace))
-    items = [RemovalItem(RemovalEffect.OBJECT, each, objects.placed[each].uid) for each in judged]
+    items = [
+        RemovalItem(RemovalEffect.OBJECT, each, placed.uid if (placed := objects.placed.get(each)) else "")
+        for each in judged
+    ]
     uid = uid_of(placement)
     digests = {digest for digest in confirmation.digests if not carried_out.is_spent(digest)}
     groups = (*confirmable_groups(uid, items), *confirmable_groups(uid, objects.shown)) if digests else ()

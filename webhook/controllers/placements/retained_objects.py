@@ -30,11 +30,14 @@ from scorer.rollout.confirmation.on_cluster import (
     format_pending,
     judge_leaving,
     objects_in,
+    pending_on,
 )
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.report import pending_items, warning_event
 from scorer.rollout.confirmation.sources import placed_objects
-from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
+from scorer.rollout.object_size import ObjectIdentity
+from scorer.rollout.snapshots.groups import SnapshotGroup, placed_group, snapshot_groups
+from scorer.rollout.snapshots.resources import history_limit
 from scorer.rollout.writes import Verb, Write, applied
 from scorer.staged_update.policy import OnFailure
 from webhook.kube.cache.hub import Hub
@@ -122,7 +125,8 @@ class RetainedObjects:
     ) -> LeavingJudgement:
         """Return the verdict on what writes take off a cluster.
 
-        What the latest snapshot of the placement lacks was judged when that snapshot was made.
+        What the latest snapshot of the placement lacks was judged when that snapshot was made, unless its predecessors
+        were deleted by another client: then the Works alone show what was placed.
 
         Args:
             family: Of the placement.
@@ -135,10 +139,12 @@ class RetainedObjects:
             return LeavingJudgement()
         cache, ref = self._hub.cache, family.ref(placement)
         snapshots = children(cache, family.resource_snapshot, ref)
-        latest = placed_group(snapshot_groups(snapshots))
+        groups = snapshot_groups(snapshots)
+        latest = placed_group(groups)
         placed = placed_objects(latest) if latest else {}
         held = objects_in(works)
-        leaving = (held - objects_in(applied(works, writes))) & placed.keys()
+        unjudged = held if _has_lost_history(placement, works, groups) else _without_source(binding)
+        leaving = (held - objects_in(applied(works, writes))) & (placed.keys() | unjudged)
         if not leaving:
             return LeavingJudgement()
         shown = pending_items(snapshots, children(cache, family.binding, ref))
@@ -175,3 +181,14 @@ class RetainedObjects:
         if not annotations:
             return binding
         return await self._hub.replace(family.binding, with_metadata(binding, annotations=annotations))
+
+
+def _has_lost_history(placement: JsonObject, works: Iterable[JsonObject], groups: Sequence[SnapshotGroup]) -> bool:
+    """Return whether another client has deleted the snapshot that Works are of. The loop keeps as many as the limit."""
+    missing = {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in works} - {group.name for group in groups}
+    return bool(missing) and len(groups) < history_limit(placement)
+
+
+def _without_source(binding: JsonObject) -> frozenset[ObjectIdentity]:
+    """Return the objects that are pending on a cluster without a record in any snapshot."""
+    return frozenset(item.identity for item in pending_on(binding) if not item.uid)
