@@ -31,7 +31,7 @@ _FORM: Final = "must be DIGEST[,DIGEST…]@EXPIRY, as `harbormaster confirm` wri
 
 @enforces(*RULES)
 def validate_removal_annotations(
-    document: JsonObject, old: JsonObject | None, context: Context
+    document: Mapping[str, Any], old: Mapping[str, Any] | None, context: Context
 ) -> Iterator[FieldError]:
     """Yield what is wrong with the annotations that a write sets (X-84, X-85)."""
     new, before = _annotations(document), _annotations(old or {})
