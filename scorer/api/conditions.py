@@ -1,7 +1,7 @@
-"""Conditions: what the status of an object says about one generation of it.
+"""Conditions: the status of one generation of an object.
 
-A condition is *current* when its ``observedGeneration`` equals the object's present generation; one that
-is not current counts as absent (rollout.md, "Words used here").
+A condition is *current* if its ``observedGeneration`` equals the object's present generation. One that is not current
+counts as absent (rollout.md, "Words used here").
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from pydantic import Field
 from scorer.api.meta import ALWAYS_WRITTEN, ApiModel, Int64, JsonObject, Time, format_time
 
 LONGEST_MESSAGE: Final = 1024
-"""The most characters of an error; it may repeat any text that a user wrote in the object."""
+"""Longest error message, in characters. It may quote any text of a user from the object."""
 
 
 ConditionStatus = Literal["True", "False", "Unknown"]
@@ -31,19 +31,19 @@ class Condition(ApiModel):
     """One entry of ``status.conditions``."""
 
     type: str = Field(max_length=316, json_schema_extra={"pattern": _TYPE})
-    """What the condition is about, one word such as ``Applied``; unique in its list."""
+    """Type of the condition, one word such as ``Applied``, unique in its list."""
     status: ConditionStatus
-    """Whether it holds: True, False, or Unknown while nobody can say."""
+    """Whether it holds: True, False, or Unknown."""
     reason: str = Field(
         default="",
         json_schema_extra={**ALWAYS_WRITTEN, "minLength": 1, "maxLength": 1024, "pattern": _REASON},
     )
-    """Why, as one word in CamelCase for programs."""
+    """Reason as one word in CamelCase, for programs."""
     message: str = Field(default="", json_schema_extra={**ALWAYS_WRITTEN, "maxLength": 32768})
-    """Why, as a sentence for people; may be empty."""
+    """Reason as a sentence for people, may be empty."""
     observed_generation: Int64 = Field(default=0, json_schema_extra={"minimum": 0})
-    """Generation of the object (``metadata.generation``) that the condition is about; one of an older generation does
-    not count. Absent: 0."""
+    """Generation of the object (``metadata.generation``) that the condition is about. A condition of an older
+    generation does not count. Absent: 0."""
     last_transition_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
     """When the status last changed from one value to another, as an RFC 3339 instant."""
 
@@ -52,7 +52,7 @@ Conditions = Annotated[
     tuple[Condition, ...],
     Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}),
 ]
-"""Conditions merged by type; a plain tuple where the API merges the list as a whole (placement-api.md 2.7)."""
+"""Conditions merged by type. A plain tuple if the API merges the list as a whole (placement-api.md 2.7)."""
 
 
 def find_condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
@@ -67,13 +67,13 @@ def current_condition(conditions: Iterable[Condition], kind: str, generation: in
 
 
 def is_true(conditions: Iterable[Condition], kind: str, generation: int) -> bool:
-    """Say whether the condition of type *kind* is True and current."""
+    """Return whether the condition of type *kind* is True and current."""
     condition = current_condition(conditions, kind, generation)
     return condition is not None and condition.status == TRUE
 
 
 def is_false(conditions: Iterable[Condition], kind: str, generation: int) -> bool:
-    """Say whether the condition of type *kind* is False and current."""
+    """Return whether the condition of type *kind* is False and current."""
     condition = current_condition(conditions, kind, generation)
     return condition is not None and condition.status == FALSE
 
@@ -95,10 +95,10 @@ def make_condition(
 def merge_conditions(
     old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]], *, restart_on_generation: bool = False
 ) -> list[JsonObject]:
-    """Return *new*, each with the ``lastTransitionTime`` of its predecessor where the status did not change.
+    """Return *new*, each with the ``lastTransitionTime`` of its predecessor if the status is unchanged.
 
     Args:
-        old: The conditions stored now; those that *new* does not name are dropped.
+        old: The conditions stored now. Those that *new* does not contain are dropped.
         new: The conditions to store, in order.
         restart_on_generation: Also restart the time when ``observedGeneration`` changes (rollout.md 5.3).
     """

@@ -1,4 +1,4 @@
-"""What a part of the system has to tell about an object."""
+"""Events to record about objects."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -28,7 +28,7 @@ class PlacementRef:
 
 
 def ref_prefixes(kinds: Collection[Kind]) -> tuple[str, ...]:
-    """Return how references to placements of these kinds begin."""
+    """Return the prefixes of references to placements of these kinds."""
     return tuple("rp/" if kind.namespaced else "crp/" for kind in kinds)
 
 
@@ -41,7 +41,7 @@ def unknown_placement(ref: PlacementRef) -> str:
 
 
 class UnknownObjectError(Exception):
-    """The request names a placement or cluster that does not exist; the message says which."""
+    """The request names a placement or cluster that does not exist. The message has its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ PLACEMENTS: Final = tuple(family.placement for family in FAMILIES)
 
 
 def family_in(namespace: str) -> Family:
-    """Return the family of the objects in a namespace; empty: of cluster-scoped objects."""
+    """Return the family of the objects in a namespace. Empty: of cluster-scoped objects."""
     return NAMESPACED if namespace else CLUSTER
 
 
@@ -123,5 +123,5 @@ def placement_ref(name: str, namespace: str = "") -> PlacementRef:
 
 
 def placement_of_work(work: Mapping[str, Any]) -> PlacementRef:
-    """Return the placement of either family that a Work's labels name; users may have edited the labels."""
+    """Return the placement of either family that a Work's labels name. Users may have edited the labels."""
     return placement_ref(label(work, PARENT_PLACEMENT), label(work, PARENT_PLACEMENT_NAMESPACE))

@@ -21,7 +21,7 @@ class Kind:
         kind: Name in CamelCase.
         plural: Name in URLs.
         namespaced: False: cluster-scoped.
-        short_names: What kubectl accepts instead of the plural.
+        short_names: Short names that kubectl accepts instead of the plural.
         has_status: Whether status is a subresource, written separately.
         built_in: Whether it is one of Kubernetes' own.
     """
@@ -36,7 +36,7 @@ class Kind:
     built_in: bool = False
 
     def __hash__(self) -> int:
-        return hash(self.kind)  # kinds are keys in hot paths; the hash over all fields would be slow
+        return hash(self.kind)  # hot path: kinds are keys, and a hash over all fields would be slow
 
     @property
     def api_version(self) -> str:
@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def group_kind(self) -> tuple[str, str]:
-        """What identifies the kind across its versions."""
+        """Identity of the kind across its versions."""
         return self.group, self.kind
 
     @property
@@ -148,7 +148,7 @@ CATEGORIES: Mapping[str, tuple[str, ...]] = {
     NODE_POOL.group: ("karpenter",),
     UPGRADE_GROUP: ("fleet", "fleet-upgrade"),
 }
-"""The words by which ``get`` shows several of our kinds at once, by group."""
+"""Categories for ``get``, each of several of our kinds, by group."""
 
 _CLUSTER_SCOPED = """
 v1 Namespace:ns Node:no PersistentVolume:pv
@@ -201,7 +201,7 @@ def _built_in(table: str, *, namespaced: bool) -> list[Kind]:
 BUILT_IN = (*_built_in(_CLUSTER_SCOPED, namespaced=False), *_built_in(_NAMESPACED, namespaced=True))
 
 NODE_CLAIM = Kind("karpenter.sh", ("v1",), "NodeClaim", "nodeclaims", False)
-"""Karpenter's own: one per node of a pool. We only read it; its definition and its validation are Karpenter's."""
+"""Karpenter's kind for one node of a pool. It is only read: Karpenter has its definition and its validation."""
 
 KINDS: Mapping[tuple[str, str], Kind] = {kind.group_kind: kind for kind in (*BUILT_IN, *OUR_KINDS, NODE_CLAIM)}
 """All known kinds by group and kind."""

@@ -1,8 +1,8 @@
-"""What all objects of the API have in common.
+"""Base classes of all API models, and the models of metadata.
 
-Models are frozen views and check only the shape: types, bounds, enum values. Rules
-that relate fields live in ``webhook.validation``. A user's object is never written
-back through a model, which would drop the fields that the model does not know.
+Models are frozen views and check only the shape: types, bounds, enum values. Rules that relate fields live in
+``webhook.validation``. A user's object is never written back through a model, which would drop the fields that the
+model does not know.
 """
 
 from collections.abc import Mapping
@@ -55,10 +55,10 @@ class ApiModel(BaseModel):
         """Check the shape of *document* and return the view of it.
 
         Args:
-            document: A decoded JSON object; it is neither changed nor kept.
+            document: A decoded JSON object. It is neither mutated nor kept.
 
         Raises:
-            pydantic.ValidationError: Types, bounds or enum values are wrong; every mistake is listed.
+            pydantic.ValidationError: Types, bounds or enum values are wrong. Every mistake is listed.
         """
         try:
             text = dump_json(document)
@@ -71,7 +71,7 @@ class ApiModel(BaseModel):
 
 
 def first_mistake(error: ValidationError) -> str:
-    """Return the first thing that is wrong with a document, as ``field: message``."""
+    """Return the first error in a document, as ``field: message``."""
     first = error.errors(include_url=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
@@ -92,12 +92,12 @@ def _in_utc_too(instant: datetime) -> datetime:
 Time = Annotated[
     AwareDatetime, AfterValidator(_in_utc_too), PlainSerializer(format_time, return_type=str, when_used="json")
 ]
-"""An instant on the wire (``format: date-time``); aware."""
+"""A timezone-aware instant on the wire (``format: date-time``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Integer:
-    """Bounds an integer to what *bits* can hold; narrower bounds of the field take precedence.
+    """Bounds an integer to *bits* bits. Narrower bounds of the field take precedence.
 
     Not two ``Field(ge=…, le=…)`` in the annotation: those would replace the field's own bounds.
     """
@@ -132,7 +132,7 @@ EmbeddedObject = Annotated[
         json_schema_extra={"x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
     ),
 ]
-"""A whole Kubernetes object inside another one; the API server requires its ``apiVersion`` and ``kind``."""
+"""A complete Kubernetes object inside another one. The API server requires its ``apiVersion`` and ``kind``."""
 
 Base64Text = Annotated[str, Field(json_schema_extra={"format": "byte"})]
 """Bytes on the wire (``format: byte``)."""
@@ -148,42 +148,42 @@ class OwnerReference(ApiModel):
     name: str
     """Name of the owner."""
     uid: str
-    """UID of the owner; another object of its name is not the owner."""
+    """UID of the owner. Another object of its name is not the owner."""
     controller: bool = False
     """Whether the owner is the one that manages the object. Absent: false."""
     block_owner_deletion: bool = False
-    """Whether the owner, deleted in the foreground, waits until the object is gone. Absent: false."""
+    """Whether a foreground deletion of the owner waits until the object is deleted. Absent: false."""
 
 
 class ObjectMeta(ApiModel):
     """The members of ``metadata`` that harbormaster reads."""
 
     name: str = ""
-    """Name of the object, unique among those of its kind and namespace; cannot be changed."""
+    """Name of the object, unique within its kind and namespace. It cannot be changed."""
     namespace: str = ""
-    """Namespace of the object; empty when it is cluster-scoped. Cannot be changed."""
+    """Namespace of the object, empty for a cluster-scoped one. It cannot be changed."""
     uid: str = ""
-    """Identity that no other object ever has; given by the server."""
+    """Unique identity of the object, set by the server and never reused."""
     generation: int = 0
-    """Number of the current version of the spec, counted from 1; given by the server."""
+    """Number of the current version of the spec, counted from 1, set by the server."""
     resource_version: str = ""
-    """Version of the stored object. A write that gives it is refused when the object has changed since."""
+    """Version of the stored object. A write with an outdated one is refused."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """Words by which selectors find the object, by key."""
+    """Labels for selectors, by key."""
     annotations: dict[str, str] = Field(default_factory=dict)
-    """Other words about the object, by key; selectors do not see them."""
+    """Annotations, by key. Selectors ignore them."""
     finalizers: tuple[str, ...] = ()
-    """What has to be done before the object can go: it is removed when the list is empty."""
+    """Steps to complete before a deletion. The object is removed when the list is empty."""
     owner_references: tuple[OwnerReference, ...] = ()
-    """Objects that this one belongs to; it is deleted when all of them are gone."""
+    """Owners of the object. It is deleted when all of them are deleted."""
     creation_timestamp: Time | None = None
-    """When the object was created; given by the server."""
+    """When the object was created, set by the server."""
     deletion_timestamp: Time | None = None
-    """When its deletion was asked for; absent while nobody has."""
+    """When its deletion was requested. Absent before that."""
 
 
 class ApiObject(ApiModel):
-    """A whole object: ``apiVersion``, ``kind`` and ``metadata``; each kind adds ``spec`` and ``status``."""
+    """A complete object: ``apiVersion``, ``kind`` and ``metadata``. Each kind adds ``spec`` and ``status``."""
 
     api_version: str = ""
     """Group and version of the kind, for example ``placement.kubernetes-fleet.io/v1beta1``."""

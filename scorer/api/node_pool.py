@@ -1,8 +1,8 @@
-"""NodePool (``karpenter.sh/v1``): which nodes a pool may have, and how freely they may be disrupted.
+"""NodePool (``karpenter.sh/v1``): the nodes that a pool may have, and how freely they may be disrupted.
 
-Strings with their own grammar (durations, budgets, schedules, keys) are plain strings here; their patterns go
-into the CRD only. A stored pool may be older than the rules, and a budget that cannot be parsed must block all
-disruption (nodepool-disruption.md 4.2), not make its pool unreadable. Admission checks the strings in
+Strings with their own grammar (durations, budgets, schedules, keys) are plain strings here. Their patterns are only in
+the CRD. A stored pool may be older than the rules, and a budget that cannot be parsed must block all disruption
+(nodepool-disruption.md 4.2), not make its pool unreadable. Admission checks the strings in
 ``webhook.validation.node_pool``.
 
 Source: nodepool-disruption.md 1; Karpenter ``pkg/apis/v1`` and ``pkg/apis/crds/karpenter.sh_nodepools.yaml``.
@@ -35,7 +35,7 @@ LONGEST_KEY: Final = 316
 LONGEST_NODES: Final = 256
 """Characters of a budget's ``nodes``."""
 LONGEST_SCHEDULE: Final = 512
-"""Characters of a schedule; one that lists every minute, hour, day and month has 413."""
+"""Longest schedule, in characters. One that lists every minute, hour, day and month has 413."""
 
 CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 NODE_POOL_LABEL: Final = "karpenter.sh/nodepool"
@@ -58,7 +58,7 @@ QUANTITY_PATTERN: Final = (
 
 
 class DisruptionReason(StrEnum):
-    """Why a node is disrupted; a budget may name the reasons it applies to."""
+    """Reason for a disruption. A budget may name its reasons."""
 
     UNDERUTILIZED = "Underutilized"
     EMPTY = "Empty"
@@ -88,7 +88,7 @@ class RequirementOperator(StrEnum):
 
 
 class TaintEffect(StrEnum):
-    """What a taint of a node does to pods that do not tolerate it."""
+    """Effect of a node's taint on pods that do not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -121,12 +121,12 @@ class Requirement(ApiModel):
     key: str = Field(json_schema_extra={"maxLength": LONGEST_KEY, "pattern": QUALIFIED_NAME_PATTERN})
     """Label of the nodes, such as ``kubernetes.io/arch``."""
     operator: str = Field(json_schema_extra=_words(RequirementOperator))
-    """How the label is compared. In and NotIn: with ``values``. Exists and DoesNotExist: whether it is there. Gt, Gte,
-    Lt and Lte: as a whole number with the only value."""
+    """Comparison of the label. In and NotIn: with ``values``. Exists and DoesNotExist: whether the label exists. Gt,
+    Gte, Lt and Lte: as a whole number with the only value."""
     values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE})], ...] = ()
-    """Values to compare with; at least one for In, exactly one number for Gt, Gte, Lt and Lte. Absent: no values."""
+    """Values to compare with. At least one for In, exactly one number for Gt, Gte, Lt and Lte. Absent: no values."""
     min_values: Int64 | None = Field(default=None, ge=1, le=MOST_MIN_VALUES)
-    """How many different values of the label the pool must stay able to choose from. Absent: one is enough."""
+    """How many different values of the label the pool must be able to choose from. Absent: one is enough."""
 
 
 class NodeTaint(ApiModel):
@@ -137,23 +137,23 @@ class NodeTaint(ApiModel):
     )
     """Key of the taint, a qualified name such as ``example.com/gpu``."""
     effect: str = Field(json_schema_extra=_words(TaintEffect))
-    """What happens to pods that do not tolerate it. NoSchedule: they are not placed there. PreferNoSchedule: only if
-    there is no other node. NoExecute: they are also evicted."""
+    """Effect on pods that do not tolerate it. NoSchedule: they are not placed there. PreferNoSchedule: only if no other
+    node fits. NoExecute: they are also evicted."""
     value: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_LABEL_KEY, "pattern": QUALIFIED_NAME_PATTERN}
     )
-    """Value of the taint. Absent: none; an empty text is refused."""
+    """Value of the taint. Absent: none. An empty text is refused."""
     time_added: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
     """When the taint was added, as an RFC 3339 instant such as ``2026-03-01T10:00:00Z``. Absent: unknown."""
 
 
 class NodeClassReference(ApiModel):
-    """The provider's object that defines the nodes' infrastructure; only ``name`` may change."""
+    """The provider's object that defines the nodes' infrastructure. Only ``name`` may change."""
 
     group: str = Field(max_length=253, json_schema_extra={"pattern": "^[^/]*$"})
-    """API group of the provider's kind; cannot be changed."""
+    """API group of the provider's kind. Cannot be changed."""
     kind: Name
-    """The provider's kind; cannot be changed."""
+    """The provider's kind. Cannot be changed."""
     name: Name
     """Name of the provider's object."""
 
@@ -180,13 +180,13 @@ class NodeTemplateSpec(ApiModel):
     """``spec.template.spec``: what a node of the pool is."""
 
     node_class_ref: NodeClassReference
-    """The provider's object that says how its machines are made."""
+    """The provider's object that defines how its machines are made."""
     requirements: tuple[Requirement, ...] = Field(max_length=LONGEST_LIST)
-    """Conditions on the labels of the nodes, which must all hold; an empty list sets none."""
+    """Conditions on the labels of the nodes, which must all hold. An empty list sets none."""
     taints: tuple[NodeTaint, ...] = ()
-    """Taints that nodes keep; pods must tolerate them. Absent: none."""
+    """Taints that nodes keep. Pods must tolerate them. Absent: none."""
     startup_taints: tuple[NodeTaint, ...] = ()
-    """Taints that nodes start with and that something on the node removes; pods need not tolerate them. Absent: none.
+    """Taints that nodes start with and that something on the node removes. Pods need not tolerate them. Absent: none.
     """
     expire_after: str = Field(default=DEFAULT_EXPIRE_AFTER, json_schema_extra=_lifetime)
     """Age at which a node is replaced, a duration in hours, minutes and seconds such as ``720h``, or Never. Absent:
@@ -204,11 +204,11 @@ class NodeTemplate(ApiModel):
     metadata: NodeTemplateMetadata = Field(default_factory=NodeTemplateMetadata)
     """Labels and annotations of the nodes. Absent: none."""
     spec: NodeTemplateSpec
-    """What the nodes are."""
+    """Properties of the nodes."""
 
 
 class Budget(ApiModel):
-    """How many nodes may be disrupted at once, for which reasons, in which windows.
+    """Most concurrent disruptions, with their reasons and windows.
 
     ``reasons`` None means every reason, an empty list means no reason (nodepool-disruption.md 4.3).
     """
@@ -216,8 +216,8 @@ class Budget(ApiModel):
     nodes: str = Field(
         default=DEFAULT_BUDGET_NODES, json_schema_extra={"maxLength": LONGEST_NODES, "pattern": BUDGET_NODES_PATTERN}
     )
-    """How many nodes of the pool may be disrupted at once, a count such as ``5`` or a percentage such as ``10%``,
-    rounded up; ``0`` allows none."""
+    """Most concurrent disruptions of the pool's nodes, as a count such as ``5`` or a percentage such as ``10%``,
+    rounded up. ``0`` allows none."""
     reasons: tuple[ReasonWord, ...] | None = Field(
         default=None, max_length=MOST_REASONS, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
@@ -226,13 +226,13 @@ class Budget(ApiModel):
     schedule: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_SCHEDULE, "pattern": SCHEDULE_PATTERN}
     )
-    """When the budget begins to count, a cron expression with five fields in UTC, or a word such as ``@daily``; only
-    together with ``duration``. Absent: it always counts."""
+    """Start times of the budget's windows, a cron expression with five fields in UTC, or a word such as ``@daily``.
+    Only together with ``duration``. Absent: the budget is always active."""
     duration: str | None = Field(
         default=None, json_schema_extra={"maxLength": LONGEST_DURATION, "pattern": BUDGET_DURATION_PATTERN}
     )
-    """How long the budget counts each time, a duration in hours and minutes such as ``8h`` or ``1h30m``; only together
-    with ``schedule``. Absent: it always counts."""
+    """Length of the budget's windows, a duration in hours and minutes such as ``8h`` or ``1h30m``. Only together with
+    ``schedule``. Absent: the budget is always active."""
 
 
 class Disruption(ApiModel):
@@ -256,7 +256,7 @@ class Disruption(ApiModel):
         max_length=MOST_BUDGETS,
         json_schema_extra={"default": [{"nodes": DEFAULT_BUDGET_NODES}]},
     )
-    """Limits on disruption, of which the tightest that counts applies; an empty list sets no limit."""
+    """Limits on disruption. The strictest active one applies. An empty list sets no limit."""
     expire_after: Any = Field(
         default=None, deprecated=True, json_schema_extra={"x-kubernetes-preserve-unknown-fields": True}
     )
@@ -264,23 +264,23 @@ class Disruption(ApiModel):
 
 
 class NodePoolSpec(ApiModel):
-    """``spec`` of a NodePool; ``replicas`` makes the pool *static*."""
+    """``spec`` of a NodePool. ``replicas`` makes the pool *static*."""
 
     template: NodeTemplate
-    """What a node of the pool is."""
+    """Template of the pool's nodes."""
     disruption: Disruption = Field(
         default_factory=Disruption, json_schema_extra={"default": {"consolidateAfter": DEFAULT_CONSOLIDATE_AFTER}}
     )
-    """When nodes may be removed or replaced, and how many at once."""
+    """When nodes may be removed or replaced, and how many concurrently."""
     limits: dict[str, ResourceAmount] = Field(default_factory=dict)
-    """Largest sums over all nodes of the pool, by resource name, as quantities, such as ``cpu: 1000``; ``nodes`` limits
+    """Largest sums over all nodes of the pool, by resource name, as quantities, such as ``cpu: 1000``. ``nodes`` limits
     their number. Absent: no limit."""
     weight: Int32 | None = Field(default=None, ge=1, le=100)
     """Which pool is preferred when several fit a pod: the one with the largest weight. Absent: 0, the last one. Not for
     static pools."""
     replicas: Int64 | None = Field(default=None, ge=0)
-    """Number of nodes that a static pool keeps, whatever pods need. Absent: nodes come and go with the pods; it can be
-    neither added nor removed later."""
+    """Number of nodes that a static pool keeps, regardless of pods. Absent: nodes are added and removed with the pods.
+    It can be neither added nor removed later."""
 
 
 class NodePoolStatus(ApiModel):
@@ -291,7 +291,7 @@ class NodePoolStatus(ApiModel):
     nodes: Int64 = 0
     """Number of nodes of the pool."""
     node_class_observed_generation: Int64 = 0
-    """Generation of the provider's object that was last looked at."""
+    """Last observed generation of the provider's object."""
     conditions: tuple[Condition, ...] = ()
     """Whether the pool is valid, its node class ready, and the pool therefore Ready."""
 
@@ -300,9 +300,9 @@ class NodePool(ApiObject):
     """A kind of nodes of one cluster, with the rules of their disruption."""
 
     spec: NodePoolSpec
-    """What nodes the pool has, and how freely they may be disrupted."""
+    """Properties of the pool's nodes, and how freely they may be disrupted."""
     status: NodePoolStatus = Field(default_factory=NodePoolStatus)
-    """What the pool has now; written by controllers."""
+    """Present state of the pool, written by controllers."""
 
 
 def parse_duration_or_never(text: str) -> timedelta | None:

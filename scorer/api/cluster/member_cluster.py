@@ -39,28 +39,28 @@ class Identity(ApiModel):
 
 
 class Taint(ApiModel):
-    """Keeps away new placements without a matching toleration; it never removes a placement."""
+    """Repels new placements without a matching toleration. Never removes a placement."""
 
     key: LabelKey
     """Key of the taint, a qualified name such as ``example.com/maintenance``."""
     value: LabelValue = ""
     """Value of the taint. Absent: the empty value."""
     effect: Literal["NoSchedule"]
-    """NoSchedule: no new placement is put on the member; what is there stays."""
+    """NoSchedule: no new placement is put on the member. Existing placements remain."""
 
 
 class DeleteOptions(ApiModel):
     """How strictly the webhook checks that the member may leave the fleet."""
 
     validation_mode: Literal["Strict", "Skip"] = "Strict"
-    """Strict: the member cannot be deleted while it exports services to others. Skip: that is not checked."""
+    """Strict: the member cannot be deleted while it exports services to others. Skip: no check."""
 
 
 class MemberClusterSpec(ApiModel):
     """``spec`` of a MemberCluster."""
 
     identity: Identity
-    """Who the member's agent is on the hub; gets the rights on the member's namespace there."""
+    """Identity of the member's agent on the hub, which gets the rights on the member's namespace there."""
     heartbeat_period_seconds: Int32 = Field(
         default=DEFAULT_HEARTBEAT_PERIOD_SECONDS,
         ge=SHORTEST_HEARTBEAT_PERIOD_SECONDS,
@@ -88,47 +88,46 @@ class ResourceUsage(ApiModel):
     capacity: dict[str, Amount] = Field(default_factory=dict)
     """Everything the nodes have, by resource name, as quantities."""
     allocatable: dict[str, Amount] = Field(default_factory=dict)
-    """What of it pods may use, by resource name, as quantities."""
+    """Amounts that pods may use, by resource name, as quantities."""
     available: dict[str, Amount] = Field(default_factory=dict)
-    """What of that no pod has requested, by resource name, as quantities."""
+    """Allocatable amounts that no pod has requested, by resource name, as quantities."""
     observation_time: Time | None = None
     """When the sums were taken."""
 
 
 class AgentStatus(ApiModel):
-    """What one agent on the member reports."""
+    """Report of one agent on the member."""
 
     type: str
-    """Which agent, such as MemberAgent."""
+    """Type of the agent, such as MemberAgent."""
     conditions: Conditions = ()
-    """What the agent says about itself: Joined, Healthy."""
+    """Conditions of the agent: Joined, Healthy."""
     last_received_heartbeat: Time | None = None
     """When the agent last reported."""
 
 
 class MemberClusterStatus(ApiModel):
-    """``status`` of a MemberCluster; ``namespaces`` absent and empty mean different things."""
+    """``status`` of a MemberCluster. Absent and empty ``namespaces`` differ."""
 
     conditions: Conditions = ()
-    """What the hub has concluded about the member: ReadyToJoin, Joined, and whether properties could be collected."""
+    """The hub's conditions of the member: ReadyToJoin, Joined, and whether properties could be collected."""
     properties: dict[str, PropertyValue] = Field(default_factory=dict)
-    """Properties that the agent reports, by name; placements can select and sort by them."""
+    """Properties that the agent reports, by name. Placements can select and sort by them."""
     resource_usage: ResourceUsage = Field(default_factory=ResourceUsage)
     """Sums over the nodes of the member."""
     agent_status: tuple[AgentStatus, ...] = ()
     """Reports of the agents on the member, one entry per agent."""
     namespaces: dict[str, str] | None = None
-    """Namespaces on the member and the Work that put each there, empty for others; absent when they are not collected.
-    """
+    """Namespaces on the member, with the Work that placed each of them, or empty. Absent if they are not collected."""
 
 
 class MemberCluster(ApiObject):
     """A member of the fleet."""
 
     spec: MemberClusterSpec
-    """Who the member is and how it is treated."""
+    """Identity of the member, and its settings."""
     status: MemberClusterStatus = Field(default_factory=MemberClusterStatus)
-    """What the member's agents report and what the hub concludes; written by harbormaster."""
+    """Reports of the member's agents and conditions of the hub, written by harbormaster."""
 
 
 class InternalMemberClusterSpec(ApiModel):
@@ -138,7 +137,8 @@ class InternalMemberClusterSpec(ApiModel):
     """
 
     state: str = Field(json_schema_extra={"enum": [state.value for state in MemberState]})
-    """What the member's agent is to do. Join: be part of the fleet. Leave: take everything off the member and stop."""
+    """Desired state of the member's agent. Join: be part of the fleet. Leave: remove everything from the member and
+    stop."""
     heartbeat_period_seconds: Int32 = Field(
         default=DEFAULT_HEARTBEAT_PERIOD_SECONDS,
         ge=SHORTEST_HEARTBEAT_PERIOD_SECONDS,
@@ -151,13 +151,13 @@ class InternalMemberClusterStatus(MemberClusterStatus):
     """``status`` of an InternalMemberCluster: as that of a MemberCluster, with a plain list of conditions."""
 
     conditions: tuple[Condition, ...] = ()
-    """What the agent has concluded about itself, in no particular order."""
+    """The agent's conditions, in no particular order."""
 
 
 class InternalMemberCluster(ApiObject):
-    """A member cluster as its agents see it; lives in the member's namespace on the hub."""
+    """A member cluster as its agents see it. It is in the member's namespace on the hub."""
 
     spec: InternalMemberClusterSpec
-    """What the hub asks of the member's agent."""
+    """The hub's instructions for the member's agent."""
     status: InternalMemberClusterStatus = Field(default_factory=InternalMemberClusterStatus)
-    """What the member's agent reports."""
+    """Report of the member's agent."""

@@ -1,4 +1,4 @@
-"""What the hub asks of the agent of a member.
+"""Desired state of a member's agent.
 
 Source: placement-api.md 3.11.
 """
@@ -12,7 +12,7 @@ LONGEST_HEARTBEAT_PERIOD_SECONDS: Final = 600
 
 
 class MemberState(StrEnum):
-    """What the hub wants the member to do."""
+    """Desired state of a member."""
 
     JOIN = "Join"
     LEAVE = "Leave"

@@ -21,7 +21,7 @@ from scorer.api.unstructured.json_object import parse_time
 from scorer.api.values.quantity import parse_quantity
 
 LONGEST: Final = 1024
-"""Characters of an annotation; a longer one is not parsed, and no score needs more."""
+"""Longest annotation that is parsed, in characters. No score needs more."""
 
 _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?([Zz]|[+-][0-9]{2}:[0-9]{2})", re.ASCII
@@ -34,7 +34,7 @@ class ExternalScore:
 
     Args:
         value: A quantity, as written.
-        valid_until: The last instant at which it is valid; None: it does not expire.
+        valid_until: The last instant at which it is valid. None: unlimited.
     """
 
     value: str
@@ -42,10 +42,10 @@ class ExternalScore:
 
 
 def parse_score(text: str) -> ExternalScore:
-    """Read the value of an annotation.
+    """Parse the value of an annotation.
 
     Raises:
-        ValueError: It is not a score; the message says why.
+        ValueError: It is not a score. The message says why.
     """
     score = _read(text)
     if isinstance(score, str):
@@ -54,7 +54,7 @@ def parse_score(text: str) -> ExternalScore:
 
 
 def read_score(annotations: Mapping[str, str], name: str) -> ExternalScore | None:
-    """Return the score *name* of a cluster; None when there is none or it is unreadable."""
+    """Return the score *name* of a cluster, or None if it is missing or unreadable."""
     text = annotations.get(name)
     score = None if text is None else _read(text)
     return score if isinstance(score, ExternalScore) else None
@@ -74,7 +74,10 @@ def _read(text: str) -> ExternalScore | str:
 
 @lru_cache(maxsize=65536)
 def _known(text: str) -> ExternalScore | str:
-    """Read a text of bounded length; cached, because every scheduling run reads the same annotations, valid or not."""
+    """Parse a text of bounded length.
+
+    Cached, because every scheduling run parses the same annotations, valid or not.
+    """
     try:
         document = orjson.loads(text)
     except (orjson.JSONDecodeError, UnicodeEncodeError):

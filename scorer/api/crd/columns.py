@@ -1,6 +1,6 @@
-"""The columns of ``kubectl get`` for our kinds: their definitions name them, and our own tables show the same.
+"""The columns of ``kubectl get`` for our kinds, used by their definitions and our own tables.
 
-Stands apart from `scorer.api.crd.definitions`, which loads every model: who only prints a table needs none of them.
+Separate from `scorer.api.crd.definitions`, which loads every model: printing a table needs none of them.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from scorer.api.kinds import Kind
 
 
 class Column(NamedTuple):
-    """A column of ``kubectl get``; a wide one is shown with ``-o wide`` only."""
+    """A column of ``kubectl get``. A wide one is only shown with ``-o wide``."""
 
     name: str
     path: str
@@ -166,4 +166,4 @@ PRINTER_COLUMNS: Final[Mapping[Kind, tuple[Column, ...]]] = {
         Column("Deadline", ".spec.deadline", wide=True),
     ),
 }
-"""What ``kubectl get`` shows; a kind that is not listed shows name and age."""
+"""Columns of ``kubectl get``. A kind that is not listed has name and age."""

@@ -1,6 +1,6 @@
 """Comparison of two definitions of one kind: served versions, fields and enum values that one of them lacks.
 
-Definitions grow with the releases, and another project may say more about the same kind than we do.
+Definitions grow with releases, and another project may extend a kind of ours.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ def schema_of(version: JsonObject) -> JsonObject:
 def missing_fields(stored: Mapping[str, object], wanted: Mapping[str, object], at: str = "") -> Iterator[str]:
     """Yield the paths of fields, and the values of enums, that are in one schema and not in the other.
 
-    Of a field that is missing, only itself is named. What takes any fields lacks none.
+    The fields below a missing field are not listed. A schema that preserves unknown fields lacks nothing.
     """
     if stored.get("x-kubernetes-preserve-unknown-fields"):
         return
@@ -45,7 +45,7 @@ def missing_fields(stored: Mapping[str, object], wanted: Mapping[str, object], a
 
 
 def is_newer(stored: JsonObject, wanted: JsonObject) -> bool:
-    """Say whether a definition has all wanted versions and fields, and others, which would go if it were replaced."""
+    """Return whether a definition has all desired versions and fields, and others that a replacement would lose."""
     theirs, ours = served(stored), served(wanted)
     if not ours.keys() <= theirs.keys():
         return False

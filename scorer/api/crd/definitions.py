@@ -1,16 +1,14 @@
 """CustomResourceDefinitions of our kinds, generated from the models.
 
-One schema per kind, the union over its versions, is served under every version; the storage version is
-v1beta1 where there is one, so that an existing hub stays readable (placement-api.md 4). How a model becomes a
-structural schema:
+One schema per kind, the union over its versions, is served under every version. The storage version is v1beta1 if it
+exists, so that an existing hub stays readable (placement-api.md 4). Conversion of a model to a structural schema:
 
 * every reference is inlined, and a field that may be None has just its type (it may be absent if it is not required);
 * a default goes into the schema when it carries information: empty strings, lists and objects, zero, false and None
-  mean "not given" in the models only; ``json_schema_extra={"default": …}`` overrides this;
-* ``json_schema_extra`` of a field holds what Python does not check: patterns, list types, enums of words that
-  readers take as free text; `ALWAYS_WRITTEN` makes a field required here that readers can do without;
-* the docstring below a field of a model is its description, to which `scorer.api.crd.descriptions` adds default and
-  bounds.
+mean "not given" in the models only; ``json_schema_extra={"default": …}`` overrides this;
+* ``json_schema_extra`` of a field holds what Python does not check: patterns, list types, enums of words that readers
+take as free text; `ALWAYS_WRITTEN` makes a field required here that readers can do without;
+* the docstring below a field of a model is its description, and `scorer.api.crd.descriptions` adds default and bounds.
 
 Source: placement-api.md 1, 6 and 14; upgrade-runs.md 3.
 """
@@ -120,7 +118,7 @@ def custom_resource_definitions(*, staged_run_default_state: str = RunState.INIT
     """Return the CustomResourceDefinitions of all our kinds, as the API server accepts them.
 
     Args:
-        staged_run_default_state: What ``spec.state`` of a staged update run defaults to (F-14).
+        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14).
 
     Raises:
         ValueError: *staged_run_default_state* is not a state of a run.
@@ -183,12 +181,12 @@ def _version(kind: Kind, version: str, *, staged_run_default_state: str) -> Json
 def structural_schema(
     kind: Kind, *, staged_run_default_state: str = RunState.INITIALIZE.value, described: bool = True
 ) -> JsonObject:
-    """Return the ``openAPIV3Schema`` of one of our kinds; shared and read-only.
+    """Return the ``openAPIV3Schema`` of one of our kinds. It is shared and must not be mutated.
 
     Args:
-        kind: Which.
-        staged_run_default_state: What ``spec.state`` of a staged update run defaults to (F-14).
-        described: With what its members mean, for people; to read that takes longer than all the rest.
+        kind: The kind.
+        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14).
+        described: Include descriptions, which takes longer than everything else.
 
     Raises:
         KeyError: *kind* is not one of `OUR_KINDS`.
@@ -207,7 +205,9 @@ def structural_schema(
 
 @lru_cache(maxsize=2)
 def metadata_schema(*, described: bool = True) -> JsonObject:
-    """Return the schema of ``metadata``, which a definition leaves to the API server; shared and read-only.
+    """Return the schema of ``metadata``, which a definition leaves to the API server.
+
+    It is shared and must not be mutated.
 
     Args:
         described: See `structural_schema`.
@@ -223,7 +223,7 @@ def metadata_schema(*, described: bool = True) -> JsonObject:
 OTHER_METADATA: Final[JsonObject] = {
     "generateName": {"type": "string", "description": "Beginning of a name that the server completes."},
     "deletionGracePeriodSeconds": {"type": "integer", "description": "Seconds until a deletion is forced."},
-    "managedFields": {"type": "array", "description": "Which client owns which field; written by the server."},
+    "managedFields": {"type": "array", "description": "Which client owns which field, written by the server."},
     "selfLink": {"type": "string", "description": "No longer used."},
 }
 """The members of ``metadata`` that harbormaster does not read, as in `metadata_schema`."""

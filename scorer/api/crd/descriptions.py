@@ -1,10 +1,10 @@
 """Descriptions in generated schemas: the string below a field of a model, and the default and bounds of the field.
 
-Docstrings of the models say what a field means and what its absence does. The numbers come from the schema itself, so
+Docstrings of the models describe a field and the effect of its absence. The numbers come from the schema itself, so
 that no description can contradict it.
 
-The models could collect these themselves, but would do so at every start of a process, which takes a tenth of a second;
-they are read where a schema is written for people.
+The models could collect these themselves, but that would take a tenth of a second at every start of a process.
+Descriptions are read only when a schema is written for people.
 """
 
 import ast
@@ -24,7 +24,7 @@ from typing_extensions import is_typeddict
 from scorer.api.meta import JsonObject
 
 _OF_THE_TYPE: Final = frozenset(bound for bits in (32, 64) for bound in (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1))
-"""Bounds that say no more than the type does."""
+"""Bounds that follow from the type."""
 
 
 def add_facts(schema: JsonObject) -> None:
@@ -39,7 +39,7 @@ def add_facts(schema: JsonObject) -> None:
 
 
 def facts(field: JsonObject) -> Iterator[str]:
-    """Yield what the schema of a field says, a sentence each, such as ``Default: 60`` and ``1 to 600``."""
+    """Yield the facts in the schema of a field, a sentence each, such as ``Default: 60`` and ``1 to 600``."""
     if field.get("default", {}) != {}:  # the fields below an empty object have their own defaults
         yield f"Default: {_as_text(field['default'])}."
     yield from _bounds(field, "minimum", "maximum", "")
@@ -61,7 +61,7 @@ def _as_text(value: Any) -> str:
 
 
 class DocumentedJsonSchema(GenerateJsonSchema):
-    """Tells of each member what the string below it says, unless its field has a description."""
+    """Describes each member with the string below it, unless its field has a description."""
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
         """Return the schema of one typed dictionary."""

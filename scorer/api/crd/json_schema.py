@@ -1,12 +1,12 @@
-"""JSON Schemas (draft 7) of our kinds, for editors and for checks of files: strict, and each complete in itself.
+"""JSON Schemas (draft 7) of our kinds, for editors and for checks of files: strict, and self-contained.
 
 The layout is the one of kubeconform and of catalogs of CustomResourceDefinitions: ``<group>/<kind>_<version>.json``, in
-lower case. ``all.json`` beside them finds the schema of each document by its ``apiVersion`` and ``kind``, so that
-one entry in the settings of an editor is enough for files of mixed kinds; documents of other kinds are left alone.
+lower case. ``all.json`` beside them finds the schema of each document by its ``apiVersion`` and ``kind``, so that one
+entry in the settings of an editor is enough for files of mixed kinds. Documents of other kinds are accepted.
 
-No part of a status is required: what a file has of it is a sketch, for a simulation.
+No part of a status is required: in a file, it is a sketch for a simulation.
 
-What relates fields to each other, the rules of admission, no schema says: `harbormaster lint` knows those.
+Rules between fields are not part of a schema. `harbormaster lint` checks those.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from scorer.api.meta import JsonObject
 DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 ALL: Final = "all.json"
 _FORMATS: Final = ("date-time", "date")
-"""Those that JSON Schema knows."""
+"""Formats that JSON Schema defines."""
 
 
 def json_schemas() -> Iterator[tuple[str, JsonObject]]:
@@ -75,7 +75,7 @@ def _by_kind(places: list[tuple[Kind, str]]) -> JsonObject:
 
 
 def _strict(node: JsonObject) -> JsonObject:
-    """Copy a structural schema as JSON Schema, in which an object has no fields but those that are described."""
+    """Copy a structural schema as JSON Schema. Objects in it have only the described fields."""
     schema: dict[str, Any] = {key: value for key, value in node.items() if not key.startswith("x-kubernetes-")}
     if schema.get("format") not in _FORMATS:
         schema.pop("format", None)
@@ -92,7 +92,7 @@ def _strict(node: JsonObject) -> JsonObject:
 
 
 def _sketched(node: Any) -> Any:
-    """Copy a schema in which nothing is required."""
+    """Copy a schema without required fields."""
     if isinstance(node, list):
         return [_sketched(item) for item in node]
     if not isinstance(node, dict):

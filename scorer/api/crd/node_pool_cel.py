@@ -13,7 +13,7 @@ class CelRule(NamedTuple):
     """One entry of ``x-kubernetes-validations``, with the ids of the admission rules that it implements.
 
     *field* is the invalid member below the field that the rule is attached to, *reason* the cause that admission gives.
-    *says* is CEL that makes a message with the values in it; the API server falls back on *message*.
+    *says* is CEL for a message with the values in it. *message* is the fallback of the API server.
     """
 
     rule: str
@@ -98,7 +98,7 @@ NODE_POOL_RULES: Final[Mapping[str, tuple[CelRule, ...]]] = {
     ),
     f"{_TEMPLATE}.requirements[].key": _restricted("self"),
 }
-"""What the API server checks besides the schema: ``x-kubernetes-validations`` by field, where ``[]`` means the items.
+"""Checks of the API server besides the schema: ``x-kubernetes-validations`` by field, where ``[]`` means the items.
 
 Source: nodepool-disruption.md 2.3 to 2.7.
 """

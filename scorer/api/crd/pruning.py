@@ -1,7 +1,7 @@
 """Decoding as an API server does it before any rule runs: prune unknown fields, drop nulls, apply defaults.
 
-Each step returns the very document it was given when there is nothing to do; otherwise it copies only along
-the path to the change. Of kinds that are not ours, only the fields of ``metadata`` are known.
+Each step returns the same document if it changes nothing. Otherwise it copies only along the path to the change. For
+kinds that are not ours, only the fields of ``metadata`` are known.
 
 Source: placement-api.md 2.8 and 6 (D1).
 """
@@ -37,8 +37,8 @@ class _Defaults:
     """The parts of a schema that lead to a default.
 
     Args:
-        value: The default of an absent value, with its own defaults filled in; None when there is no default.
-        properties: By member name; only members that have a default or lead to one.
+        value: The default of an absent value, with its own defaults filled in, or None without a default.
+        properties: By member name, only members that have a default or lead to one.
         items: Those of every list item.
         values: Those of every value of a map. Apart from *items*: a map in the place of a list is left unchanged, so
             that admission reports it as it was sent.
@@ -55,14 +55,14 @@ class _Defaults:
 def apply_schema_defaults(
     kind: Kind, document: JsonObject, *, staged_run_default_state: str = RunState.INITIALIZE.value
 ) -> JsonObject:
-    """Fill in the defaults of the schema: absent or null becomes the default, inside objects that are present.
+    """Apply the defaults of the schema: absent or null becomes the default, inside objects that are present.
 
     A list that is longer than the schema allows is left unchanged: no API server would store it.
 
     Args:
         kind: The kind of *document*.
-        document: An object of any shape; values of the wrong type are left unchanged.
-        staged_run_default_state: What ``spec.state`` of a staged update run defaults to (F-14).
+        document: An object of any shape. Values of the wrong type are left unchanged.
+        staged_run_default_state: Default of ``spec.state`` of a staged update run (F-14).
     """
     defaults = _defaults(kind, staged_run_default_state)
     filled: JsonObject = document if defaults is None else _filled(document, defaults)
@@ -190,7 +190,7 @@ def strip_nulls(kind: Kind, document: JsonObject) -> JsonObject:
 
 
 def _sifted(value: Any, schema: JsonObject, dropped: list[_Parts], at: _Parts = (), *, nulls: bool) -> Any:
-    """Return *value* without its nulls, or without its unknown members; note in *dropped* where they were."""
+    """Return *value* without its nulls, or without its unknown members. Their paths are appended to *dropped*."""
     if isinstance(value, list) and isinstance(items := schema.get("items"), dict):
         sifted = [_sifted(item, items, dropped, (*at, index), nulls=nulls) for index, item in enumerate(value)]
         return sifted if any(new is not old for new, old in zip(sifted, value, strict=True)) else value

@@ -21,13 +21,13 @@ from scorer.api.unstructured.json_object import JsonObject, dump_json, parse_tim
 from scorer.api.values.duration import format_duration
 
 SCORES: Final = Column("Scores", ".metadata.annotations", "scores", wide=True)
-"""External scores of a member cluster with their remaining time; no column of a definition can compute that."""
+"""External scores of a member cluster with their remaining time, which no column of a definition can compute."""
 UPDATED: Final = Column("Updated", ".status.placementStatuses", "updated")
-"""Of the clusters of a placement, on how many the latest release is available: the others may still serve another."""
+"""Number of a placement's clusters with the latest release available. The others may still serve another one."""
 STATE: Final = Column("State", ".status.conditions", "attention")
-"""Of a placement, the states that its other columns do not show: removals that wait for a user, and no content."""
+"""States that the other columns of a placement do not show: removals that wait for a user, and no content."""
 JOINED: Final = Column("Joined", ".status", "joined")
-"""Replaces the definition's column: until the loop has set the member's own condition, only its agent's is there."""
+"""Replaces the definition's column. Before the loop has set the member's own condition, only its agent's exists."""
 _YEARS: Final = timedelta(days=2 * 365)
 _OF_EVENTS: Final = (
     Column("Last Seen", "", "seen"),
@@ -37,7 +37,7 @@ _OF_EVENTS: Final = (
     Column("Name", ".metadata.name", wide=True),
     Column("Message", ".note"),
 )
-"""Those that kubectl shows; an Event's own name says nothing."""
+"""Columns of kubectl for Events. The name of an Event is meaningless."""
 _OTHERS: Final = {NAMESPACE: (Column("Status", ".status.phase"), AGE), EVENT: _OF_EVENTS}
 _STEP: Final = re.compile(
     r'\.((?:[^.\[\\]|\\.)+)|\[\?\(@\.([A-Za-z]+)==["\']([^"\']*)["\']\)\]|\[([0-9]{1,9})\]', re.ASCII
@@ -45,11 +45,11 @@ _STEP: Final = re.compile(
 
 
 def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) -> tuple[Column, ...]:
-    """Return the columns of a kind after its name; of Events, all of them.
+    """Return the columns of a kind after its name. For Events, return all of them.
 
     Args:
         kind: Any kind.
-        wide: With those that are shown only then.
+        wide: Include wide columns.
         definition: The CustomResourceDefinition of a kind that is not ours.
     """
     columns = PRINTER_COLUMNS.get(kind) or _OTHERS.get(kind)
@@ -63,7 +63,7 @@ def columns_of(kind: Kind, *, wide: bool, definition: JsonObject | None = None) 
 
 
 def has_columns(kind: Kind) -> bool:
-    """Say whether the columns of a kind are known here."""
+    """Return whether the columns of a kind are known here."""
     return kind in _OTHERS or kind in OUR_KINDS
 
 
@@ -79,7 +79,7 @@ def _defined(definition: JsonObject) -> tuple[Column, ...]:
 
 
 def cells(document: JsonObject, columns: Sequence[Column], now: datetime) -> list[str]:
-    """Return what the columns show of an object; empty where it has nothing there."""
+    """Return the values of the columns for an object, empty if absent."""
     return [_cell(find_path(document, column.path), column.type, now) for column in columns]
 
 
@@ -131,12 +131,15 @@ def _scores(annotations: Mapping[str, str], now: datetime) -> str:
 
 
 def _span(duration: timedelta) -> str:
-    """Write a span as explanations do; years in years, because a table has no room for that many days."""
+    """Write a duration in the format of explanations.
+
+    Years are written as years, because so many days need too much room.
+    """
     return format_duration(duration) if duration < _YEARS else format_age(duration.total_seconds())
 
 
 def _updated(entries: Any) -> str:
-    """Return `3/6` for three of six clusters; a cluster whose condition is still missing counts as not updated."""
+    """Return `3/6` for three of six clusters. A cluster without the condition counts as not updated."""
     of_clusters = dicts_at({"entries": entries}, "entries")
     picked = [dicts_at(entry, "conditions") for entry in of_clusters if entry.get("clusterName")]
     done = sum(
@@ -162,7 +165,7 @@ def last_seen(event: Mapping[str, Any]) -> str:
 
 
 def _joined(status: Mapping[str, Any]) -> str:
-    """Return whether a member has joined: what the hub has concluded, else what its agent has said."""
+    """Return whether a member has joined, according to the hub's condition or else its agent's."""
     agents = '.agentStatus[?(@.type=="MemberAgent")].conditions'
     of_hub, of_agent = (find_path(status, f'{path}[?(@.type=="Joined")].status') for path in (".conditions", agents))
     return str(of_hub or of_agent or "")
@@ -206,7 +209,7 @@ _AGES: Final = (
     (2 * _YEAR, _DAY, "d", 0, ""),
     (8 * _YEAR, _YEAR, "y", _DAY, "d"),
 )
-"""Up to which age which units are shown."""
+"""Units by maximum age."""
 
 
 def format_age(seconds: float) -> str:

@@ -1,15 +1,14 @@
 """The rules on upgrade kinds that the API server checks itself, by field.
 
 Changes over time are guarded here, because a wrong one cannot be undone: the spec of a gate or request, the goal of a
-started run, and the list of skip targets, of which a run remembers only how many it has seen. Of the rules about a
-single object, this module has those that fit in one line of CEL. The rest needs other objects, the user or the exact
-field, and is left to admission: which targets existed before, whether a token is new, which names coincide across
-stages.
+started run, and the list of skip targets, since a run only remembers how many it has seen. For rules about a single
+object, this module has those that fit in one line of CEL. The rest needs other objects, the user or the exact field,
+and is left to admission: which targets existed before, whether a token is new, which names coincide across stages.
 
-Rules that read ``status`` are attached to the whole object; on a write of the spec, the API server shows them the
-stored status, whatever status the client sent.
+Rules that read ``status`` are attached to the whole object. On a write of the spec, they see the stored status instead
+of the one in the request.
 
-The ids are those of `harbormaster rules`; the message states what a rule demands.
+The ids are those of `harbormaster rules`. The message states what a rule demands.
 
 Source: upgrade-runs.md 3, 3.5, 4.1 to 4.4 and 13.4.
 """

@@ -28,10 +28,10 @@ class ApplyStrategy(ApiModel):
     """Always: also over changes that others made on the member. IfNotDrifted: not to an object that was changed there.
     """
     when_to_take_over: Literal["Always", "IfNoDiff", "Never"] = "Always"
-    """What to do with an object that is already on the member. Always: take it over. IfNoDiff: only if it equals the
-    hub's. Never: leave it alone."""
+    """Handling of an object that already exists on the member. Always: take it over. IfNoDiff: only if it equals the
+    hub's. Never: do not touch it."""
     allow_co_ownership: bool = False
     """Whether to apply objects that others own as well, beside their owner references. Absent: false, such an object is
     reported as failed."""
     server_side_apply_config: ServerSideApplyConfig | None = None
-    """Options of server-side apply; only with type ServerSideApply. Absent: conflicts are not forced."""
+    """Options of server-side apply. Only with type ServerSideApply. Absent: conflicts are not forced."""

@@ -37,7 +37,7 @@ class BindingSpec(ApiModel):
     """Scheduled: picked, the rollout has not got there. Bound: the cluster gets the objects. Unscheduled: the cluster
     is no longer picked and loses them."""
     resource_snapshot_name: str
-    """First snapshot of the group of resource snapshots that the cluster is to get; empty until the state is Bound."""
+    """First snapshot of the group of resource snapshots for the cluster. Empty until the state is Bound."""
     scheduling_policy_snapshot_name: str
     """Name of the policy snapshot that the decision is based on."""
     target_cluster: str
@@ -58,20 +58,20 @@ class BindingStatus(ApiModel):
     conditions: Conditions = ()
     """How far the objects have got on this cluster, from RolloutStarted to Available."""
     failed_placements: tuple[FailedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects that could not be applied or are not available; the first ones, if there are more than fit."""
+    """Objects that could not be applied or are not available. The first ones, if there are more than fit."""
     drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects that somebody changed on the member; the first ones, if there are more than fit."""
+    """Objects that another client changed on the member. The first ones, if there are more than fit."""
     diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects on the member that differ from the hub's and are not ours; the first ones, if there are more than fit."""
+    """Objects on the member that differ from the hub's and are not ours. The first ones, if there are more than fit."""
 
 
 class ClusterResourceBinding(ApiObject):
     """A ClusterResourcePlacement on one member cluster."""
 
     spec: BindingSpec
-    """The decision for one member cluster, and what it is to get; written by the scheduler and the rollout."""
+    """The decision for one member cluster and its desired content, written by the scheduler and the rollout."""
     status: BindingStatus = Field(default_factory=BindingStatus)
-    """How far the rollout has got there; written by harbormaster."""
+    """Rollout state on this cluster, written by harbormaster."""
 
 
 class ResourceBinding(ClusterResourceBinding):

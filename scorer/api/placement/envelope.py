@@ -9,11 +9,11 @@ from scorer.api.meta import AnyObject, ApiObject
 
 
 class ClusterResourceEnvelope(ApiObject):
-    """Wraps cluster-scoped objects; the keys of ``data`` are free, by convention file names."""
+    """Wraps cluster-scoped objects. The keys of ``data`` are free, by convention file names."""
 
     data: dict[str, AnyObject] = Field(min_length=1, max_length=50)
     """The wrapped objects, each under a free key, by convention a file name."""
 
 
 class ResourceEnvelope(ClusterResourceEnvelope):
-    """Wraps objects of its own namespace; the keys of ``data`` are free, by convention file names."""
+    """Wraps objects of its own namespace. The keys of ``data`` are free, by convention file names."""

@@ -11,7 +11,7 @@ from scorer.api.values.int_or_percent import LARGEST, PERCENTS, IntOrString
 
 
 class EvictionSpec(ApiModel):
-    """``spec`` of an eviction; immutable."""
+    """``spec`` of an eviction, immutable."""
 
     placement_name: str = Field(max_length=255)
     """Name of the ClusterResourcePlacement."""
@@ -23,16 +23,16 @@ class EvictionStatus(ApiModel):
     """``status`` of an eviction: ``Valid``, then ``Executed``."""
 
     conditions: tuple[Condition, ...] = ()
-    """Valid, then Executed with True or False: with either the eviction is over and is not tried again."""
+    """Valid, then Executed with True or False, which is final: the eviction is not retried."""
 
 
 class ClusterResourcePlacementEviction(ApiObject):
     """Removes a ClusterResourcePlacement from one member cluster."""
 
     spec: EvictionSpec
-    """What to evict, and from where; never changed."""
+    """The placement and the member cluster, immutable."""
     status: EvictionStatus = Field(default_factory=EvictionStatus)
-    """What came of it; written by harbormaster."""
+    """Outcome of the eviction, written by harbormaster."""
 
 
 class DisruptionBudgetSpec(ApiModel):
@@ -42,9 +42,9 @@ class DisruptionBudgetSpec(ApiModel):
         default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS}
     )
     """How many of the wanted clusters may be without an available placement after an eviction, as a count or a
-    percentage rounded up; not together with ``minAvailable``. Absent: no such limit."""
+    percentage rounded up. Not together with ``minAvailable``. Absent: no such limit."""
     min_available: IntOrString | None = Field(default=None, json_schema_extra={"maximum": LARGEST, "pattern": PERCENTS})
-    """How many clusters must keep an available placement after an eviction, as a count or a percentage rounded up; not
+    """How many clusters must keep an available placement after an eviction, as a count or a percentage rounded up. Not
     together with ``maxUnavailable``. Absent: no such limit."""
 
 
@@ -52,4 +52,4 @@ class ClusterResourcePlacementDisruptionBudget(ApiObject):
     """Limits evictions from the ClusterResourcePlacement of the same name."""
 
     spec: DisruptionBudgetSpec
-    """The limit; one of the two fields."""
+    """The limit, one of the two fields."""

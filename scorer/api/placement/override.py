@@ -23,7 +23,7 @@ class PlacementScope(StrEnum):
 
 
 class OverrideType(StrEnum):
-    """What an override does to an object."""
+    """Effect of an override on an object."""
 
     JSON_PATCH = "JSONPatch"
     DELETE = "Delete"
@@ -39,10 +39,10 @@ class OverridePlacementRef(ApiModel):
 
 
 class JsonPatchOverride(ApiModel):
-    """One JSON Patch operation. ``model_fields_set`` tells whether a value was given; null counts as not given."""
+    """One JSON Patch operation. ``model_fields_set`` contains a given value. Null counts as not given."""
 
     op: Literal["add", "remove", "replace"]
-    """What to do: add sets a field or inserts into a list, replace sets a field that is there, remove deletes it."""
+    """Operation: add sets a field or inserts into a list, replace sets an existing field, remove deletes it."""
     path: str = Field(max_length=LONGEST_PATH)
     """The field, as a JSON Pointer (RFC 6901) such as ``/spec/replicas``."""
     value: Annotated[Any, Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})] = None
@@ -54,39 +54,38 @@ class OverrideRule(ApiModel):
     """A change and the member clusters it applies to: none without a cluster selector, all when that has no terms."""
 
     cluster_selector: ClusterSelector | None = None
-    """Member clusters that the rule is for; only by label. Absent: none. A selector with an empty list of terms: all.
-    """
+    """Member clusters of the rule, only by label. Absent: none. A selector with an empty list of terms: all."""
     override_type: OverrideType = OverrideType.JSON_PATCH
     """JSONPatch: change the object. Delete: do not place the object on these clusters."""
     json_patch_overrides: tuple[JsonPatchOverride, ...] = Field(
         default=(), alias="jsonPatchOverrides", min_length=1, max_length=20
     )
-    """The changes, in order; required for JSONPatch, not taken by Delete. Absent: none."""
+    """The changes, in order. Required for JSONPatch, not taken by Delete. Absent: none."""
 
 
 class OverridePolicy(ApiModel):
-    """Rules, in the order in which they apply."""
+    """Rules in the order of application."""
 
     override_rules: tuple[OverrideRule, ...] = Field(min_length=1, max_length=20)
-    """Rules in the order in which they apply; a later one sees the changes of those before."""
+    """Rules in the order of application. A later one sees the changes of those before."""
 
 
 class ClusterResourceOverrideSpec(ApiModel):
     """``spec`` of a ClusterResourceOverride."""
 
     placement: OverridePlacementRef | None = None
-    """The one placement whose objects are changed; cannot be changed. Absent: every placement that selects them."""
+    """The only placement whose objects are changed, immutable. Absent: every placement that selects them."""
     cluster_resource_selectors: tuple[ResourceSelectorTerm, ...] = Field(min_length=1, max_length=20)
-    """The objects to change, by kind and name; of a Namespace, everything in it."""
+    """The objects to change, by kind and name. A Namespace selects everything in it."""
     policy: OverridePolicy
-    """What to change, and for which member clusters."""
+    """Changes, and the member clusters that they apply to."""
 
 
 class ResourceSelector(ApiModel):
     """Names one object in the override's namespace."""
 
     group: Name
-    """API group of the object; empty for the core group."""
+    """API group of the object, empty for the core group."""
     version: Name
     """API version of the object."""
     kind: Name
@@ -99,29 +98,29 @@ class ResourceOverrideSpec(ApiModel):
     """``spec`` of a ResourceOverride."""
 
     placement: OverridePlacementRef | None = None
-    """The one placement whose objects are changed; cannot be changed. Absent: every placement that selects them."""
+    """The only placement whose objects are changed, immutable. Absent: every placement that selects them."""
     resource_selectors: tuple[ResourceSelector, ...] = Field(min_length=1, max_length=20)
     """The objects of this namespace to change."""
     policy: OverridePolicy
-    """What to change, and for which member clusters."""
+    """Changes, and the member clusters that they apply to."""
 
 
 class ClusterResourceOverride(ApiObject):
     """Changes cluster-scoped objects, and namespaces, on the way to member clusters."""
 
     spec: ClusterResourceOverrideSpec
-    """Which objects are changed, how, and for which member clusters."""
+    """Selected objects, their changes, and the member clusters."""
 
 
 class ResourceOverride(ApiObject):
     """Changes objects of its own namespace on the way to member clusters."""
 
     spec: ResourceOverrideSpec
-    """Which objects are changed, how, and for which member clusters."""
+    """Selected objects, their changes, and the member clusters."""
 
 
 class ClusterResourceOverrideSnapshotSpec(ApiModel):
-    """``spec`` of a ClusterResourceOverrideSnapshot; immutable (X-95)."""
+    """``spec`` of a ClusterResourceOverrideSnapshot, immutable (X-95)."""
 
     override_spec: ClusterResourceOverrideSpec
     """The override as it was."""
@@ -130,7 +129,7 @@ class ClusterResourceOverrideSnapshotSpec(ApiModel):
 
 
 class ResourceOverrideSnapshotSpec(ApiModel):
-    """``spec`` of a ResourceOverrideSnapshot; immutable (X-95)."""
+    """``spec`` of a ResourceOverrideSnapshot, immutable (X-95)."""
 
     override_spec: ResourceOverrideSpec
     """The override as it was."""
@@ -142,11 +141,11 @@ class ClusterResourceOverrideSnapshot(ApiObject):
     """A version of a ClusterResourceOverride."""
 
     spec: ClusterResourceOverrideSnapshotSpec
-    """The override at one time; never changed."""
+    """The override at one time, immutable."""
 
 
 class ResourceOverrideSnapshot(ApiObject):
     """A version of a ResourceOverride."""
 
     spec: ResourceOverrideSnapshotSpec
-    """The override at one time; never changed."""
+    """The override at one time, immutable."""

@@ -34,7 +34,7 @@ class PlacementType(StrEnum):
 
 
 class SelectionScope(StrEnum):
-    """What a selector term for a Namespace includes."""
+    """Scope of a selector term for a Namespace."""
 
     NAMESPACE_ONLY = "NamespaceOnly"
     NAMESPACE_WITH_RESOURCES = "NamespaceWithResources"
@@ -45,27 +45,28 @@ class ResourceSelectorTerm(ApiModel):
     """Objects of one kind, by name, by label, or all of them."""
 
     group: Name
-    """API group of the objects; empty for the core group."""
+    """API group of the objects, empty for the core group."""
     version: Name
     """API version of the objects, such as ``v1``."""
     kind: Name
     """Kind of the objects, such as ``Namespace``."""
     name: Name = ""
-    """Name of the one object to select; not together with ``labelSelector``. Absent: all objects of the kind that
+    """Name of the one object to select. Not together with ``labelSelector``. Absent: all objects of the kind that
     ``labelSelector`` matches."""
     label_selector: LabelSelector | None = None
-    """Labels of the objects to select; not together with ``name``. Absent: no condition on labels, so without a name
+    """Labels of the objects to select. Not together with ``name``. Absent: no condition on labels, so without a name
     every object of the kind."""
     selection_scope: SelectionScope = SelectionScope.NAMESPACE_WITH_RESOURCES
-    """What a selected Namespace brings along; other kinds ignore it. NamespaceOnly: nothing. NamespaceWithResources:
-    everything in it. NamespaceWithResourceSelectors: what the other selectors pick in it."""
+    """Content of a selected Namespace to include, ignored for other kinds. NamespaceOnly: nothing.
+    NamespaceWithResources: everything in it. NamespaceWithResourceSelectors: the objects in it that the other
+    selectors pick."""
 
 
 class PropertySelectorRequirement(ApiModel):
     """One comparison of a property's observed amount with a wanted one."""
 
     name: PropertyName
-    """Property of the member cluster, such as ``kubernetes-fleet.io/node-count``; a cluster that does not report it
+    """Property of the member cluster, such as ``kubernetes-fleet.io/node-count``. A cluster that does not report it
     fails the comparison."""
     operator: str = Field(json_schema_extra={"enum": ["Gt", "Ge", "Lt", "Le", "Eq", "Ne"]})
     """How the observed amount is compared with the wanted one: greater (Gt), greater or equal (Ge), less (Lt), less or
@@ -73,14 +74,14 @@ class PropertySelectorRequirement(ApiModel):
     values: tuple[Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_QUANTITY})], ...] = Field(
         json_schema_extra={"maxItems": 1}
     )
-    """The wanted amount as a Kubernetes quantity, such as ``8`` or ``16Gi``; exactly one."""
+    """The wanted amount as a Kubernetes quantity, such as ``8`` or ``16Gi``. Exactly one."""
 
 
 class PropertySelector(ApiModel):
-    """Comparisons of properties; all of them must hold."""
+    """Comparisons of properties. All of them must hold."""
 
     match_expressions: tuple[PropertySelectorRequirement, ...]
-    """Comparisons that must all hold; an empty list holds for every cluster."""
+    """Comparisons that must all hold. An empty list holds for every cluster."""
 
 
 class PropertySorter(ApiModel):
@@ -93,16 +94,16 @@ class PropertySorter(ApiModel):
 
 
 class ClusterSelectorTerm(ApiModel):
-    """A condition on a member cluster. Both selectors must match if set; an empty term matches every cluster."""
+    """A condition on a member cluster. Both selectors must match if set. An empty term matches every cluster."""
 
     label_selector: LabelSelector | None = None
     """Labels that the MemberCluster must have. Absent: no condition on labels."""
     property_selector: PropertySelector | None = None
-    """Comparisons with the cluster's reported properties; only in required terms. Absent: no condition on properties.
+    """Comparisons with the cluster's reported properties. Only in required terms. Absent: no condition on properties.
     """
     property_sorter: PropertySorter | None = None
-    """Shares the weight out by where a cluster stands in the order of a property; only in preferred terms. Absent:
-    every matching cluster gets the whole weight."""
+    """Distributes the weight according to the rank of a cluster by a property. Only in preferred terms. Absent: every
+    matching cluster gets the full weight."""
     metric_sorter: PropertySorter | None = Field(
         default=None,
     )
@@ -110,17 +111,17 @@ class ClusterSelectorTerm(ApiModel):
 
 
 class ClusterSelector(ApiModel):
-    """Terms, at least one of which must hold; an empty list means no restriction."""
+    """Alternative terms. An empty list means no restriction."""
 
     cluster_selector_terms: tuple[ClusterSelectorTerm, ...] = Field(max_length=10)
-    """Terms, of which a cluster must match at least one; an empty list does not restrict."""
+    """Alternative terms. A cluster must match at least one. An empty list does not restrict."""
 
 
 class PreferredClusterSelector(ApiModel):
-    """A weighted preference; a negative weight makes matching clusters less preferred."""
+    """A weighted preference. A negative weight makes matching clusters less preferred."""
 
     weight: Int32 = Field(ge=-100, le=100)
-    """Points that the best matching cluster gets; negative points make matching clusters less preferred."""
+    """Points that the best matching cluster gets. Negative points make matching clusters less preferred."""
     preference: ClusterSelectorTerm
     """Which clusters get the points."""
 
@@ -129,12 +130,12 @@ class ClusterAffinity(ApiModel):
     """Which clusters qualify, and which of those are preferred."""
 
     required: ClusterSelector | None = Field(default=None, alias="requiredDuringSchedulingIgnoredDuringExecution")
-    """Which clusters may be picked at all; not looked at again for clusters that already are. Absent: all that are
-    otherwise eligible."""
+    """Which clusters may be picked at all. Not evaluated again for picked clusters. Absent: all that are otherwise
+    eligible."""
     preferred: tuple[PreferredClusterSelector, ...] = Field(
         default=(), alias="preferredDuringSchedulingIgnoredDuringExecution", max_length=100
     )
-    """Which of the eligible clusters PickN prefers; their points are added up. Absent: no preference."""
+    """Eligible clusters that PickN prefers. Their points are added up. Absent: no preference."""
 
 
 class Affinity(ApiModel):
@@ -145,7 +146,7 @@ class Affinity(ApiModel):
 
 
 class WhenUnsatisfiable(StrEnum):
-    """What a spread constraint does when it cannot be met."""
+    """Effect of a spread constraint that cannot be met."""
 
     DO_NOT_SCHEDULE = "DoNotSchedule"
     SCHEDULE_ANYWAY = "ScheduleAnyway"
@@ -159,7 +160,7 @@ class TopologySpreadConstraint(ApiModel):
     topology_key: LabelKey
     """Label of the MemberCluster whose values are the domains to spread over, such as a region."""
     when_unsatisfiable: WhenUnsatisfiable = WhenUnsatisfiable.DO_NOT_SCHEDULE
-    """What to do where the skew would be exceeded. DoNotSchedule: the cluster is not picked. ScheduleAnyway: it is
+    """Handling of a cluster that would exceed the skew. DoNotSchedule: the cluster is not picked. ScheduleAnyway: it is
     picked last."""
 
 
@@ -183,31 +184,30 @@ class Toleration(ApiModel):
 class PlacementPolicy(ApiModel):
     """``spec.policy``: how many member clusters to pick, and which.
 
-    Only shape is checked here: types, bounds, enum values. Rules that relate
-    fields live in ``webhook.validation.placement.placement``, so that one admission
-    answer can list every mistake at once.
+    Only shape is checked here: types, bounds, enum values. Rules that relate fields live in
+    ``webhook.validation.placement.placement``, so that one admission response can report every error.
 
     Source: seed 003; KubeFleet apis/placement/v1, PlacementPolicy.
     """
 
     placement_type: PlacementType = PlacementType.PICK_ALL
-    """How clusters are picked; cannot be changed. PickAll: every eligible cluster. PickN: the best ones, as many as
+    """How clusters are picked. Cannot be changed. PickAll: every eligible cluster. PickN: the best ones, as many as
     ``numberOfClusters``. PickFixed: those of ``clusterNames``."""
     cluster_names: tuple[ClusterName, ...] = Field(default=(), max_length=100)
     """Names of the member clusters to place on; PickFixed only. Absent: none."""
     number_of_clusters: Int32 | None = Field(default=None, ge=0)
-    """How many member clusters to place on; required by PickN, absent for the other types."""
+    """How many member clusters to place on. Required by PickN, absent for the other types."""
     affinity: Affinity | None = None
-    """Which clusters are eligible and which are preferred; not with PickFixed. Absent: all, equally."""
+    """Eligible and preferred clusters, not with PickFixed. Absent: all, equally."""
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = Field(default=(), max_length=100)
     """How evenly to spread over the values of labels; PickN only, all of them must be met. Absent: no demand."""
     tolerations: tuple[Toleration, ...] = Field(default=(), max_length=100)
-    """Taints of member clusters that do not keep this placement away; not with PickFixed, and only ever extended.
+    """Taints of member clusters that do not keep this placement away. Not with PickFixed, and only ever extended.
     Absent: every taint keeps it away."""
 
 
 class StrategyType(StrEnum):
-    """What controls the rollout: the limits of RollingUpdate, or a staged update run."""
+    """Control of the rollout: the limits of RollingUpdate, or a staged update run."""
 
     ROLLING_UPDATE = "RollingUpdate"
     EXTERNAL = "External"
@@ -233,10 +233,10 @@ class RollingUpdate(ApiModel):
 
 
 class DeleteStrategy(ApiModel):
-    """What happens to placed objects when the placement is deleted."""
+    """Handling of placed objects when the placement is deleted."""
 
     propagation_policy: Literal["Delete", "Abandon"] = "Delete"
-    """Delete: placed objects go with the placement. Abandon: they stay on the members."""
+    """Delete: placed objects are deleted with the placement. Abandon: they remain on the members."""
 
 
 class ReportBackStrategy(ApiModel):
@@ -245,22 +245,22 @@ class ReportBackStrategy(ApiModel):
     type: Literal["Disabled", "Mirror"] = "Disabled"
     """Disabled: no status is copied. Mirror: the status of placed objects is copied to ``destination``."""
     destination: Literal["OriginalResource", "WorkAPI"] | None = None
-    """Where Mirror writes the status; required there. OriginalResource: into the object on the hub. WorkAPI: into the
-    Work. Absent: nowhere."""
+    """Destination of the status for Mirror, required there. OriginalResource: the object on the hub. WorkAPI: the Work.
+    Absent: nowhere."""
 
 
 class RolloutStrategy(ApiModel):
     """``spec.strategy``."""
 
     type: StrategyType = StrategyType.ROLLING_UPDATE
-    """What moves changes out to the clusters. RollingUpdate: the placement itself, within the limits of
-    ``rollingUpdate``. External: staged update runs; cannot be changed back."""
+    """Controller of the rollout. RollingUpdate: the placement itself, within the limits of ``rollingUpdate``. External:
+    staged update runs, which cannot be changed back."""
     rolling_update: RollingUpdate | None = None
     """Limits of a rolling update. Absent: the default of each limit."""
     apply_strategy: ApplyStrategy | None = None
     """How objects are applied on the members, and what happens on drift. Absent: the default of each field."""
     delete_strategy: DeleteStrategy | None = None
-    """What happens to placed objects when the placement is deleted. Absent: they are deleted."""
+    """Handling of placed objects when the placement is deleted. Absent: they are deleted."""
     report_back_strategy: ReportBackStrategy | None = None
     """Whether the status of placed objects is copied back to the hub. Absent: it is not."""
 
@@ -271,15 +271,15 @@ class PlacementSpec(ApiModel):
     resource_selectors: tuple[ResourceSelectorTerm, ...] = Field(min_length=1, max_length=100)
     """Which objects to place: those that at least one of the selectors picks."""
     policy: PlacementPolicy | None = None
-    """On how many member clusters to place, and on which; cannot be removed. Absent: on all of them (PickAll)."""
+    """Number and choice of member clusters. It cannot be removed. Absent: all of them (PickAll)."""
     strategy: RolloutStrategy | None = None
     """How changes are rolled out and applied. Absent: a rolling update with the default limits."""
     revision_history_limit: Int32 = Field(default=DEFAULT_REVISION_HISTORY_LIMIT, ge=1, le=1000)
-    """How many versions of the policy and of the selected objects are kept, the current one included; with 1 there is
+    """How many versions of the policy and of the selected objects are kept, the current one included. With 1 there is
     nothing to roll back to."""
     status_reporting_scope: Literal["ClusterScopeOnly", "NamespaceAccessible"] = "ClusterScopeOnly"
     """NamespaceAccessible also copies the status into the one selected namespace, as a ClusterResourcePlacementStatus.
-    Cannot be changed; no effect on a ResourcePlacement."""
+    Cannot be changed. No effect on a ResourcePlacement."""
 
 
 _NO_STATUS: Final = PlacementStatus()
@@ -289,9 +289,9 @@ class ClusterResourcePlacement(ApiObject):
     """Places cluster-scoped objects, and namespaces with their content."""
 
     spec: PlacementSpec
-    """What to place, on which member clusters, and how changes are rolled out."""
+    """Objects to place, member clusters, and rollout of changes."""
     status: PlacementStatus = Field(default_factory=lambda: _NO_STATUS)
-    """What was selected, which clusters were picked, and how far the rollout has got; written by harbormaster."""
+    """Selected objects, picked clusters, and rollout state, written by harbormaster."""
 
 
 class ResourcePlacement(ClusterResourcePlacement):

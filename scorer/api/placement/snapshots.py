@@ -14,13 +14,13 @@ class ClusterScore(ApiModel):
     """The points of a cluster; ``priorityScore`` is the topology-spread score."""
 
     affinity_score: Int32 | None = None
-    """Points from preferred affinity terms; absent when there are none."""
+    """Points from preferred affinity terms. Absent without such terms."""
     priority_score: Int32 | None = None
-    """Points from topology spread constraints; absent when there are none."""
+    """Points from topology spread constraints. Absent without constraints."""
 
 
 class ClusterDecision(ApiModel):
-    """Why a cluster was or was not picked; clusters that a filter rejected have no score."""
+    """Why a cluster was or was not picked. Clusters that a filter rejected have no score."""
 
     cluster_name: str
     """The member cluster."""
@@ -29,11 +29,11 @@ class ClusterDecision(ApiModel):
     reason: str
     """Why it was picked or not, as a sentence."""
     cluster_score: ClusterScore | None = None
-    """Its points; absent where a filter had rejected it before."""
+    """Its points. Absent if a filter rejected it before."""
 
 
 class PolicySnapshotSpec(ApiModel):
-    """``spec`` of both policy snapshot kinds; immutable (X-95)."""
+    """``spec`` of both policy snapshot kinds, immutable (X-95)."""
 
     policy: PlacementPolicy | None = None
     """The policy as it was. Absent: the placement had none, which means PickAll."""
@@ -49,16 +49,16 @@ class PolicySnapshotStatus(ApiModel):
     conditions: Conditions = ()
     """Whether the policy could be fulfilled (Scheduled), and if not, why."""
     target_clusters: tuple[ClusterDecision, ...] = Field(default=(), max_length=1000)
-    """What was decided about each cluster, picked ones first; the first ones, if there are more than fit."""
+    """Decision about each cluster, picked ones first. The first ones, if there are more than fit."""
 
 
 class ClusterSchedulingPolicySnapshot(ApiObject):
     """A version of the policy of a ClusterResourcePlacement."""
 
     spec: PolicySnapshotSpec
-    """The policy of the placement at one time; never changed."""
+    """The policy of the placement at one time, immutable."""
     status: PolicySnapshotStatus = Field(default_factory=PolicySnapshotStatus)
-    """What the scheduler decided by this policy."""
+    """Decisions of the scheduler with this policy."""
 
 
 class SchedulingPolicySnapshot(ClusterSchedulingPolicySnapshot):
@@ -66,7 +66,7 @@ class SchedulingPolicySnapshot(ClusterSchedulingPolicySnapshot):
 
 
 class ResourceSnapshotSpec(ApiModel):
-    """``spec`` of both resource snapshot kinds; immutable (X-95)."""
+    """``spec`` of both resource snapshot kinds, immutable (X-95)."""
 
     selected_resources: tuple[EmbeddedObject, ...]
     """The objects as they were, without what only matters on the hub."""
@@ -76,16 +76,16 @@ class ResourceSnapshotStatus(ApiModel):
     """``status`` of both resource snapshot kinds."""
 
     conditions: Conditions = ()
-    """Reserved; harbormaster writes none."""
+    """Reserved. harbormaster writes none."""
 
 
 class ClusterResourceSnapshot(ApiObject):
     """The objects of a ClusterResourcePlacement, or a part of them when one object cannot hold them all."""
 
     spec: ResourceSnapshotSpec
-    """Objects that the placement selected at one time; never changed."""
+    """Objects that the placement selected at one time, immutable."""
     status: ResourceSnapshotStatus = Field(default_factory=ResourceSnapshotStatus)
-    """What is reported about the snapshot."""
+    """Status of the snapshot."""
 
 
 class ResourceSnapshot(ClusterResourceSnapshot):

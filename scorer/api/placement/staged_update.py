@@ -19,18 +19,18 @@ DELETE_STAGE = "kubernetes-fleet.io/deleteStage"
 
 
 class StageTaskType(StrEnum):
-    """What a stage waits for."""
+    """Kind of task that a stage waits for."""
 
     TIMED_WAIT = "TimedWait"
     APPROVAL = "Approval"
 
 
 class StageTask(ApiModel):
-    """What a run waits for before or after a stage; admission checks the grammar of the wait time (S-10)."""
+    """A task before or after a stage. Admission checks the grammar of the wait time (S-10)."""
 
     type: StageTaskType
-    """TimedWait: wait for ``waitTime``. Approval: wait until a person approves; the only type possible before a stage.
-    """
+    """TimedWait: wait for ``waitTime``. Approval: wait until a person approves. Before a stage, only Approval is
+    possible."""
     wait_time: str | None = Field(
         default=None,
         json_schema_extra={
@@ -38,7 +38,7 @@ class StageTask(ApiModel):
             "pattern": r"^(?:(?:0|[1-9][0-9]*)(\.[0-9]+)?(?:s|m|h))+$",
         },
     )
-    """How long TimedWait waits, a duration in hours, minutes and seconds such as ``90s`` and ``1h30m``; required there,
+    """How long TimedWait waits, a duration in hours, minutes and seconds such as ``90s`` and ``1h30m``. Required there,
     absent for an Approval."""
 
 
@@ -49,7 +49,7 @@ class StageConfig(ApiModel):
     """
 
     name: str = Field(max_length=63, json_schema_extra={"pattern": "^[a-z0-9]+$"})
-    """Name of the stage, lower-case letters and digits; unique in the strategy."""
+    """Name of the stage, lower-case letters and digits, unique in the strategy."""
     label_selector: LabelSelector | None = None
     """Picked clusters that belong to the stage, by the labels of their MemberCluster. Absent: none. An empty selector:
     all."""
@@ -59,20 +59,19 @@ class StageConfig(ApiModel):
     max_concurrency: IntOrString = Field(
         default=1, json_schema_extra={"maximum": LARGEST, "pattern": "^(100|[1-9][0-9]?)%$"}
     )
-    """How many clusters of the stage are updated at once, as a count or as a percentage of the stage, rounded down to
-    at least 1."""
+    """Most concurrent updates of clusters in the stage, as a count or as a percentage of the stage, rounded down to at
+    least 1."""
     before_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=1)
-    """What has to happen before the first cluster of the stage is updated. Absent: nothing."""
+    """Tasks before the first cluster of the stage is updated. Absent: none."""
     after_stage_tasks: tuple[StageTask, ...] = Field(default=(), max_length=2)
-    """What has to happen after the last cluster of the stage, before the next stage; all at the same time, one per
-    type. Absent: nothing."""
+    """Concurrent tasks after the last cluster of the stage, before the next stage, one per type. Absent: none."""
 
 
 class UpdateStrategySpec(ApiModel):
-    """``spec`` of both strategy kinds: the stages, in the order in which they run."""
+    """``spec`` of both strategy kinds: the stages, in execution order."""
 
     stages: tuple[StageConfig, ...] = Field(max_length=31)
-    """The stages in the order in which they run, one after another; every picked cluster belongs to exactly one."""
+    """The stages in execution order, one after another. Every picked cluster belongs to exactly one."""
 
 
 class ClusterStagedUpdateStrategy(ApiObject):
@@ -87,7 +86,7 @@ class StagedUpdateStrategy(ClusterStagedUpdateStrategy):
 
 
 class RunState(StrEnum):
-    """What the user wants a run to do."""
+    """Desired state of a run."""
 
     INITIALIZE = "Initialize"
     RUN = "Run"
@@ -95,17 +94,17 @@ class RunState(StrEnum):
 
 
 class UpdateRunSpec(ApiModel):
-    """``spec`` of both run kinds; only the state may change."""
+    """``spec`` of both run kinds. Only the state may change."""
 
     placement_name: str = Field(max_length=255)
-    """Name of the placement to update; its rollout strategy must be External. Cannot be changed."""
+    """Name of the placement to update. Its rollout strategy must be External. Cannot be changed."""
     resource_snapshot_index: str = Field(default="", max_length=63)
     """Index of the resource snapshot to roll out, counted from 0, also an old one. Cannot be changed. Absent or empty:
     what the placement selects when the run is initialised."""
     staged_rollout_strategy_name: str = Field(max_length=255)
     """Name of the strategy, which is copied when the run is initialised. Cannot be changed."""
     state: RunState = RunState.INITIALIZE
-    """Initialize: fix the plan and wait. Run: carry it out. Stop: begin nothing more; Run continues."""
+    """Initialize: fix the plan and wait. Run: execute it. Stop: start nothing more. Run continues it."""
 
 
 class ClusterUpdatingStatus(ApiModel):
@@ -127,7 +126,7 @@ class StageTaskStatus(ApiModel):
     type: StageTaskType
     """Which task."""
     approval_request_name: str = ""
-    """Name of the approval request that the run has created; empty for a timed wait."""
+    """Name of the approval request that the run has created, empty for a timed wait."""
     conditions: Conditions = ()
     """Whether the request was created and approved, or the time has passed."""
 
@@ -138,15 +137,15 @@ class StageUpdatingStatus(ApiModel):
     stage_name: str
     """Name of the stage."""
     clusters: tuple[ClusterUpdatingStatus, ...]
-    """The clusters of the stage in the order in which they are updated."""
+    """The clusters of the stage in the order of their update."""
     before_stage_task_status: tuple[StageTaskStatus, ...] = Field(default=(), max_length=1)
     """Progress of what has to happen before the stage."""
     after_stage_task_status: tuple[StageTaskStatus, ...] = Field(default=(), max_length=2)
     """Progress of what has to happen after the stage."""
     start_time: Time | None = None
-    """When the stage began; absent before that."""
+    """When the stage started. Absent before that."""
     end_time: Time | None = None
-    """When the stage ended; absent before that."""
+    """When the stage ended. Absent before that."""
     conditions: Conditions = ()
     """Whether the stage is progressing, and has succeeded."""
 
@@ -163,11 +162,11 @@ class UpdateRunStatus(ApiModel):
     applied_strategy: ApplyStrategy | None = None
     """Copy of the placement's apply strategy."""
     staged_update_strategy_snapshot: UpdateStrategySpec | None = None
-    """Copy of the strategy; later changes of the original do not matter to this run."""
+    """Copy of the strategy. Later changes of the original do not affect this run."""
     stages_status: tuple[StageUpdatingStatus, ...] = ()
     """Progress of the stages, in order."""
     deletion_stage_status: StageUpdatingStatus | None = None
-    """Progress of the last stage, which takes the placement off clusters that are no longer picked."""
+    """Progress of the last stage, which removes the placement from clusters that are no longer picked."""
     conditions: Conditions = ()
     """Whether the run is initialised, progressing, and has succeeded."""
 
@@ -176,9 +175,9 @@ class ClusterStagedUpdateRun(ApiObject):
     """Takes a ClusterResourcePlacement through the stages of a strategy."""
 
     spec: UpdateRunSpec
-    """What to update, by which strategy; only the state can be changed."""
+    """Placement and strategy of the run. Only the state can be changed."""
     status: UpdateRunStatus = Field(default_factory=UpdateRunStatus)
-    """The plan fixed at initialisation and how far it has got; written by harbormaster."""
+    """The plan fixed at initialisation and its progress, written by harbormaster."""
 
 
 class StagedUpdateRun(ClusterStagedUpdateRun):
@@ -186,7 +185,7 @@ class StagedUpdateRun(ClusterStagedUpdateRun):
 
 
 class ApprovalRequestSpec(ApiModel):
-    """``spec`` of both approval kinds; immutable."""
+    """``spec`` of both approval kinds, immutable."""
 
     parent_stage_rollout: Name
     """Name of the update run that asks."""
@@ -206,7 +205,7 @@ class ClusterApprovalRequest(ApiObject):
     """Asks a person to let a ClusterStagedUpdateRun continue."""
 
     spec: ApprovalRequestSpec
-    """Which stage of which run asks; never changed."""
+    """The requesting stage and run, immutable."""
     status: ApprovalRequestStatus = Field(default_factory=ApprovalRequestStatus)
     """The answer."""
 

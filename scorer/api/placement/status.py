@@ -17,7 +17,7 @@ class EnvelopeIdentifier(ApiModel):
     name: str
     """Name of the envelope."""
     namespace: str = ""
-    """Namespace of the envelope; empty when it is cluster-scoped."""
+    """Namespace of the envelope, empty for a cluster-scoped one."""
     type: Literal["ConfigMap", "ClusterResourceEnvelope", "ResourceEnvelope"] = "ConfigMap"
     """Kind of the envelope."""
 
@@ -26,7 +26,7 @@ class ResourceIdentifier(ApiModel):
     """Names one placed object."""
 
     group: str = ""
-    """API group of the object; empty for the core group."""
+    """API group of the object, empty for the core group."""
     version: str
     """API version of the object."""
     kind: str
@@ -34,16 +34,16 @@ class ResourceIdentifier(ApiModel):
     name: str
     """Name of the object."""
     namespace: str = ""
-    """Namespace of the object; empty when it is cluster-scoped."""
+    """Namespace of the object, empty for a cluster-scoped one."""
     envelope: EnvelopeIdentifier | None = None
-    """The envelope that the object came in; absent when it was selected itself."""
+    """The envelope of the object. Absent for a directly selected object."""
 
 
 class FailedResourcePlacement(ResourceIdentifier):
     """An object that could not be applied, or is not available."""
 
     condition: Condition
-    """What failed, and why."""
+    """The failed condition, and its reason."""
 
 
 class PatchDetail(ApiModel):
@@ -52,9 +52,9 @@ class PatchDetail(ApiModel):
     path: str
     """The field, as a JSON Pointer (RFC 6901)."""
     value_in_member: str = ""
-    """Its value on the member, as text; empty when it is not there."""
+    """Its value on the member, as text, empty if missing."""
     value_in_hub: str = ""
-    """Its value on the hub, as text; empty when it is not there."""
+    """Its value on the hub, as text, empty if missing."""
 
 
 class DriftedResourcePlacement(ResourceIdentifier):
@@ -67,7 +67,7 @@ class DriftedResourcePlacement(ResourceIdentifier):
     first_drifted_observed_time: Time
     """When this object was first seen drifted."""
     observed_drifts: tuple[PatchDetail, ...] = ()
-    """The fields that differ; long lists are cut."""
+    """The fields that differ. Long lists are truncated."""
 
 
 class DiffedResourcePlacement(ResourceIdentifier):
@@ -76,11 +76,11 @@ class DiffedResourcePlacement(ResourceIdentifier):
     observation_time: Time
     """When the difference was last seen."""
     target_cluster_observed_generation: Int64 | None = None
-    """Generation of the object on the member at that time; absent when the object is not there."""
+    """Generation of the object on the member at that time. Absent if the object does not exist."""
     first_diffed_observed_time: Time
     """When a difference of this object was first seen."""
     observed_diffs: tuple[PatchDetail, ...] = ()
-    """The fields that differ; long lists are cut."""
+    """The fields that differ. Long lists are truncated."""
 
 
 class NamespacedName(ApiModel):
@@ -93,10 +93,10 @@ class NamespacedName(ApiModel):
 
 
 class PerClusterPlacementStatus(ApiModel):
-    """The progress of the placement on one cluster; an entry without a name stands for a cluster that was not found."""
+    """The progress of the placement on one cluster. An entry without a name stands for a missing cluster."""
 
     cluster_name: str = ""
-    """The member cluster; empty for a wanted cluster that could not be found."""
+    """The member cluster, empty for a desired cluster that could not be found."""
     observed_resource_index: str = ""
     """Index of the resource snapshot that the cluster has or is about to get, counted from 0."""
     applicable_resource_overrides: tuple[NamespacedName, ...] = ()
@@ -104,14 +104,13 @@ class PerClusterPlacementStatus(ApiModel):
     applicable_cluster_resource_overrides: tuple[str, ...] = ()
     """Names of the snapshots of ClusterResourceOverrides that change objects for this cluster."""
     failed_placements: tuple[FailedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects that could not be applied or are not available; the first ones, if there are more than fit."""
+    """Objects that could not be applied or are not available. The first ones, if there are more than fit."""
     drifted_placements: tuple[DriftedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects that somebody changed on the member; the first ones, if there are more than fit."""
+    """Objects that another client changed on the member. The first ones, if there are more than fit."""
     diffed_placements: tuple[DiffedResourcePlacement, ...] = Field(default=(), max_length=100)
-    """Objects on the member that differ from the hub's and are not ours; the first ones, if there are more than fit."""
+    """Objects on the member that differ from the hub's and are not ours. The first ones, if there are more than fit."""
     conditions: tuple[Condition, ...] = ()
-    """How far the rollout has got on this cluster, from Scheduled to Available; DiffReported with apply type
-    ReportDiff."""
+    """Progress of the rollout on this cluster, from Scheduled to Available. DiffReported with apply type ReportDiff."""
 
 
 class PlacementStatus(ApiModel):
@@ -120,17 +119,17 @@ class PlacementStatus(ApiModel):
     selected_resources: tuple[ResourceIdentifier, ...] = ()
     """The objects that the selectors have found."""
     observed_resource_index: str = ""
-    """Index of the latest resource snapshot, counted from 0; with an External strategy only where all clusters report
+    """Index of the latest resource snapshot, counted from 0. With an External strategy only where all clusters report
     the same one."""
     placement_statuses: tuple[PerClusterPlacementStatus, ...] = ()
     """Progress on each picked cluster, and an entry without a name for each wanted cluster that was not found."""
     conditions: Conditions = ()
-    """Progress of the whole placement; each type starts with the name of the kind, as in
+    """Progress of the whole placement. Each type starts with the name of the kind, as in
     ClusterResourcePlacementScheduled."""
 
 
 class ClusterResourcePlacementStatus(ApiObject):
-    """The status of the ClusterResourcePlacement of the same name; exists only with ``NamespaceAccessible``."""
+    """The status of the ClusterResourcePlacement of the same name. It exists only with ``NamespaceAccessible``."""
 
     source_status: PlacementStatus
     """Copy of the placement's status."""

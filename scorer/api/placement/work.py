@@ -13,7 +13,7 @@ from scorer.api.placement.status import PatchDetail
 
 
 class Workload(ApiModel):
-    """The objects to apply; status refers to them by their position."""
+    """The objects to apply. The status refers to them by position."""
 
     manifests: tuple[EmbeddedObject, ...] = ()
     """The whole objects. Absent: none."""
@@ -36,17 +36,17 @@ class ManifestIdentifier(ApiModel):
     ordinal: int
     """Position in the Work, counted from 0."""
     group: str = ""
-    """API group; empty for the core group."""
+    """API group, empty for the core group."""
     version: str = ""
-    """API version; empty when the manifest cannot be read."""
+    """API version, empty if the manifest is unreadable."""
     kind: str = ""
-    """Kind; empty when the manifest cannot be read."""
+    """Kind, empty if the manifest is unreadable."""
     resource: str = ""
     """The kind's name in URLs, such as ``deployments``."""
     namespace: str = ""
-    """Namespace; empty when cluster-scoped."""
+    """Namespace, empty for a cluster-scoped object."""
     name: str = ""
-    """Name; empty when the manifest cannot be read."""
+    """Name, empty if the manifest is unreadable."""
 
 
 class DriftDetails(ApiModel):
@@ -59,7 +59,7 @@ class DriftDetails(ApiModel):
     first_drifted_observed_time: Time
     """When this object was first seen drifted."""
     observed_drifts: tuple[PatchDetail, ...] = ()
-    """The fields that differ; long lists are cut."""
+    """The fields that differ. Long lists are truncated."""
 
 
 class DiffDetails(ApiModel):
@@ -68,11 +68,11 @@ class DiffDetails(ApiModel):
     observation_time: Time
     """When the difference was last seen."""
     observed_in_member_cluster_generation: Int64 | None = None
-    """Generation of the object on the member at that time; absent when the object is not there."""
+    """Generation of the object on the member at that time. Absent if the object does not exist."""
     first_diffed_observed_time: Time
     """When a difference of this object was first seen."""
     observed_diffs: tuple[PatchDetail, ...] = ()
-    """The fields that differ; long lists are cut."""
+    """The fields that differ. Long lists are truncated."""
 
 
 class BackReportedStatus(ApiModel):
@@ -90,13 +90,13 @@ class ManifestCondition(ApiModel):
     identifier: ManifestIdentifier
     """Which manifest."""
     conditions: tuple[Condition, ...]
-    """Whether it is applied and available; DiffReported with apply type ReportDiff."""
+    """Whether it is applied and available. DiffReported with apply type ReportDiff."""
     drift_details: DriftDetails | None = None
-    """How the object was changed on the member; absent when it was not."""
+    """Changes of the object on the member. Absent without any."""
     diff_details: DiffDetails | None = None
-    """How the object differs from the hub's; absent when it does not."""
+    """Differences of the object from the hub's. Absent without any."""
     back_reported_status: BackReportedStatus | None = None
-    """The status of the object; absent when it is not reported back."""
+    """The status of the object. Absent if it is not reported back."""
 
 
 class WorkStatus(ApiModel):
@@ -109,12 +109,12 @@ class WorkStatus(ApiModel):
 
 
 class Work(ApiObject):
-    """Objects for one member cluster; lives in that member's namespace on the hub."""
+    """Objects for one member cluster. It is in that member's namespace on the hub."""
 
     spec: WorkSpec = Field(default_factory=WorkSpec)
     """The objects to apply on the member, and how. Absent: none."""
     status: WorkStatus = Field(default_factory=WorkStatus)
-    """What the member's agent reports about them."""
+    """Report of the member's agent about them."""
 
 
 class AppliedResource(ManifestIdentifier):
@@ -146,4 +146,4 @@ class AppliedWork(ApiObject):
     spec: AppliedWorkSpec
     """The Work that it stands for."""
     status: AppliedWorkStatus = Field(default_factory=AppliedWorkStatus)
-    """What the Work has put on the member; written by the agent."""
+    """Objects of the Work on the member, written by the agent."""

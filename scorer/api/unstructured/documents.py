@@ -1,8 +1,8 @@
-"""Reading raw documents and copying them with a change: objects of a hub or a member, decoded and unchecked.
+"""Readers of raw documents, and copies with a change: objects of a hub or a member, decoded and unchecked.
 
-Users and other controllers write them, so any field may hold any JSON value. The readers here are tolerant: a value of
-the wrong type counts as absent and reads as the empty value that the reader's docstring names. None of them raises.
-Three other places report wrong types on purpose: `scorer.extender.reading` to the caller of the extender,
+Users and other controllers write them, so any field may hold any JSON value. The readers here are lenient: a value of
+the wrong type counts as absent, and the result is the empty value in the reader's docstring. None of them raises. Three
+other places report wrong types on purpose: `scorer.extender.reading` to the caller of the extender,
 `scorer.rollout.works.availability` where a status decides whether an object is available, and
 `webhook.validation.framework.reading` to the author of an object under review.
 
@@ -20,7 +20,7 @@ from scorer.api.unstructured.json_object import JsonObject
 
 
 def dict_at(document: object, *members: str) -> JsonObject:
-    """Return the object at a path, empty when there is none."""
+    """Return the object at a path, or an empty one."""
     for member in members:
         if not isinstance(document, dict):
             return {}
@@ -29,7 +29,7 @@ def dict_at(document: object, *members: str) -> JsonObject:
 
 
 def dicts_at(document: object, *members: str) -> list[JsonObject]:
-    """Return the items of the list at a path that are objects, none when there is no list."""
+    """Return the items of the list at a path that are objects."""
     for member in members:
         if not isinstance(document, dict):
             return []
@@ -38,7 +38,7 @@ def dicts_at(document: object, *members: str) -> list[JsonObject]:
 
 
 def list_at(document: object, *members: str) -> list[Any]:
-    """Return the list at a path, empty when there is none; its items may be anything."""
+    """Return the list at a path, or an empty one. Its items may be any values."""
     for member in members:
         if not isinstance(document, dict):
             return []
@@ -47,12 +47,12 @@ def list_at(document: object, *members: str) -> list[Any]:
 
 
 def texts_at(document: object, *members: str) -> list[str]:
-    """Return the items of the list at a path that are strings, none when there is no list."""
+    """Return the items of the list at a path that are strings."""
     return [item for item in list_at(document, *members) if isinstance(item, str)]
 
 
 def text_at(document: object, *members: str) -> str:
-    """Return the string at a path, empty when there is none."""
+    """Return the string at a path, or an empty one."""
     for member in members:
         if not isinstance(document, dict):
             return ""
@@ -115,7 +115,7 @@ def label(document: Mapping[str, Any], key: str) -> str:
 
 
 def labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the labels whose value is a string, empty when there are none."""
+    """Return the labels whose value is a string."""
     return _texts(metadata_of(document).get("labels"))
 
 
@@ -129,12 +129,12 @@ def annotation(document: Mapping[str, Any], key: str) -> str:
 
 
 def annotations_of(document: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the annotations whose value is a string, empty when there are none."""
+    """Return the annotations whose value is a string."""
     return _texts(metadata_of(document).get("annotations"))
 
 
 def finalizers_of(document: Mapping[str, Any]) -> list[str]:
-    """Return the finalizers that are strings, empty when there are none."""
+    """Return the finalizers that are strings."""
     return texts_at(document, "metadata", "finalizers")
 
 
@@ -181,24 +181,24 @@ def _placed_values(snapshot: Mapping[str, Any]) -> Iterator[str]:
 
 
 def is_deleting(document: Mapping[str, Any]) -> bool:
-    """Say whether the object is being deleted: any non-empty ``deletionTimestamp`` counts."""
+    """Return whether the object is being deleted: any non-empty ``deletionTimestamp`` counts."""
     about = document.get("metadata")
     return isinstance(about, dict) and bool(about.get("deletionTimestamp"))
 
 
 def is_labelled_latest(snapshot: Mapping[str, Any]) -> bool:
-    """Say whether a snapshot of any kind carries the label of the latest one."""
+    """Return whether a snapshot of any kind carries the label of the latest one."""
     return label(snapshot, IS_LATEST_SNAPSHOT) == "true"
 
 
 def index_of(document: Mapping[str, Any], key: str) -> int:
-    """Return the index in label *key*, -1 when it holds none."""
+    """Return the index in label *key*, or -1."""
     text = label(document, key)
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
 def conditions_of(document: Mapping[str, Any]) -> Sequence[JsonObject]:
-    """Return the items of ``status.conditions`` that are objects, empty when there are none."""
+    """Return the items of ``status.conditions`` that are objects."""
     conditions = status_of(document).get("conditions")
     if not isinstance(conditions, list):
         return ()
@@ -220,7 +220,7 @@ def has_current_status(document: Mapping[str, Any], kind: str, status: str) -> b
 
 
 def find_current(conditions: Iterable[object], kind: str, generation: int) -> JsonObject | None:
-    """Return the condition of type *kind* if it is about *generation*; items that are not objects are ignored."""
+    """Return the condition of type *kind* if it is about *generation*. Items that are not objects are ignored."""
     for condition in conditions:
         if isinstance(condition, dict) and condition.get("type") == kind:
             return condition if (condition.get("observedGeneration") or 0) == generation else None
@@ -228,7 +228,7 @@ def find_current(conditions: Iterable[object], kind: str, generation: int) -> Js
 
 
 def _texts(found: object) -> Mapping[str, str]:
-    """Return the members of a map whose values are strings; nearly always that is all of them, which needs no copy."""
+    """Return the members of a map whose values are strings. Fast path: if all of them are, the map is not copied."""
     if not isinstance(found, dict):
         return {}
     for value in found.values():
@@ -243,7 +243,7 @@ def with_metadata(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str | None] | None = None,
 ) -> JsonObject:
-    """Return a copy with *labels* and *annotations* set; an annotation of None is removed."""
+    """Return a copy with *labels* and *annotations* set. An annotation of None is removed."""
     about = dict(metadata_of(document))
     if labels:
         about["labels"] = {**dict_at(about, "labels"), **labels}
@@ -254,13 +254,13 @@ def with_metadata(
 
 
 def with_spec(document: JsonObject, **fields: Any) -> JsonObject:
-    """Return a copy with *fields* of ``spec`` set; a field of None is removed."""
+    """Return a copy with *fields* of ``spec`` set. A field of None is removed."""
     merged = {**spec_of(document), **fields}
     return {**document, "spec": {key: value for key, value in merged.items() if value is not None}}
 
 
 def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
-    """Return the object with *finalizer*, None when it has it already."""
+    """Return the object with *finalizer*, or None if it has it already."""
     finalizers = list_at(document, "metadata", "finalizers")
     if finalizer in finalizers:
         return None
@@ -268,7 +268,7 @@ def with_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
 
 
 def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None:
-    """Return the object without *finalizer*, None when it does not have it."""
+    """Return the object without *finalizer*, or None if it does not have it."""
     finalizers = list_at(document, "metadata", "finalizers")
     if finalizer not in finalizers:
         return None
@@ -277,7 +277,7 @@ def without_finalizer(document: JsonObject, finalizer: str) -> JsonObject | None
 
 
 def owner_reference(owner: Mapping[str, Any]) -> JsonObject:
-    """Return the reference by which *owner* controls an object."""
+    """Return the controller reference to *owner*."""
     return {
         "apiVersion": owner.get("apiVersion", ""),
         "kind": owner.get("kind", ""),

@@ -16,7 +16,7 @@ JsonObject: TypeAlias = dict[str, Any]
 
 
 def dump_json(value: object) -> bytes:
-    """Encode *value*; lone surrogates, which JSON text can carry and UTF-8 cannot, become U+FFFD.
+    """Encode *value*. Lone surrogates, which JSON text can carry and UTF-8 cannot, become U+FFFD.
 
     An integer that 64 bits cannot hold becomes a float, which no integer field accepts.
 
@@ -47,7 +47,7 @@ def _plain(value: object) -> object:
 
 
 def without_nulls(value: Any) -> Any:
-    """Copy *value*, decoded JSON, without the members whose value is null; list items stay."""
+    """Copy *value*, decoded JSON, without the members whose value is null. List items are kept."""
     if isinstance(value, dict):
         return {
             key: without_nulls(item) if isinstance(item, (dict, list)) else item
@@ -60,7 +60,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def json_equal(left: object, right: object) -> bool:
-    """Return whether two JSON values are equal; unlike ``==``, ``true``, ``1`` and ``1.0`` differ."""
+    """Return whether two JSON values are equal. Unlike with ``==``, ``true``, ``1`` and ``1.0`` differ."""
     if left is right:
         return True
     return left == right and _same_types(left, right)
@@ -78,7 +78,7 @@ def _same_types(left: object, right: object) -> bool:
 
 
 def parse_time(text: str) -> datetime:
-    """Read an RFC 3339 instant with an offset.
+    """Parse an RFC 3339 instant with an offset.
 
     Raises:
         ValueError: Not an instant, without an offset, or, in UTC, outside the years 1 to 9999.

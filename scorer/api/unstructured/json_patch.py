@@ -16,8 +16,8 @@ class PatchError(ValueError):
     """A patch cannot be applied to the document.
 
     Args:
-        message: Why.
-        position: Of the failing operation, from 0.
+        message: Reason.
+        position: Index of the failing operation, from 0.
     """
 
     def __init__(self, message: str, position: int = 0) -> None:
@@ -26,7 +26,7 @@ class PatchError(ValueError):
 
 
 def apply_patch(document: JsonObject, patch: Iterable[Mapping[str, Any]]) -> JsonObject:
-    """Return *document* with *patch* applied; the document itself does not change.
+    """Return *document* with *patch* applied. The document itself does not change.
 
     Supports ``add``, ``remove`` and ``replace``. Either all operations are applied or none.
 
@@ -50,7 +50,7 @@ def pointer_segments(pointer: object) -> list[str]:
     """Return the segments of a JSON Pointer, unescaped.
 
     Raises:
-        PatchError: It is none.
+        PatchError: It is not a pointer.
     """
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")) or _BROKEN_ESCAPE.search(pointer):
         raise PatchError(f"{pointer!r} is not a JSON Pointer")

@@ -1,7 +1,7 @@
-"""What the kinds of ``upgrade.harbormaster.dev/v1alpha1`` share: enums, names, versions, times of day.
+"""Shared parts of the kinds of ``upgrade.harbormaster.dev/v1alpha1``: enums, names, versions, times of day.
 
-Names, versions and times of day are plain strings here; their patterns go into the CRD only, and admission
-checks them with messages for people.
+Names, versions and times of day are plain strings here. Their patterns are only in the CRD, and admission checks them
+with readable messages.
 
 Source: upgrade-runs.md 2.2, 3, 3.2 and 12.
 """
@@ -18,9 +18,9 @@ from scorer.api.conditions import Conditions
 from scorer.api.meta import ApiModel, Int64
 
 LONGEST_NAME: Final = 50
-"""Characters of a name that users choose; names of generated objects are derived from it."""
+"""Longest name of a user's object, in characters. Names of generated objects are derived from it."""
 LONGEST_GENERATED_NAME: Final = 63
-"""Characters of the name of a gate or request."""
+"""Longest name of a gate or request, in characters."""
 MOST_NODE_IMAGES: Final = 50
 
 NAME_PATTERN: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -35,14 +35,14 @@ Name: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=LONGEST_NAME, json_schema_extra={"pattern": NAME_PATTERN})
 ]
 MemberName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
-"""Name of a MemberCluster, or of what a skip target refers to."""
+"""Name of a MemberCluster, or of another skip target."""
 KubernetesVersion: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 64, "pattern": VERSION_PATTERN})]
 ReportedVersion: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 64})]
-"""A Kubernetes version as an upgrader reports it; a longer one is read all the same, and is none."""
+"""A Kubernetes version as reported by an upgrader. A longer text is accepted, but is not a version."""
 ReportedText: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 32768})]
-"""What an upgrader says for people; a longer one is read all the same, and cut where it is repeated."""
+"""Human-readable text of an upgrader. A longer one is accepted, and truncated when quoted."""
 ReportedName: TypeAlias = Annotated[str, Field(json_schema_extra={"maxLength": 253})]
-"""A name, a code or the version of an image as an upgrader reports it; a longer one is read all the same."""
+"""A name, a code or the version of an image as reported by an upgrader. A longer one is accepted."""
 ImageFamily: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 ImageVersion: TypeAlias = Annotated[str, Field(min_length=1, max_length=253)]
 TimeOfDay: TypeAlias = Annotated[str, Field(json_schema_extra={"pattern": TIME_PATTERN})]
@@ -52,7 +52,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 
 def _read_date(value: object) -> date:
-    """Read ``YYYY-MM-DD``; pydantic's own reader would accept a number of seconds as a date."""
+    """Parse ``YYYY-MM-DD``. The reader of pydantic would accept a number of seconds as a date."""
     if isinstance(value, str) and _DATE.fullmatch(value):
         try:
             return date.fromisoformat(value)
@@ -89,7 +89,7 @@ class NodeImageSelection(StrEnum):
 
 
 class UpgradeState(StrEnum):
-    """State of a run, stage, group, member, gate or wait; a member is never ``Stopping``."""
+    """State of a run, stage, group, member, gate or wait. A member is never ``Stopping``."""
 
     NOT_STARTED = "NotStarted"
     RUNNING = "Running"
@@ -123,19 +123,19 @@ class NodeImageVersion(ApiModel):
 
 
 class StrategyReference(ApiModel):
-    """The ClusterUpgradeStrategy to follow; it may not exist yet."""
+    """The ClusterUpgradeStrategy to follow. It may not exist yet."""
 
     name: Name
     """Name of the ClusterUpgradeStrategy."""
 
 
 class UpgradeError(ApiModel):
-    """What went wrong, for programs and for people; both fields are empty when nothing did."""
+    """An error, for programs and for people. Both fields are empty without an error."""
 
     code: ReportedName = ""
-    """What went wrong, as one word for programs; empty when nothing did."""
+    """Machine-readable error code, empty without an error."""
     message: ReportedText = ""
-    """What went wrong, as a sentence for people; empty when nothing did."""
+    """Error message, empty without an error."""
 
 
 class ObservedStatus(ApiModel):
@@ -144,4 +144,4 @@ class ObservedStatus(ApiModel):
     observed_generation: Int64 = 0
     """Generation of the object (``metadata.generation``) that the status is about."""
     conditions: Conditions = ()
-    """What is to be said about the object, such as whether it is Valid."""
+    """Conditions of the object, such as whether it is Valid."""

@@ -1,4 +1,4 @@
-"""ClusterUpgradeGate: an approval or scheduled start that a run waits for; the run creates it when it gets there.
+"""ClusterUpgradeGate: an approval or scheduled start that a run waits for. The run creates it when it gets there.
 
 Source: upgrade-runs.md 3.5, 4.4 and 8.6; seed 004 for the approval.
 """
@@ -29,7 +29,7 @@ class GateState(StrEnum):
 
 
 class UpgradeGateSpec(ApiModel):
-    """``spec`` of a gate: its run, its position there and what it waits for; immutable."""
+    """``spec`` of a gate: its run, its position there and its kind, immutable."""
 
     run_name: Name
     """Name of the ClusterUpgradeRun that waits."""
@@ -47,7 +47,7 @@ class UpgradeGateSpec(ApiModel):
     type: GateType
     """Approval: a person opens the gate. ScheduledStart: a day and time does."""
     display_name: str = Field(default="", max_length=100)
-    """What people are asked. Absent: empty."""
+    """Question for the approver. Absent: empty."""
     scheduled_start: ScheduledStart | None = None
     """Day and time of a ScheduledStart, as the strategy gives them. Absent: an Approval."""
     absolute_start_time: Time | None = None
@@ -58,7 +58,7 @@ class Readiness(ApiModel):
     """How many members behind a pending Before gate would start, be skipped, wait or fail if the gate opened now."""
 
     start: Int32 = 0
-    """Members that would start at once."""
+    """Members that would start immediately."""
     skip: Int32 = 0
     """Members that would be skipped."""
     pending: Int32 = 0
@@ -75,7 +75,7 @@ class UpgradeGateStatus(ApiModel):
     state: GateState = GateState.PENDING
     """Pending: it holds the run. Completed: it has opened. Skipped: it has become irrelevant."""
     readiness: Readiness | None = None
-    """What opening the gate now would do; only of a pending Before gate."""
+    """Effect of opening the gate now, only of a pending Before gate."""
     conditions: Conditions = ()
     """Approved, set by a person, with False to reject; ApprovalAccepted, the run's answer."""
 
@@ -84,6 +84,6 @@ class ClusterUpgradeGate(ApiObject):
     """Holds an upgrade run until a person approves it, or until a day and time."""
 
     spec: UpgradeGateSpec
-    """What waits for what; never changed."""
+    """The waiting run, and the gate's kind, immutable."""
     status: UpgradeGateStatus = Field(default_factory=UpgradeGateStatus)
     """Whether the gate has opened."""

@@ -1,4 +1,4 @@
-"""ClusterMaintenanceWindow: when upgrades of which members may start.
+"""ClusterMaintenanceWindow: when upgrades of its members may start.
 
 ``startDate`` has no default in the schema, which has no clock: the day matters as an anchor only if the interval is
 above 1, and admission writes it then.
@@ -51,7 +51,7 @@ class WeeklySchedule(ApiModel):
     interval_weeks: Int32 = Field(ge=1, le=4)
     """Every how many weeks the window opens; 1 is every week."""
     day_of_week: Weekday
-    """Local day of the week on which it opens."""
+    """Local day of the week of an opening."""
 
 
 class AbsoluteMonthlySchedule(ApiModel):
@@ -60,7 +60,7 @@ class AbsoluteMonthlySchedule(ApiModel):
     interval_months: Int32 = Field(ge=1, le=6)
     """Every how many months the window opens; 1 is every month."""
     day_of_month: Int32 = Field(ge=1, le=31)
-    """Local day of the month on which it opens; in a shorter month, its last day."""
+    """Local day of the month of an opening. In a shorter month, its last day."""
 
 
 class RelativeMonthlySchedule(ApiModel):
@@ -71,11 +71,11 @@ class RelativeMonthlySchedule(ApiModel):
     week_index: WeekIndex
     """Which of the days of that name in the month."""
     day_of_week: Weekday
-    """Local day of the week on which it opens."""
+    """Local day of the week of an opening."""
 
 
 class Schedule(ApiModel):
-    """On which local days the window opens; exactly one of the four."""
+    """Local days of openings, exactly one of the four."""
 
     daily: DailySchedule | None = None
     """Every so many days. Absent: one of the other three is given."""
@@ -97,7 +97,7 @@ class DateRange(ApiModel):
 
 
 class MaintenanceWindowSpec(ApiModel):
-    """``spec`` of a window; local time is that of the fixed ``utcOffset``."""
+    """``spec`` of a window. Local time has the fixed ``utcOffset``."""
 
     target: WindowTarget = WindowTarget.ALL
     """Which upgrades the window is for. All: every one. KubernetesVersion: those that change the version. NodeImage:
@@ -108,26 +108,26 @@ class MaintenanceWindowSpec(ApiModel):
     """Members that the window is for, by label. Absent: only those whose annotation names the window. An empty
     selector: all."""
     schedule: Schedule
-    """On which local days the window opens; exactly one of the four."""
+    """Local days of openings, exactly one of the four."""
     start_time: TimeOfDay
     """Local time of day at which it opens, written ``HH:MM``."""
     duration_hours: Int32 = Field(default=DEFAULT_DURATION_HOURS, ge=1, le=LONGEST_DURATION_HOURS)
-    """How long it stays open, in hours."""
+    """Length of an opening in hours."""
     utc_offset: UtcOffset = UTC_OFFSET
     """Offset of the local time from UTC, such as ``+02:00``, the same all year."""
     start_date: LocalDate | None = Field(
         default=None,
     )
-    """First local day on which the window may open, written ``YYYY-MM-DD``; intervals are counted from it. Absent: the
-    day of creation where the interval is above 1, else no limit."""
+    """First local day of an opening, written ``YYYY-MM-DD``. Intervals are counted from it. Absent: the day of creation
+    if the interval is above 1, else no limit."""
     not_allowed_dates: tuple[DateRange, ...] = Field(default=(), max_length=MOST_NOT_ALLOWED_RANGES)
-    """Local days on which it is closed all the same. Absent: none."""
+    """Local days without an opening. Absent: none."""
 
 
 class ClusterMaintenanceWindow(ApiObject):
     """Limits when upgrades of its members may start: while at least one of their windows is open."""
 
     spec: MaintenanceWindowSpec
-    """When the window is open, and for which members and upgrades."""
+    """When the window is open, its members, and its upgrades."""
     status: ObservedStatus = Field(default_factory=ObservedStatus)
-    """What is to be said about the window."""
+    """Status of the window."""

@@ -11,7 +11,7 @@ from scorer.api.meta import ApiModel, Int32, Int64, Time
 
 
 class PlannedAction(StrEnum):
-    """What the plan expects to happen to a member."""
+    """Expected outcome for a member."""
 
     UPGRADE = "Upgrade"
     SKIP = "Skip"
@@ -21,7 +21,7 @@ class PlannedAction(StrEnum):
 
 
 class Bound(StrEnum):
-    """What determines when a member starts."""
+    """Constraint that determines when a member starts."""
 
     SEQUENCE = "Sequence"
     WINDOW = "Window"
@@ -32,7 +32,7 @@ class Bound(StrEnum):
 
 
 class StepType(StrEnum):
-    """What a step of the critical path is."""
+    """Kind of a step of the critical path."""
 
     MEMBER = "Member"
     WAIT = "Wait"
@@ -45,30 +45,30 @@ class PlannedMember(ApiModel):
     name: str
     """Name of the member."""
     action: PlannedAction
-    """What is expected. Upgrade and Skip: just that. Blocked: it can never start. Fail: it fails without being touched.
+    """Expected outcome. Upgrade and Skip: as named. Blocked: it can never start. Fail: it fails without being changed.
     NotReached: the run ends before its turn."""
     start: Time | None = None
-    """When its upgrade is expected to start; absent when it never does."""
+    """Expected start of its upgrade. Absent if it never starts."""
     end: Time | None = None
-    """When its upgrade is expected to end; absent when it never starts."""
+    """Expected end of its upgrade. Absent if it never starts."""
     reason: str = ""
     """Why it is skipped, blocked or failed, as one word."""
     bound_by: Bound | None = None
-    """What decides when it starts: the order, a window, a gate, a wait, the limit of the stage, or a version not yet
-    available."""
+    """Constraint that determines its start: the order, a window, a gate, a wait, the limit of the stage, or a version
+    not yet available."""
 
 
 class CriticalStep(ApiModel):
-    """A member, wait or gate that the end of the run depends on; a wait has the name of its stage."""
+    """A member, wait or gate on the critical path. A wait has the name of its stage."""
 
     type: StepType
     """Member, Wait or Gate."""
     name: str
-    """Name of the member or gate; of a wait, that of its stage."""
+    """Name of the member or gate. For a wait, the name of its stage."""
     start: Time | None = None
-    """When it is expected to begin."""
+    """Expected start."""
     end: Time | None = None
-    """When it is expected to end."""
+    """Expected end."""
 
 
 class MissedWindow(ApiModel):
@@ -88,7 +88,7 @@ class ExposedPlacement(ApiModel):
     name: str
     """Name of the placement."""
     namespace: str = ""
-    """Namespace of the placement; empty for a ClusterResourcePlacement."""
+    """Namespace of the placement, empty for a ClusterResourcePlacement."""
     clusters: Int32
     """Number of clusters that the placement is bound to."""
     in_upgrade: Int32
@@ -98,7 +98,7 @@ class ExposedPlacement(ApiModel):
 
 
 class StageRadius(ApiModel):
-    """What one stage touches."""
+    """Blast radius of one stage."""
 
     name: str
     """Name of the stage."""
@@ -113,33 +113,33 @@ class StageRadius(ApiModel):
 
 
 class BlastRadius(ApiModel):
-    """What the run touches, stage by stage."""
+    """Blast radius of the run, stage by stage."""
 
     stages: tuple[StageRadius, ...] = ()
-    """What each stage touches, in order."""
+    """Blast radius of each stage, in order."""
 
 
 class UpgradePlan(ApiModel):
-    """What is expected to happen when; without ``eta``, some member can never start, and its reason says why."""
+    """Forecast of a run. If some member can never start, ``eta`` is absent, and the member's reason says why."""
 
     computed_at: Time | None = None
     """When the forecast was made."""
     eta: Time | None = None
-    """When the run is expected to end, with durations as usual; absent when some member can never start."""
+    """Expected end of the run with usual durations. Absent if some member can never start."""
     eta_p90: Time | None = Field(default=None, alias="etaP90")
-    """When the run is expected to end if every upgrade takes as long as only one in ten does; absent like ``eta``."""
+    """Expected end of the run if every upgrade takes as long as only one in ten does. Absent like ``eta``."""
     members: tuple[PlannedMember, ...] = ()
     """The forecast for each member."""
     max_concurrent: Int32 = 0
     """Largest number of members in upgrade at one instant."""
     exposure: Int32 = 0
-    """Number of members whose upgrade starts before the first gate opens or the first wait begins: so many have a bad
-    version before anybody looks."""
+    """Number of members whose upgrade starts before the first gate opens or the first wait starts. So many have a bad
+    version before it can be noticed."""
     critical_path: tuple[CriticalStep, ...] = ()
     """The members, waits and gates that the end of the run depends on, in order."""
     windows_missed: tuple[MissedWindow, ...] = ()
     """Members whose turn comes just after their window has closed."""
     blast_radius: BlastRadius = Field(default_factory=BlastRadius)
-    """What each stage touches."""
+    """Blast radius of each stage."""
     warnings: tuple[str, ...] = ()
-    """What looks wrong with the plan, as sentences."""
+    """Problems of the plan, as sentences."""

@@ -1,4 +1,4 @@
-"""What may be changed in a plan to see what would come of it.
+"""Hypothetical changes of a plan.
 
 Source: upgrade-runs.md 14.7.
 """
@@ -29,7 +29,7 @@ class SkipChange(ApiModel):
 
 
 class ConcurrencyChange(ApiModel):
-    """Let a stage, or one of its groups, upgrade another number of members at once."""
+    """Change the concurrency of a stage or of one of its groups."""
 
     op: Literal["setConcurrency"]
     stage: Name
@@ -38,14 +38,14 @@ class ConcurrencyChange(ApiModel):
 
 
 class StartChange(ApiModel):
-    """Start the run at another time; only before its start."""
+    """Start the run at another time, only before its start."""
 
     op: Literal["startAt"]
     time: Time
 
 
 class WaitChange(ApiModel):
-    """Wait for another time after a stage."""
+    """Change the length of the wait after a stage."""
 
     op: Literal["setWait"]
     stage: Name
@@ -53,7 +53,7 @@ class WaitChange(ApiModel):
 
 
 class WindowChange(ApiModel):
-    """Give members one more maintenance window."""
+    """Add a maintenance window to members."""
 
     op: Literal["addWindow"]
     members: tuple[MemberName, ...] = Field(min_length=1, max_length=1000)
@@ -61,14 +61,14 @@ class WindowChange(ApiModel):
 
 
 class ApprovalChange(ApiModel):
-    """Approve gates some time after they open."""
+    """Approve gates with a delay after they open."""
 
     op: Literal["approveAfter"]
     value: DurationText
 
 
 class FailureChange(ApiModel):
-    """Let the next upgrade of a member fail, some time after it begins."""
+    """Let the next upgrade of a member fail, with a delay after its start."""
 
     op: Literal["fail"]
     member: MemberName
@@ -76,7 +76,7 @@ class FailureChange(ApiModel):
 
 
 class DurationChange(ApiModel):
-    """Let every upgrade take so many times as long."""
+    """Multiply the duration of every upgrade."""
 
     op: Literal["durationFactor"]
     value: float = Field(gt=0, le=LARGEST_FACTOR, allow_inf_nan=False)

@@ -37,7 +37,7 @@ class ProfileImageSelection(StrEnum):
 
 
 class ConcurrencyPolicy(StrEnum):
-    """What a new trigger does while a run of the profile is unfinished."""
+    """Effect of a new trigger while a run of the profile is unfinished."""
 
     QUEUE = "Queue"
     REPLACE = "Replace"
@@ -52,7 +52,7 @@ class TriggerStatus(StrEnum):
 
 
 class ProfileNodeImage(ApiModel):
-    """Which node images members get; absent: Consistent in the NodeImage channel, else Latest."""
+    """Which node image members get. Absent: Consistent in the NodeImage channel, else Latest."""
 
     selection: ProfileImageSelection | None = None
     """Latest: each member gets the newest image of its region. Consistent: all get the newest that is in every region.
@@ -63,8 +63,8 @@ class UpgradeProfileSpec(ApiModel):
     """``spec`` of a profile."""
 
     channel: Channel
-    """What to follow. Rapid: the newest minor version. Stable: the one before. TargetKubernetesVersion: patches of one
-    minor version. NodeImage: node images only."""
+    """Versions to follow. Rapid: the newest minor version. Stable: the one before. TargetKubernetesVersion: patches of
+    one minor version. NodeImage: node images only."""
     strategy_ref: StrategyReference | None = Field(
         default=None,
     )
@@ -76,20 +76,19 @@ class UpgradeProfileSpec(ApiModel):
     node_image: ProfileNodeImage | None = None
     """Which node images members get. Absent: Consistent in channel NodeImage, else Latest."""
     target_kubernetes_version: str = Field(default="", json_schema_extra={"maxLength": 64, "pattern": _MINOR_OR_EMPTY})
-    """The minor version to stay on, such as ``1.31``; required by channel TargetKubernetesVersion, not taken by others.
+    """The minor version to keep, such as ``1.31``. Required by channel TargetKubernetesVersion, not allowed for others.
     Absent: none."""
     long_term_support: bool = False
-    """Whether channel TargetKubernetesVersion may stay on a minor version that only gets long-term support. Absent:
-    false."""
+    """Whether channel TargetKubernetesVersion may keep a minor version with only long-term support. Absent: false."""
     disabled: bool = Field(default=False, json_schema_extra={"default": False})
-    """Whether the profile makes no more runs; those that exist go on."""
+    """Whether the profile creates no more runs. Existing ones continue."""
     auto_start: bool = True
-    """Whether runs start by themselves; with false they wait for a person to start them."""
+    """Whether runs start automatically. If false, they wait for a person to start them."""
     concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.QUEUE
-    """What a new trigger does while a run of the profile is unfinished. Queue: waits for its end. Replace: stops it
-    first. Allow: makes another one beside it."""
+    """Effect of a new trigger while a run of the profile is unfinished. Queue: waits for its end. Replace: stops it
+    first. Allow: creates another one beside it."""
     run_history_limit: Int32 = Field(default=DEFAULT_RUN_HISTORY, ge=0)
-    """How many finished runs of the profile are kept; the oldest are deleted."""
+    """How many finished runs of the profile are kept. The oldest are deleted."""
 
 
 class UpgradeProfileStatus(ApiModel):
@@ -102,23 +101,23 @@ class UpgradeProfileStatus(ApiModel):
     last_trigger_status: TriggerStatus | None = None
     """How that ended."""
     last_trigger_error: UpgradeError | None = None
-    """Why it failed; absent when it did not."""
+    """Why it failed. Absent after a success."""
     last_trigger_upgrade_versions: tuple[str, ...] = ()
     """The versions that the run upgrades to."""
     last_trigger_message: str = ""
-    """What happened, as a sentence."""
+    """Description of the last trigger, as a sentence."""
     current_run: str = ""
-    """Name of the unfinished run of the profile; empty when there is none."""
+    """Name of the unfinished run of the profile, or empty."""
     next_candidate: str = ""
-    """The version that the next run would upgrade to; empty when there is none."""
+    """The version that the next run would upgrade to, or empty."""
     conditions: Conditions = ()
-    """What is to be said about the profile, such as whether it is Valid."""
+    """Conditions of the profile, such as whether it is Valid."""
 
 
 class ClusterUpgradeProfile(ApiObject):
     """Upgrades members automatically as versions are published."""
 
     spec: UpgradeProfileSpec
-    """What to follow, for which members, and how runs are made."""
+    """Versions to follow, members, and properties of the runs."""
     status: UpgradeProfileStatus = Field(default_factory=UpgradeProfileStatus)
-    """What the last change of the catalog led to; written by harbormaster."""
+    """Effect of the last change of the catalog, written by harbormaster."""

@@ -43,7 +43,7 @@ _FALSE: JsonObject = {"default": False}
 
 
 class UpgradeRunState(StrEnum):
-    """What the user wants a run to do."""
+    """Desired state of a run."""
 
     INITIALIZE = "Initialize"
     RUN = "Run"
@@ -51,7 +51,7 @@ class UpgradeRunState(StrEnum):
 
 
 class SkipTargetType(StrEnum):
-    """What to skip."""
+    """Kind of target to skip."""
 
     MEMBER = "Member"
     GROUP = "Group"
@@ -60,7 +60,7 @@ class SkipTargetType(StrEnum):
 
 
 class OnPendingTimeout(StrEnum):
-    """What happens to a member that has been Pending for too long."""
+    """Handling of a member that has been Pending for too long."""
 
     WAIT = "Wait"
     SKIP = "Skip"
@@ -68,14 +68,14 @@ class OnPendingTimeout(StrEnum):
 
 
 class OnUnsupportedJump(StrEnum):
-    """What happens to a member that is more than one minor version behind."""
+    """Handling of a member that is more than one minor version behind."""
 
     FAIL = "Fail"
     SKIP = "Skip"
 
 
 class OnNotReady(StrEnum):
-    """What happens to a member that is stopped or unreachable."""
+    """Handling of a member that is stopped or unreachable."""
 
     WAIT = "Wait"
     SKIP = "Skip"
@@ -90,21 +90,21 @@ class WindowMode(StrEnum):
 
 
 class WindowReservation(StrEnum):
-    """Whether the run keeps a slot free for a member whose window is about to open."""
+    """Whether the run reserves a slot for a member whose window opens soon."""
 
     NONE = "None"
     STRICT = "Strict"
 
 
 class WindowTieBreak(StrEnum):
-    """Which member goes first among those whose windows are open."""
+    """Precedence among members whose windows are open."""
 
     NAME = "Name"
     CLOSING_SOONEST = "ClosingSoonest"
 
 
 class PlacementGuardMode(StrEnum):
-    """Whether a placement may lose too many of its clusters at once."""
+    """Whether a placement may lose too many of its clusters concurrently."""
 
     OFF = "Off"
     WARN = "Warn"
@@ -112,7 +112,7 @@ class PlacementGuardMode(StrEnum):
 
 
 class NodeImageChoice(ApiModel):
-    """Which node images members get; pools of a family that Custom does not list keep their image."""
+    """Which node images members get. Pools of a family that Custom does not list keep their image."""
 
     selection: NodeImageSelection = NodeImageSelection.LATEST
     """Latest: each member gets the newest image of its region. Consistent: all get the newest that is in every region.
@@ -120,58 +120,58 @@ class NodeImageChoice(ApiModel):
     custom_versions: tuple[NodeImageVersion, ...] = Field(
         default=(), max_length=MOST_NODE_IMAGES, json_schema_extra=_BY_FAMILY
     )
-    """Images, one per family; families not listed keep theirs. Required by Custom, absent for the others."""
+    """Images, one per family. Families not listed keep theirs. Required by Custom, absent for the others."""
 
 
 class Upgrade(ApiModel):
     """The goal of a run. ``X.Y`` means the newest patch of that minor version that is available to all members."""
 
     type: UpgradeType
-    """What to upgrade. Full: control plane and nodes. ControlPlaneOnly: no nodes. NodeImageOnly: only the images of
+    """Parts to upgrade. Full: control plane and nodes. ControlPlaneOnly: no nodes. NodeImageOnly: only the images of
     nodes."""
     kubernetes_version: KubernetesVersion | None = None
-    """Version to upgrade to: ``1.31.2``, or ``1.31`` for its newest patch that all members can get. Required, but
-    absent for NodeImageOnly."""
+    """Version to upgrade to: ``1.31.2``, or ``1.31`` for its newest patch that is available to all members. Required,
+    but absent for NodeImageOnly."""
     node_image: NodeImageChoice | None = None
-    """Which node images members get; not taken by ControlPlaneOnly. Absent: Latest."""
+    """Which node images members get. Not allowed for ControlPlaneOnly. Absent: Latest."""
 
 
 class SkipTarget(ApiModel):
-    """Something to skip; a wait has the name of its stage."""
+    """A target to skip. A wait has the name of its stage."""
 
     type: SkipTargetType
-    """What to skip: a member, a group, a stage, or the wait after a stage."""
+    """Kind of target: a member, a group, a stage, or the wait after a stage."""
     name: MemberName
-    """Name of the member, group or stage; of a wait, that of its stage."""
+    """Name of the member, group or stage. For a wait, the name of its stage."""
 
 
 class Timeouts(ApiModel):
-    """How long each step may take, in seconds; 0 means no limit."""
+    """Timeouts of the steps, in seconds. 0 means no limit."""
 
     member_upgrade_seconds: Int32 = Field(
         default=DEFAULT_MEMBER_UPGRADE_SECONDS, ge=0, le=LONGEST_MEMBER_UPGRADE_SECONDS
     )
-    """How long the upgrade of one member may take, in seconds; then it counts as failed. 0 sets no limit, the least
-    limit is 300."""
+    """Timeout of the upgrade of one member, in seconds. Afterwards it counts as failed. 0 sets no limit. Other values
+    are at least 300."""
     pending_seconds: Int32 = Field(default=0, ge=0, json_schema_extra=_ZERO)
-    """How long a member may be Pending without a break, in seconds, before ``onPendingTimeout`` applies; 0 sets no
+    """How long a member may be Pending without a break, in seconds, before ``onPendingTimeout`` applies. 0 sets no
     limit."""
     on_pending_timeout: OnPendingTimeout = OnPendingTimeout.WAIT
-    """What happens to a member that has been Pending for too long: Wait goes on, Skip leaves it out, Fail counts it as
+    """Handling of a member that has been Pending for too long: Wait continues to wait, Skip omits it, Fail counts it as
     failed."""
     gate_seconds: Int32 = Field(default=0, ge=0, json_schema_extra=_ZERO)
-    """How long a gate may hold the run, in seconds, before the run is stopped; 0 sets no limit."""
+    """How long a gate may hold the run, in seconds, before the run is stopped. 0 sets no limit."""
     cancel_on_timeout: bool = Field(default=False, json_schema_extra=_FALSE)
-    """Whether the upgrader is asked to give up an attempt whose time is up."""
+    """Whether the upgrader is asked to cancel an attempt that has timed out."""
 
 
 class VersionPolicy(ApiModel):
-    """What happens to members that cannot be upgraded as they are."""
+    """Handling of members that cannot be upgraded in their present state."""
 
     on_unsupported_jump: OnUnsupportedJump = OnUnsupportedJump.FAIL
-    """What happens to a member that is more than one minor version behind: Fail or Skip."""
+    """Handling of a member that is more than one minor version behind: Fail or Skip."""
     on_not_ready: OnNotReady = OnNotReady.WAIT
-    """What happens to a member that is stopped or unreachable at its turn: Wait, Skip or Fail."""
+    """Handling of a member that is stopped or unreachable at its turn: Wait, Skip or Fail."""
 
 
 class WindowPolicy(ApiModel):
@@ -180,60 +180,59 @@ class WindowPolicy(ApiModel):
     mode: WindowMode = WindowMode.RESPECT
     """Respect: members start in their maintenance windows only. Ignore: at any time, which needs a right of its own."""
     reservation: WindowReservation = WindowReservation.NONE
-    """Strict keeps the last free slot for a member whose window is about to open; None does not."""
+    """Strict reserves the last free slot for a member whose window opens soon. None does not."""
     tie_break: WindowTieBreak = WindowTieBreak.NAME
-    """Which of several members in an open window goes first: by Name, or the one whose window closes first
-    (ClosingSoonest)."""
+    """Precedence among members with an open window: by Name, or the one whose window closes first (ClosingSoonest)."""
     require_fit: bool = Field(default=False, json_schema_extra=_FALSE)
-    """Whether a member only starts when its upgrade will in all likelihood end before its window closes."""
+    """Whether a member only starts if its upgrade is likely to end before its window closes."""
 
 
 class PlacementGuard(ApiModel):
-    """Keeps a placement from losing too many of its clusters at once."""
+    """Prevents a placement from losing too many of its clusters concurrently."""
 
     mode: PlacementGuardMode = PlacementGuardMode.OFF
-    """Enforce: a member waits while its upgrade would take too many clusters from one placement. Warn: the plan says
-    so. Off: nothing."""
+    """Enforce: a member waits while its upgrade would take too many clusters from one placement. Warn: the plan has a
+    warning. Off: no check."""
 
 
 class UpgradeRunSpec(ApiModel):
-    """``spec`` of a run. The strategy is given by name or in full; without one, members are upgraded one by one."""
+    """``spec`` of a run. The strategy is given by name or in full. Without one, members are upgraded one by one."""
 
     state: UpgradeRunState = UpgradeRunState.INITIALIZE
-    """Initialize: fix the plan and wait. Run: carry it out. Stop: start no more members; Run continues."""
+    """Initialize: fix the plan and wait. Run: execute it. Stop: start no more members. Run continues it."""
     restart_token: str = Field(default="", max_length=LONGEST_TOKEN)
-    """Any text not seen before starts a failed or stopped run again. Absent: empty, which never does."""
+    """Any new text restarts a failed or stopped run. Absent: empty, which never does."""
     strategy_ref: StrategyReference | None = None
-    """The strategy to follow, copied when the run starts; not together with ``strategy``. Absent: ``strategy``, or else
+    """The strategy to follow, copied when the run starts. Not together with ``strategy``. Absent: ``strategy``, or else
     one member at a time."""
     strategy: StrategySpec | None = None
-    """The stages, given here; not together with ``strategyRef``. Absent: ``strategyRef``, or else one member at a time.
+    """The stages, given here. Not together with ``strategyRef``. Absent: ``strategyRef``, or else one member at a time.
     """
     member_selector: LabelSelector | None = None
     """Members of the run, by label, before stages and groups choose among them. Absent: all."""
     upgrade: Upgrade
-    """What to upgrade to."""
+    """Target of the upgrade."""
     skip_targets: tuple[SkipTarget, ...] = Field(default=(), max_length=MOST_SKIP_TARGETS)
-    """What to leave out, each entry obeyed once; entries can be added, not removed. Absent: nothing."""
+    """Targets to skip. Each entry is executed once. Entries can be added, not removed. Absent: none."""
     timeouts: Timeouts = Field(default_factory=Timeouts, json_schema_extra=_FILLED_IN)
-    """How long steps may take. Absent: the default of each field."""
+    """Timeouts of the steps. Absent: the default of each field."""
     version_policy: VersionPolicy = Field(default_factory=VersionPolicy, json_schema_extra=_FILLED_IN)
-    """What happens to members that cannot be upgraded as they are. Absent: the default of each field."""
+    """Handling of members that cannot be upgraded in their present state. Absent: the default of each field."""
     window_policy: WindowPolicy = Field(default_factory=WindowPolicy, json_schema_extra=_FILLED_IN)
     """How the maintenance windows of members are used. Absent: the default of each field."""
     placement_guard: PlacementGuard = Field(default_factory=PlacementGuard, json_schema_extra=_FILLED_IN)
-    """Whether placements are kept from losing too many clusters at once. Absent: they are not."""
+    """Whether placements are protected from losing too many clusters concurrently. Absent: no."""
     ttl_seconds_after_finished: Int32 | None = Field(default=None, ge=0)
-    """How long the finished run is kept, in seconds. Absent: until somebody deletes it."""
+    """How long the finished run is kept, in seconds. Absent: until a user deletes it."""
 
 
 class ResolvedVersions(ApiModel):
-    """The versions chosen at the first start; node images only for Consistent and Custom."""
+    """The versions chosen at the first start. Node images only for Consistent and Custom."""
 
     kubernetes_version: str = ""
-    """The version that members get, without an alias; empty with NodeImageOnly."""
+    """The version that members get, without an alias. Empty with NodeImageOnly."""
     node_images: Annotated[tuple[NodeImageVersion, ...], Field(json_schema_extra=_BY_FAMILY)] = ()
-    """The images that members get, one per family; only with Consistent and Custom."""
+    """The images that members get, one per family, only with Consistent and Custom."""
 
 
 class MemberCounts(ApiModel):
@@ -250,7 +249,7 @@ class MemberCounts(ApiModel):
     running: Int32 = 0
     """Members in upgrade."""
     pending: Int32 = 0
-    """Members whose turn it is and that have to wait."""
+    """Members at their turn that have to wait."""
     not_started: Int32 = 0
     """Members whose turn has not come."""
     stopped: Int32 = 0
@@ -258,62 +257,62 @@ class MemberCounts(ApiModel):
 
 
 class MemberStatus(ApiModel):
-    """The progress of one member; a member in upgrade is Running, even while the run stops."""
+    """The progress of one member. A member in upgrade is Running, even while the run stops."""
 
     name: str
     """Name of the member."""
     state: UpgradeState
-    """How far the member has got."""
+    """State of the member."""
     reason: str = ""
-    """Why it is in this state, as one word; empty when there is nothing to explain."""
+    """Why it is in this state, as one word, may be empty."""
     message: str = ""
     """Why it is in this state, as a sentence."""
     attempt: Int32 = 0
-    """Number of the latest attempt; 0 before the first."""
+    """Number of the latest attempt, 0 before the first."""
     operation_id: str = Field(default="", alias="operationID")
-    """Identity of the latest attempt, ``<run uid>/<member>/<attempt>``; empty before the first."""
+    """Identity of the latest attempt, ``<run uid>/<member>/<attempt>``, empty before the first."""
     upgrader: str = ""
-    """Which upgrader carries the attempt out."""
+    """The upgrader that executes the attempt."""
     operation_open: bool = Field(
         default=False,
     )
-    """Whether the run has given the attempt up while its upgrader has not reported the end: until it does, or the run
-    ends, nobody upgrades the member."""
+    """Whether the run has given the attempt up while its upgrader has not reported the end. No other upgrade of the
+    member starts until then, or until the run ends."""
     start_time: Time | None = None
-    """When the latest attempt started; absent before the first."""
+    """When the latest attempt started. Absent before the first."""
     completion_time: Time | None = None
-    """When the member reached its final state; absent before that."""
+    """When the member reached its final state. Absent before that."""
     pending_since: Time | None = None
-    """Since when it has been Pending without a break; absent when it is not."""
+    """Since when it has been Pending without a break. Absent otherwise."""
     next_window_open: Time | None = None
-    """When its next maintenance window opens; absent when it waits for none."""
+    """When its next maintenance window opens. Absent if it does not wait for one."""
     from_version: str = ""
     """Kubernetes version before the upgrade."""
     to_version: str = ""
     """Kubernetes version that it is upgraded to."""
     error: UpgradeError | None = None
-    """Why the latest attempt failed; absent when it did not."""
+    """Why the latest attempt failed. Absent without a failure."""
 
 
 class GateReport(ApiModel):
-    """The progress of one gate; ``gate`` names the ClusterUpgradeGate, empty until the run reaches the gate."""
+    """The progress of one gate. ``gate`` names the ClusterUpgradeGate, empty until the run reaches the gate."""
 
     type: GateType
-    """What the gate waits for."""
+    """Kind of the gate."""
     state: UpgradeState
-    """How far the gate has got."""
+    """State of the gate."""
     display_name: str = ""
-    """What people are asked."""
+    """Question for the approver."""
     gate: str = ""
-    """Name of the ClusterUpgradeGate; empty until the run reaches the gate."""
+    """Name of the ClusterUpgradeGate, empty until the run reaches the gate."""
     absolute_start_time: Time | None = None
-    """When a scheduled gate opens by itself; absent of an approval."""
+    """When a scheduled gate opens. Absent for an approval."""
     start_time: Time | None = None
-    """When the run reached the gate; absent before that."""
+    """When the run reached the gate. Absent before that."""
     completion_time: Time | None = None
-    """When the gate opened or was skipped; absent before that."""
+    """When the gate opened or was skipped. Absent before that."""
     message: str = ""
-    """What it waits for or who opened it, as a sentence."""
+    """Cause of its waiting, or who opened it, as a sentence."""
 
 
 GateReports: TypeAlias = tuple[GateReport, ...]
@@ -323,13 +322,13 @@ class WaitStatus(ApiModel):
     """The progress of the wait after a stage."""
 
     seconds: Int32 = 0
-    """How long the wait is, in seconds."""
+    """Length of the wait in seconds."""
     state: UpgradeState
-    """How far the wait has got."""
+    """State of the wait."""
     start_time: Time | None = None
-    """When the wait began; absent before that."""
+    """When the wait started. Absent before that."""
     completion_time: Time | None = None
-    """When the wait ended; absent before that."""
+    """When the wait ended. Absent before that."""
 
 
 class GroupStatus(ApiModel):
@@ -338,22 +337,22 @@ class GroupStatus(ApiModel):
     name: str
     """Name of the group."""
     state: UpgradeState
-    """How far the group has got."""
+    """State of the group."""
     reason: str = Field(
         default="",
     )
-    """SkippedByUser from the moment the user skips the group, even while a member of it is still in upgrade; else
+    """SkippedByUser as soon as the user skips the group, even while a member of it is still in upgrade. Otherwise
     empty."""
     start_time: Time | None = None
-    """When the group began; absent before that."""
+    """When the group started. Absent before that."""
     completion_time: Time | None = None
-    """When the group ended; absent before that."""
+    """When the group ended. Absent before that."""
     message: str = ""
     """Why it is in this state, as a sentence."""
     failure_count: Int32 = 0
     """Number of its members that failed."""
     max_concurrency: Int32 = 0
-    """How many members are upgraded at once, as a number of members."""
+    """Most concurrent upgrades, as a number of members."""
     max_allowed_failures: Int32 = 0
     """How many members may fail, as a number of members."""
     before_gates: GateReports = ()
@@ -370,22 +369,22 @@ class StageStatus(ApiModel):
     name: str
     """Name of the stage."""
     state: UpgradeState
-    """How far the stage has got."""
+    """State of the stage."""
     reason: str = Field(
         default="",
     )
-    """SkippedByUser from the moment the user skips the stage, even while a member of it is still in upgrade; else
+    """SkippedByUser as soon as the user skips the stage, even while a member of it is still in upgrade. Otherwise
     empty."""
     start_time: Time | None = None
-    """When the stage began; absent before that."""
+    """When the stage started. Absent before that."""
     completion_time: Time | None = None
-    """When the stage ended; absent before that."""
+    """When the stage ended. Absent before that."""
     message: str = ""
     """Why it is in this state, as a sentence."""
     failure_count: Int32 = 0
     """Number of its members that failed."""
     max_concurrency: Int32 = 0
-    """How many members are upgraded at once, as a number of members."""
+    """Most concurrent upgrades, as a number of members."""
     max_allowed_failures: Int32 = 0
     """How many members may fail, as a number of members."""
     before_gates: GateReports = ()
@@ -393,7 +392,7 @@ class StageStatus(ApiModel):
     after_gates: GateReports = ()
     """Progress of the gates after the stage."""
     after_stage_wait: WaitStatus | None = None
-    """Progress of the wait after the stage; absent when there is none."""
+    """Progress of the wait after the stage. Absent without a wait."""
     groups: tuple[GroupStatus, ...] = ()
     """Progress of its groups."""
 
@@ -402,25 +401,25 @@ class UpgradeRunStatus(ApiModel):
     """``status`` of a run: its copy of the strategy, the versions chosen at its start, and its progress."""
 
     state: UpgradeState = UpgradeState.NOT_STARTED
-    """How far the run has got."""
+    """State of the run."""
     start_time: Time | None = None
-    """When the run first started; absent before that."""
+    """When the run first started. Absent before that."""
     completion_time: Time | None = None
-    """When the run ended; absent before that."""
+    """When the run ended. Absent before that."""
     restarts: Int32 = 0
-    """How often the run was started again."""
+    """Number of restarts of the run."""
     observed_generation: Int64 = 0
     """Generation of the run (``metadata.generation``) that the status is about."""
     observed_restart_token: str = ""
-    """The last restart token that was obeyed."""
+    """The last restart token that was processed."""
     observed_skip_targets: Int32 = 0
-    """How many entries of ``spec.skipTargets`` were obeyed."""
+    """Number of processed entries of ``spec.skipTargets``."""
     strategy_snapshot: StrategySpec | None = None
-    """Copy of the strategy; later changes of the original do not matter to this run."""
+    """Copy of the strategy. Later changes of the original do not affect this run."""
     strategy_snapshot_of: str = Field(
         default="",
     )
-    """Name of the strategy that was copied; empty when the run has its own."""
+    """Name of the strategy that was copied, empty if the run has its own."""
     resolved: ResolvedVersions = Field(default_factory=ResolvedVersions)
     """The versions chosen at the start."""
     counts: MemberCounts = Field(default_factory=MemberCounts)
@@ -428,19 +427,19 @@ class UpgradeRunStatus(ApiModel):
     failure_count: Int32 = 0
     """Number of members that failed."""
     next_wakeup: Time | None = None
-    """When something happens next without anybody doing anything; absent when nothing will."""
+    """When the run next changes without an event. Absent if it does not."""
     stages: tuple[StageStatus, ...] = ()
     """Progress of the stages, in order."""
     plan: UpgradePlan | None = None
-    """What is expected to happen when; absent before the first forecast."""
+    """Forecast of the run. Absent before the first one."""
     conditions: Conditions = ()
-    """What is to be said about the run: Initialized, Preflight, Progressing, Succeeded, Healthy, MembershipDrifted."""
+    """Conditions of the run: Initialized, Preflight, Progressing, Succeeded, Healthy, MembershipDrifted."""
 
 
 class ClusterUpgradeRun(ApiObject):
     """One upgrade of members, in stages and groups."""
 
     spec: UpgradeRunSpec
-    """What to upgrade, which members, and in which order."""
+    """Target, members and order of the upgrade."""
     status: UpgradeRunStatus = Field(default_factory=UpgradeRunStatus)
-    """The run's copy of the strategy, the chosen versions, and progress; written by harbormaster."""
+    """The run's copy of the strategy, the chosen versions, and progress, written by harbormaster."""

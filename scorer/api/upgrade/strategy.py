@@ -1,9 +1,9 @@
-"""ClusterUpgradeStrategy: the order in which members are upgraded. Reusable, without versions.
+"""ClusterUpgradeStrategy: the order of upgrades. Reusable, without versions.
 
-The two limits of a stage have no default in the schema: a stage without ``maxConcurrency`` has a ceiling of 50
-while its implicit group upgrades one member at a time, and a group that allows failures gets a warning if the stage has
-no ``maxAllowedFailures``, but not if that is 0 (upgrade-runs.md 3.2 rule 5, 4.1). An absent limit is None in the model
-and stays absent in the store.
+The two limits of a stage have no default in the schema: a stage without ``maxConcurrency`` has a ceiling of 50 while
+its implicit group upgrades one member at a time, and a group that allows failures gets a warning if the stage has no
+``maxAllowedFailures``, but not if that is 0 (upgrade-runs.md 3.2 rule 5, 4.1). An absent limit is None in the model and
+remains absent in the store.
 
 Source: upgrade-runs.md 3.2 and 4.1.
 """
@@ -20,9 +20,9 @@ from scorer.api.values.label_selector import LabelSelector
 
 MOST_STAGES: Final = 31
 MOST_GROUPS: Final = 50
-"""Groups in one stage."""
+"""Most groups in one stage."""
 MOST_GATES: Final = 5
-"""Gates in one position."""
+"""Most gates in one position."""
 LARGEST_STAGE_CONCURRENCY: Final = 50
 LONGEST_WAIT_SECONDS: Final = 30 * 24 * 3600
 
@@ -44,7 +44,7 @@ _FAILURES: JsonObject = {"minimum": 0, "maximum": LARGEST, "maxLength": _LONGEST
 
 
 class GateType(StrEnum):
-    """What a gate waits for."""
+    """Kind of a gate."""
 
     APPROVAL = "Approval"
     SCHEDULED_START = "ScheduledStart"
@@ -62,14 +62,14 @@ class ScheduledStart(ApiModel):
 
 
 class GateConfiguration(ApiModel):
-    """Holds progress before or after a stage or group; ``ScheduledStart`` only before."""
+    """Holds progress before or after a stage or group. ``ScheduledStart`` is only allowed before."""
 
     type: GateType
-    """Approval: a person opens the gate. ScheduledStart: a day and time does; only before a stage or group."""
+    """Approval: a person opens the gate. ScheduledStart: it opens at a day and time, only before a stage or group."""
     display_name: str | None = Field(default=None, min_length=1, max_length=100)
-    """What people are asked, such as ``canary healthy?``. Absent: no text."""
+    """Question for the approver, such as ``canary healthy?``. Absent: no text."""
     scheduled_start: ScheduledStart | None = None
-    """Day and time at which a ScheduledStart opens; required there, absent for an Approval."""
+    """Day and time of a ScheduledStart, required there, absent for an Approval."""
 
 
 Gates: TypeAlias = Annotated[tuple[GateConfiguration, ...], Field(max_length=MOST_GATES)]
@@ -82,29 +82,28 @@ class Group(ApiModel):
     """
 
     name: Name
-    """Name of the group; unique in the strategy."""
+    """Name of the group, unique in the strategy."""
     member_selector: LabelSelector | None = None
     """Members of the group among those of the stage, by label. Absent: those whose label
     ``harbormaster.dev/upgrade-group`` is the group's name."""
     max_concurrency: IntOrString = Field(default=DEFAULT_GROUP_CONCURRENCY, json_schema_extra=_CONCURRENCY)
-    """How many members of the group are upgraded at once, as a count or as a percentage of the group, rounded down to
-    at least 1."""
+    """Most concurrent upgrades in the group, as a count or as a percentage of the group, rounded down to at least 1."""
     max_allowed_failures: IntOrString = Field(default=0, json_schema_extra=_FAILURES)
     """How many members of the group may fail before it stops, as a count or as a percentage of the group, rounded up.
     Absent: 0."""
     before_gates: Gates = ()
-    """What must open before the group starts. Absent: nothing."""
+    """Gates that must open before the group starts. Absent: none."""
     after_gates: Gates = ()
-    """What must open before the group is over. Absent: nothing."""
+    """Gates that must open before the group is complete. Absent: none."""
 
 
 class StrategyStage(ApiModel):
     """A step of the sequence. An empty selector matches every member, an absent one does not restrict the members."""
 
     name: Name
-    """Name of the stage; unique in the strategy."""
+    """Name of the stage, unique in the strategy."""
     member_selector: LabelSelector | None = None
-    """Members that the stage is limited to, by label. Absent: not limited; then it needs groups. An empty selector:
+    """Members that the stage is limited to, by label. Absent: not limited, which requires groups. An empty selector:
     all."""
     groups: tuple[Group, ...] = Field(default=(), max_length=MOST_GROUPS)
     """Groups of members, upgraded in parallel. Absent: one group of all members of the stage."""
@@ -112,15 +111,15 @@ class StrategyStage(ApiModel):
         default=None,
         json_schema_extra={**_CONCURRENCY, "maximum": LARGEST_STAGE_CONCURRENCY},
     )
-    """How many members of the stage are upgraded at once, as a count or as a percentage of the stage, rounded down to
-    at least 1. Absent: 50."""
+    """Most concurrent upgrades in the stage, as a count or as a percentage of the stage, rounded down to at least 1.
+    Absent: 50."""
     max_allowed_failures: IntOrString | None = Field(default=None, json_schema_extra=_FAILURES)
     """How many members of the stage may fail before the run stops, as a count or as a percentage of the stage, rounded
     up. Absent: 0."""
     before_gates: Gates = ()
-    """What must open before the stage starts. Absent: nothing."""
+    """Gates that must open before the stage starts. Absent: none."""
     after_gates: Gates = ()
-    """What must open before the next stage starts. Absent: nothing."""
+    """Gates that must open before the next stage starts. Absent: none."""
     after_stage_wait_seconds: Int32 = Field(default=0, ge=0, le=LONGEST_WAIT_SECONDS)
     """How long to wait after the stage before the next one starts, in seconds. Absent: 0."""
 
@@ -138,4 +137,4 @@ class ClusterUpgradeStrategy(ApiObject):
     spec: StrategySpec
     """The stages, their groups, and what to wait for between them."""
     status: ObservedStatus = Field(default_factory=ObservedStatus)
-    """What is to be said about the strategy, such as whether it is Valid."""
+    """Conditions of the strategy, such as whether it is Valid."""

@@ -1,7 +1,7 @@
-"""ClusterVersionCatalog: which Kubernetes versions and node images exist in which region.
+"""ClusterVersionCatalog: the Kubernetes versions and node images that exist per region.
 
 An absent list and an empty one differ: an absent list leaves the region unchecked, an empty one means that nothing is
-published there (upgrade-runs.md 3.6). Versions are plain strings; the CRD has the pattern.
+published there (upgrade-runs.md 3.6). Versions are plain strings. The CRD has the pattern.
 
 Source: upgrade-runs.md 3.6.
 """
@@ -23,7 +23,7 @@ def _by(key: str) -> dict[str, Any]:
 
 
 class VersionPhase(StrEnum):
-    """How mature a version is."""
+    """Maturity of a version."""
 
     GA = "GA"
     PREVIEW = "Preview"
@@ -36,7 +36,7 @@ class CatalogVersion(ApiModel):
     version: KubernetesVersion
     """The full Kubernetes version, such as ``1.31.2``."""
     phase: VersionPhase = VersionPhase.GA
-    """How mature it is: GA, Preview, or Deprecated; profiles choose GA only."""
+    """Maturity: GA, Preview, or Deprecated. Profiles choose GA only."""
     lts: bool = False
     """Whether it gets long-term support. Absent: false."""
 
@@ -47,7 +47,7 @@ class CatalogImage(ApiModel):
     version: ImageVersion
     """Version of the image, such as ``202503.21.0``."""
     published_at: Time | None = None
-    """When it was published. Absent: unknown, and its age is not looked at."""
+    """When it was published. Absent: unknown, and its age is not checked."""
 
 
 class CatalogFamily(ApiModel):
@@ -60,29 +60,29 @@ class CatalogFamily(ApiModel):
 
 
 class CatalogRegion(ApiModel):
-    """What is published in one region."""
+    """Published versions of one region."""
 
     name: str = Field(min_length=1, max_length=63)
     """Name of the region; ``default`` stands for every region without an entry."""
     kubernetes_versions: tuple[CatalogVersion, ...] | None = Field(default=None, json_schema_extra=_by("version"))
-    """Kubernetes versions that members in the region can get; an empty list: none. Absent: the region is not checked
-    for versions."""
+    """Kubernetes versions that are available to members in the region. An empty list: none. Absent: the region is not
+    checked for versions."""
     node_images: tuple[CatalogFamily, ...] | None = Field(default=None, json_schema_extra=_by("family"))
-    """Node images that members in the region can get; an empty list: none. Absent: the region is not checked for
-    images."""
+    """Node images that are available to members in the region. An empty list: none. Absent: the region is not checked
+    for images."""
 
 
 class VersionCatalogSpec(ApiModel):
-    """``spec`` of a catalog; several catalogs are merged by region."""
+    """``spec`` of a catalog. Several catalogs are merged by region."""
 
     regions: Annotated[tuple[CatalogRegion, ...], Field(json_schema_extra=_by("name"))] = ()
-    """What is published, by region. Absent: nothing is known."""
+    """Published versions, by region. Absent: unknown."""
 
 
 class ClusterVersionCatalog(ApiObject):
     """Versions and images that members can be upgraded to."""
 
     spec: VersionCatalogSpec
-    """Versions and images by region; several catalogs are merged."""
+    """Versions and images by region. Several catalogs are merged."""
     status: ObservedStatus = Field(default_factory=ObservedStatus)
-    """What is to be said about the catalog, such as whether it is Valid."""
+    """Conditions of the catalog, such as whether it is Valid."""

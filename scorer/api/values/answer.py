@@ -1,6 +1,6 @@
-"""Types of members of answers: plain JSON values that carry the schema which the OpenAPI document has for them.
+"""Types of members of responses: plain JSON values with their schema in the OpenAPI document.
 
-An answer is a ``TypedDict`` beside the function that builds it, so mypy checks the function, and the document is made
+A response is a ``TypedDict`` beside the function that builds it, so mypy checks the function, and the document is made
 from the same definition. It comes from ``typing_extensions``: pydantic does not read that of Python 3.11.
 """
 
@@ -32,7 +32,7 @@ class ShapeOf:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """The description of a member that cannot have a string below it: its name is a keyword of Python."""
+    """The description of a member that cannot have a string below it, because its name is a keyword of Python."""
 
     text: str
 
@@ -51,7 +51,7 @@ DurationText = Annotated[str, Shape({"type": "string", "examples": ["41s", "1h 1
 FleetRevision = Annotated[str, Shape({"type": "string", "pattern": "^[0-9]+/[0-9]+$", "examples": ["1785/42"]})]
 """The fleet, and the step of ten seconds that ages are measured at."""
 
-ContinueToken = Annotated[str, Described("Asks for the next page; empty: this is the last.")]
+ContinueToken = Annotated[str, Described("Requests the next page. Empty: this is the last one.")]
 
 JsonValue = Annotated[Any, Shape({})]
 """Any JSON value."""

@@ -2,9 +2,9 @@
 
 All are sums of ``number unit`` groups:
 
-* wait time of a staged update: ``1h30m``, ``1.5h``; units s, m, h (placement-api.md 2.5);
-* a NodePool's ``expireAfter`` and ``consolidateAfter`` (D1) and ``terminationGracePeriod`` (D2):
-  integer groups in any order, D1 also ``Never`` (nodepool-disruption.md 2.2);
+* wait time of a staged update: ``1h30m``, ``1.5h``, with units s, m, h (placement-api.md 2.5);
+* a NodePool's ``expireAfter`` and ``consolidateAfter`` (D1) and ``terminationGracePeriod`` (D2): integer groups in any
+order, D1 also ``Never`` (nodepool-disruption.md 2.2);
 * a budget's ``duration`` (B): hours then minutes;
 * Go (``time.ParseDuration``): a sign, fractions, units from ns to h (nodepool-disruption.md 5.4 and 8.1).
 """
@@ -16,7 +16,7 @@ from typing import Final
 
 LONGEST_NANOSECONDS = 2**63 - 1
 LONGEST_DURATION = 256
-"""Characters of a duration; a longer text is not parsed, because its numbers could be of any size."""
+"""Longest duration, in characters. A longer text is not parsed, because its numbers could be of any size."""
 NEVER = "Never"
 
 _WAIT = re.compile(r"(?:(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[smh])+", re.ASCII)
@@ -27,7 +27,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 def parse_wait_time(text: str) -> timedelta:
-    """Read the wait time of a stage task, such as ``1h30m`` or ``0s``.
+    """Parse the wait time of a stage task, such as ``1h30m`` or ``0s``.
 
     Raises:
         ValueError: Not of the grammar, or longer than 64 bits of nanoseconds.
@@ -36,7 +36,7 @@ def parse_wait_time(text: str) -> timedelta:
 
 
 def parse_sum(text: str) -> timedelta:
-    """Read a duration of whole seconds, minutes and hours in any order (patterns D1 without ``Never``, and D2).
+    """Parse a duration of whole seconds, minutes and hours in any order (patterns D1 without ``Never``, and D2).
 
     Raises:
         ValueError: Not of the grammar, or longer than 64 bits of nanoseconds.
@@ -45,7 +45,7 @@ def parse_sum(text: str) -> timedelta:
 
 
 def parse_budget_duration(text: str) -> timedelta:
-    """Read the duration of a disruption budget: hours, then minutes (pattern B).
+    """Parse the duration of a disruption budget: hours, then minutes (pattern B).
 
     Raises:
         ValueError: Not of the grammar, or longer than 64 bits of nanoseconds.
@@ -54,7 +54,7 @@ def parse_budget_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """Write *duration* for people: ``2h``, ``1h 12m``, ``41s``, ``3d``; its two largest units, without zeros."""
+    """Write *duration* for people: ``2h``, ``1h 12m``, ``41s``, ``3d``. Only its two largest units, without zeros."""
     seconds = int(duration.total_seconds())
     sign, seconds = ("-", -seconds) if seconds < 0 else ("", seconds)
     parts = []
@@ -93,7 +93,7 @@ _NANOSECONDS: Final = {
 
 
 def parse_go_duration(text: str) -> int:
-    """Read a duration; returns nanoseconds as a signed 64-bit integer.
+    """Parse a duration. Return nanoseconds as a signed 64-bit integer.
 
     Raises:
         ValueError: Not of the grammar, or too long.
@@ -108,7 +108,7 @@ def parse_go_duration(text: str) -> int:
 
 
 def _nanoseconds(whole: str, fraction: str, unit: str) -> int:
-    """Return one group; the fraction is computed in doubles, as Go does."""
+    """Return one group in nanoseconds. The fraction is computed in doubles, as in Go."""
     digits = fraction[:18]  # Go, too, ignores the digits that 64 bits cannot hold
     part = int(float(int(digits)) * (_NANOSECONDS[unit] / 10.0 ** len(digits))) if digits else 0
     return int(whole or "0") * _NANOSECONDS[unit] + part

@@ -4,18 +4,18 @@ import re
 from collections.abc import Iterable
 
 LONGEST_PART = 320
-"""Characters of a member's name that are printed; a label key has at most 317."""
+"""Most characters of a member's name that are printed. A label key has at most 317."""
 
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*", re.ASCII)
 
 
 class FieldPath(tuple[str | int, ...]):
-    """A path of member names and list positions; printed the way kubectl prints it.
+    """A path of member names and list positions, printed in kubectl notation.
 
-    ``FieldPath.of("spec") / "taints" / 2 / "key"`` prints ``spec.taints[2].key``. A member name
-    that is not a plain word, such as a label key, prints in brackets: ``metadata.labels[a/b]``.
+    ``FieldPath.of("spec") / "taints" / 2 / "key"`` prints ``spec.taints[2].key``. A member name that is not a plain
+    word, such as a label key, prints in brackets: ``metadata.labels[a/b]``.
 
-    A tuple and not a dataclass, for speed: rules make dozens of paths per review, whether they find a mistake or not.
+    A tuple and not a dataclass, for speed: rules make dozens of paths per review, even without a finding.
     """
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class FieldPath(tuple[str | int, ...]):
         return FieldPath(self + (part,))  # noqa: RUF005 - unpacking is slower
 
     def below(self, *parts: str | int) -> "FieldPath":
-        """Return the path of the field at *parts* below this; faster than one part at a time."""
+        """Return the path of the field at *parts* below this, faster than one part at a time."""
         return FieldPath(self + parts)
 
     def __str__(self) -> str:
@@ -51,7 +51,7 @@ class FieldPath(tuple[str | int, ...]):
         return text
 
     def starts_with(self, other: "FieldPath") -> bool:
-        """Say whether this is *other* or lies below it."""
+        """Return whether this is *other* or below it."""
         return self[: len(other)] == other
 
     def pointer(self) -> str:

@@ -15,7 +15,7 @@ PERCENT = re.compile(r"([0-9]{1,2}|100)%", re.ASCII)
 
 
 class _IntOrString:
-    """Accepts a JSON integer or a JSON string, nothing else; each field has its own rule for the string."""
+    """Accepts a JSON integer or a JSON string, nothing else. Each field has its own rule for the string."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -38,18 +38,20 @@ IntOrString: TypeAlias = Annotated[int | str, _IntOrString]
 
 
 def count_or_percent(value: int | str) -> bool:
-    """Say whether *value* is an integer from 0 to `LARGEST`, or a percentage of 0% to 100%."""
+    """Return whether *value* is an integer from 0 to `LARGEST`, or a percentage of 0% to 100%."""
     return 0 <= value <= LARGEST if isinstance(value, int) else percent(value) is not None
 
 
 def percent(value: int | str) -> int | None:
-    """Return the number before the percent sign, None when *value* is not a percentage of 0% to 100%."""
+    """Return the number before the percent sign, or None if *value* is not a percentage of 0% to 100%."""
     match = PERCENT.fullmatch(value) if isinstance(value, str) else None
     return int(match[1]) if match else None
 
 
 def scaled_up(value: int | str, total: int) -> int:
-    """Return *value*, or its share of *total* rounded up when it is a percentage.
+    """Return *value*, or for a percentage its share of *total*, rounded up.
+
+    Example: ``25%`` of 5 clusters is 2. Rounding down would give 1, and ``25%`` of 3 clusters would allow nothing.
 
     Raises:
         ValueError: A string that is not a percentage.
@@ -58,7 +60,7 @@ def scaled_up(value: int | str, total: int) -> int:
 
 
 def scaled_down(value: int | str, total: int) -> int:
-    """Return *value*, or its share of *total* rounded down to at least 1 when it is a percentage.
+    """Return *value*, or for a percentage its share of *total*, rounded down to at least 1.
 
     Raises:
         ValueError: A string that is not a percentage.

@@ -19,7 +19,7 @@ LONGEST_LABEL_KEY: Final = 317
 LONGEST_LABEL_VALUE: Final = 63
 LabelKey = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_KEY})]
 LabelValue = Annotated[str, Field(json_schema_extra={"maxLength": LONGEST_LABEL_VALUE})]
-"""Key and value in a selector; admission checks first their length, then their grammar."""
+"""Key and value in a selector. Admission checks first their length, then their grammar."""
 
 
 class LabelSelectorRequirement(ApiModel):
@@ -28,14 +28,14 @@ class LabelSelectorRequirement(ApiModel):
     key: LabelKey
     """Key of the label, with its prefix if it has one."""
     operator: LabelValue
-    """How the label is compared. In and NotIn compare its value with ``values``; Exists and DoesNotExist ask whether
+    """How the label is compared. In and NotIn compare its value with ``values``. Exists and DoesNotExist check whether
     the object has the label at all. An object without the label satisfies NotIn."""
     values: tuple[LabelValue, ...] = ()
-    """Values for In and NotIn, which need at least one; Exists and DoesNotExist take none. Absent: no values."""
+    """Values for In and NotIn, which need at least one. Exists and DoesNotExist have none. Absent: no values."""
 
 
 class LabelSelector(ApiModel):
-    """All of ``matchLabels`` and ``matchExpressions`` must hold; the empty selector matches everything."""
+    """All of ``matchLabels`` and ``matchExpressions`` must hold. The empty selector matches everything."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
@@ -53,10 +53,10 @@ class LabelSelector(ApiModel):
         return (*equal, *self.match_expressions)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether an object with *labels* is selected.
+        """Return whether an object with *labels* is selected.
 
         Raises:
-            ValueError: An expression cannot be evaluated; see `requirement_error`.
+            ValueError: An expression cannot be evaluated. See `requirement_error`.
         """
         return all(_holds(requirement, labels) for requirement in self.requirements())
 
@@ -68,7 +68,7 @@ def _holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> 
 
 
 def holds_for(requirement: LabelSelectorRequirement, value: str | None) -> bool:
-    """Say whether a valid expression holds for *value*, that of its label; None: the object has no such label."""
+    """Return whether a valid expression holds for the *value* of its label, None for a missing label."""
     match requirement.operator:
         case "In":
             return value is not None and value in requirement.values
@@ -81,7 +81,7 @@ def holds_for(requirement: LabelSelectorRequirement, value: str | None) -> bool:
 
 
 def requirement_error(requirement: LabelSelectorRequirement) -> str:
-    """Return what is wrong with an expression, empty when it can be evaluated."""
+    """Return the error in an expression, or an empty string."""
     if error := qualified_name_error(requirement.key):
         return f"key {requirement.key[:64]!r}: {error}"
     match requirement.operator:
@@ -100,5 +100,5 @@ def requirement_error(requirement: LabelSelectorRequirement) -> str:
 
 
 def selector_error(selector: LabelSelector) -> str:
-    """Return what is wrong with *selector*, empty when it can be evaluated."""
+    """Return the error in *selector*, or an empty string."""
     return next(filter(None, map(requirement_error, selector.requirements())), "")

@@ -1,6 +1,6 @@
 """Grammar of names: label keys and values, DNS labels and subdomains, and the names that objects may have.
 
-Every object name becomes a segment of a URL path on an API server. Most kinds allow less; a few of Kubernetes' own
+Every object name becomes a segment of a URL path on an API server. Most kinds allow less. A few of Kubernetes' own
 allow any segment.
 
 Source: placement-api.md 2.1 and 2.6; Kubernetes apimachinery pkg/api/validation/path/name.go.
@@ -77,7 +77,7 @@ def dns_label_error(name: str) -> str:
 
 
 LONGEST: Final = 1024
-"""Kubernetes sets no bound for names that may be any segment; the length of a request line does."""
+"""Bound for names that may be any segment. Kubernetes sets none, except by the length of a request line."""
 
 _LABELS: Final = frozenset({("", "Namespace"), ("", "Service")})
 _SEGMENTS: Final = frozenset(

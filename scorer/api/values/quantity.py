@@ -1,8 +1,11 @@
 """Kubernetes quantities, exact.
 
-A quantity is a decimal number with an optional suffix (``1500m``, ``16Gi``, ``2E3``). Comparisons
-are exact, on nano units. Scores need the very double that the reference computes from the text,
-because its last bit decides how an exact half rounds.
+A quantity is a decimal number with an optional suffix (``1500m``, ``16Gi``, ``2E3``). Comparisons are exact, on nano
+units. Scores need the very double that the reference computes from the text, because its last bit decides how an exact
+half rounds.
+
+Example: ``0.3`` and ``300m`` are equal, but their doubles, ``3 * 10**-1`` and ``300 * 10**-3``, differ in the last bit.
+A comparison of doubles would reject a cluster with exactly the required amount.
 
 Source: scheduling.md 7; Kubernetes apimachinery ``pkg/api/resource``.
 """
@@ -24,23 +27,23 @@ WIRE_SCHEMA: dict[str, Any] = {
     ),
     "x-kubernetes-int-or-string": True,
 }
-"""How CRDs describe a quantity; the pattern is laxer than `parse_quantity`."""
+"""Schema of a quantity in CRDs. The pattern is laxer than `parse_quantity`."""
 
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][+-]?[0-9]+)?", re.ASCII)
 _DECIMAL = {"": 0, "n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LARGEST_BINARY = 2**63 - 1
 LONGEST_QUANTITY = 512
-"""Characters of a quantity; the largest number a double holds has 309 digits."""
+"""Longest quantity, in characters. The largest number in a double has 309 digits."""
 LONGEST_REMEMBERED = 64
 """Longer quantities are not cached, so that a client cannot fill the memory with them."""
 _LARGEST_POWER = 400
-"""Above it the double overflows for every text of `LONGEST_QUANTITY`; see `_power`."""
+"""Above it the double overflows for every text of `LONGEST_QUANTITY`. See `_power`."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """An amount, compared by its number, whatever its spelling.
+    """An amount, compared by its number regardless of its spelling.
 
     Args:
         nano: The exact amount in units of 10^-9, rounded away from zero to whole units.
@@ -62,7 +65,7 @@ class Quantity:
 
 
 def parse_quantity(text: str) -> Quantity:
-    """Read a quantity.
+    """Parse a quantity.
 
     Raises:
         ValueError: *text* is not a quantity, has more than `LONGEST_QUANTITY` characters, or its power overflows a
@@ -91,7 +94,7 @@ _known = lru_cache(maxsize=65536)(_parse)
 
 
 def read_quantity(value: object) -> Quantity | None:
-    """Return the quantity that *value* spells, None when it is not one."""
+    """Return the quantity in *value*, or None if it is not one."""
     try:
         return parse_quantity(value) if isinstance(value, str) else None
     except ValueError:
@@ -110,7 +113,7 @@ def format_quantity(nano: int) -> str:
 
 
 def format_binary_quantity(nano: int) -> str:
-    """Write an amount of 10^-9 units in canonical binary form, ``1600Gi``; decimal where that is not exact."""
+    """Write an amount of 10^-9 units in canonical binary form, ``1600Gi``, or in decimal form if that is not exact."""
     for suffix, exponent in reversed(_BINARY.items()):
         if nano and nano % (NANO << exponent) == 0:
             return f"{nano // (NANO << exponent)}{suffix}"
@@ -122,7 +125,7 @@ def _power(suffix: str) -> int:
     if suffix in _DECIMAL:
         return _DECIMAL[suffix]
     exponent = suffix[1:]
-    if len(exponent.lstrip("+-").lstrip("0")) > 6:  # far out of range either way; the real number could be huge
+    if len(exponent.lstrip("+-").lstrip("0")) > 6:  # far out of range either way, and the number itself could be huge
         exponent = "-999999" if exponent.startswith("-") else "999999"
     return int(exponent)
 
