@@ -53,8 +53,10 @@ def print_for_kubectl(words: Sequence[str] | None = None) -> None:
     """
     from webhook.cli.root import root
 
-    *typed, incomplete = [*(sys.argv[1:] if words is None else words)] or [""]
-    completions = ShellComplete(root, {}, KUBECTL, "_KUBECTL_HARBORMASTER_COMPLETE").get_completions(typed, incomplete)
+    *complete_words, incomplete = [*(sys.argv[1:] if words is None else words)] or [""]
+    completions = ShellComplete(root, {}, KUBECTL, "_KUBECTL_HARBORMASTER_COMPLETE").get_completions(
+        complete_words, incomplete
+    )
     files = any(completion.type in ("file", "dir") for completion in completions)
     for completion in completions:
         if completion.type == "plain":

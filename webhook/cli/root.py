@@ -150,13 +150,13 @@ class Root(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin with *incomplete*, and options, without importing the commands."""
-        found = [
+        items = [
             CompletionItem(entry.name, help=entry.help)
             for entries in SECTIONS.values()
             for entry in entries
             if entry.name.startswith(incomplete)
         ]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -190,9 +190,11 @@ class Root(click.Group):
             if isinstance(stream, io.TextIOWrapper):  # do not fail because the terminal cannot show a character
                 stream.reconfigure(errors="backslashreplace")
         words = [*(sys.argv[1:] if args is None else args)]
-        path, called = self._called(program, words)
+        path, called_command = self._called(program, words)
         try:
-            code = super().main(_bare_flags(called, words), program, complete_var=variable, standalone_mode=False)
+            code = super().main(
+                _bare_flags(called_command, words), program, complete_var=variable, standalone_mode=False
+            )
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.ctx.get_help())
@@ -212,7 +214,7 @@ class Root(click.Group):
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             complain(f"error: {place}{error.strerror or error}")
-            return getattr(called, "error_code", 1)
+            return getattr(called_command, "error_code", 1)
         return code if isinstance(code, int) else 0
 
     def _called(self, program: str, words: Sequence[str]) -> tuple[str, click.Command]:
@@ -226,13 +228,13 @@ class Root(click.Group):
 
 def _bare_flags(command: click.Command, words: Sequence[str]) -> list[str]:
     """Return *words* with flags as click takes them: kubectl's may have a value, as in ``--ignore-not-found=true``."""
-    written: dict[str, list[str]] = {}
+    replacements: dict[str, list[str]] = {}
     for option in command.params:
         if isinstance(option, click.Option) and option.is_flag:
             for name in option.opts:
-                written |= {f"{name}=true": [name], f"{name}=false": option.secondary_opts[:1]}
+                replacements |= {f"{name}=true": [name], f"{name}=false": option.secondary_opts[:1]}
     end = words.index("--") if "--" in words else len(words)
-    return [each for word in words[:end] for each in written.get(word, [word])] + [*words[end:]]
+    return [replacement for word in words[:end] for replacement in replacements.get(word, [word])] + [*words[end:]]
 
 
 def _program_name() -> str:

@@ -43,27 +43,29 @@ Exit codes:
 @click.option("-m", "--message", default="", metavar="TEXT", help="Why; kept with the approval.")
 @run_namespace_option
 @hub_options
-def command(meant: RequestOptions, message: str, namespace: str, hub: HubOptions) -> int:
+def command(options: RequestOptions, message: str, namespace: str, hub: HubOptions) -> int:
     """Approve a request."""
-    return run(_approve(hub, meant, message, namespace))
+    return run(_approve(hub, options, message, namespace))
 
 
-async def _approve(hub: HubOptions, meant: RequestOptions, message: str, namespace: str) -> int:
+async def _approve(hub: HubOptions, options: RequestOptions, message: str, namespace: str) -> int:
     text = f"approved by {approver()}" + (f": {message}" if message else "")
     async with Client(hub.find()) as client:
-        if (gate_of_run := await meant.gate(client, namespace)) is not None:
+        if (gate_of_run := await options.gate(client, namespace)) is not None:
             gate, owner = gate_of_run
-            answered = await UpgradeRuns(client).answer(gate, text, approve=True)
-            confirmation = f"{gate} approved: run {owner} goes on" if answered else f"{gate} was approved already"
+            view = await UpgradeRuns(client).answer(gate, text, approve=True)
+            confirmation = f"{gate} approved: run {owner} goes on" if view else f"{gate} was approved already"
             click.echo(printable(confirmation))
             return 0
-        runs, update, request = await meant.update(client, namespace)
-        opened = _open_request(update, meant.stage, request)
-        if not opened or not await runs.approve(opened, text):
-            done = opened or approved_already(update.run, update.requests, stage=meant.stage, request=request)
-            click.echo(printable(f"{done} was approved already"))
+        runs, update, request = await options.update(client, namespace)
+        request_opening = _open_request(update, options.stage, request)
+        if not request_opening or not await runs.approve(request_opening, text):
+            outcome = request_opening or approved_already(
+                update.run, update.requests, stage=options.stage, request=request
+            )
+            click.echo(printable(f"{outcome} was approved already"))
             return 0
-    click.echo(printable(f"{opened} approved: run {name_of(update.run)} goes on"))
+    click.echo(printable(f"{request_opening} approved: run {name_of(update.run)} goes on"))
     return 0
 
 

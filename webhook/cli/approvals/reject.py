@@ -40,21 +40,21 @@ Exit codes:
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept on the run.")
 @run_namespace_option
 @hub_options
-def command(meant: RequestOptions, reason: str, namespace: str, hub: HubOptions) -> int:
+def command(options: RequestOptions, reason: str, namespace: str, hub: HubOptions) -> int:
     """Reject a request."""
-    return run(_reject(hub, meant, reason, namespace))
+    return run(_reject(hub, options, reason, namespace))
 
 
-async def _reject(hub: HubOptions, meant: RequestOptions, reason: str, namespace: str) -> int:
+async def _reject(hub: HubOptions, options: RequestOptions, reason: str, namespace: str) -> int:
     async with Client(hub.find()) as client:
-        if (gate_of_run := await meant.gate(client, namespace)) is not None:
+        if (gate_of_run := await options.gate(client, namespace)) is not None:
             gate, owner = gate_of_run
             await UpgradeRuns(client).answer(gate, reason, approve=False)
             click.echo(printable(f"{gate} rejected: run {owner} stops"))
             return 0
-        runs, update, request = await meant.update(client, namespace)
+        runs, update, request = await options.update(client, namespace)
         with as_user_error():
-            approval = open_approval(update.run, update.situation, stage=meant.stage, request=request)
+            approval = open_approval(update.run, update.situation, stage=options.stage, request=request)
             patch = rejection_patch(approval.request, reason)
         owner = name_of(update.run)
         if approval.answered:

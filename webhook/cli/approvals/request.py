@@ -41,9 +41,9 @@ class RequestOptions:
 
 
 def request_options(command: _Command) -> _Command:
-    """Give a command the options of `RequestOptions` as ``meant``."""
+    """Give a command the options of `RequestOptions` as ``options``."""
     return grouped(
-        "meant",
+        "options",
         RequestOptions,
         click.argument("name", metavar="RUN|REQUEST|GATE", callback=not_empty, shell_complete=tab("answerable")),
         click.option(

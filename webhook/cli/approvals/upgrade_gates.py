@@ -53,30 +53,32 @@ def open_gate(run: ClusterUpgradeRun, stage: str) -> str:
     Raises:
         UserError: None is waited for, or several are.
     """
-    name, stages = run.metadata.name, [each.name for each in run.status.stages]
+    name, stages = run.metadata.name, [stage.name for stage in run.status.stages]
     if stage and stage not in stages:
         raise UserError(f"run {name} has no stage {stage[:63]!r}; its stages: {', '.join(stages)}")
     gates = [(place, gate) for place, gate in gates_of(run.status) if stage in ("", place.stage)]
-    waiting = [gate for gate in gates if gate[1].state is UpgradeState.PENDING]
-    approvals = [each for each in waiting if each[1].type is GateType.APPROVAL]
+    pending_gates = [gate for gate in gates if gate[1].state is UpgradeState.PENDING]
+    approvals = [gate for gate in pending_gates if gate[1].type is GateType.APPROVAL]
     if len(approvals) == 1:
         return approvals[0][1].gate
     if approvals:
         messages = [f"run {name} waits for {len(approvals)} approvals; name the one that is meant:"]
         raise UserError([*messages, *(f"  {_said(approval)}" for approval in approvals)])
-    if waiting:
+    if pending_gates:
         messages = [f"run {name} waits for no approval, but for a time; to open a gate before it, name the gate:"]
-        raise UserError([*messages, *(f"  {_said(each)}" for each in waiting)])
-    done = [gate for _, gate in gates if gate.type is GateType.APPROVAL and gate.state is UpgradeState.COMPLETED]
-    if stage and len(done) == 1:
-        return done[0].gate
-    where = f" at stage {stage}" if stage else ""
-    raise UserError(f"run {name} waits for no approval{where}: it is {run.status.state.value}")
+        raise UserError([*messages, *(f"  {_said(gate)}" for gate in pending_gates)])
+    completed_gates = [
+        gate for _, gate in gates if gate.type is GateType.APPROVAL and gate.state is UpgradeState.COMPLETED
+    ]
+    if stage and len(completed_gates) == 1:
+        return completed_gates[0].gate
+    location = f" at stage {stage}" if stage else ""
+    raise UserError(f"run {name} waits for no approval{location}: it is {run.status.state.value}")
 
 
 def _said(entry: _Gate) -> str:
     place, gate = entry
-    where = f"group {place.group}" if place.group else f"stage {place.stage}"
+    location = f"group {place.group}" if place.group else f"stage {place.stage}"
     title = f' "{gate.display_name}"' if gate.display_name else ""
     until = f", opens {format_time(gate.absolute_start_time)}" if gate.absolute_start_time is not None else ""
-    return f"{gate.gate}{title} {place.timing.value.lower()} {where}{until}"
+    return f"{gate.gate}{title} {place.timing.value.lower()} {location}{until}"

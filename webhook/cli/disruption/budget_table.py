@@ -126,10 +126,10 @@ def local_days(start: datetime, end: datetime, zone: ZoneInfo) -> Iterator[tuple
     """Yield every day of *zone* that is partly in [start, end), with the instants it begins and ends at, in UTC."""
     day = start.astimezone(zone).date()
     while (begins := midnight(day, zone)) < end:
-        following = day + timedelta(days=1)
-        if begins < midnight(following, zone):  # a zone that moves across the date line skips a day
-            yield day, begins, midnight(following, zone)
-        day = following
+        next_day = day + timedelta(days=1)
+        if begins < midnight(next_day, zone):  # a zone that moves across the date line skips a day
+            yield day, begins, midnight(next_day, zone)
+        day = next_day
 
 
 def midnight(day: date, zone: ZoneInfo) -> datetime:
@@ -147,15 +147,17 @@ def _print_pool(
     colour: bool,
 ) -> None:
     counts = item["counts"]
-    going = [
+    unavailable = [
         f"{counts[key]} {words}" for key, words in (("deleting", "going"), ("notReady", "not ready")) if counts[key]
     ]
     nodes = f"{counts['total']} node{'' if counts['total'] == 1 else 's'}"
     title = click.style(printable(item["pool"]), bold=True) if colour else printable(item["pool"])
-    click.echo(f"{title}: {', '.join((nodes, *going))}; times in {zone.key}")
-    for same in _alike(item["reasons"]):
+    click.echo(f"{title}: {', '.join((nodes, *unavailable))}; times in {zone.key}")
+    for reasons in _alike(item["reasons"]):
         click.echo()
-        _print_reasons(same, days, zone, minutes, width, every=len(same) == len(item["reasons"]) > 1, colour=colour)
+        _print_reasons(
+            reasons, days, zone, minutes, width, every=len(reasons) == len(item["reasons"]) > 1, colour=colour
+        )
     notes = [*_closed_notes(item), *_lint_notes(item)]
     if notes:
         click.echo()
@@ -178,7 +180,7 @@ def _alike(reasons: Iterable[JsonObject]) -> list[list[JsonObject]]:
 
 
 def _print_reasons(
-    same: Sequence[JsonObject],
+    reasons: Sequence[JsonObject],
     days: Sequence[tuple[date, datetime, datetime]],
     zone: ZoneInfo,
     minutes: int,
@@ -187,8 +189,8 @@ def _print_reasons(
     every: bool,
     colour: bool,
 ) -> None:
-    title = "every reason" if every else ", ".join(reason["reason"] for reason in same)
-    spans = [_part(span) for span in same[0]["spans"]]
+    title = "every reason" if every else ", ".join(reason["reason"] for reason in reasons)
+    spans = [_part(span) for span in reasons[0]["spans"]]
     lines = [_line(day, begins, ends, spans, zone, minutes) for day, begins, ends in days]
     labels = []
     for look, group in groupby(lines, key=lambda line: line.look):
@@ -250,8 +252,8 @@ def _line(day: date, begins: datetime, ends: datetime, spans: Sequence[_Part], z
     letters, marks = [], []
     cell = begins
     while cell < ends:
-        touched = [part for part in within if part.start < cell + step and part.end > cell]
-        letters.append(min(touched, key=lambda part: part.rank).letter if touched else NOT_SHOWN)
+        parts = [part for part in within if part.start < cell + step and part.end > cell]
+        letters.append(min(parts, key=lambda part: part.rank).letter if parts else NOT_SHOWN)
         marks.append(cell.astimezone(zone))
         cell += step
     length = ends - begins

@@ -150,13 +150,13 @@ def list_command(
     hub: HubOptions,
 ) -> int:
     """Show the present."""
-    shown_in = read_zone(zone)
+    display_zone = read_zone(zone)
     if files:
         hub.refuse_with_files()
         from scorer.node_budgets.documents import overview
 
-        budgeted = pools_in_files(load_known(files), pools, _counts(counts))
-        answer: Mapping[str, Any] = overview(budgeted, datetime.now(UTC))
+        pools_with_counts = pools_in_files(load_known(files), pools, _counts(counts))
+        answer: Mapping[str, Any] = overview(pools_with_counts, datetime.now(UTC))
     else:
         _only_with_files(counts)
         connection = hub.find()
@@ -169,7 +169,7 @@ def list_command(
         return 0
     from webhook.cli.disruption.budget_table import overview_rows
 
-    print_table(("POOL", "REASON", "ALLOWED", "USED", "TOTAL", "OPENS"), overview_rows(answer, shown_in))
+    print_table(("POOL", "REASON", "ALLOWED", "USED", "TOTAL", "OPENS"), overview_rows(answer, display_zone))
     return 0
 
 
@@ -195,26 +195,30 @@ def calendar_command(
     hub: HubOptions,
 ) -> int:
     """Show what comes."""
-    shown_in, days, beginning = read_zone(window.zone), window.days, window.beginning
+    display_zone, days, first_day = read_zone(window.zone), window.days, window.beginning
     now = datetime.now(UTC).replace(microsecond=0)
     try:
-        start, end = _bounds(beginning, days, shown_in, now)
-        asked_from, asked_days = start, days
+        start, end = _bounds(first_day, days, display_zone, now)
+        query_start, query_days = start, days
         if output == "ics":
-            asked_from, asked_days = start - timedelta(days=MARGIN_DAYS), min(LONGEST_DAYS, days + 2 * MARGIN_DAYS)
+            query_start, query_days = start - timedelta(days=MARGIN_DAYS), min(LONGEST_DAYS, days + 2 * MARGIN_DAYS)
         elif output == "table" and end - start > timedelta(days=days):
-            asked_days = min(LONGEST_DAYS, days + 1)
+            query_days = min(LONGEST_DAYS, days + 1)
     except OverflowError as error:
-        shown = format_time(beginning) if isinstance(beginning, datetime) else beginning
-        raise UserError(f"--from {shown}: the calendar would leave the years 1 to 9999") from error
+        first_day_text = format_time(first_day) if isinstance(first_day, datetime) else first_day
+        raise UserError(f"--from {first_day_text}: the calendar would leave the years 1 to 9999") from error
     if files:
         hub.refuse_with_files()
-        budgeted = pools_in_files(load_known(files), pools, _counts(counts))
-        answer: Mapping[str, Any] = _offline(budgeted, asked_from, asked_days, shown_in if window.zone else None)
+        pools_with_counts = pools_in_files(load_known(files), pools, _counts(counts))
+        answer: Mapping[str, Any] = _offline(
+            pools_with_counts, query_start, query_days, display_zone if window.zone else None
+        )
     else:
         _only_with_files(counts)
         connection = hub.find()
-        answer = run(_calendar_of_hub(connection, pools, asked_from, asked_days, shown_in if window.zone else None))
+        answer = run(
+            _calendar_of_hub(connection, pools, query_start, query_days, display_zone if window.zone else None)
+        )
     if output == "json":
         print_document(answer, output)
     elif output == "ics":
@@ -224,11 +228,11 @@ def calendar_command(
     else:
         from webhook.cli.disruption.budget_table import print_calendar
 
-        print_calendar(answer, shown_in, end)
+        print_calendar(answer, display_zone, end)
     return 0
 
 
-def _bounds(beginning: datetime | date | None, days: int, zone: ZoneInfo, now: datetime) -> tuple[datetime, datetime]:
+def _bounds(first_day: datetime | date | None, days: int, zone: ZoneInfo, now: datetime) -> tuple[datetime, datetime]:
     """Return begin and end; days that begin with a day of *zone* may have 23 or 25 hours, others have 24.
 
     Raises:
@@ -236,10 +240,10 @@ def _bounds(beginning: datetime | date | None, days: int, zone: ZoneInfo, now: d
     """
     from webhook.cli.disruption.budget_table import midnight
 
-    if isinstance(beginning, date) and not isinstance(beginning, datetime):
-        start, end = (midnight(beginning + timedelta(days=later), zone) for later in (0, days))
+    if isinstance(first_day, date) and not isinstance(first_day, datetime):
+        start, end = (midnight(first_day + timedelta(days=later), zone) for later in (0, days))
     else:
-        start = beginning or now
+        start = first_day or now
         end = start + timedelta(days=days)
     midnight(end.astimezone(zone).date() + timedelta(days=1), zone)
     return start, end
@@ -267,12 +271,12 @@ def _counts(counts: CountOptions) -> "NodeCounts | None":
 
 
 def pools_in_files(
-    loaded: Iterable[Loaded], names: Sequence[str], counts: "NodeCounts | None"
+    objects: Iterable[Loaded], names: Sequence[str], counts: "NodeCounts | None"
 ) -> "tuple[BudgetedPool, ...]":
-    """Return the NodePools among *loaded*, by name or in the order of *names*.
+    """Return the NodePools among *objects*, by name or in the order of *names*.
 
     Args:
-        loaded: NodePools, and the Nodes and NodeClaims to count.
+        objects: NodePools, and the Nodes and NodeClaims to count.
         names: Which; none: all.
         counts: Counts for every pool in place of those of the files, or None.
 
@@ -283,29 +287,29 @@ def pools_in_files(
     from scorer.node_budgets.documents import BudgetedPool
     from scorer.node_budgets.nodes import PoolNode, count_nodes, read_pool_node
 
-    loaded = list(loaded)
+    objects = list(objects)
     claims: dict[str, JsonObject] = {}
-    for one in loaded:
-        if one.kind == NODE_CLAIM:
-            status = status_of(one.document)
-            claims |= {name: one.document for key in ("providerID", "nodeName") if (name := status.get(key))}
+    for item in objects:
+        if item.kind == NODE_CLAIM:
+            status = status_of(item.document)
+            claims |= {name: item.document for key in ("providerID", "nodeName") if (name := status.get(key))}
     nodes: dict[str, list[PoolNode]] = {}
-    for one in loaded:
-        if one.kind == NODE:
-            claim = claims.get(one.name) or claims.get(spec_of(one.document).get("providerID") or "")
-            if pool_node := read_pool_node(one.document, claim):
+    for item in objects:
+        if item.kind == NODE:
+            claim = claims.get(item.name) or claims.get(spec_of(item.document).get("providerID") or "")
+            if pool_node := read_pool_node(item.document, claim):
                 nodes.setdefault(pool_node.pool, []).append(pool_node)
     pools: dict[str, BudgetedPool] = {}
     problems: list[str] = []
-    for one in loaded:
-        if one.kind != NODE_POOL:
+    for item in objects:
+        if item.kind != NODE_POOL:
             continue
         try:
-            budgets = NodePool.read(one.document).spec.disruption.budgets
+            budgets = NodePool.read(item.document).spec.disruption.budgets
         except pydantic.ValidationError as error:
-            problems += (f"{one.source}: {mistake}" for mistake in shape_errors(error))
+            problems += (f"{item.source}: {mistake}" for mistake in shape_errors(error))
             continue
-        pools[one.name] = BudgetedPool(one.name, budgets, counts or count_nodes(nodes.get(one.name, ())))
+        pools[item.name] = BudgetedPool(item.name, budgets, counts or count_nodes(nodes.get(item.name, ())))
     if problems:
         raise UserError(problems)
     if not pools:

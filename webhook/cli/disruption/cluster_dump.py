@@ -110,14 +110,14 @@ def read_dump(files: Files, now: datetime, *, pools_needed: bool = True) -> Dump
     for entry in entries:
         if (mistake := _no_object(entry.document)) is not None:
             problems.append(f"{entry.source}: {mistake}")
-        elif (listed := by_kind.get(group_kind(entry.document))) is not None:
-            listed.append(entry)
+        elif (documents_of_kind := by_kind.get(group_kind(entry.document))) is not None:
+            documents_of_kind.append(entry)
         else:
             others[str(entry.document["kind"])] += 1
     if problems:
         raise UserError(problems)
-    needed = (NODE, NODE_POOL) if pools_needed else (NODE,)
-    for kind in needed:
+    kinds = (NODE, NODE_POOL) if pools_needed else (NODE,)
+    for kind in kinds:
         if not by_kind[kind.group_kind]:
             raise UserError(f"there is no {kind.kind} in {files}; make a dump with: {DUMP_LINE}")
     pools = _admitted(resolve(by_kind.pop(NODE_POOL.group_kind)), now)
@@ -139,23 +139,23 @@ def read_pools(files: Files, now: datetime) -> "tuple[NodePoolState, ...]":
     """
     from scorer.node_disruption.cluster.snapshot import read_pool
 
-    loaded = load_known(files)
+    objects = load_known(files)
     strange = [
-        f"{one.source}: kind: {quote(one.kind.kind)}: only NodePools can be changed"
-        for one in loaded
-        if one.kind != NODE_POOL
+        f"{item.source}: kind: {quote(item.kind.kind)}: only NodePools can be changed"
+        for item in objects
+        if item.kind != NODE_POOL
     ]
     if strange:
         raise UserError(strange)
-    return tuple(read_pool(document) for document in _admitted(loaded, now))
+    return tuple(read_pool(document) for document in _admitted(objects, now))
 
 
-def _admitted(loaded: Sequence[Loaded], now: datetime) -> list[JsonObject]:
+def _admitted(objects: Sequence[Loaded], now: datetime) -> list[JsonObject]:
     """Return NodePools as admission would store them. Raises `UserError`."""
     from webhook.cli.offline.admission import admit, offline_context
 
-    context = offline_context(loaded, now)
-    verdicts = [admit(entry, context) for entry in loaded]
+    context = offline_context(objects, now)
+    verdicts = [admit(entry, context) for entry in objects]
     problems = [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]
     if problems:
         raise UserError(problems)
@@ -174,9 +174,9 @@ def _no_object(document: JsonObject) -> str | None:
 
 
 def _missing(by_kind: dict[tuple[str, str], list[SourceDocument]], missing: Mapping[Kind, str]) -> Iterator[str]:
-    for kind, what_follows in missing.items():
+    for kind, consequence in missing.items():
         if not by_kind[kind.group_kind]:
-            yield f"there is no {kind.kind}: {what_follows}"
+            yield f"there is no {kind.kind}: {consequence}"
     pods = (entry.document for entry in by_kind[POD.group_kind])
     volumes = by_kind[PERSISTENT_VOLUME.group_kind], by_kind[PERSISTENT_VOLUME_CLAIM.group_kind]
     if not all(volumes) and any(
@@ -202,9 +202,11 @@ def _duplicates(entries: Iterable[SourceDocument]) -> Iterator[str]:
         yield f"of objects that are there twice, the last counts: {', '.join(twice[:_NAMED])}{more}"
 
 
-def _listed(counted: Counter[str]) -> str:
-    listed = [f"{number} {kind}" for kind, number in sorted(counted.items())]
-    return ", ".join(listed[:_NAMED]) + (f" and {len(listed) - _NAMED} more kinds" if len(listed) > _NAMED else "")
+def _listed(counts: Counter[str]) -> str:
+    kind_counts = [f"{number} {kind}" for kind, number in sorted(counts.items())]
+    return ", ".join(kind_counts[:_NAMED]) + (
+        f" and {len(kind_counts) - _NAMED} more kinds" if len(kind_counts) > _NAMED else ""
+    )
 
 
 def _made(nodes: Iterable[JsonObject], now: datetime) -> datetime | None:

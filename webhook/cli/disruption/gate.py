@@ -143,7 +143,7 @@ def command() -> None:
 
 @command.command("disruption", help=DISRUPTION_HELP, short_help="Ask whether nodes of a NodePool may be disrupted.")
 @grouped(
-    "wanted",
+    "options",
     _DisruptionOptions,
     click.argument("pool", shell_complete=tab("pools")),
     click.argument("nodes", nargs=-1, metavar="[NODE]..."),
@@ -173,7 +173,7 @@ def command() -> None:
 @output_option("text", "json", "yaml")
 @hub_options
 def disruption(
-    wanted: _DisruptionOptions,
+    options: _DisruptionOptions,
     reservation: _ReservationOptions,
     moment: _InstantOptions,
     files: Files,
@@ -182,11 +182,11 @@ def disruption(
     hub: HubOptions,
 ) -> int:
     """Ask about nodes."""
-    if bool(wanted.nodes) == (wanted.count is not None):
+    if bool(options.nodes) == (options.count is not None):
         raise click.UsageError("say which nodes, or with --count how many")
     counts.check_whole()
-    shown_in = read_zone(moment.zone)
-    question = wanted.question()
+    display_zone = read_zone(moment.zone)
+    question = options.question()
     if moment.now is not None:
         question["now"] = moment.now.isoformat()
     if counts:
@@ -197,9 +197,9 @@ def disruption(
         hub.refuse_with_files()
         from webhook.cli.offline.pools import gate_answer, offline_pools
 
-        return _show(gate_answer(offline_pools(load_known(files)), question, datetime.now(UTC)), output, shown_in)
+        return _show(gate_answer(offline_pools(load_known(files)), question, datetime.now(UTC)), output, display_zone)
     connection = hub.find()
-    return _show(run(_of_hub(connection, "disruption", question, reservation)), output, shown_in)
+    return _show(run(_of_hub(connection, "disruption", question, reservation)), output, display_zone)
 
 
 @command.command("rollout", help=ROLLOUT_HELP, short_help="Ask whether a placement may be changed on a cluster.")
@@ -217,8 +217,8 @@ def rollout(
     reference = {"kind": kind.kind, "name": name} | ({"namespace": namespace} if namespace else {})
     question = {"placement": {"ref": reference}, "cluster": cluster}
     reservation.check()
-    shown_in, connection = read_zone(zone), hub.find()
-    return _show(run(_of_hub(connection, "rollout", question, reservation)), output, shown_in)
+    display_zone, connection = read_zone(zone), hub.find()
+    return _show(run(_of_hub(connection, "rollout", question, reservation)), output, display_zone)
 
 
 @command.command("cluster-update", help=UPDATE_HELP, short_help="Ask whether a member cluster may be upgraded.")
@@ -236,8 +236,8 @@ def cluster_update(
     """Ask about an upgrade."""
     question = {"cluster": cluster} | ({"run": run_name} if run_name else {})
     reservation.check()
-    shown_in, connection = read_zone(zone), hub.find()
-    return _show(run(_of_hub(connection, "cluster-update", question, reservation)), output, shown_in)
+    display_zone, connection = read_zone(zone), hub.find()
+    return _show(run(_of_hub(connection, "cluster-update", question, reservation)), output, display_zone)
 
 
 @command.command("list", help=LIST_HELP, short_help="List what is reserved, by whom, and until when.")
@@ -246,13 +246,13 @@ def cluster_update(
 @hub_options
 def list_reservations(zone: str | None, output: str, hub: HubOptions) -> int:
     """List the reservations."""
-    shown_in = read_zone(zone)
+    display_zone = read_zone(zone)
     answer = run(_list(hub.find()))
     if output != "table":
         print_document(answer, output)
         return 0
     if answer["items"]:
-        print_table(RESERVATION_HEADERS, reservation_rows(answer["items"], shown_in))
+        print_table(RESERVATION_HEADERS, reservation_rows(answer["items"], display_zone))
     else:
         click.echo("nothing is reserved")
     for mistake in answer["unreadable"]:
@@ -284,31 +284,31 @@ async def _of_hub(
         async with hub_answers(connection) as hub:
             if reservation.seconds is None:
                 return await hub.gate(gate, question)
-            who = {"holder": reservation.holder, "ttlSeconds": reservation.seconds}
-            reserved = await hub.reserve({"gate": gate, "question": question, **who})
+            reservation_fields = {"holder": reservation.holder, "ttlSeconds": reservation.seconds}
+            answer = await hub.reserve({"gate": gate, "question": question, **reservation_fields})
     except HubRefusedError as error:
         if error.answer is not None:
             return error.answer
         mistakes = [_mistake(pointer, detail) for pointer, detail in error.mistakes]
         raise UserError(mistakes or error.message) from error
-    message = f"{_granted(reserved) or 'nothing'} may be disrupted"
-    reservation_part = {"id": reserved["id"], "expires": reserved["expires"]}
-    return {"allowed": True, "granted": reserved["granted"], "message": message, "reservation": reservation_part}
+    message = f"{_granted(answer) or 'nothing'} may be disrupted"
+    reservation_part = {"id": answer["id"], "expires": answer["expires"]}
+    return {"allowed": True, "granted": answer["granted"], "message": message, "reservation": reservation_part}
 
 
 def _granted(reservation: JsonObject) -> str:
     """Return what a reservation grants: a number of nodes, or names."""
     from scorer.node_budgets.wording import format_node_count
 
-    granted = reservation["granted"]
-    return format_node_count(granted) if isinstance(granted, int) else ", ".join(granted)
+    grant = reservation["granted"]
+    return format_node_count(grant) if isinstance(grant, int) else ", ".join(grant)
 
 
 def _mistake(pointer: str, detail: str) -> str:
     """Return a mistake in the question as one about the command line."""
     words = pointer.removeprefix("/question").split("/")
-    where = _WRITTEN.get(words[1] if len(words) > 1 else "", "")
-    return f"{where}: {detail}" if where else detail
+    location = _WRITTEN.get(words[1] if len(words) > 1 else "", "")
+    return f"{location}: {detail}" if location else detail
 
 
 async def _list(connection: HubConnection) -> JsonObject:
@@ -326,8 +326,8 @@ def reservation_rows(items: Sequence[JsonObject], zone: ZoneInfo) -> Iterator[tu
     """Yield one row per reservation, with its end in *zone*."""
     for item in items:
         until = parse_time(item["expires"]).astimezone(zone)
-        shown = f"{until:%a %Y-%m-%d %H:%M:%S %Z}"
-        yield item["gate"], item["of"], item["for"] or "-", _granted(item), item["holder"], shown, item.get("id", "-")
+        expiry = f"{until:%a %Y-%m-%d %H:%M:%S %Z}"
+        yield item["gate"], item["of"], item["for"] or "-", _granted(item), item["holder"], expiry, item.get("id", "-")
 
 
 async def _release(connection: HubConnection, identity: str) -> None:
@@ -356,20 +356,20 @@ def paragraph(answer: Mapping[str, Any], zone: ZoneInfo) -> str:
     if answer.get("nextOpen") and not answer["allowed"]:  # said below, in the reader's time
         message = message.removesuffix(f"; opens {answer['nextOpen']}")
     sentences = [f"{'Allowed' if answer['allowed'] else 'Not now'}: {message}."]
-    granted = answer.get("granted")
-    if isinstance(granted, list) and granted and "reservation" not in answer:
-        sentences.append(f"Granted: {', '.join(granted)}.")
+    grant = answer.get("granted")
+    if isinstance(grant, list) and grant and "reservation" not in answer:
+        sentences.append(f"Granted: {', '.join(grant)}.")
     if answer.get("nextOpen") and not answer["allowed"]:
         sentences.append(f"It opens {_told(answer['nextOpen'], zone)}.")
     if "reservation" in answer:
-        taken = answer["reservation"]
-        sentences.append(f"Reserved until {_told(taken['expires'], zone)} as {taken['id']}.")
+        reservation = answer["reservation"]
+        sentences.append(f"Reserved until {_told(reservation['expires'], zone)} as {reservation['id']}.")
     return " ".join(sentences)
 
 
 def _told(text: str, zone: ZoneInfo) -> str:
     instant = parse_time(text)
-    there = in_zone(instant, zone)
-    if there.utcoffset() == instant.utcoffset():
+    local_time = in_zone(instant, zone)
+    if local_time.utcoffset() == instant.utcoffset():
         return f"{instant:%a %Y-%m-%d %H:%M:%S} UTC"
-    return f"{there:%a %Y-%m-%d %H:%M:%S %Z} ({format_time(instant)})"
+    return f"{local_time:%a %Y-%m-%d %H:%M:%S %Z} ({format_time(instant)})"

@@ -90,7 +90,7 @@ def command(
     from scorer.node_disruption.cluster.reader import read_cluster
     from scorer.node_disruption.drain.preview import UnknownNodesError, preview_document, preview_drain
 
-    shown_in, present = read_zone(zone), datetime.now(UTC).replace(microsecond=0)
+    display_zone, present = read_zone(zone), datetime.now(UTC).replace(microsecond=0)
     if files:
         hub.refuse_with_files()
         documents, notes, dump_time = _of_files(files, present)
@@ -108,7 +108,7 @@ def command(
     for note in notes:
         complain(f"note: {note}")
     if output == "table":
-        _print(preview, shown_in)
+        _print(preview, display_zone)
     else:
         print_document({**preview_document(preview), "notes": notes}, output)
     return 0 if preview.is_clear else HELD
@@ -143,9 +143,9 @@ async def _of_cluster(connection: HubConnection) -> tuple[Sequence[JsonObject], 
 
 def _not_read(kind: Kind, code: int) -> Iterator[str]:
     reason = "you may not list them" if code == _FORBIDDEN else "the server has none"
-    what_follows = _WITHOUT.get(kind, "volumes hold no pod to a zone or node")
+    consequence = _WITHOUT.get(kind, "volumes hold no pod to a zone or node")
     if code == _FORBIDDEN or kind not in (NODE_POOL, NODE_CLAIM):
-        yield f"{kind.plural}: {reason}" + (f"; {what_follows}" if what_follows else "")
+        yield f"{kind.plural}: {reason}" + (f"; {consequence}" if consequence else "")
 
 
 def _print(preview: "DrainPreview", zone: ZoneInfo) -> None:
@@ -165,8 +165,8 @@ def _row(pod: "DrainedPod", zone: ZoneInfo) -> tuple[str, ...]:
 def _until(pod: "DrainedPod", zone: ZoneInfo) -> str:
     parts = []
     if pod.until is not None:
-        there = in_zone(pod.until, zone)
-        parts.append(f"{there:%a %Y-%m-%d %H:%M %Z}" if there.utcoffset() else format_time(pod.until))
+        local_time = in_zone(pod.until, zone)
+        parts.append(f"{local_time:%a %Y-%m-%d %H:%M %Z}" if local_time.utcoffset() else format_time(pod.until))
     if pod.forced_after is not None:
         parts.append(f"{format_duration(pod.forced_after)} after its NodeClaim is deleted")
     return " or ".join(parts) or "-"
@@ -186,4 +186,7 @@ def _sentences(preview: "DrainPreview") -> Iterator[str]:
 
 def _listed(numbers: Mapping[str, int]) -> str:
     counts = ((numbers[word], *forms) for word, forms in _FATES.items() if numbers[word])
-    return ", ".join(f"{number} {one if number == 1 else several}" for number, one, several in counts) or "no pods"
+    return (
+        ", ".join(f"{number} {singular if number == 1 else several}" for number, singular, several in counts)
+        or "no pods"
+    )

@@ -46,13 +46,13 @@ class CalendarEvent:
     is_busy: bool
 
 
-def calendar_file(title: str, events: Iterable[CalendarEvent], generated: datetime, product: str = PRODUCT) -> str:
+def calendar_file(title: str, events: Iterable[CalendarEvent], timestamp: datetime, product: str = PRODUCT) -> str:
     """Return events as an iCalendar stream.
 
     Args:
         title: Of the calendar.
         events: In their order.
-        generated: When the file is made.
+        timestamp: When the file is made.
         product: What makes it.
     """
     lines = [
@@ -63,16 +63,16 @@ def calendar_file(title: str, events: Iterable[CalendarEvent], generated: dateti
         f"X-WR-CALNAME:{_text(title)}",
     ]
     for event in events:
-        lines += _event_lines(event, generated)
+        lines += _event_lines(event, timestamp)
     lines.append("END:VCALENDAR")
-    return "".join(f"{folded}\r\n" for line in lines for folded in _folded(line))
+    return "".join(f"{folded_line}\r\n" for line in lines for folded_line in _folded(line))
 
 
-def _event_lines(event: CalendarEvent, generated: datetime) -> Iterator[str]:
+def _event_lines(event: CalendarEvent, timestamp: datetime) -> Iterator[str]:
     uid = hashlib.sha256("\n".join(event.identity).encode()).hexdigest()[:32]
     yield "BEGIN:VEVENT"
     yield f"UID:{uid}@harbormaster"
-    yield f"DTSTAMP:{_stamp(generated)}"
+    yield f"DTSTAMP:{_stamp(timestamp)}"
     yield f"DTSTART:{_stamp(event.start)}"
     yield f"DTEND:{_stamp(event.end)}"
     yield f"SUMMARY:{_text(event.summary)}"
@@ -82,14 +82,14 @@ def _event_lines(event: CalendarEvent, generated: datetime) -> Iterator[str]:
     yield "END:VEVENT"
 
 
-def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, generated: datetime) -> str:
+def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, timestamp: datetime) -> str:
     """Return what ``/v1/budgets/calendar`` answers as an iCalendar stream.
 
     Args:
         answer: It should reach beyond *start* and *end*, so that the outer events have their true lengths.
         start: Events that are over by then are left out.
         end: And those that begin then or later.
-        generated: When the file is made.
+        timestamp: When the file is made.
     """
     names = [item["pool"] for item in answer["items"]]
     title = f"disruption budgets of {names[0]}" if len(names) == 1 else "disruption budgets"
@@ -100,7 +100,7 @@ def icalendar(answer: Mapping[str, Any], start: datetime, end: datetime, generat
         for reasons, span in _events(item["reasons"])
         if parse_time(span["start"]) < end and parse_time(span["end"]) > start
     )
-    return calendar_file(title, events, generated)
+    return calendar_file(title, events, timestamp)
 
 
 def _events(reasons: Sequence[JsonObject]) -> Iterator[tuple[list[str], JsonObject]]:
@@ -149,15 +149,15 @@ def _description(item: Mapping[str, Any], reasons: Sequence[str], span: JsonObje
     lines = [f"NodePool {item['pool']}, {counts['total']} nodes. Reasons: {', '.join(reasons)}."]
     lines += [describe_budget_row(position, item["budgets"][position]) for position in span["binding"]]
     lines += [f"budgets[{wrong['budget']}] cannot be used: {wrong['message']}" for wrong in item["unusable"]]
-    going = counts["deleting"] + counts["notReady"]
-    if span["limit"] and going:
-        lines.append(f"{going} of the nodes were going or not ready when this was made, and count.")
+    unavailable = counts["deleting"] + counts["notReady"]
+    if span["limit"] and unavailable:
+        lines.append(f"{unavailable} of the nodes were going or not ready when this was made, and count.")
     return "\n".join(lines)
 
 
 def _stamp(instant: datetime) -> str:
-    there = instant.astimezone(UTC)
-    return f"{there.year:04}{there:%m%dT%H%M%SZ}"
+    local_time = instant.astimezone(UTC)
+    return f"{local_time.year:04}{local_time:%m%dT%H%M%SZ}"
 
 
 def _text(text: str) -> str:

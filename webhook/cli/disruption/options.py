@@ -42,14 +42,14 @@ class CountOptions:
             raise click.UsageError("--deleting and --not-ready are parts of a whole: give --total as well")
 
 
-def count_options(total: str, deleting: str, not_ready: str) -> Callable[[_Command], _Command]:
+def count_options(total: str, deleting_help: str, not_ready: str) -> Callable[[_Command], _Command]:
     """Return what gives a command these options, with their help texts; it gets them as ``counts``."""
     count = click.IntRange(0, LARGEST_COUNT)
     return grouped(
         "counts",
         CountOptions,
         click.option("--total", type=count, metavar="N", help=total),
-        click.option("--deleting", type=count, metavar="N", help=deleting),
+        click.option("--deleting", type=count, metavar="N", help=deleting_help),
         click.option("--not-ready", type=count, metavar="N", help=not_ready),
     )
 

@@ -160,7 +160,7 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
 
     if not files:
         raise click.UsageError(f"name a dump of the cluster: -f FILE, made with: {DUMP_LINE}")
-    shown_in = read_zone(period.zone)
+    display_zone = read_zone(period.zone)
     present = datetime.now(UTC).replace(microsecond=0)
     dump = read_dump(files, present)
     catalog = read_prices(choices.prices) if choices.prices else None
@@ -176,17 +176,17 @@ def disruption(files: Files, period: Period, choices: _SimulationOptions, output
     else:
         notes.append("there are no prices: nothing is consolidated (--prices), and new nodes are like those there")
     notes += [
-        f"NodePool {each.name} is not in the dump: it has no nodes"
-        for each in changed
-        if each.name not in cluster.pools
+        f"NodePool {pool.name} is not in the dump: it has no nodes"
+        for pool in changed
+        if pool.name not in cluster.pools
     ]
     for note in notes:
         complain(f"note: {note}")
-    played = [_play(cluster, catalog, start, period, choices)]
+    results = [_play(cluster, catalog, start, period, choices)]
     if changed:
-        played.append(_play(with_pools(cluster, changed), catalog, start, period, choices))
-    _show(played, output, shown_in, notes, present)
-    return WOULD_HAPPEN if any(happening.reason for each in played for happening in each.happenings) else 0
+        results.append(_play(with_pools(cluster, changed), catalog, start, period, choices))
+    _show(results, output, display_zone, notes, present)
+    return WOULD_HAPPEN if any(event.reason for result in results for event in result.happenings) else 0
 
 
 def _play(
@@ -207,7 +207,7 @@ def _play(
 
 
 def _show(
-    played: "Sequence[SimulationResult]", output: str, zone: ZoneInfo, notes: Sequence[str], generated: datetime
+    results: "Sequence[SimulationResult]", output: str, zone: ZoneInfo, notes: Sequence[str], timestamp: datetime
 ) -> None:
     """Print one simulation, or two side by side."""
     from scorer.node_disruption.simulation.document import comparison_of, document_of
@@ -215,19 +215,19 @@ def _show(
     if output == "ics":
         from webhook.cli.disruption.simulate_calendar import calendar_of
 
-        click.echo(calendar_of(played[-1], generated), nl=False)
+        click.echo(calendar_of(results[-1], timestamp), nl=False)
         return
-    documents = [document_of(each) for each in played]
-    whole: JsonObject = comparison_of(*documents) if len(documents) > 1 else documents[0]
+    documents = [document_of(result) for result in results]
+    document: JsonObject = comparison_of(*documents) if len(documents) > 1 else documents[0]
     if output == "json":
-        print_document({**whole, "notes": list(notes)}, output)
+        print_document({**document, "notes": list(notes)}, output)
         return
     from webhook.cli.disruption.simulate_output import print_comparison, print_simulation
 
     if len(documents) > 1:
-        print_comparison(whole, zone)
+        print_comparison(document, zone)
     else:
-        print_simulation(whole, zone)
+        print_simulation(document, zone)
 
 
 def read_prices(path: Path) -> InstanceTypeCatalog:

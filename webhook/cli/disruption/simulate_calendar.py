@@ -14,44 +14,42 @@ SHORTEST: Final = timedelta(minutes=1)
 """An event lasts this long at least, so that calendar programs show it."""
 
 
-def calendar_of(simulated: SimulationResult, generated: datetime) -> str:
+def calendar_of(simulation: SimulationResult, timestamp: datetime) -> str:
     """Return a simulation as an iCalendar stream."""
-    events = sorted(_events(simulated), key=lambda event: (event.start, event.summary))
-    return calendar_file("simulated disruption", events, generated, PRODUCT)
+    events = sorted(_events(simulation), key=lambda event: (event.start, event.summary))
+    return calendar_file("simulated disruption", events, timestamp, PRODUCT)
 
 
 def _events(simulated: SimulationResult) -> Iterator[CalendarEvent]:
-    gone = {removal.node: removal.at for removal in simulated.removals}
-    for happening in simulated.happenings:
-        ends = [gone.get(name, simulated.end) for name in happening.nodes]
-        yield _of_happening(happening, max([*ends, happening.at + SHORTEST]))
+    removal_times = {removal.node: removal.at for removal in simulated.removals}
+    for event in simulated.happenings:
+        ends = [removal_times.get(name, simulated.end) for name in event.nodes]
+        yield _of_happening(event, max([*ends, event.at + SHORTEST]))
     for several in by_cause(simulated.blocked):
         until = max(period.until or simulated.end for period in several)
         if until - several[0].since >= SHORTEST_SHOWN:
             yield _of_blocked(several, max(until, several[0].since + SHORTEST))
 
 
-def _of_happening(happening: SimulationEvent, end: datetime) -> CalendarEvent:
-    new = f"new: {', '.join(happening.replaced_by)}"
-    noun = f"{happening.reason or happening.method}: {named(happening.nodes)}" if happening.nodes else new
-    lines = [happening.why, *([f"Nodes: {', '.join(happening.nodes)}"] if happening.nodes else ())]
-    lines += (
-        [f"In their place: {', '.join(happening.replaced_by)}"] if happening.nodes and happening.replaced_by else []
-    )
-    lines += [] if happening.savings is None else [f"Saves {amount(happening.savings)} per hour"]
+def _of_happening(event: SimulationEvent, end: datetime) -> CalendarEvent:
+    new = f"new: {', '.join(event.replaced_by)}"
+    noun = f"{event.reason or event.method}: {named(event.nodes)}" if event.nodes else new
+    lines = [event.why, *([f"Nodes: {', '.join(event.nodes)}"] if event.nodes else ())]
+    lines += [f"In their place: {', '.join(event.replaced_by)}"] if event.nodes and event.replaced_by else []
+    lines += [] if event.savings is None else [f"Saves {amount(event.savings)} per hour"]
     return CalendarEvent(
         identity=(
-            happening.pool,
-            happening.method,
-            *happening.nodes,
-            *happening.replaced_by,
-            format_time(happening.at),
+            event.pool,
+            event.method,
+            *event.nodes,
+            *event.replaced_by,
+            format_time(event.at),
         ),
-        start=happening.at,
+        start=event.at,
         end=end,
-        summary=f"{happening.pool}: {noun}",
+        summary=f"{event.pool}: {noun}",
         description="\n".join(lines),
-        categories=(str(happening.reason or happening.method),),
+        categories=(str(event.reason or event.method),),
         is_busy=True,
     )
 
@@ -59,9 +57,9 @@ def _of_happening(happening: SimulationEvent, end: datetime) -> CalendarEvent:
 def _of_blocked(several: tuple[BlockedPeriod, ...], end: datetime) -> CalendarEvent:
     first = several[0]
     nodes = tuple(period.node for period in several)
-    what = (first.wanted, first.reason, subject(first.message), "draining" if first.draining else "")
+    key = (first.wanted, first.reason, subject(first.message), "draining" if first.draining else "")
     return CalendarEvent(
-        identity=(first.pool, *what, *nodes, format_time(first.since)),
+        identity=(first.pool, *key, *nodes, format_time(first.since)),
         start=first.since,
         end=end,
         summary=f"{first.pool}: {named(nodes)} held ({first.reason})",

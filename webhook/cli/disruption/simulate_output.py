@@ -33,11 +33,11 @@ def print_simulation(document: JsonObject, zone: ZoneInfo) -> None:
     for pool in document["pools"]:
         click.echo()
         _print_pool(pool, document["end"], zone)
-    if waiting := document["waiting"]:
+    if pending_pods := document["waiting"]:
         click.echo()
-        click.echo(f"{_count(len(waiting), 'pod')} without a place at the end:")
+        click.echo(f"{_count(len(pending_pods), 'pod')} without a place at the end:")
         print_table(
-            ("POD", "SINCE", "WHY"), [(each["pod"], _shown(each["since"], zone), each["reason"]) for each in waiting]
+            ("POD", "SINCE", "WHY"), [(pod["pod"], _shown(pod["since"], zone), pod["reason"]) for pod in pending_pods]
         )
 
 
@@ -48,8 +48,10 @@ def print_comparison(document: JsonObject, zone: ZoneInfo) -> None:
         print_simulation(document[key], zone)
         click.echo()
     if not document["differences"]:
-        is_same = _told(document["today"]) == _told(document["changed"])
-        click.echo(f"The changes make no difference{'' if is_same else ' to these figures; instants or nodes differ'}.")
+        is_unchanged = _told(document["today"]) == _told(document["changed"])
+        click.echo(
+            f"The changes make no difference{'' if is_unchanged else ' to these figures; instants or nodes differ'}."
+        )
         return
     click.echo("DIFFERENCES")
     print_table(SIDE_BY_SIDE, list(_differences(document["differences"])))
@@ -67,13 +69,13 @@ def amount(price: float) -> str:
     return text.removesuffix("00") if float(text) else "0.00"
 
 
-def by_cause(blocked: Iterable[BlockedPeriod]) -> list[tuple[BlockedPeriod, ...]]:
+def by_cause(periods: Iterable[BlockedPeriod]) -> list[tuple[BlockedPeriod, ...]]:
     """Return stretches that begin and end together for one cause, together; by beginning.
 
     Budgets that hold what consolidation would only look at are left out: they are the calendar of budgets.
     """
     by_key: dict[tuple[Any, ...], list[BlockedPeriod]] = {}
-    for period in blocked:
+    for period in periods:
         if not _only_looked_at(period.wanted, period.reason):
             key = (
                 period.since,
@@ -88,18 +90,18 @@ def by_cause(blocked: Iterable[BlockedPeriod]) -> list[tuple[BlockedPeriod, ...]
     return [tuple(several) for several in by_key.values()]
 
 
-def _only_looked_at(wanted: str | None, reason: str) -> bool:
-    return wanted == "Underutilized" and reason == "Budget"
+def _only_looked_at(reason_wanted: str | None, reason: str) -> bool:
+    return reason_wanted == "Underutilized" and reason == "Budget"
 
 
 def _print_pool(pool: JsonObject, end: str, zone: ZoneInfo) -> None:
     click.echo(printable(f"{pool['pool']}: {_summary(pool)}"))
     if pool["happenings"]:
-        print_table(HEADERS, [_row(each, zone) for each in _folded(pool["happenings"])])
-    held = list(_held_rows(pool["blocked"], end, zone))
-    if held:
+        print_table(HEADERS, [_row(event, zone) for event in _folded(pool["happenings"])])
+    rows = list(_held_rows(pool["blocked"], end, zone))
+    if rows:
         click.echo()
-        print_table(HELD_HEADERS, held)
+        print_table(HELD_HEADERS, rows)
 
 
 def _summary(pool: JsonObject) -> str:
@@ -109,43 +111,45 @@ def _summary(pool: JsonObject) -> str:
     if None not in prices:
         before, after = map(amount, prices)
         parts.append(f"{before} per hour" if before == after else f"{before} per hour, then {after}")
-    disrupted = ", ".join(f"{number} {reason}" for reason, number in pool["disrupted"].items())
-    return "; ".join((*parts, disrupted or ("nothing is disrupted" if pool["happenings"] else "nothing happens")))
+    disruption_counts = ", ".join(f"{number} {reason}" for reason, number in pool["disrupted"].items())
+    return "; ".join(
+        (*parts, disruption_counts or ("nothing is disrupted" if pool["happenings"] else "nothing happens"))
+    )
 
 
-def _row(happening: JsonObject, zone: ZoneInfo) -> tuple[str, ...]:
-    savings = happening["savingsPerHour"]
-    held = dict.fromkeys(each["reason"] for each in happening["heldBefore"])
+def _row(event: JsonObject, zone: ZoneInfo) -> tuple[str, ...]:
+    savings = event["savingsPerHour"]
+    hold_reasons = dict.fromkeys(hold["reason"] for hold in event["heldBefore"])
     return (
-        _shown(happening["at"], zone),
-        named(happening["nodes"]) or _NOTHING,
-        happening["reason"] or happening["method"],
-        happening["why"],
+        _shown(event["at"], zone),
+        named(event["nodes"]) or _NOTHING,
+        event["reason"] or event["method"],
+        event["why"],
         _NOTHING if savings is None else amount(savings),
-        named([each["name"] for each in happening["replacedBy"]]) or _NOTHING,
-        ", ".join(held) or _NOTHING,
+        named([replacement["name"] for replacement in event["replacedBy"]]) or _NOTHING,
+        ", ".join(hold_reasons) or _NOTHING,
     )
 
 
 def _folded(happenings: Iterable[JsonObject]) -> list[JsonObject]:
     """Return what happens; nodes that are made later, for pods of one that drains, come in the row of that one."""
     rows: list[JsonObject] = []
-    for happening in happenings:
-        of = set(happening["podsOf"])
+    for event in happenings:
+        of = set(event["podsOf"])
         index = next((at for at, row in enumerate(rows) if of and of <= set(row["nodes"])), None)
         if index is None:
-            rows.append(happening)
+            rows.append(event)
             continue
-        row, price = rows[index], happening["savingsPerHour"]
+        row, price = rows[index], event["savingsPerHour"]
         savings = None if None in (price, row["savingsPerHour"]) else row["savingsPerHour"] + price
-        rows[index] = {**row, "replacedBy": [*row["replacedBy"], *happening["replacedBy"]], "savingsPerHour": savings}
+        rows[index] = {**row, "replacedBy": [*row["replacedBy"], *event["replacedBy"]], "savingsPerHour": savings}
     return rows
 
 
-def _held_rows(blocked: Iterable[JsonObject], end: str, zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
+def _held_rows(periods: Iterable[JsonObject], end: str, zone: ZoneInfo) -> Iterator[tuple[str, ...]]:
     """Yield a row for whatever holds nodes, with all nodes that it holds, at whatever times."""
     by_key: dict[tuple[Any, ...], list[JsonObject]] = {}
-    for period in blocked:
+    for period in periods:
         if not _only_looked_at(period["wanted"], period["reason"]):
             by_key.setdefault((period["reason"], subject(period["message"]), period["draining"]), []).append(period)
     for several in by_key.values():
@@ -166,10 +170,10 @@ def _held_rows(blocked: Iterable[JsonObject], end: str, zone: ZoneInfo) -> Itera
         )
 
 
-def _brief(blocked: JsonObject) -> str:
+def _brief(period: JsonObject) -> str:
     """Return what holds a node, without what only held at first."""
-    message: str = blocked["message"]
-    if blocked["reason"] == "Budget":
+    message: str = period["message"]
+    if period["reason"] == "Budget":
         return message.partition(", ")[0]
     return message if len(message) <= _LONGEST_MESSAGE else subject(message)
 
@@ -180,12 +184,12 @@ def _of(several: Iterable[JsonObject], node: str, purpose: str) -> list[JsonObje
 
 def _longest(several: Iterable[JsonObject], end: str) -> timedelta:
     """Return for how long one node is held from going for one reason, in all."""
-    held: dict[tuple[str, str], timedelta] = {}
+    lengths: dict[tuple[str, str], timedelta] = {}
     for period in several:
         key = period["node"], period["wanted"]
         length = parse_time(period["until"] or end) - parse_time(period["since"])
-        held[key] = held.get(key, timedelta()) + length
-    return max(held.values())
+        lengths[key] = lengths.get(key, timedelta()) + length
+    return max(lengths.values())
 
 
 _FIGURES: Final[Mapping[str, str]] = {
@@ -218,8 +222,8 @@ def _figure(key: str, value: Any) -> str:
     return amount(value) if isinstance(value, float) else str(value)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _told(document: JsonObject) -> list[tuple[Any, ...]]:
@@ -228,5 +232,5 @@ def _told(document: JsonObject) -> list[tuple[Any, ...]]:
 
 
 def _shown(text: str, zone: ZoneInfo) -> str:
-    there = in_zone(parse_time(text), zone)
-    return f"{there:%a %d %b %H:%M %Z}" if is_shown_twice(there) else f"{there:%a %d %b %H:%M}"
+    local_time = in_zone(parse_time(text), zone)
+    return f"{local_time:%a %d %b %H:%M %Z}" if is_shown_twice(local_time) else f"{local_time:%a %d %b %H:%M}"

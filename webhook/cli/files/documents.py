@@ -90,24 +90,24 @@ def read(files: Files) -> list[SourceDocument]:
     Raises:
         UserError: Something cannot be read, and every such mistake is named; or there are no objects at all.
     """
-    found: list[SourceDocument] = []
+    documents: list[SourceDocument] = []
     search = Search(files)
     for name, text in search.texts():
         try:
             objects = objects_in(name, text, search.problems, confidential=search.is_confidential(name))
             if name == STDIN_NAME and not objects and not search.problems:  # the left end of a pipe has failed
                 raise UserError(f"no objects in {STDIN_NAME}")
-            found += objects
+            documents += objects
         except UnreadableFileError as error:
             search.problems.append(error.mistake)
     for note in search.notes():
         complain(f"note: {note}")
     if search.problems:
         raise UserError(map(str, search.problems))
-    if files and not found:
+    if files and not documents:
         left_out = " that are not ignored" if search.ignored else ""
         raise UserError(f"no objects in {files}{left_out}")
-    return found
+    return documents
 
 
 def read_text(name: str, text: str) -> list[SourceDocument]:
@@ -122,14 +122,14 @@ def read_text(name: str, text: str) -> list[SourceDocument]:
     return objects
 
 
-def definitions(found: Iterable[SourceDocument]) -> dict[tuple[str, str], Kind]:
-    """Return the kinds that CustomResourceDefinitions among *found* make known."""
-    kinds = (kind_of_definition(each.document) for each in found if group_kind(each.document) == DEFINITION)
+def definitions(documents: Iterable[SourceDocument]) -> dict[tuple[str, str], Kind]:
+    """Return the kinds that CustomResourceDefinitions among *documents* make known."""
+    kinds = (kind_of_definition(entry.document) for entry in documents if group_kind(entry.document) == DEFINITION)
     return {kind.group_kind: kind for kind in kinds if kind is not None}
 
 
 def resolve(
-    found: Sequence[SourceDocument],
+    documents: Sequence[SourceDocument],
     *,
     custom: Mapping[tuple[str, str], Kind] | None = None,
     namespace: str = DEFAULT_NAMESPACE,
@@ -137,66 +137,66 @@ def resolve(
     """Check that every object is of a known kind, has a name, and is the only one of that name.
 
     Args:
-        found: What was read.
-        custom: Kinds that are known besides ours, Kubernetes' own, and those defined among *found*.
+        documents: What was read.
+        custom: Kinds that are known besides ours, Kubernetes' own, and those defined among *documents*.
         namespace: For objects that need one and name none.
 
     Raises:
         UserError: With every mistake.
     """
-    loaded, problems = resolve_each(found, known_kinds(found, custom), namespace=namespace)
-    problems = [*problems, *duplicates(loaded)]
+    objects, problems = resolve_each(documents, known_kinds(documents, custom), namespace=namespace)
+    problems = [*problems, *duplicates(objects)]
     if problems:
         # In the order of the files.
-        places = {each.source: number for number, each in enumerate(found)}
+        places = {entry.source: number for number, entry in enumerate(documents)}
         raise UserError(map(str, sorted(problems, key=lambda problem: places[problem.source])))
-    return loaded
+    return objects
 
 
 def known_kinds(
-    found: Iterable[SourceDocument], custom: Mapping[tuple[str, str], Kind] | None = None
+    documents: Iterable[SourceDocument], custom: Mapping[tuple[str, str], Kind] | None = None
 ) -> Mapping[tuple[str, str], Kind]:
-    """Return *custom* kinds, those defined among *found*, Kubernetes' own and ours."""
-    return {**(custom or {}), **definitions(found), **KINDS}
+    """Return *custom* kinds, those defined among *documents*, Kubernetes' own and ours."""
+    return {**(custom or {}), **definitions(documents), **KINDS}
 
 
 def resolve_each(
-    found: Iterable[SourceDocument], known: Mapping[tuple[str, str], Kind], *, namespace: str = DEFAULT_NAMESPACE
+    documents: Iterable[SourceDocument], kinds: Mapping[tuple[str, str], Kind], *, namespace: str = DEFAULT_NAMESPACE
 ) -> tuple[list[Loaded], list[FileMistake]]:
     """Return the objects of known kinds that have a name, and the mistakes of the others.
 
     Args:
-        found: What was read.
-        known: The known kinds.
+        documents: What was read.
+        kinds: The known kinds.
         namespace: For objects that need one and name none.
     """
-    loaded: list[Loaded] = []
+    objects: list[Loaded] = []
     problems: list[FileMistake] = []
-    for each in found:
-        mistakes = list(object_mistakes(each, known))
+    for entry in documents:
+        mistakes = list(object_mistakes(entry, kinds))
         problems += mistakes
         if not mistakes:
-            kind = known[group_kind(each.document)]
-            loaded.append(Loaded(with_namespace(each.document, kind, namespace), kind, each.source))
-    return loaded, problems
+            kind = kinds[group_kind(entry.document)]
+            objects.append(Loaded(with_namespace(entry.document, kind, namespace), kind, entry.source))
+    return objects, problems
 
 
-def duplicates(loaded: Iterable[Loaded]) -> Iterator[FileMistake]:
+def duplicates(objects: Iterable[Loaded]) -> Iterator[FileMistake]:
     """Yield a mistake for each object whose name an earlier object of its kind has."""
     places: dict[Identity, DocumentSource] = {}
-    for one in loaded:
-        if (first := places.setdefault(one.identity, one.source)) is not one.source:
-            yield duplicate_of(one, first)
+    for item in objects:
+        if (first := places.setdefault(item.identity, item.source)) is not item.source:
+            yield duplicate_of(item, first)
 
 
-def duplicate_of(one: Loaded, first: DocumentSource) -> FileMistake:
+def duplicate_of(item: Loaded, first: DocumentSource) -> FileMistake:
     """Return the mistake that an object is also elsewhere."""
-    where = f" in namespace {one.namespace}" if one.namespace else ""
-    message = f"{one.kind.kind} {quote(one.name)}{where} is also in {first}"
-    return FileMistake(one.source, message, FieldPath.of("metadata", "name"))
+    location = f" in namespace {item.namespace}" if item.namespace else ""
+    message = f"{item.kind.kind} {quote(item.name)}{location} is also in {first}"
+    return FileMistake(item.source, message, FieldPath.of("metadata", "name"))
 
 
-def check_metadata(loaded: Iterable[Loaded]) -> None:
+def check_metadata(objects: Iterable[Loaded]) -> None:
     """Make sure that names, labels and annotations are such as every hub demands, before anything is sent to one.
 
     Raises:
@@ -205,10 +205,10 @@ def check_metadata(loaded: Iterable[Loaded]) -> None:
     from webhook.validation.framework.object_meta import validate_members, validate_place
 
     problems = [
-        f"{one.source}: {error}"
-        for one in loaded
-        for metadata in [{key: value for key, value in one.document["metadata"].items() if value is not None}]
-        for error in (*validate_place(one.kind, metadata), *validate_members(metadata, {}))
+        f"{item.source}: {error}"
+        for item in objects
+        for metadata in [{key: value for key, value in item.document["metadata"].items() if value is not None}]
+        for error in (*validate_place(item.kind, metadata), *validate_members(metadata, {}))
     ]
     if problems:
         raise UserError(problems)
@@ -222,41 +222,41 @@ def with_namespace(document: JsonObject, kind: Kind, namespace: str) -> JsonObje
     return document
 
 
-def object_mistakes(each: SourceDocument, known: Mapping[tuple[str, str], Kind]) -> Iterator[FileMistake]:
-    """Yield why *each* is no object of a known kind with a name."""
-    mistakes = list(_mistakes(each.document, known))
-    if mistakes and each.source.confidential:
-        yield FileMistake(each.source, "is no object of a known kind with a name")
+def object_mistakes(entry: SourceDocument, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[FileMistake]:
+    """Yield why *entry* is no object of a known kind with a name."""
+    mistakes = list(_mistakes(entry.document, kinds))
+    if mistakes and entry.source.confidential:
+        yield FileMistake(entry.source, "is no object of a known kind with a name")
         return
     for field, message in mistakes:
-        yield FileMistake(each.source, message, FieldPath.of(*field.split(".")))
+        yield FileMistake(entry.source, message, FieldPath.of(*field.split(".")))
 
 
-def _mistakes(document: JsonObject, known: Mapping[tuple[str, str], Kind]) -> Iterator[tuple[str, str]]:
+def _mistakes(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> Iterator[tuple[str, str]]:
     """Yield field and message of each mistake."""
-    unnamed = False
+    nameless = False
     for member in ("apiVersion", "kind"):
         value = document.get(member)
         if not isinstance(value, str) or not value:
-            unnamed = True
+            nameless = True
             yield member, _wanted(value, "text")
-    kind = None if unnamed else known.get(group_kind(document))
-    if not unnamed:
-        yield from _kind_mistakes(document, kind, known)
+    kind = None if nameless else kinds.get(group_kind(document))
+    if not nameless:
+        yield from _kind_mistakes(document, kind, kinds)
     yield from _metadata_mistakes(document.get("metadata"), kind)
 
 
 def _kind_mistakes(
-    document: JsonObject, kind: Kind | None, known: Mapping[tuple[str, str], Kind]
+    document: JsonObject, kind: Kind | None, kinds: Mapping[tuple[str, str], Kind]
 ) -> Iterator[tuple[str, str]]:
-    written, word = document["apiVersion"], document["kind"]
+    version_text, word = document["apiVersion"], document["kind"]
     if kind is None:
-        others = [other for other in known.values() if other.kind.lower() == word.lower()]
+        others = [other for other in kinds.values() if other.kind.lower() == word.lower()]
         hint = f"; did you mean {others[0].kind} of {others[0].api_version}?" if others else ""
-        yield "kind", f"{quote(word)} of {quote(written)} is not a known kind{hint}"
-    elif split_api_version(written)[1] not in kind.versions:
-        served = " and ".join(api_version(kind.group, version) for version in kind.versions)
-        yield "apiVersion", f"{quote(written)}: {word} is served as {served}"
+        yield "kind", f"{quote(word)} of {quote(version_text)} is not a known kind{hint}"
+    elif split_api_version(version_text)[1] not in kind.versions:
+        versions = " and ".join(api_version(kind.group, version) for version in kind.versions)
+        yield "apiVersion", f"{quote(version_text)}: {word} is served as {versions}"
 
 
 def _metadata_mistakes(metadata: Any, kind: Kind | None) -> Iterator[tuple[str, str]]:
@@ -272,12 +272,12 @@ def _metadata_mistakes(metadata: Any, kind: Kind | None) -> Iterator[tuple[str, 
         yield "metadata.namespace", f"{quote(namespace)}: a {kind.kind} is cluster-scoped"
 
 
-def _wanted(value: Any, wanted: str) -> str:
+def _wanted(value: Any, type_words: str) -> str:
     if value is None or value == "":
         return "required"
-    return f"{quote(value)} is {type_name(value)}, expected {wanted}"
+    return f"{quote(value)} is {type_name(value)}, expected {type_words}"
 
 
-def in_order_of_dependence(loaded: Iterable[Loaded]) -> list[Loaded]:
+def in_order_of_dependence(objects: Iterable[Loaded]) -> list[Loaded]:
     """Put namespaces and definitions first; all else keeps its order."""
-    return sorted(loaded, key=lambda one: one.kind.group_kind not in (("", "Namespace"), DEFINITION))
+    return sorted(objects, key=lambda item: item.kind.group_kind not in (("", "Namespace"), DEFINITION))

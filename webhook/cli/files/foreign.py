@@ -50,16 +50,16 @@ def _is_one(document: JsonObject) -> bool:
         return True
     if not isinstance(kind, str):
         return f"{group}/" in _PREFIXES
-    return any(_means(group, kind, one) for one in OUR_KINDS)
+    return any(_means(group, kind, own_kind) for own_kind in OUR_KINDS)
 
 
-def _means(group: str, kind: str, one: Kind) -> bool:
-    if group == one.group:
-        return kind == one.kind or _alike(kind, one.kind)
-    return kind == one.kind and (not group or _alike(group, one.group))
+def _means(group: str, kind: str, kind_of_ours: Kind) -> bool:
+    if group == kind_of_ours.group:
+        return kind == kind_of_ours.kind or _alike(kind, kind_of_ours.kind)
+    return kind == kind_of_ours.kind and (not group or _alike(group, kind_of_ours.group))
 
 
-def _alike(word: str, meant: str) -> bool:
+def _alike(word: str, keyword: str) -> bool:
     """Return whether two words differ by a typo. Cheap bounds come first, because words may be long."""
-    matcher = SequenceMatcher(None, word, meant)
+    matcher = SequenceMatcher(None, word, keyword)
     return matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE

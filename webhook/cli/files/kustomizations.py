@@ -50,14 +50,14 @@ class Kustomization:
     def patches(self) -> Iterator[str]:
         """The files that change its objects, or configure how."""
         for member in _PATCHING:
-            yield from (self._path(text_at(each, "path")) for each in dicts_at(self.document, member))
+            yield from (self._path(text_at(entry, "path")) for entry in dicts_at(self.document, member))
         for member in _CONFIGURING:
             yield from map(self._path, texts_at(self.document, member))
 
     @property
     def has_addresses(self) -> bool:
         """Whether it names something that kustomize would fetch: a URL, or a repository."""
-        return any("://" in each or "?ref=" in each or each.startswith(_HOSTS) for each in self._named)
+        return any("://" in name or "?ref=" in name or name.startswith(_HOSTS) for name in self._named)
 
     @property
     def _named(self) -> Iterator[str]:
@@ -66,18 +66,18 @@ class Kustomization:
             yield from texts_at(self.document, member)
         yield text_at(self.document, "openapi", "path")
         for member in _PATCHING:
-            yield from (text_at(each, "path") for each in dicts_at(self.document, member))
+            yield from (text_at(entry, "path") for entry in dicts_at(self.document, member))
         for member in ("configMapGenerator", "secretGenerator"):
-            for each in dicts_at(self.document, member):
-                yield from (*texts_at(each, "files"), *texts_at(each, "envs"), text_at(each, "env"))
+            for entry in dicts_at(self.document, member):
+                yield from (*texts_at(entry, "files"), *texts_at(entry, "envs"), text_at(entry, "env"))
 
     @property
     def renames(self) -> bool:
         """Whether it changes names or namespaces of its objects."""
         return any(self.document.get(member) for member in _RENAMING)
 
-    def _path(self, written: str) -> str:
-        return os.path.normpath(Path(self.folder) / written)
+    def _path(self, path: str) -> str:
+        return os.path.normpath(Path(self.folder) / path)
 
 
 @dataclass(slots=True)
@@ -93,20 +93,20 @@ class Kustomizations:
             return False
         if not str(value.get("apiVersion") or _GROUP).startswith(_GROUP):
             return False
-        one = Kustomization(os.path.normpath(file), value)
-        self.by_folder[one.folder] = one
+        kustomization = Kustomization(os.path.normpath(file), value)
+        self.by_folder[kustomization.folder] = kustomization
         return True
 
     def missing(self) -> Iterator[Path]:
         """Yield the files of kustomizations that others include and that have not been added."""
-        for one in list(self.by_folder.values()):
-            for path in one.resources:
+        for kustomization in list(self.by_folder.values()):
+            for path in kustomization.resources:
                 if path not in self.by_folder and Path(path).is_dir():
                     yield from (file for name in FILE_NAMES if (file := Path(path, name)).is_file())
 
     def patches(self) -> frozenset[str]:
         """Return the files that are patches or configuration of any kustomization."""
-        return frozenset(file for one in self.by_folder.values() for file in one.patches)
+        return frozenset(file for kustomization in self.by_folder.values() for file in kustomization.patches)
 
     def files_of(self, folder: str) -> frozenset[str]:
         """Return the files whose objects are the objects of a kustomization, under the same names."""
@@ -124,37 +124,37 @@ class Kustomizations:
 
     def roots(self) -> Iterator[Kustomization]:
         """Yield the kustomizations that no other one includes, except components, in order of their folders."""
-        included = {path for one in self.by_folder.values() for path in one.resources}
-        for folder, one in sorted(self.by_folder.items()):
-            if folder not in included and one.document.get("kind") != "Component":
-                yield one
+        resource_paths = {path for kustomization in self.by_folder.values() for path in kustomization.resources}
+        for folder, kustomization in sorted(self.by_folder.items()):
+            if folder not in resource_paths and kustomization.document.get("kind") != "Component":
+                yield kustomization
 
     def everything_of(self, root: Kustomization) -> tuple[list[Kustomization], frozenset[str]]:
         """Return a kustomization with all that it includes, and all their files of objects and patches."""
-        visited: dict[str, Kustomization] = {}
+        visited_folders: dict[str, Kustomization] = {}
         pending = [root]
         while pending:
-            one = pending.pop()
-            if one.folder not in visited:
-                visited[one.folder] = one
-                pending += (self.by_folder[path] for path in one.resources if path in self.by_folder)
-        parts = list(visited.values())
-        files = (path for one in parts for path in (*one.resources, *one.patches) if path not in self.by_folder)
+            kustomization = pending.pop()
+            if kustomization.folder not in visited_folders:
+                visited_folders[kustomization.folder] = kustomization
+                pending += (self.by_folder[path] for path in kustomization.resources if path in self.by_folder)
+        parts = list(visited_folders.values())
+        files = (path for part in parts for path in (*part.resources, *part.patches) if path not in self.by_folder)
         return parts, frozenset(files)
 
     def containing(self) -> Mapping[str, frozenset[str]]:
         """Return the folders of the kustomizations that have the objects of a file, by file."""
-        found: dict[str, set[str]] = {}
+        folders_of: dict[str, set[str]] = {}
         for folder in self.by_folder:
             for file in self.files_of(folder):
-                found.setdefault(file, set()).add(folder)
-        return {file: frozenset(folders) for file, folders in found.items()}
+                folders_of.setdefault(file, set()).add(folder)
+        return {file: frozenset(folders) for file, folders in folders_of.items()}
 
 
 def kustomization_files(files: Iterable[str]) -> Iterator[Path]:
     """Yield the files of kustomizations in the folders of *files* and above, up to the working directory."""
     folders = {parent: None for file in files for parent in Path(os.path.normpath(file)).parents}
-    here = Path.cwd()
+    working_directory = Path.cwd()
     for folder in folders:
-        if not folder.is_absolute() or folder.is_relative_to(here):
+        if not folder.is_absolute() or folder.is_relative_to(working_directory):
             yield from (folder / name for name in FILE_NAMES if (folder / name).is_file())

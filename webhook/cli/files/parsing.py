@@ -134,7 +134,7 @@ def _values(name: str, text: str) -> list[Any]:
                 line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
                 raise UnreadableFileError(name, _json_trouble(error), line) from error
     try:
-        return [parsed.value for parsed in parse_yaml(text)]
+        return [parsed_document.value for parsed_document in parse_yaml(text)]
     except YamlError as error:
         raise UnreadableFileError(name, str(error), error.line) from error
 

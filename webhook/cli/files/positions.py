@@ -142,8 +142,8 @@ def _member(node: Any, part: str | int) -> tuple[Any, Any]:
     return None, None
 
 
-def _paths(node: Any, at: FieldPath, wanted: str) -> Iterator[FieldPath]:
-    """Yield the paths below *node* that may be the beginning of what prints as *wanted*."""
+def _paths(node: Any, at: FieldPath, path_text: str) -> Iterator[FieldPath]:
+    """Yield the paths below *node* that may be the beginning of what prints as *path_text*."""
     members: Iterable[tuple[str | int, Any]] = ()
     if isinstance(node, yaml.MappingNode):
         members = [(str(key.value), value) for key, value in node.value]
@@ -151,9 +151,9 @@ def _paths(node: Any, at: FieldPath, wanted: str) -> Iterator[FieldPath]:
         members = enumerate(node.value)
     for part, value in members:
         path = at / part
-        if wanted.startswith(str(path)):
+        if path_text.startswith(str(path)):
             yield path
-            yield from _paths(value, path, wanted)
+            yield from _paths(value, path, path_text)
 
 
 def _place(node: Any) -> TextRange:

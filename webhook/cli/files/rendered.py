@@ -65,8 +65,8 @@ class Rendering:
             self._failures.append(f"{root.folder}: not rendered: {error}")
             return
         objects_of = files - self.kustomizations.patches()
-        written = [each for each in self.written if os.path.normpath(each.source.file) in objects_of]
-        self.found += (replace(each, source=_with_origin(each, written)) for each in objects)
+        sources = [entry for entry in self.written if os.path.normpath(entry.source.file) in objects_of]
+        self.found += (replace(entry, source=_with_origin(entry, sources)) for entry in objects)
         self.replaced |= files
         self._used.setdefault(renderer.name, []).append(root.folder)
 
@@ -101,16 +101,20 @@ class Rendering:
             yield f"{len(self._failures) - _LONGEST_LIST} more not rendered"
 
 
-def _with_origin(each: SourceDocument, written: Sequence[SourceDocument]) -> DocumentSource:
+def _with_origin(rendered_document: SourceDocument, originals: Sequence[SourceDocument]) -> DocumentSource:
     """Return the source of a rendered object with the only document that it may come from."""
-    words = each.document.get("apiVersion"), each.document.get("kind")
+    words = rendered_document.document.get("apiVersion"), rendered_document.document.get("kind")
     if not all(isinstance(word, str) for word in words):
-        return each.source
-    name = name_of(each.document)
-    origins = [one.source for one in written if _is_alike(one, each) and name_of(one.document) in name]
-    return replace(each.source, origin=origins[0] if len(origins) == 1 else None)
+        return rendered_document.source
+    name = name_of(rendered_document.document)
+    origins = [
+        original.source
+        for original in originals
+        if _is_alike(original, rendered_document) and name_of(original.document) in name
+    ]
+    return replace(rendered_document.source, origin=origins[0] if len(origins) == 1 else None)
 
 
-def _is_alike(one: SourceDocument, other: SourceDocument) -> bool:
-    words = one.document.get("apiVersion"), one.document.get("kind")
-    return all(isinstance(word, str) for word in words) and group_kind(one.document) == group_kind(other.document)
+def _is_alike(original: SourceDocument, other: SourceDocument) -> bool:
+    words = original.document.get("apiVersion"), original.document.get("kind")
+    return all(isinstance(word, str) for word in words) and group_kind(original.document) == group_kind(other.document)

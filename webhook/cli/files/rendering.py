@@ -60,7 +60,7 @@ class Renderer:
             RenderingError: It fails, or takes too long.
         """
         try:
-            done = subprocess.run(  # noqa: S603 - the user's own program
+            process = subprocess.run(  # noqa: S603 - the user's own program
                 [*self.words, "--", folder],
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
@@ -69,11 +69,11 @@ class Renderer:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RenderingError(f"{self.words[0]}: {error}") from error
-        if done.returncode:
-            reason = " ".join(done.stderr.decode(errors="replace").split())
+        if process.returncode:
+            reason = " ".join(process.stderr.decode(errors="replace").split())
             reason = reason.removeprefix("Error: ").removeprefix("error: ")
             raise RenderingError(f"{self.name}: {reason[:_LONGEST_REASON]}")
-        return done.stdout.decode(errors="replace")
+        return process.stdout.decode(errors="replace")
 
     def documents(self, folder: str, file: str) -> list[SourceDocument]:
         """Return the objects that the program makes of a folder.
@@ -92,30 +92,30 @@ class Renderer:
         except UnreadableFileError as error:
             raise RenderingError(f"{self.name}: {error.mistake.message}") from error
         origins = _origins(text, folder)
-        found = [
+        documents = [
             member
             for source, value in values
             for member in members_of(value, self._source(file, source.number, origins.get(source.number)), problems)
         ]
         if problems:
             raise RenderingError(f"{self.name}: {problems[0].message}")
-        return found
+        return documents
 
     def _source(self, file: str, number: int, origin: str | None) -> DocumentSource:
-        written = None if origin is None else DocumentSource(origin, 0)
-        return DocumentSource(file, number, rendered_by=f"`{self.name}`", origin=written)
+        origin_source = None if origin is None else DocumentSource(origin, 0)
+        return DocumentSource(file, number, rendered_by=f"`{self.name}`", origin=origin_source)
 
 
 def _origins(text: str, folder: str) -> dict[int, str]:
     """Return the template of each document, by its number, as helm names it in a comment."""
-    found: dict[int, str] = {}
+    origins: dict[int, str] = {}
     number = 0
     for line in text.splitlines():
         if line.startswith("---"):
             number += 1
         elif line.startswith(_SOURCE):
-            found[number] = str(Path(folder, *Path(line.removeprefix(_SOURCE)).parts[1:]))
-    return found
+            origins[number] = str(Path(folder, *Path(line.removeprefix(_SOURCE)).parts[1:]))
+    return origins
 
 
 def chart_concerns_us(chart: Path) -> bool:

@@ -73,8 +73,8 @@ def load_known(
     repository = read_repository(files, namespace=namespace)
     if texts is not None:
         texts.update(repository.texts)
-    reported = {mistake.source for mistake in repository.mistakes}
-    twice = [mistake for mistake in duplicates(repository.loaded) if mistake.source not in reported]
+    sources_with_mistakes = {mistake.source for mistake in repository.mistakes}
+    twice = [mistake for mistake in duplicates(repository.loaded) if mistake.source not in sources_with_mistakes]
     if mistakes := [*repository.mistakes, *twice]:
         raise UserError(map(str, mistakes))
     return repository.loaded
@@ -96,9 +96,9 @@ def read_repository(files: Files, *, namespace: str = DEFAULT_NAMESPACE) -> Repo
         sorter.take_broken(mistake, mistake.content)
     if not (files.searched or any(sorter.sources) or search.templates):
         raise UserError(f"no objects in {files}{' that are not ignored' if search.ignored else ''}")
-    rendered = sorter.render(search) if files.render else []
+    renderings = sorter.render(search) if files.render else []
     repository = sorter.repository(namespace)
-    for note in (*search.notes(), *rendered, *repository.notes):
+    for note in (*search.notes(), *renderings, *repository.notes):
         complain(f"note: {note}")
     return repository
 
@@ -127,8 +127,8 @@ class _Sorter:
     @property
     def sources(self) -> Iterator[DocumentSource]:
         """Where anything was read."""
-        yield from (each.source for each in self.found)
-        yield from (each.source for each in self.mistakes)
+        yield from (entry.source for entry in self.found)
+        yield from (entry.source for entry in self.mistakes)
         yield from (source for sources in self.skipped.values() for source in sources)
 
     def take(self, name: str, text: str, *, confidential: bool) -> None:
@@ -163,10 +163,10 @@ class _Sorter:
         """Put the output of renderers in place of the files of kustomizations and charts of ours. Return notes."""
         self._read_included()
         rendering = Rendering(search, self.kustomizations, self.found)
-        ours = {os.path.normpath(each.source.file) for each in self.found if is_ours(each.document)}
+        ours = {os.path.normpath(entry.source.file) for entry in self.found if is_ours(entry.document)}
         rendering.render_kustomizations(ours)
         rendering.render_charts()
-        self.found = [each for each in self.found if os.path.normpath(each.source.file) not in rendering.replaced]
+        self.found = [entry for entry in self.found if os.path.normpath(entry.source.file) not in rendering.replaced]
         self.found += rendering.found
         return list(rendering.notes())
 
@@ -174,37 +174,37 @@ class _Sorter:
         """Return what is left when everything foreign is skipped."""
         self._find_kustomizations()
         self._drop_patches()
-        known = known_kinds(self.found)
-        kept = [each for each in self.found if self._is_usable(each, known)]
-        named = [self._named(each) for each in self._without_unknown(kept, known)]
-        loaded, problems = resolve_each(named, known, namespace=namespace)
-        mistakes = [*self.mistakes, *problems, *self._duplicates(loaded)]
+        kinds = known_kinds(self.found)
+        usable = [entry for entry in self.found if self._is_usable(entry, kinds)]
+        documents = [self._named(entry) for entry in self._without_unknown(usable, kinds)]
+        objects, problems = resolve_each(documents, kinds, namespace=namespace)
+        mistakes = [*self.mistakes, *problems, *self._duplicates(objects)]
         order = {file: number for number, file in enumerate(self.texts)}
 
         def place(source: DocumentSource) -> tuple[int, int, int]:
             return order.get(source.file, -1), source.number, source.item or 0
 
-        mistakes.sort(key=lambda each: place(each.source))
-        skipped = {what: sorted(sources, key=place) for what, sources in self.skipped.items()}
+        mistakes.sort(key=lambda mistake: place(mistake.source))
+        skipped = {category: sorted(sources, key=place) for category, sources in self.skipped.items()}
         notes = list(_notes(dict(sorted(skipped.items(), key=lambda item: place(item[1][0])))))
-        return Repository(loaded, mistakes, self.texts, notes)
+        return Repository(objects, mistakes, self.texts, notes)
 
-    def _skip(self, what: str, source: DocumentSource) -> None:
-        self.skipped.setdefault(what, []).append(source)
+    def _skip(self, category: str, source: DocumentSource) -> None:
+        self.skipped.setdefault(category, []).append(source)
 
     def _read_included(self) -> None:
         """Read the kustomizations outside of the named folders that those inside include, such as a base."""
-        visited: set[Path] = set()
-        while pending := [file for file in self.kustomizations.missing() if file not in visited]:
-            visited.update(pending)
+        visited_files: set[Path] = set()
+        while pending := [file for file in self.kustomizations.missing() if file not in visited_files]:
+            visited_files.update(pending)
             for file in pending:
                 for value in _values_of(file):
                     self.kustomizations.add(str(file), value)
 
     def _find_kustomizations(self) -> None:
         """Read the kustomizations around single files, as pre-commit passes them."""
-        searched = [path for path in self.files.searched if path in self.texts]
-        for file in kustomization_files(searched):
+        searched_paths = [path for path in self.files.searched if path in self.texts]
+        for file in kustomization_files(searched_paths):
             if str(file) not in self.texts:
                 for value in _values_of(file):
                     self.kustomizations.add(str(file), value)
@@ -213,101 +213,101 @@ class _Sorter:
         patches = self.kustomizations.patches()
 
         def is_patch(source: DocumentSource) -> bool:
-            is_named = self.files.names(source.file) or source.rendered_by
-            return os.path.normpath(source.file) in patches and not is_named
+            is_explicit = self.files.names(source.file) or source.rendered_by
+            return os.path.normpath(source.file) in patches and not is_explicit
 
-        for each in self.found:
-            if is_patch(each.source):
-                self._skip(_PATCH, each.source)
-        self.found = [each for each in self.found if not is_patch(each.source)]
+        for entry in self.found:
+            if is_patch(entry.source):
+                self._skip(_PATCH, entry.source)
+        self.found = [entry for entry in self.found if not is_patch(entry.source)]
         for mistake in self.mistakes:
             if is_patch(mistake.source):
                 self._skip(_PATCH, mistake.source)
-        self.mistakes = [each for each in self.mistakes if not is_patch(each.source)]
+        self.mistakes = [mistake for mistake in self.mistakes if not is_patch(mistake.source)]
 
-    def _is_usable(self, each: SourceDocument, known: Mapping[tuple[str, str], Kind]) -> bool:
+    def _is_usable(self, entry: SourceDocument, kinds: Mapping[tuple[str, str], Kind]) -> bool:
         """Return whether an object is ours, was named, or is a correct one of a known kind. Skip others."""
-        document, source = each.document, each.source
+        document, source = entry.document, entry.source
         if self.files.names(source.file) or is_ours(document):
             return True
         version, kind = document.get("apiVersion"), document.get("kind")
         if not (isinstance(version, str) and isinstance(kind, str) and version and kind):
             self._skip(_NO_OBJECT, source)
-        elif group_kind(document) not in known:
+        elif group_kind(document) not in kinds:
             return True
-        elif any(object_mistakes(_with_name(each, "00000"), known)) or _has_placeholder(each, known):
-            self._skip(_about(each, "which is not complete"), source)
+        elif any(object_mistakes(_with_name(entry, "00000"), kinds)) or _has_placeholder(entry, kinds):
+            self._skip(_about(entry, "which is not complete"), source)
         else:
             return True
         return False
 
     def _without_unknown(
-        self, found: Sequence[SourceDocument], known: Mapping[tuple[str, str], Kind]
+        self, documents: Sequence[SourceDocument], kinds: Mapping[tuple[str, str], Kind]
     ) -> Iterator[SourceDocument]:
         """Yield objects of known kinds, ours, and those of other kinds that are not to be skipped."""
-        unknown = [each for each in found if _is_of_unknown_kind(each.document, known)]
-        sources = {each.source for each in unknown}
-        with_known = {each.source.file for each in found if each.source not in sources}
-        for each in found:
-            if each.source in sources and self._is_skipped(each.source.file, with_known):
-                self._skip(_about(each, "which is not known here"), each.source)
+        unknown = [entry for entry in documents if _is_of_unknown_kind(entry.document, kinds)]
+        sources = {entry.source for entry in unknown}
+        files_of_known_kinds = {entry.source.file for entry in documents if entry.source not in sources}
+        for entry in documents:
+            if entry.source in sources and self._is_skipped(entry.source.file, files_of_known_kinds):
+                self._skip(_about(entry, "which is not known here"), entry.source)
             else:
-                yield each
+                yield entry
 
-    def _is_skipped(self, file: str, with_known: Iterable[str]) -> bool:
+    def _is_skipped(self, file: str, files_of_known_kinds: Iterable[str]) -> bool:
         """Return whether objects of unknown kinds in a file are skipped. A named file has to hold a known one."""
         if self.files.unknown_kinds is None:
-            return not self.files.names(file) or file in with_known
+            return not self.files.names(file) or file in files_of_known_kinds
         return self.files.unknown_kinds is UnknownKinds.SKIP
 
-    def _named(self, each: SourceDocument) -> SourceDocument:
+    def _named(self, entry: SourceDocument) -> SourceDocument:
         """Return an object that has only ``generateName`` with a name that the API server might generate."""
-        named = _with_name(each, f"{self.generated + 1:05}")
-        if named is not each:
+        document = _with_name(entry, f"{self.generated + 1:05}")
+        if document is not entry:
             self.generated += 1
-            self._skip(f"{each.document.get('kind')} {_GENERATED}", each.source)
-        return named
+            self._skip(f"{entry.document.get('kind')} {_GENERATED}", entry.source)
+        return document
 
-    def _duplicates(self, loaded: Iterable[Loaded]) -> Iterator[FileMistake]:
+    def _duplicates(self, objects: Iterable[Loaded]) -> Iterator[FileMistake]:
         containing = self.kustomizations.containing()
         places: dict[Identity, list[DocumentSource]] = {}
-        for one in loaded:
-            file = os.path.normpath(one.source.file)
+        for item in objects:
+            file = os.path.normpath(item.source.file)
             belongs = {file, *containing.get(file, ())}
-            for first in places.setdefault(one.identity, []):
+            for first in places.setdefault(item.identity, []):
                 other = os.path.normpath(first.file)
                 if belongs & {other, *containing.get(other, ())}:
-                    yield duplicate_of(one, first)
+                    yield duplicate_of(item, first)
                     break
-            places[one.identity].append(one.source)
+            places[item.identity].append(item.source)
 
 
-def _with_name(each: SourceDocument, suffix: str) -> SourceDocument:
-    metadata = metadata_of(each.document)
+def _with_name(entry: SourceDocument, suffix: str) -> SourceDocument:
+    metadata = metadata_of(entry.document)
     prefix = metadata.get("generateName")
     if metadata.get("name") or not isinstance(prefix, str) or not prefix:
-        return each
-    document: JsonObject = {**each.document, "metadata": {**metadata, "name": f"{prefix}{suffix}"}}
-    return SourceDocument(document, each.source)
+        return entry
+    document: JsonObject = {**entry.document, "metadata": {**metadata, "name": f"{prefix}{suffix}"}}
+    return SourceDocument(document, entry.source)
 
 
-def _has_placeholder(each: SourceDocument, known: Mapping[tuple[str, str], Kind]) -> bool:
+def _has_placeholder(entry: SourceDocument, kinds: Mapping[tuple[str, str], Kind]) -> bool:
     """Return whether the name or namespace is none, because a template or a kustomization has yet to write it."""
     from webhook.validation.framework.object_meta import validate_place
 
-    kind = known[group_kind(each.document)]
-    document = with_namespace(_with_name(each, "00000").document, kind, DEFAULT_NAMESPACE)
+    kind = kinds[group_kind(entry.document)]
+    document = with_namespace(_with_name(entry, "00000").document, kind, DEFAULT_NAMESPACE)
     return any(validate_place(kind, metadata_of(document)))
 
 
-def _is_of_unknown_kind(document: JsonObject, known: Mapping[tuple[str, str], Kind]) -> bool:
+def _is_of_unknown_kind(document: JsonObject, kinds: Mapping[tuple[str, str], Kind]) -> bool:
     words = document.get("apiVersion"), document.get("kind")
     is_object = all(isinstance(word, str) and word for word in words)
-    return is_object and group_kind(document) not in known and not is_ours(document)
+    return is_object and group_kind(document) not in kinds and not is_ours(document)
 
 
-def _about(each: SourceDocument, words: str) -> str:
-    subject = "a kind" if each.source.confidential else f"{each.document['kind']} of {each.document['apiVersion']},"
+def _about(entry: SourceDocument, words: str) -> str:
+    subject = "a kind" if entry.source.confidential else f"{entry.document['kind']} of {entry.document['apiVersion']},"
     return f"{subject} {words}"
 
 
@@ -322,11 +322,11 @@ def _values_of(file: Path) -> Iterator[Any]:
 
 def _notes(skipped: dict[str, list[DocumentSource]]) -> Iterator[str]:
     """Yield a note for each form of skipped documents. The rarest are only counted."""
-    shown = sorted(skipped, key=lambda what: -len(skipped[what]))[:_MOST_NOTES]
-    for what, sources in skipped.items():
-        if what in shown:
+    top_categories = sorted(skipped, key=lambda category: -len(skipped[category]))[:_MOST_NOTES]
+    for category, sources in skipped.items():
+        if category in top_categories:
             more = f", and {len(sources) - 1} more" if len(sources) > 1 else ""
-            word = "" if what.endswith(_GENERATED) else "skipped: "
-            yield f"{sources[0]}{more}: {word}{what}"
-    if rest := [len(sources) for what, sources in skipped.items() if what not in shown]:
+            word = "" if category.endswith(_GENERATED) else "skipped: "
+            yield f"{sources[0]}{more}: {word}{category}"
+    if rest := [len(sources) for category, sources in skipped.items() if category not in top_categories]:
         yield f"skipped: {sum(rest)} more documents of {len(rest)} other forms"

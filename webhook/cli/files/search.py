@@ -114,15 +114,15 @@ class Search:
         """
         if name == STDIN_NAME:
             return False
-        here = Path.cwd()
-        place = Path(os.path.normpath(here / name))
-        base = here if place.is_relative_to(here) else place.parent
+        working_directory = Path.cwd()
+        place = Path(os.path.normpath(working_directory / name))
+        base = working_directory if place.is_relative_to(working_directory) else place.parent
         # The system follows a link before it takes the way up: with a link a, the file a/../b is not b.
-        if (here / name).resolve() != base.resolve() / place.relative_to(base):
+        if (working_directory / name).resolve() != base.resolve() / place.relative_to(base):
             return True
         if not self.files.named_in:
             return False
-        roots = (here, Path(os.path.normpath(here / self.files.named_in)).parent)
+        roots = (working_directory, Path(os.path.normpath(working_directory / self.files.named_in)).parent)
         # In the root of the machine, as in a container, every file would be inside.
         inside = [place.relative_to(root).parts for root in roots if place.is_relative_to(root) and root.name]
         return not inside or all(any(part.startswith(".") for part in parts) for parts in inside)
@@ -171,20 +171,20 @@ class Search:
             raise UnreadableFileError(str(error.filename), _reason(error)) from error
 
         for base, folders, names in os.walk(folder, onerror=fail):
-            here = Path(base)
+            root = Path(base)
             is_chart = _CHART in names
-            misnamed = [name for name in folders if name.endswith(SUFFIXES)]
-            remaining = [name for name in folders if name not in misnamed and not name.startswith(".")]
-            folders[:] = sorted(name for name in remaining if not self._is_ignored(here / name, folder))
+            file_like_folders = [name for name in folders if name.endswith(SUFFIXES)]
+            remaining = [name for name in folders if name not in file_like_folders and not name.startswith(".")]
+            folders[:] = sorted(name for name in remaining if not self._is_ignored(root / name, folder))
             if is_chart and _TEMPLATES in folders:
                 folders.remove(_TEMPLATES)
                 if template_count := sum(
-                    self._is_candidate(name) for *_, names in os.walk(here / _TEMPLATES) for name in names
+                    self._is_candidate(name) for *_, names in os.walk(root / _TEMPLATES) for name in names
                 ):
-                    self.templates[str(here / _TEMPLATES)] = template_count
-            for name in sorted((*names, *misnamed)):
-                if self._is_candidate(name) and not self._is_ignored(here / name, folder):
-                    yield here / name
+                    self.templates[str(root / _TEMPLATES)] = template_count
+            for name in sorted((*names, *file_like_folders)):
+                if self._is_candidate(name) and not self._is_ignored(root / name, folder):
+                    yield root / name
 
     def _is_candidate(self, name: str) -> bool:
         return not name.startswith(".") and self.wanted(name)
@@ -208,7 +208,7 @@ def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:
     """
     wholes = [PurePath(place).parts for place in (path, below)]
     return any(
-        any(_matches(PurePath(pattern).parts, whole) for whole in wholes)
+        any(_matches(PurePath(pattern).parts, path_parts) for path_parts in wholes)
         if "/" in pattern.strip("/")
         else _fits(PurePath(path).name, pattern.strip("/"))
         for pattern in patterns
@@ -217,31 +217,31 @@ def is_ignored(path: str, below: str, patterns: Sequence[str]) -> bool:
 
 def _matches(pattern: Sequence[str], path: Sequence[str]) -> bool:
     """Say whether a pattern means a path, part by part."""
-    reached = {0}
+    positions = {0}
     for part in pattern:
         if part == "**":
-            reached = set(range(min(reached), len(path) + 1))
+            positions = set(range(min(positions), len(path) + 1))
         else:
-            reached = {at + 1 for at in reached if at < len(path) and _fits(path[at], part)}
-        if not reached:
+            positions = {at + 1 for at in positions if at < len(path) and _fits(path[at], part)}
+        if not positions:
             return False
-    return len(path) in reached
+    return len(path) in positions
 
 
 def _fits(name: str, pattern: str) -> bool:
     """Say whether a name fits a pattern in which only ``*`` and ``?`` are special; brackets in names are not rare."""
     at = position = 0
-    star, resumed = -1, 0
+    star, retry_position = -1, 0
     while position < len(name):
         if at < len(pattern) and pattern[at] == "*":
-            star, resumed = at, position
+            star, retry_position = at, position
             at += 1
         elif at < len(pattern) and pattern[at] in ("?", name[position]):
             at += 1
             position += 1
         elif star >= 0:  # the last star takes one letter more
-            resumed += 1
-            at, position = star + 1, resumed
+            retry_position += 1
+            at, position = star + 1, retry_position
         else:
             return False
     return not pattern[at:].strip("*")
@@ -291,5 +291,5 @@ def _templates_of(file: Path) -> Path | None:
 def example_fleet() -> Path:
     """Return the folder of its files."""
     package = Path(str(files("webhook")))
-    installed = package / "example_fleet"  # only the wheel has it
-    return installed if installed.is_dir() else package.parent / "examples" / "fleet"
+    package_data = package / "example_fleet"  # only the wheel has it
+    return package_data if package_data.is_dir() else package.parent / "examples" / "fleet"

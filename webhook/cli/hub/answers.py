@@ -80,8 +80,8 @@ class ServedAnswers:
 
     async def explain(self, ref: PlacementRef) -> JsonObject:
         """See `HubAnswers.explain`."""
-        named = {"kind": ref.kind, "name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
-        return await self._client.query("/v1/explain", {"placement": {"ref": named}})
+        parameters = {"kind": ref.kind, "name": ref.name} | ({"namespace": ref.namespace} if ref.namespace else {})
+        return await self._client.query("/v1/explain", {"placement": {"ref": parameters}})
 
     async def placement_runs(self, ref: PlacementRef) -> JsonObject:
         """See `HubAnswers.placement_runs`."""

@@ -203,9 +203,9 @@ class Client:
         while True:
             page = (await self._request("GET", place.path, query=query)).document
             items += page.get("items") or ()
-            if not (following := metadata_of(page).get("continue")):
+            if not (token := metadata_of(page).get("continue")):
                 return {**page, "items": items}
-            query["continue"] = following
+            query["continue"] = token
 
     async def few(self, place: ResourcePath, most: int) -> JsonObject:
         """Return a list object with the metadata of the first objects of a collection, *most* of them."""
@@ -329,9 +329,9 @@ class Client:
         except UserError:
             status = {}
         if status.get("kind") != "Status":  # problem details of /v1
-            not_served = _not_served(path) if answer.status == _MISSING and not status else ""
-            detail = status.get("detail") or not_served or f"HTTP {answer.status}"
-            words = {"message": detail, "reason": status.get("title") or ("NotFound" if not_served else "")}
+            unserved = _not_served(path) if answer.status == _MISSING and not status else ""
+            detail = status.get("detail") or unserved or f"HTTP {answer.status}"
+            words = {"message": detail, "reason": status.get("title") or ("NotFound" if unserved else "")}
             status = {**words, "errors": status.get("errors"), "answer": status.get("answer")}
         raise HubRefusedError({"code": answer.status, **status}, _warnings(answer))
 

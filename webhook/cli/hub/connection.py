@@ -88,8 +88,8 @@ async def open_server(connection: HubConnection) -> "ApiServer":
 
 def no_address(connection: HubConnection, error: ValueError) -> UserError:
     """Say that the address of a hub is none."""
-    where = f"kubeconfig {connection.kubeconfig}" if connection.kubeconfig else f"--server {connection.server!r}"
-    return UserError(f"{where}: {error}")
+    location = f"kubeconfig {connection.kubeconfig}" if connection.kubeconfig else f"--server {connection.server!r}"
+    return UserError(f"{location}: {error}")
 
 
 def unreachable(connection: HubConnection, error: Exception) -> UserError:

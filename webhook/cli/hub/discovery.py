@@ -39,9 +39,9 @@ class ApiResource:
         name, _, group = word.lower().partition(".")
         return name in (self.kind.plural, self.kind.kind.lower(), *self.short_names) and self._in_group(group)
 
-    def _in_group(self, given: str) -> bool:
-        versioned = any(given in (version, f"{version}.{self.kind.group}") for version in self.kind.versions)
-        return given in ("", self.kind.group) or versioned
+    def _in_group(self, version_text: str) -> bool:
+        versioned = any(version_text in (version, f"{version}.{self.kind.group}") for version in self.kind.versions)
+        return version_text in ("", self.kind.group) or versioned
 
 
 async def discover(client: Client) -> list[ApiResource]:
@@ -78,10 +78,10 @@ def _resources(answer: JsonObject) -> Iterator[ApiResource]:
         if not plural or not name or "/" in plural:
             continue
         shorts = tuple(texts_at(entry, "shortNames"))
-        known = find_kind(f"{plural}.{group}" if group else plural)
+        known_kind = find_kind(f"{plural}.{group}" if group else plural)
         kind = Kind(group, (version,), name, plural, bool(entry.get("namespaced")), shorts)
-        if known is not None and known.group_kind == kind.group_kind and version in known.versions:
-            kind = known
+        if known_kind is not None and known_kind.group_kind == kind.group_kind and version in known_kind.versions:
+            kind = known_kind
         yield ApiResource(
             kind,
             text_at(answer, "groupVersion"),
@@ -104,7 +104,7 @@ async def resolve_objects(client: Client, documents: Sequence[SourceDocument], n
     """
     space = namespace or client.namespace
     try:
-        loaded = resolve(documents, namespace=space)
+        objects = resolve(documents, namespace=space)
     except UserError:
         from webhook.cli.hub.discovery import discover
 
@@ -114,12 +114,12 @@ async def resolve_objects(client: Client, documents: Sequence[SourceDocument], n
             custom = {}
         if not custom:
             raise
-        loaded = resolve(documents, custom=custom, namespace=space)
+        objects = resolve(documents, custom=custom, namespace=space)
     problems = [
-        f'{one.source}: metadata.namespace: "{one.namespace}" is not the namespace of --namespace, "{namespace}"'
-        for one in loaded
-        if namespace and one.namespace not in ("", namespace)
+        f'{item.source}: metadata.namespace: "{item.namespace}" is not the namespace of --namespace, "{namespace}"'
+        for item in objects
+        if namespace and item.namespace not in ("", namespace)
     ]
     if problems:
         raise UserError(problems)
-    return loaded
+    return objects

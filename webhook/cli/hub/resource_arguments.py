@@ -56,10 +56,10 @@ async def parse_resources(words: Sequence[str], client: Client) -> list[Resource
         return resources
     kinds, *names = words
     if not names:
-        given = [kind for kind in kinds.split(",") if kind]
-        if not given:
+        kind_words = [kind for kind in kinds.split(",") if kind]
+        if not kind_words:
             raise UserError(f"{kinds!r} is not a known kind")
-        return [argument for kind in given for argument in await _wanted(kind, "", client)]
+        return [argument for kind in kind_words for argument in await _wanted(kind, "", client)]
     if "," in kinds:
         raise UserError(f"{kinds!r}: names can be given for one kind at a time")
     return [argument for name in names for argument in await _wanted(kinds, name, client)]
@@ -96,8 +96,8 @@ def unknown_kind(word: str, others: Iterable[Kind] = ()) -> UserError:
     """
     short = word.lower().partition(".")[0]
     kinds = {kind.group_kind: kind for kind in (*KINDS.values(), *others)}.values()
-    meant = " or ".join(_suggestions(short, kinds))
-    return UserError(f"{word[:64]!r} is not a known kind" + (f"; did you mean {meant}?" if meant else ""))
+    suggestions = " or ".join(_suggestions(short, kinds))
+    return UserError(f"{word[:64]!r} is not a known kind" + (f"; did you mean {suggestions}?" if suggestions else ""))
 
 
 def _suggestions(word: str, choices: Iterable[Kind]) -> list[str]:

@@ -15,44 +15,44 @@ from webhook.cli.offline.admission import offline_context
 from webhook.validation.framework.context import Context
 
 
-def contexts_of(loaded: Sequence[Loaded], now: datetime, user: UserInfo) -> Callable[[Loaded], Context]:
+def contexts_of(objects: Sequence[Loaded], now: datetime, user: UserInfo) -> Callable[[Loaded], Context]:
     """Return the context of each object: a hub with all objects but those of other environments.
 
     Args:
-        loaded: All objects.
+        objects: All objects.
         now: The time of the reviews.
         user: The user who writes the objects.
     """
-    environments = _environments(loaded)
-    inside = {one.source.file: _inside(one.source.file, environments) for one in loaded}
+    environments = _environments(objects)
+    inside = {item.source.file: _inside(item.source.file, environments) for item in objects}
     contexts: dict[frozenset[str], Context] = {}
 
-    def context_of(one: Loaded) -> Context:
-        own = inside[one.source.file]
+    def context_of(item: Loaded) -> Context:
+        own = inside[item.source.file]
         if own not in contexts:
-            visible = [other for other in loaded if _is_visible(inside[other.source.file], own)]
+            visible = [other for other in objects if _is_visible(inside[other.source.file], own)]
             contexts[own] = offline_context(visible, now, user=user)
         return contexts[own]
 
     return context_of
 
 
-def _environments(loaded: Iterable[Loaded]) -> frozenset[str]:
+def _environments(objects: Iterable[Loaded]) -> frozenset[str]:
     """Return the folders and files that are environments."""
     places: dict[Identity, dict[str, None]] = {}
-    for one in loaded:
-        places.setdefault(one.identity, {})[os.path.normpath(one.source.file)] = None
-    found: set[str] = set()
+    for item in objects:
+        places.setdefault(item.identity, {})[os.path.normpath(item.source.file)] = None
+    environments: set[str] = set()
     for files in places.values():
         first, *others = files
         for other in others:
-            found.update(_diverging(first, other))
-    return frozenset(found)
+            environments.update(_diverging(first, other))
+    return frozenset(environments)
 
 
-def _diverging(one: str, other: str) -> tuple[str, str]:
+def _diverging(path: str, other: str) -> tuple[str, str]:
     """Return the first parents of two different paths, or the paths themselves, that differ."""
-    parts, others = PurePath(one).parts, PurePath(other).parts
+    parts, others = PurePath(path).parts, PurePath(other).parts
     common = next((at for at, pair in enumerate(zip(parts, others, strict=False)) if pair[0] != pair[1]), 0)
     return str(PurePath(*parts[: common + 1])), str(PurePath(*others[: common + 1]))
 
@@ -61,10 +61,10 @@ def _inside(file: str, environments: frozenset[str]) -> frozenset[str]:
     if not environments:
         return environments
     place = PurePath(os.path.normpath(file))
-    return environments & {str(each) for each in (place, *place.parents)}
+    return environments & {str(folder) for folder in (place, *place.parents)}
 
 
 def _is_visible(other: frozenset[str], own: frozenset[str]) -> bool:
     """Return whether an object is in no environment that is a sibling of one of *own*."""
-    parents = {str(PurePath(each).parent) for each in own}
-    return all(each in own or str(PurePath(each).parent) not in parents for each in other)
+    parents = {str(PurePath(folder).parent) for folder in own}
+    return all(folder in own or str(PurePath(folder).parent) not in parents for folder in other)

@@ -148,7 +148,7 @@ def command(
         repository = read_repository(files, namespace=namespace or DEFAULT_NAMESPACE)
     remarks = lint_repository(repository, validation)
     count = len(repository.loaded)
-    write(reports, lambda wanted: _show(count, remarks, wanted))
+    write(reports, lambda output: _show(count, remarks, output))
     _show(count, remarks, output)
     return 1 if any(strict or remark.severity == ERROR for remark in remarks) else 0
 
@@ -159,15 +159,15 @@ def lint_repository(repository: Repository, validation: Validation) -> list[Lint
     positions = Positions(repository.texts)
     fields = FieldCheck.of(validation, repository.loaded)
     remarks = [_from_mistake(mistake, positions) for mistake in repository.mistakes]
-    for one in repository.loaded:
-        remarks += lint_object(one, contexts(one), positions, fields)
+    for item in repository.loaded:
+        remarks += lint_object(item, contexts(item), positions, fields)
     remarks += _about_placed_objects(repository.loaded, positions)
     order = {file: number for number, file in enumerate(repository.texts)}
     return sorted(remarks, key=lambda remark: (order.get(remark.file, len(order)), remark.place[:2]))
 
 
-def _about_placed_objects(loaded: Sequence[Loaded], positions: Positions) -> Iterator[LintFinding]:
-    for remark in placed_object_remarks(loaded):
+def _about_placed_objects(objects: Sequence[Loaded], positions: Positions) -> Iterator[LintFinding]:
+    for remark in placed_object_remarks(objects):
         source = remark.about.source.written
         severity, place = ERROR if remark.is_error else WARNING, positions.place(source, remark.field)
         yield LintFinding(remark.about, source.file, severity, IGNORED_FIELDS, str(remark.field), remark.message, place)
@@ -189,37 +189,37 @@ def _show(count: int, remarks: Sequence[LintFinding], output: str) -> None:
             click.echo(line)
 
 
-def lint_object(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> list[LintFinding]:
+def lint_object(item: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> list[LintFinding]:
     """Return all errors and warnings about one object, in the order of their places."""
-    return sorted(_remarks(one, context, positions, fields), key=lambda remark: remark.place[:2])
+    return sorted(_remarks(item, context, positions, fields), key=lambda remark: remark.place[:2])
 
 
-def _remarks(one: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> Iterator[LintFinding]:
+def _remarks(item: Loaded, context: Context, positions: Positions, fields: FieldCheck) -> Iterator[LintFinding]:
     """Yield all errors and warnings about one object."""
-    verdict = admit(one, context, fields=fields)
+    verdict = admit(item, context, fields=fields)
     for error in verdict.errors:
-        place = positions.place(one.source.written, error.field)
+        place = positions.place(item.source.written, error.field)
         yield LintFinding(
-            one, one.source.written.file, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place
+            item, item.source.written.file, ERROR, error.rule or ADMISSION, str(error.field), error.text(), place
         )
     if verdict.refusal:
         yield LintFinding(
-            one,
-            one.source.written.file,
+            item,
+            item.source.written.file,
             ERROR,
             ADMISSION,
             "",
             verdict.refusal,
-            positions.place(one.source.written, FieldPath()),
+            positions.place(item.source.written, FieldPath()),
         )
     warnings = field_warnings(verdict, context)
     for warning in warnings:
         if not isinstance(warning, BudgetHint):
-            yield _from_warning(one, warning, positions)
+            yield _from_warning(item, warning, positions)
     texts = {text for warning in warnings for text in as_warnings([warning])}
     for text in verdict.warnings:
         if text not in texts and not _AND_MORE.fullmatch(text):
-            yield _from_text(one, text, positions)
+            yield _from_text(item, text, positions)
 
 
 def _from_mistake(mistake: FileMistake, positions: Positions) -> LintFinding:
@@ -229,15 +229,15 @@ def _from_mistake(mistake: FileMistake, positions: Positions) -> LintFinding:
     return LintFinding(None, source.file, ERROR, UNUSABLE, str(mistake.path), mistake.message, place)
 
 
-def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> LintFinding:
-    place = positions.place(one.source.written, warning.field)
+def _from_warning(item: Loaded, warning: FieldWarning, positions: Positions) -> LintFinding:
+    place = positions.place(item.source.written, warning.field)
     fix = warning.fix if isinstance(warning, BudgetWarning) else None
     if fix is not None and len(dump_json(list(fix))) > _LARGEST_FIX:
         fix = None
-    replacement = None if fix is None else _replacement(one, fix, positions)
+    replacement = None if fix is None else _replacement(item, fix, positions)
     return LintFinding(
-        one,
-        one.source.written.file,
+        item,
+        item.source.written.file,
         WARNING,
         warning.rule,
         str(warning.field),
@@ -248,22 +248,22 @@ def _from_warning(one: Loaded, warning: FieldWarning, positions: Positions) -> L
     )
 
 
-def _from_text(one: Loaded, text: str, positions: Positions) -> LintFinding:
+def _from_text(item: Loaded, text: str, positions: Positions) -> LintFinding:
     """Return what is only known as the text of an answer: an unknown field, or a field and what became of it."""
     unknown = UNKNOWN.fullmatch(text)
     field, _, message = (unknown[1], "", "is no field of this kind") if unknown else text.partition(": ")
-    path = positions.path(one.source.written, field)
+    path = positions.path(item.source.written, field)
     if path is None and not unknown:
         field, message = "", text
-    place = positions.place(one.source.written, path or FieldPath())
+    place = positions.place(item.source.written, path or FieldPath())
     return LintFinding(
-        one, one.source.written.file, WARNING, UNKNOWN_FIELD if unknown else ADMISSION, field, message, place
+        item, item.source.written.file, WARNING, UNKNOWN_FIELD if unknown else ADMISSION, field, message, place
     )
 
 
-def _replacement(one: Loaded, fix: Sequence[JsonObject], positions: Positions) -> Replacement | None:
+def _replacement(item: Loaded, fix: Sequence[JsonObject], positions: Positions) -> Replacement | None:
     """Return the corrected budgets in the style of those that they replace."""
-    value = None if one.source.rendered_by else positions.value(one.source, _BUDGETS)
+    value = None if item.source.rendered_by else positions.value(item.source, _BUDGETS)
     if value is None:  # a patch may have written what is rendered
         return None
     if value.is_json:
@@ -275,13 +275,13 @@ def _replacement(one: Loaded, fix: Sequence[JsonObject], positions: Positions) -
 
 def _print(remarks: Sequence[LintFinding]) -> None:
     """Print a line for each remark, and below it the corrected budgets, once where several ask for the same."""
-    shown: list[tuple[Loaded | None, object]] = []
+    printed_fixes: list[tuple[Loaded | None, object]] = []
     for remark in remarks:
         place = f"{printable(remark.file)}:{remark.place.line}:{remark.place.column}"
         subject = f"{remark.rule} {remark.object}".rstrip()
         click.echo(f"{place}: {remark.severity} {subject}: {remark.text}")
-        if remark.fix is not None and (remark.about, remark.fix) not in shown:
-            shown.append((remark.about, remark.fix))
+        if remark.fix is not None and (remark.about, remark.fix) not in printed_fixes:
+            printed_fixes.append((remark.about, remark.fix))
             click.echo(f"  corrected:\n    budgets:\n    {block_style(remark.fix, indent=4)}")
 
 
@@ -299,16 +299,16 @@ def _item(remark: LintFinding) -> JsonObject:
     }
 
 
-def _object_item(one: Loaded | None) -> JsonObject:
-    if one is None:
+def _object_item(item: Loaded | None) -> JsonObject:
+    if item is None:
         return {}
     return {
-        "document": one.source.written.number,
-        **({} if one.source.item is None else {"item": one.source.item}),
-        "apiVersion": one.document["apiVersion"],
-        "kind": one.kind.kind,
-        "namespace": one.namespace,
-        "name": one.name,
+        "document": item.source.written.number,
+        **({} if item.source.item is None else {"item": item.source.item}),
+        "apiVersion": item.document["apiVersion"],
+        "kind": item.kind.kind,
+        "namespace": item.namespace,
+        "name": item.name,
     }
 
 

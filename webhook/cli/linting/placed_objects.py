@@ -39,17 +39,17 @@ class PlacedObjectRemark(NamedTuple):
     is_error: bool = False
 
 
-def placed_object_remarks(loaded: Sequence[Loaded]) -> Iterator[PlacedObjectRemark]:
-    """Yield the remarks about objects that placements among *loaded* select."""
-    selected = _selected(loaded)
-    placed = {one.identity: one for one in loaded if one.identity in selected}
-    for one in placed.values():
-        for mistake in ignored_fields_mistakes(one.document):
-            yield PlacedObjectRemark(one, _ANNOTATION, mistake, is_error=True)
-    for autoscaler in placed.values():
+def placed_object_remarks(objects: Sequence[Loaded]) -> Iterator[PlacedObjectRemark]:
+    """Yield the remarks about objects that placements among *objects* select."""
+    selected = _selected(objects)
+    placed_objects = {item.identity: item for item in objects if item.identity in selected}
+    for item in placed_objects.values():
+        for mistake in ignored_fields_mistakes(item.document):
+            yield PlacedObjectRemark(item, _ANNOTATION, mistake, is_error=True)
+    for autoscaler in placed_objects.values():
         if autoscaler.kind.group_kind != _AUTOSCALER.group_kind:
             continue
-        target = placed.get(_target(autoscaler))
+        target = placed_objects.get(_target(autoscaler))
         if target is not None and not _leaves_replicas(target):
             message = (
                 f"HorizontalPodAutoscaler {autoscaler.name} sets them on each member, and each apply resets them: "
@@ -58,12 +58,12 @@ def placed_object_remarks(loaded: Sequence[Loaded]) -> Iterator[PlacedObjectRema
             yield PlacedObjectRemark(target, FieldPath.of(*_REPLICAS), message)
 
 
-def _selected(loaded: Sequence[Loaded]) -> frozenset[Identity]:
-    inventory = DocumentInventory([one.document for one in loaded])
+def _selected(objects: Sequence[Loaded]) -> frozenset[Identity]:
+    inventory = DocumentInventory([item.document for item in objects])
     selections = [
-        select_resources(dicts_at(one.document, "spec", "resourceSelectors"), one.namespace, inventory)
-        for one in loaded
-        if one.kind in (PLACEMENT, RESOURCE_PLACEMENT)
+        select_resources(dicts_at(item.document, "spec", "resourceSelectors"), item.namespace, inventory)
+        for item in objects
+        if item.kind in (PLACEMENT, RESOURCE_PLACEMENT)
     ]
     return frozenset(
         object_identity(content)

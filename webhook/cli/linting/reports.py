@@ -92,5 +92,5 @@ def annotations(results: Sequence[SarifResult], folder: Path) -> Iterator[str]:
             "col": str(result.place.column),
             "title": f"harbormaster {shortened(result.rule, LONGEST_NAME)}",
         }
-        written = ",".join(f"{name}={value.translate(_OF_PROPERTIES)}" for name, value in properties.items())
-        yield f"::{_LEVELS[result.level]} {written}::{shortened(result.message).translate(_OF_MESSAGES)}"
+        property_list = ",".join(f"{name}={value.translate(_OF_PROPERTIES)}" for name, value in properties.items())
+        yield f"::{_LEVELS[result.level]} {property_list}::{shortened(result.message).translate(_OF_MESSAGES)}"

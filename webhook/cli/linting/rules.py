@@ -82,15 +82,15 @@ class _Wanted:
         Raises:
             UserError: A word is none of the three, or a kind without rules.
         """
-        known = {name for entry in entries for name in (entry.rule.id, entry.rule.group)}
-        with_rules = {enforced.kind for entry in entries for enforced in entry.enforced}
+        rule_names = {name for entry in entries for name in (entry.rule.id, entry.rule.group)}
+        with_rules = {enforcement.kind for entry in entries for enforcement in entry.enforced}
         names: set[str] = set()
         kinds: set[Kind] = set()
         for word in filter(None, ",".join(words).split(",")):
-            if word.upper() in known:
+            if word.upper() in rule_names:
                 names.add(word.upper())
             elif (kind := find_kind(word)) is None:
-                raise UserError(_unknown(word, known, with_rules))
+                raise UserError(_unknown(word, rule_names, with_rules))
             elif kind not in with_rules:
                 raise UserError(f"{word!r}: there are no rules for {kind}")
             else:
@@ -104,8 +104,8 @@ class _Wanted:
                 continue
             if not self.kinds:
                 yield entry
-            elif here := tuple(enforced for enforced in entry.enforced if enforced.kind in self.kinds):
-                yield replace(entry, enforced=here)
+            elif enforcements := tuple(enforcement for enforcement in entry.enforced if enforcement.kind in self.kinds):
+                yield replace(entry, enforced=enforcements)
 
 
 def _unknown(word: str, names: set[str], kinds: set[Kind]) -> str:
@@ -117,22 +117,24 @@ def _unknown(word: str, names: set[str], kinds: set[Kind]) -> str:
 
 
 def _row(entry: CatalogueEntry, *, wide: bool) -> list[str]:
-    rule, enforced = entry.rule, entry.enforced
-    kinds = dict.fromkeys((enforcement.kind.short_names or (enforcement.kind.plural,))[0] for enforcement in enforced)
-    shown = ",".join(kinds)
-    if not wide and len(shown) > _LONGEST_KINDS:
-        shown = f"{len(kinds)} kinds"
-    row = [rule.id, ",".join(rule.severity), _operations(enforced), shown]
+    rule, enforcements = entry.rule, entry.enforced
+    kinds = dict.fromkeys(
+        (enforcement.kind.short_names or (enforcement.kind.plural,))[0] for enforcement in enforcements
+    )
+    kind_names = ",".join(kinds)
+    if not wide and len(kind_names) > _LONGEST_KINDS:
+        kind_names = f"{len(kinds)} kinds"
+    row = [rule.id, ",".join(rule.severity), _operations(enforcements), kind_names]
     if not wide:
         return [*row, rule.what]
-    layers = {layer for enforcement in enforced for layer in enforcement.layers}
+    layers = {layer for enforcement in enforcements for layer in enforcement.layers}
     return [*row, ",".join(layer for layer in Layer if layer in layers), rule.what, rule.source]
 
 
-def _operations(enforced: Iterable[RuleEnforcement]) -> str:
+def _operations(enforcements: Iterable[RuleEnforcement]) -> str:
     words = dict.fromkeys(
         f"{operation.lower()} {enforcement.subresource}".rstrip()
-        for enforcement in enforced
+        for enforcement in enforcements
         for operation in enforcement.operations
     )
     return ",".join(words)

@@ -92,7 +92,7 @@ def _result(result: SarifResult, index: int, folder: Path) -> JsonObject:
     artifact = {"uri": artifact_uri(result.file, folder)}
     place = result.place
     region = {"startLine": place.line, "startColumn": place.column}
-    found: JsonObject = {
+    finding: JsonObject = {
         "ruleId": result.rule,
         "ruleIndex": index,
         "level": result.level,
@@ -100,8 +100,8 @@ def _result(result: SarifResult, index: int, folder: Path) -> JsonObject:
         "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": region}}],
     }
     if result.replacement is not None:
-        found["fixes"] = [_fix(result.replacement, artifact)]
-    return found
+        finding["fixes"] = [_fix(result.replacement, artifact)]
+    return finding
 
 
 def _fix(replacement: Replacement, artifact: JsonObject) -> JsonObject:
@@ -136,18 +136,18 @@ ADMISSION: Final = "admission"
 
 
 def findings(
-    admission: Sequence[JsonObject], given: Sequence[Loaded], texts: Mapping[str, str]
+    admission: Sequence[JsonObject], objects: Sequence[Loaded], texts: Mapping[str, str]
 ) -> Iterator[SarifResult]:
     """Yield the errors and warnings of a plan.
 
     Args:
         admission: The verdicts of the plan.
-        given: What they are about, in the same order.
+        objects: What they are about, in the same order.
         texts: Of the files, by the file of a `Source`.
     """
     positions = Positions(texts)
-    for verdict, one in zip(admission, given, strict=False):
-        name = f"{one.kind.kind} {one.shown_name}"
+    for verdict, item in zip(admission, objects, strict=False):
+        name = f"{item.kind.kind} {item.shown_name}"
         messages = [
             ("error", error["rule"] or ADMISSION, error["field"], error["message"]) for error in verdict["errors"]
         ]
@@ -155,15 +155,15 @@ def findings(
             field, _, message = warning.partition(": ")
             messages.append(("warning", ADMISSION, field, message) if message else ("warning", ADMISSION, "", warning))
         for level, rule, field, message in messages:
-            place = positions.place(one.source, _nearest(positions, one, field))
+            place = positions.place(item.source, _nearest(positions, item, field))
             text = printable(f"{field}: {message}" if field else message)
-            yield SarifResult(rule, level, f"{name}: {text}", one.source.file, place)
+            yield SarifResult(rule, level, f"{name}: {text}", item.source.file, place)
 
 
-def _nearest(positions: Positions, one: Loaded, field: str) -> FieldPath:
+def _nearest(positions: Positions, item: Loaded, field: str) -> FieldPath:
     """Return the path of a field, or of the nearest parent that is there."""
     while field:
-        if (path := positions.path(one.source, field)) is not None:
+        if (path := positions.path(item.source, field)) is not None:
             return path
         field = field[: max(field.rfind("."), field.rfind("["), 0)]
     return FieldPath()

@@ -56,7 +56,7 @@ def command(files: Files, namespace: str | None, validation: Validation, output:
         repository = read_repository(files, namespace=namespace or DEFAULT_NAMESPACE)
     contexts = contexts_of(repository.loaded, datetime.now(UTC), _ADMINISTRATOR)
     fields = FieldCheck.of(validation, repository.loaded)
-    verdicts = [admit(one, contexts(one), fields=fields) for one in repository.loaded]
+    verdicts = [admit(item, contexts(item), fields=fields) for item in repository.loaded]
     allowed = not repository.mistakes and all(verdict.allowed for verdict in verdicts)
     if output == "table" and verdicts:
         rows = [row for verdict in verdicts for row in _rows(verdict)]
@@ -76,22 +76,22 @@ def _rows(verdict: OfflineVerdict) -> list[list[str]]:
     notes = [str(error) for error in verdict.errors] + ([verdict.refusal] if verdict.refusal else [])
     notes += [f"warning: {warning}" for warning in verdict.warnings]
     notes = list(map(shortened, notes))
-    one = verdict.loaded
+    item = verdict.loaded
     word = "allowed" if verdict.allowed else "refused"
-    first = [str(one.source), f"{one.kind.kind} {one.shown_name}", word, notes[0] if notes else ""]
+    first = [str(item.source), f"{item.kind.kind} {item.shown_name}", word, notes[0] if notes else ""]
     return [first, *(["", "", "", note] for note in notes[1:])]
 
 
 def _item(verdict: OfflineVerdict) -> JsonObject:
-    one = verdict.loaded
+    item = verdict.loaded
     return {
-        "file": one.source.file,
-        "document": one.source.number,
-        **({} if one.source.item is None else {"item": one.source.item}),
-        "apiVersion": one.document["apiVersion"],
-        "kind": one.kind.kind,
-        "namespace": one.namespace,
-        "name": one.name,
+        "file": item.source.file,
+        "document": item.source.number,
+        **({} if item.source.item is None else {"item": item.source.item}),
+        "apiVersion": item.document["apiVersion"],
+        "kind": item.kind.kind,
+        "namespace": item.namespace,
+        "name": item.name,
         "allowed": verdict.allowed,
         "errors": [
             {"field": str(error.field), "reason": error.cause.value, "message": error.text()}

@@ -59,10 +59,10 @@ async def _drain(hub: HubOptions, name: str, within: timedelta | None, *, dry_ru
             return DONE
         await cordon(client, name, cordoned=True)
         click.echo(f"{name} gets no new placements")
-        left = await drain.run(None if within is None else within.total_seconds())
-    if not left:
+        remaining = await drain.run(None if within is None else within.total_seconds())
+    if not remaining:
         click.echo(f"{name} is empty")
         return DONE
-    for removal in left:
+    for removal in remaining:
         complain(printable(f"{removal.placement} {removal.standing}: {removal.message}"))
-    return NEEDS_PERSON if all(each.standing is RemovalPhase.STAYS for each in left) else TIMED_OUT
+    return NEEDS_PERSON if all(removal.standing is RemovalPhase.STAYS for removal in remaining) else TIMED_OUT

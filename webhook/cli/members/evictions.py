@@ -112,8 +112,8 @@ def judged(
         bindings: All bindings of the placement.
         budget: Its disruption budget; None: there is none.
     """
-    here = [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == member]
-    if not any(map(is_there, here)):
+    bindings_of_member = [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == member]
+    if not any(map(is_there, bindings_of_member)):
         return _NOT_YET
     if placement is not None and is_replaced_on_cordoned(placement):
         return _COMES_BACK
@@ -186,14 +186,16 @@ class MemberDrain:
 
     async def expected(self) -> list[PlacementRemoval]:
         """Return what a drain would come to now, without doing anything; judged as evictions are."""
-        found = await self._bindings(CLUSTER.binding)
+        bindings_by_placement = await self._bindings(CLUSTER.binding)
         expected = []
-        for name in sorted(found):
+        for name in sorted(bindings_by_placement):
             placement, budget = await self._find(CLUSTER.placement, name), await self._find(DISRUPTION_BUDGET, name)
-            expected.append(PlacementRemoval(name, *judged(placement, self._member, found[name], budget)))
+            expected.append(
+                PlacementRemoval(name, *judged(placement, self._member, bindings_by_placement[name], budget))
+            )
         for name, bindings in sorted((await self._bindings(NAMESPACED.binding)).items()):
-            there = any(map(is_there, self._here(bindings)))
-            expected.append(PlacementRemoval(name, *(_OF_NAMESPACE if there else _NOT_YET)))
+            has_bindings = any(map(is_there, self._here(bindings)))
+            expected.append(PlacementRemoval(name, *(_OF_NAMESPACE if has_bindings else _NOT_YET)))
         return expected
 
     async def _bindings(self, kind: Kind) -> dict[str, list[JsonObject]]:
@@ -239,18 +241,20 @@ class MemberDrain:
             if any(map(is_there, self._here(bindings))):
                 self._set(name, *_OF_NAMESPACE)
         while True:
-            found = await self._bindings(CLUSTER.binding)
-            present = {name for name, bindings in found.items() if any(map(is_there, self._here(bindings)))}
-            for name in sorted(found.keys() - present - self._removals.keys()):
+            bindings_by_placement = await self._bindings(CLUSTER.binding)
+            present = {
+                name for name, bindings in bindings_by_placement.items() if any(map(is_there, self._here(bindings)))
+            }
+            for name in sorted(bindings_by_placement.keys() - present - self._removals.keys()):
                 self._set(name, *_NOT_YET)
             for name in sorted(present | {removal for removal in self._removals if "/" not in removal}):
                 await self._step(name, clock(), present=name in present)
-            waiting = [
+            pending_removals = [
                 removal
                 for removal in self._removals.values()
                 if removal.standing in (RemovalPhase.WAITS, RemovalPhase.GOING)
             ]
-            if not waiting or (end is not None and clock() >= end):
+            if not pending_removals or (end is not None and clock() >= end):
                 return [removal for removal in self._removals.values() if removal.standing not in _NOT_LEFT]
             await asyncio.sleep(POLL_SECONDS)
 
@@ -314,9 +318,9 @@ class MemberDrain:
         else:
             self._set(removal.placement, RemovalPhase.WAITS, text_at(executed, "message"))
 
-    def _set(self, name: str, standing: RemovalPhase, message: str) -> None:
+    def _set(self, name: str, phase: RemovalPhase, message: str) -> None:
         removal = self._removals.setdefault(name, PlacementRemoval(name))
-        if (removal.standing, removal.message) == (standing, message):
+        if (removal.standing, removal.message) == (phase, message):
             return
-        removal.standing, removal.message = standing, message
-        self._tell(f"{name}: {standing}{f': {message}' if message else ''}")
+        removal.standing, removal.message = phase, message
+        self._tell(f"{name}: {phase}{f': {message}' if message else ''}")

@@ -146,8 +146,8 @@ def _agent_roles(wish: Wish, namespace: str, *, control_plane: bool) -> "tuple[R
     from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied, parse_selection
 
     try:
-        named = parse_selection(wish.apply) if wish.apply else default_applied(control_plane=control_plane)
-        applied = checked_applied(named)
+        kinds = parse_selection(wish.apply) if wish.apply else default_applied(control_plane=control_plane)
+        applied = checked_applied(kinds)
     except UnknownKindError as error:
         raise UserError(f"--apply {error}") from error
     return agent_roles(applied, namespace, apply_rbac=wish.apply_rbac)
@@ -159,24 +159,24 @@ async def _join(hub: HubConnection, member: HubConnection, options: "JoinOptions
 
     options = replace(options, endpoint=await _endpoint(hub, wish.hub_server))
     async with connected("hub", hub) as on_hub, connected("member", member) as in_member:
-        joining = Join(on_hub, in_member, options, click.echo)
+        join = Join(on_hub, in_member, options, click.echo)
         try:
-            changed = await joining.run(dry_run=wish.dry_run)
+            changed = await join.run(dry_run=wish.dry_run)
             if not changed:
                 click.echo(f"everything of {options.member} is as it should be: nothing was changed")
             if wish.dry_run:
                 return 0
-            if not await joining.has_deployment():
+            if not await join.has_deployment():
                 file = sides.member_kubeconfig or sides.kubeconfig
                 click.echo("install the agent:")
                 click.echo(f"  {helm_line(options, member.context, file)}")
             if not wish.timeout:
                 return 0
-            left = await wait_for(joining.missing, wish.timeout)
+            missing_parts = await wait_for(join.missing, wish.timeout)
         except JoinError as error:
             raise UserError(str(error)) from error
-    if left:
-        raise UserError(f"{options.member} has not joined after {wish.timeout:g} s: {left}")
+    if missing_parts:
+        raise UserError(f"{options.member} has not joined after {wish.timeout:g} s: {missing_parts}")
     click.echo(f"{options.member} is Joined and Healthy")
     return 0
 
@@ -196,9 +196,11 @@ async def _endpoint(hub: HubConnection, server: str | None) -> "ApiServerEndpoin
     try:
         check_remote(endpoint.server)
     except ValueError as error:
-        named = f"--hub-server {endpoint.server[:64]!r}: {error}"
-        given = f"kubeconfig {hub.kubeconfig}: server {endpoint.server[:64]!r}: {error}; name another: --hub-server URL"
-        raise UserError(given if server is None else named) from error
+        server_mistake = f"--hub-server {endpoint.server[:64]!r}: {error}"
+        kubeconfig_mistake = (
+            f"kubeconfig {hub.kubeconfig}: server {endpoint.server[:64]!r}: {error}; name another: --hub-server URL"
+        )
+        raise UserError(kubeconfig_mistake if server is None else server_mistake) from error
     return endpoint
 
 
@@ -209,12 +211,12 @@ async def wait_for(missing: Callable[[], Awaitable[str]], seconds: float) -> str
     end, time = asyncio.get_running_loop().time() + seconds, ""
     while True:
         try:
-            left = await missing()
+            missing_parts = await missing()
         except JoinError as error:  # an API server that is away for a moment
-            left = str(error)
-        if not left or asyncio.get_running_loop().time() >= end:
-            return left
-        if left != time:
-            complain(f"waiting: {left}")
-            time = left
+            missing_parts = str(error)
+        if not missing_parts or asyncio.get_running_loop().time() >= end:
+            return missing_parts
+        if missing_parts != time:
+            complain(f"waiting: {missing_parts}")
+            time = missing_parts
         await asyncio.sleep(_POLL_SECONDS)

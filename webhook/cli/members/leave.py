@@ -75,22 +75,22 @@ async def _connect(
             if member is None:
                 return await _leave(Leave(on_hub, None, options, click.echo), name, dry_run=dry_run, seconds=seconds)
             async with connected("member", member) as in_member:
-                leaving = Leave(on_hub, in_member, options, click.echo)
-                return await _leave(leaving, name, dry_run=dry_run, seconds=seconds)
+                leave = Leave(on_hub, in_member, options, click.echo)
+                return await _leave(leave, name, dry_run=dry_run, seconds=seconds)
         except JoinError as error:
             raise UserError(str(error)) from error
 
 
-async def _leave(leaving: "Leave", name: str, *, dry_run: bool, seconds: float) -> int:
-    await leaving.check()
-    was_there = await leaving.request_departure(dry_run=dry_run)
-    if was_there and not dry_run and (left := await wait_for(leaving.waited_on, seconds)):
-        raise UserError(f"{name} has not left after {seconds:g} s: {left}; run this again to continue")
-    cleared = await leaving.clear(dry_run=dry_run)
-    if not was_there and not cleared:
+async def _leave(leave: "Leave", name: str, *, dry_run: bool, seconds: float) -> int:
+    await leave.check()
+    was_registered = await leave.request_departure(dry_run=dry_run)
+    if was_registered and not dry_run and (remainder := await wait_for(leave.waited_on, seconds)):
+        raise UserError(f"{name} has not left after {seconds:g} s: {remainder}; run this again to continue")
+    cleared = await leave.clear(dry_run=dry_run)
+    if not was_registered and not cleared:
         click.echo(f"there is no member {name}, and nothing of one: nothing was changed")
         return 0
-    for remark in await leaving.follow_up():
+    for remark in await leave.follow_up():
         complain(remark)
     if not dry_run:
         click.echo(f"{name} has left")

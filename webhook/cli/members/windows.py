@@ -60,7 +60,7 @@ Exit codes:
 HEADERS: Final = ("MEMBER", "FOR", "NOW", "UNTIL", "IN", "WINDOWS")
 UPDATES: Final = "Updates"
 """Of what is placed on a member; not an upgrade of it."""
-PURPOSES: Final = (UPDATES, *(each.value for each in UpgradeType))
+PURPOSES: Final = (UPDATES, *(upgrade_type.value for upgrade_type in UpgradeType))
 """What a window may be for."""
 _NO_WINDOWS: Final = "-"
 
@@ -111,19 +111,21 @@ def following(members: tuple[str, ...], purpose: str | None, output: str, hub: H
 
 async def _following(hub: HubOptions, members: tuple[str, ...], purpose: str | None, output: str) -> int:
     async with Client(hub.find()) as client:
-        documents = {name_of(each): each for each in await _all(client, MEMBER_CLUSTER)}
-        definitions = {name_of(each): WindowDefinition.of(each) for each in await _all(client, MAINTENANCE_WINDOW)}
+        documents = {name_of(cluster): cluster for cluster in await _all(client, MEMBER_CLUSTER)}
+        definitions = {
+            name_of(window): WindowDefinition.of(window) for window in await _all(client, MAINTENANCE_WINDOW)
+        }
     for name in members:
         if name not in documents:
             raise UserError(f"there is no {MEMBER_CLUSTER.kind} {name}")
     now = utc_now().replace(microsecond=0)
     selected = [documents[name] for name in members or sorted(documents)]
     purposes = PURPOSES if purpose is None else (purpose,)
-    found = [each for member in selected for each in _alike(member, definitions, purposes, now)]
+    states = [state for member in selected for state in _alike(member, definitions, purposes, now)]
     if output == "table":
-        print_table(HEADERS, [_row(each, now) for each in found])
+        print_table(HEADERS, [_row(state, now) for state in states])
     else:
-        print_document({"items": [_shown(each) for each in found]}, output)
+        print_document({"items": [_shown(state) for state in states]}, output)
     return 0
 
 
@@ -137,12 +139,12 @@ def _alike(
     """Yield how a member stands, once for the purposes of which the same holds."""
     alike: list[MemberWindowState] = []
     for purpose in purposes:
-        found = _standing(member, definitions, purpose, now)
-        same = (at for at, known in enumerate(alike) if replace(known, purposes=found.purposes) == found)
-        if (at := next(same, None)) is None:
-            alike.append(found)
+        state = _standing(member, definitions, purpose, now)
+        position = (at for at, other in enumerate(alike) if replace(other, purposes=state.purposes) == state)
+        if (at := next(position, None)) is None:
+            alike.append(state)
         else:
-            alike[at] = replace(found, purposes=(*alike[at].purposes, purpose))
+            alike[at] = replace(state, purposes=(*alike[at].purposes, purpose))
     yield from alike
 
 
@@ -150,43 +152,43 @@ def _standing(
     member: JsonObject, definitions: dict[str, WindowDefinition], purpose: str, now: datetime
 ) -> MemberWindowState:
     targets = OF_UPDATES if purpose == UPDATES else targets_of(UpgradeType(purpose))
-    selecting = [definition for definition in definitions.values() if definition.selector is not None]
-    windows = windows_of(member, definitions, targets, selecting)
+    definitions_with_selector = [definition for definition in definitions.values() if definition.selector is not None]
+    windows = windows_of(member, definitions, targets, definitions_with_selector)
     readable = [window for name in windows.names if (window := definitions[name].window) is not None]
     unreadable = tuple(name for name in windows.names if definitions[name].window is None)
     any_window = windows.names or (windows.missing and purpose == UPDATES)
-    found = window_state(readable, now) if any_window else None
-    return MemberWindowState(name_of(member), (purpose,), windows, unreadable, found)
+    state = window_state(readable, now) if any_window else None
+    return MemberWindowState(name_of(member), (purpose,), windows, unreadable, state)
 
 
-def _row(each: MemberWindowState, now: datetime) -> tuple[str, ...]:
-    until = each.found.until if each.found is not None else None
-    left = format_duration(until - now) if until is not None and until > now else _NO_WINDOWS
+def _row(state: MemberWindowState, now: datetime) -> tuple[str, ...]:
+    until = state.found.until if state.found is not None else None
+    remaining_time = format_duration(until - now) if until is not None and until > now else _NO_WINDOWS
     return (
-        each.member,
-        "everything" if each.purposes == PURPOSES else ", ".join(each.purposes),
-        "open" if each.is_open else "closed",
+        state.member,
+        "everything" if state.purposes == PURPOSES else ", ".join(state.purposes),
+        "open" if state.is_open else "closed",
         format_time(until) if until is not None else _NO_WINDOWS,
-        left,
-        ", ".join(_named(each)) or _NO_WINDOWS,
+        remaining_time,
+        ", ".join(_named(state)) or _NO_WINDOWS,
     )
 
 
-def _named(each: MemberWindowState) -> Iterator[str]:
-    for name in each.windows.names:
-        yield f"{name} (cannot be read)" if name in each.unreadable else name
-    for name in each.windows.missing:
+def _named(state: MemberWindowState) -> Iterator[str]:
+    for name in state.windows.names:
+        yield f"{name} (cannot be read)" if name in state.unreadable else name
+    for name in state.windows.missing:
         yield f"{name} (does not exist)"
 
 
-def _shown(each: MemberWindowState) -> JsonObject:
-    until = each.found.until if each.found is not None else None
+def _shown(state: MemberWindowState) -> JsonObject:
+    until = state.found.until if state.found is not None else None
     return {
-        "member": each.member,
-        "for": list(each.purposes),
-        "windows": list(each.windows.names),
-        "missing": list(each.windows.missing),
-        "unreadable": list(each.unreadable),
-        "isOpen": each.is_open,
+        "member": state.member,
+        "for": list(state.purposes),
+        "windows": list(state.windows.names),
+        "missing": list(state.windows.missing),
+        "unreadable": list(state.unreadable),
+        "isOpen": state.is_open,
         "until": None if until is None else format_time(until),
     }

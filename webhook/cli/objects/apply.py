@@ -61,28 +61,28 @@ async def _apply(
     dry_run: DryRun,
     validation: Validation,
 ) -> int:
-    refused = False
+    any_refused = False
     async with Client(connection) as client:
-        loaded = await resolve_objects(client, documents, namespace)
-        check_metadata(loaded)
-        fields = FieldCheck.of(validation, loaded)
+        objects = await resolve_objects(client, documents, namespace)
+        check_metadata(objects)
+        fields = FieldCheck.of(validation, objects)
         if dry_run is DryRun.CLIENT:  # the hub is sent nothing that it could judge
-            fields.check(loaded)
-        async for outcome in apply_all(client, loaded, dry_run=dry_run, validation=validation):
+            fields.check(objects)
+        async for outcome in apply_all(client, objects, dry_run=dry_run, validation=validation):
             print_outcome(outcome, fields, dry_run=dry_run)
-            refused |= outcome.refusal is not None
-    return 1 if refused else 0
+            any_refused |= outcome.refusal is not None
+    return 1 if any_refused else 0
 
 
 def print_outcome(outcome: ApplyOutcome, fields: FieldCheck, *, dry_run: DryRun = DryRun.NONE) -> None:
     """Print what became of one object: the result to standard output, warnings and refusals to standard error."""
-    one = outcome.loaded
+    item = outcome.loaded
     for warning in outcome.warnings:
-        complain(f"Warning: {one.title}: {warning}")
+        complain(f"Warning: {item.title}: {warning}")
     if outcome.refusal is None:
-        click.echo(f"{one.title} {outcome.action}{dry_run.note}")
+        click.echo(f"{item.title} {outcome.action}{dry_run.note}")
         return
-    unknown = unknown_lines(outcome.refusal, fields.schema(one))
+    unknown = unknown_lines(outcome.refusal, fields.schema(item))
     first, *others = outcome.refusal.lines()
-    for line in [f"{one.source}: {each}" for each in unknown] or [f"{one.source}: {first}", *others]:
+    for line in [f"{item.source}: {error}" for error in unknown] or [f"{item.source}: {first}", *others]:
         complain(line)

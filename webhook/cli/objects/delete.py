@@ -109,9 +109,9 @@ async def _delete(
         else:
             from webhook.cli.hub.discovery import resolve_objects
 
-            loaded = in_order_of_dependence(await resolve_objects(client, documents, namespace))
-            places = [ResourcePath(one.kind, one.namespace or None, one.name) for one in reversed(loaded)]
-        waiting: list[tuple[ResourcePath, str]] = []
+            objects = in_order_of_dependence(await resolve_objects(client, documents, namespace))
+            places = [ResourcePath(item.kind, item.namespace or None, item.name) for item in reversed(objects)]
+        deletions: list[tuple[ResourcePath, str]] = []
         for place in places:
             try:
                 if manner.dry_run is DryRun.CLIENT:
@@ -131,8 +131,8 @@ async def _delete(
                 complain(f"Warning: {warning}")
             click.echo(f"{title_of(place.kind, place.name)} deleted{manner.dry_run.note}")
             if answer.document.get("kind") != "Status":
-                waiting.append((place, str(answer.document["metadata"]["uid"])))
-        if manner.waits and not await _gone(client, waiting, manner.timeout):
+                deletions.append((place, str(answer.document["metadata"]["uid"])))
+        if manner.waits and not await _gone(client, deletions, manner.timeout):
             return 1
     return 1 if failed else 0
 
@@ -175,15 +175,17 @@ def _why_held(namespace: JsonObject) -> str:
     return " ".join(filter(None, reasons)) or "nothing that it names; a kube-controller-manager empties namespaces"
 
 
-async def _gone(client: Client, waiting: list[tuple[ResourcePath, str]], seconds: float) -> bool:
+async def _gone(client: Client, deletions: list[tuple[ResourcePath, str]], seconds: float) -> bool:
     """Wait until all finalizers have been removed; say what is left after *seconds*."""
     end = asyncio.get_running_loop().time() + seconds
-    for place, uid in waiting:
+    for place, uid in deletions:
         # By uid: a new object of the same name, which another client may create at once, is not the one we wait for.
-        while (left := await find(client, place)) is not None and left["metadata"].get("uid") == uid:
+        while (live := await find(client, place)) is not None and live["metadata"].get("uid") == uid:
             if asyncio.get_running_loop().time() >= end:
-                held = ", ".join(finalizers_of(left)) or _why_held(left)
-                complain(f"error: {title_of(place.kind, place.name)} is not gone after {seconds:g} s, held by: {held}")
+                reason = ", ".join(finalizers_of(live)) or _why_held(live)
+                complain(
+                    f"error: {title_of(place.kind, place.name)} is not gone after {seconds:g} s, held by: {reason}"
+                )
                 return False
             await asyncio.sleep(_POLL_SECONDS)
     return True

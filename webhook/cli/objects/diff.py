@@ -84,21 +84,21 @@ async def _pairs(
     connection: HubConnection, documents: Sequence[SourceDocument], namespace: str | None, validation: Validation
 ) -> list[Pair]:
     async with Client(connection) as client:
-        loaded = await resolve_objects(client, documents, namespace)
-        check_metadata(loaded)
-        fields = FieldCheck.of(validation, loaded)
-        return [await _pair(client, one, fields) for one in in_order_of_dependence(loaded)]
+        objects = await resolve_objects(client, documents, namespace)
+        check_metadata(objects)
+        fields = FieldCheck.of(validation, objects)
+        return [await _pair(client, item, fields) for item in in_order_of_dependence(objects)]
 
 
-async def _pair(client: Client, one: Loaded, fields: FieldCheck) -> Pair:
+async def _pair(client: Client, item: Loaded, fields: FieldCheck) -> Pair:
     try:
-        live, answer = await merged(client, one, fields.validation)
+        live, answer = await merged(client, item, fields.validation)
     except HubRefusedError as error:
-        lines = unknown_lines(error, fields.schema(one)) or error.lines()
-        raise UserError(f"{one.source}: {line}" for line in lines) from error
+        lines = unknown_lines(error, fields.schema(item)) or error.lines()
+        raise UserError(f"{item.source}: {line}" for line in lines) from error
     for warning in answer.warnings:
-        complain(f"Warning: {one.title}: {warning}")
-    parts = (one.kind.group, one.kind.kind, one.namespace, one.name)
+        complain(f"Warning: {item.title}: {warning}")
+    parts = (item.kind.group, item.kind.kind, item.namespace, item.name)
     texts = _texts(live, answer.document)
     return Pair((".".join(filter(None, parts)), *texts))
 
@@ -130,13 +130,13 @@ def _shown(pairs: Sequence[Pair]) -> int:
 
 def _external(pairs: Sequence[Pair]) -> int:
     """Have the user's program compare two folders; what it returns is what it means."""
-    given = TerminalSettings.read(os.environ).external_diff
+    external_diff = TerminalSettings.read(os.environ).external_diff
     try:
-        words = shlex.split(given)
+        words = shlex.split(external_diff)
     except ValueError as error:
-        raise UserError(f"KUBECTL_EXTERNAL_DIFF {given!r}: {error}") from error
+        raise UserError(f"KUBECTL_EXTERNAL_DIFF {external_diff!r}: {error}") from error
     if not words:
-        raise UserError(f"KUBECTL_EXTERNAL_DIFF {given!r}: names no program")
+        raise UserError(f"KUBECTL_EXTERNAL_DIFF {external_diff!r}: names no program")
     with tempfile.TemporaryDirectory(prefix="harbormaster-diff-") as folder:
         sides = [Path(folder) / "LIVE", Path(folder) / "MERGED"]
         for side, folder_of_side in enumerate(sides, start=1):

@@ -74,26 +74,26 @@ async def _edit(connection: HubConnection, words: list[str], namespace: str | No
             resource.kind, (namespace or client.namespace) if resource.kind.namespaced else None, resource.name
         )
         try:
-            stored = await client.get(place)
+            live = await client.get(place)
         except HubRefusedError as error:
             raise UserError(error.lines()) from error
         with tempfile.TemporaryDirectory(prefix="harbormaster-edit-") as folder:
             file = Path(folder) / f"{resource.kind.kind.lower()}-{resource.name}.yaml"
-            return await _Session(client, resource.kind, stored, file, validation).run()
+            return await _Session(client, resource.kind, live, file, validation).run()
 
 
 class _Session:
     """Opens the editor until the hub accepts the text or the user gives up."""
 
-    def __init__(self, client: Client, kind: Kind, stored: JsonObject, file: Path, validation: Validation) -> None:
+    def __init__(self, client: Client, kind: Kind, live: JsonObject, file: Path, validation: Validation) -> None:
         self._client = client
         self._validation = validation.parameter
         self._kind = kind
-        self._stored = stored
+        self._stored = live
         self._file = file
-        metadata = {name: value for name, value in stored["metadata"].items() if name not in _HIDDEN}
-        self._shown = {**stored, "metadata": metadata}
-        self._title = title_of(kind, stored["metadata"]["name"])
+        metadata = {name: value for name, value in live["metadata"].items() if name not in _HIDDEN}
+        self._shown = {**live, "metadata": metadata}
+        self._title = title_of(kind, live["metadata"]["name"])
 
     async def run(self) -> int:
         """Return the exit code."""
@@ -108,13 +108,13 @@ class _Session:
             if body == before:
                 return self._give_up(body)
             try:
-                edited = self._read(body)
+                document = self._read(body)
             except ValueError as error:
                 reasons = [str(error)]
                 continue
             # Only what the user has changed, without resourceVersion: an object may stay open in an editor for long,
             # and what other clients write to other fields meanwhile is neither undone nor a conflict.
-            patch = two_way_patch(self._shown, edited)
+            patch = two_way_patch(self._shown, document)
             if not patch:
                 click.echo("Edit cancelled, no changes made.")
                 return 0
@@ -150,29 +150,29 @@ class _Session:
 
     def _read(self, body: str) -> JsonObject:
         """Read the edited text. Raises `ValueError`."""
-        documents = [parsed.value for parsed in parse_yaml(body) if parsed.value is not None]
+        documents = [parsed_document.value for parsed_document in parse_yaml(body) if parsed_document.value is not None]
         if len(documents) != 1 or not isinstance(documents[0], dict):
             raise YamlError(1, "expected one object")
-        edited: JsonObject = documents[0]
-        metadata = edited.get("metadata")
+        document: JsonObject = documents[0]
+        metadata = document.get("metadata")
         if not isinstance(metadata, dict):
             raise YamlError(1, "metadata: must be an object")
-        wanted = self._shown["metadata"]
+        original = self._shown["metadata"]
         for field, now, was in (
-            ("apiVersion", edited.get("apiVersion"), self._shown["apiVersion"]),
-            ("kind", edited.get("kind"), self._shown["kind"]),
-            ("metadata.name", metadata.get("name"), wanted["name"]),
-            ("metadata.namespace", metadata.get("namespace"), wanted.get("namespace")),
+            ("apiVersion", document.get("apiVersion"), self._shown["apiVersion"]),
+            ("kind", document.get("kind"), self._shown["kind"]),
+            ("metadata.name", metadata.get("name"), original["name"]),
+            ("metadata.namespace", metadata.get("namespace"), original.get("namespace")),
         ):
             if now != was:
                 raise ValueError(f"{field}: {now!r:.66}: cannot be changed, it was {was!r}")
-        return edited
+        return document
 
     def _give_up(self, body: str) -> int:
-        handle, kept = tempfile.mkstemp(prefix="harbormaster-edit-", suffix=".yaml")
+        handle, backup = tempfile.mkstemp(prefix="harbormaster-edit-", suffix=".yaml")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(body)
-        complain(f"error: Edit cancelled, no valid changes were saved. Your text is kept in {kept}")
+        complain(f"error: Edit cancelled, no valid changes were saved. Your text is kept in {backup}")
         return 1
 
 

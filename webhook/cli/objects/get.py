@@ -81,15 +81,15 @@ class _ViewOptions:
 
     def style(self, output: Format, *, kind: bool = False, everywhere: bool = False) -> Style:
         """Return what tables show."""
-        labels = [label for given in self.label_columns for label in given.split(",") if label]
+        labels = [label for column in self.label_columns for label in column.split(",") if label]
         everywhere = everywhere or self.everywhere
         return Style(output.name == "wide", everywhere, labels, self.show_labels, not self.no_headers, kind)
 
     def check(self, arguments: Sequence[ResourceArgument]) -> None:
         """Raise `UserError` when what is asked for does not fit together."""
         if any(argument.name for argument in arguments):
-            for option, given in (("--selector", self.selector), ("--field-selector", self.fields)):
-                if given:
+            for option, value in (("--selector", self.selector), ("--field-selector", self.fields)):
+                if value:
                     raise UserError(f"{option}: objects are named, so there is nothing to select")
         if self.everywhere and any(argument.name and argument.kind.namespaced for argument in arguments):
             raise UserError("--all-namespaces: an object is named by its namespace and its name")
@@ -156,13 +156,13 @@ async def _of_files(
 ) -> list[ResourceArgument]:
     from webhook.cli.hub.discovery import resolve_objects
 
-    loaded = await resolve_objects(client, documents, namespace)
-    return [ResourceArgument(one.kind, one.name, namespace=one.namespace) for one in loaded]
+    objects = await resolve_objects(client, documents, namespace)
+    return [ResourceArgument(item.kind, item.name, namespace=item.namespace) for item in objects]
 
 
 def _place(argument: ResourceArgument, client: Client, view: _ViewOptions) -> ResourcePath:
-    named = argument.namespace or (None if view.everywhere else view.namespace or client.namespace)
-    return ResourcePath(argument.kind, named if argument.kind.namespaced else None, argument.name)
+    namespace = argument.namespace or (None if view.everywhere else view.namespace or client.namespace)
+    return ResourcePath(argument.kind, namespace if argument.kind.namespaced else None, argument.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +245,10 @@ def _print(groups: list[_Group], output: Format, view: _ViewOptions, client: Cli
     if output.name == "custom-columns":
         output.columns().show(items, headers=not view.no_headers)
         return
-    shown = [group for group in groups if group.items]
+    groups_with_items = [group for group in groups if group.items]
     several = len({group.wanted.kind for group in groups}) > 1
     everywhere = len({group.wanted.namespace for group in groups}) > 1
-    for position, group in enumerate(shown):
+    for position, group in enumerate(groups_with_items):
         if position:
             click.echo()
         style = view.style(output, kind=several, everywhere=everywhere)
@@ -281,25 +281,25 @@ class _Watch:
     async def run(self) -> None:
         """Show until the process is interrupted; a watch that ends, or whose version is too old, is started again."""
         # By resourceVersion: after a watch ends, the list is read again, and most of its objects were shown already.
-        shown: dict[tuple[str, str], str] = {}
+        printed_versions: dict[tuple[str, str], str] = {}
         while True:
             listing = await self._client.list(self._place, self._view.selector, self._fields)
             for item in _items(listing):
-                self._show(item, shown)
+                self._show(item, printed_versions)
             since = str(listing["metadata"]["resourceVersion"])
             async for event in self._client.watch(self._place, since, self._view.selector, self._fields):
                 if event.type == "ERROR":
                     break
                 if event.type != "BOOKMARK":
-                    self._show(event.document, shown)
+                    self._show(event.document, printed_versions)
             await asyncio.sleep(1)
 
-    def _show(self, item: JsonObject, shown: dict[tuple[str, str], str]) -> None:
+    def _show(self, item: JsonObject, printed_versions: dict[tuple[str, str], str]) -> None:
         metadata = item["metadata"]
         key, version = (metadata.get("namespace", ""), metadata["name"]), metadata["resourceVersion"]
-        if shown.get(key) == version:
+        if printed_versions.get(key) == version:
             return
-        shown[key] = version
+        printed_versions[key] = version
         if self._output.is_document:
             if self._output.name == "yaml":
                 click.echo("---")

@@ -88,7 +88,7 @@ class _HistoryFilter:
         "--type",
         "types",
         multiple=True,
-        type=click.Choice([str(each) for each in EntryType], case_sensitive=False),
+        type=click.Choice([str(entry_type) for entry_type in EntryType], case_sensitive=False),
         help="Only of this type. Repeatable.",
     ),
     click.option("--reason", default="", metavar="WORD", help="Only for this reason, or by this rule of admission."),

@@ -112,15 +112,15 @@ class DryRunCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the arguments."""
         end = args.index("--") if "--" in args else len(args)
-        written = [f"--dry-run={DryRun.SERVER}" if each == "--dry-run" else each for each in args[:end]]
-        return super().parse_args(ctx, written + args[end:])
+        words = [f"--dry-run={DryRun.SERVER}" if word == "--dry-run" else word for word in args[:end]]
+        return super().parse_args(ctx, words + args[end:])
 
 
 def dry_run_option(does: str) -> Callable[[_Command], _Command]:
     """Return the option; *does* is what a dry run does with the hub, such as ``store nothing``."""
     return click.option(
         "--dry-run",
-        type=click.Choice([each.value for each in DryRun]),
+        type=click.Choice([dry_run.value for dry_run in DryRun]),
         default=DryRun.NONE.value,
         callback=lambda _context, _parameter, value: DryRun(value),
         metavar="[=client|server]",

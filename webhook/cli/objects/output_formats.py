@@ -145,14 +145,14 @@ class CustomColumns:
             headers, paths = lines[0].split(), lines[1].split()
             if len(lines) > 2 or len(headers) != len(paths):
                 raise JsonPathError("expected a line of headers and one of as many paths")
-            return cls(headers, [parse_path(each) for each in paths])
-        found = []
+            return cls(headers, [parse_path(path) for path in paths])
+        columns = []
         for part in text.strip().split(","):
             header, colon, path = part.partition(":")
             if not colon or not header or not path:
                 raise JsonPathError(f"{part[:64]!r}: expected <header>:<json-path-expr>")
-            found.append((header, parse_path(path)))
-        return cls([header for header, _ in found], [path for _, path in found])
+            columns.append((header, parse_path(path)))
+        return cls([header for header, _ in columns], [path for _, path in columns])
 
     def row(self, document: JsonObject) -> list[str]:
         """Return the cells of an object. Raises `UserError`."""

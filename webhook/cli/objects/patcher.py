@@ -72,7 +72,7 @@ def request_document(document: JsonObject, *, simulated: bool = True) -> JsonObj
 
 async def apply_all(
     client: Client,
-    loaded: Iterable[Loaded],
+    objects: Iterable[Loaded],
     *,
     dry_run: DryRun = DryRun.NONE,
     keep_edits: bool = False,
@@ -82,43 +82,43 @@ async def apply_all(
 
     Args:
         client: Of the hub.
-        loaded: What to apply.
+        objects: What to apply.
         dry_run: How far it goes.
         keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
         validation: How the hub treats unknown fields.
     """
-    arriving: list[ResourcePath] = []
-    for one in in_order_of_dependence(loaded):
-        if one.kind == UPGRADE_RUN and not dry_run:
-            await _let_join(client, arriving)
+    new_members: list[ResourcePath] = []
+    for item in in_order_of_dependence(objects):
+        if item.kind == UPGRADE_RUN and not dry_run:
+            await _let_join(client, new_members)
         try:
-            outcome = await apply_one(client, one, dry_run=dry_run, keep_edits=keep_edits, validation=validation)
-            if client.simulated and one.kind == MEMBER_CLUSTER and outcome.action == "created":
-                arriving.append(place_of(one.document, one.kind))
+            outcome = await apply_one(client, item, dry_run=dry_run, keep_edits=keep_edits, validation=validation)
+            if client.simulated and item.kind == MEMBER_CLUSTER and outcome.action == "created":
+                new_members.append(place_of(item.document, item.kind))
             yield outcome
         except HubRefusedError as error:
-            yield ApplyOutcome(one, warnings=error.warnings, refusal=error)
+            yield ApplyOutcome(item, warnings=error.warnings, refusal=error)
 
 
-async def _let_join(client: Client, arriving: list[ResourcePath]) -> None:
+async def _let_join(client: Client, new_members: list[ResourcePath]) -> None:
     """Wait until the simulated members that were just made have joined, or it takes too long.
 
     An upgrade run has the members that are there when it starts. On a real hub, they have long been there.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(_ARRIVAL_SECONDS):
-            while arriving:
-                member = await find(client, arriving[-1])
+            while new_members:
+                member = await find(client, new_members[-1])
                 if member is None or has_joined(member) or parse_behaviour(annotations_of(member)).silent:
-                    arriving.pop()
+                    new_members.pop()
                 else:
                     await asyncio.sleep(_LOOK_SECONDS)
-    arriving.clear()
+    new_members.clear()
 
 
 async def apply_one(
     client: Client,
-    one: Loaded,
+    item: Loaded,
     *,
     dry_run: DryRun = DryRun.NONE,
     keep_edits: bool = False,
@@ -129,15 +129,15 @@ async def apply_one(
     Raises:
         HubRefusedError: The hub refuses it.
     """
-    wanted = request_document(one.document, simulated=client.simulated)
-    place = place_of(wanted, one.kind)
+    desired = request_document(item.document, simulated=client.simulated)
+    place = place_of(desired, item.kind)
     current = await find(client, place)
     if current is None:
         if dry_run is DryRun.CLIENT:
-            return ApplyOutcome(one, "created")
+            return ApplyOutcome(item, "created")
         try:
-            answer = await client.create(one.kind, wanted, dry_run=bool(dry_run), validation=validation.parameter)
-            return ApplyOutcome(one, "created", answer.warnings)
+            answer = await client.create(item.kind, desired, dry_run=bool(dry_run), validation=validation.parameter)
+            return ApplyOutcome(item, "created", answer.warnings)
         except HubRefusedError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -146,36 +146,36 @@ async def apply_one(
     # The patch below has no resourceVersion, like kubectl's: it names only fields of the file, so what another client
     # writes to other fields after our read is neither lost nor a conflict.
     last = _last_applied(current)
-    is_unchanged = json_equal(last, _last_applied(wanted))
+    is_unchanged = json_equal(last, _last_applied(desired))
     if is_unchanged:  # a note of kubectl's that says the same in other words stays
-        wanted["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
-    patch = three_way_patch(last, wanted, current)
+        desired["metadata"]["annotations"][LAST_APPLIED] = annotation(current, LAST_APPLIED)
+    patch = three_way_patch(last, desired, current)
     if not patch:
-        return ApplyOutcome(one, "unchanged")
+        return ApplyOutcome(item, "unchanged")
     if keep_edits and is_unchanged:
         # The patch may differ from the stored object only by fields that defaulting fills in; a dry run tells.
-        tried = await client.patch(place, patch, dry_run=True, validation=validation.parameter)
-        return ApplyOutcome(one, "kept" if _differ(tried, current, dry_run=True) else "unchanged")
+        result = await client.patch(place, patch, dry_run=True, validation=validation.parameter)
+        return ApplyOutcome(item, "kept" if _differ(result, current, dry_run=True) else "unchanged")
     if dry_run is DryRun.CLIENT:
-        return ApplyOutcome(one, "configured")
+        return ApplyOutcome(item, "configured")
     answer = await client.patch(place, patch, dry_run=bool(dry_run), validation=validation.parameter)
     return ApplyOutcome(
-        one, "configured" if _differ(answer, current, dry_run=bool(dry_run)) else "unchanged", answer.warnings
+        item, "configured" if _differ(answer, current, dry_run=bool(dry_run)) else "unchanged", answer.warnings
     )
 
 
-async def merged(client: Client, one: Loaded, validation: Validation) -> tuple[JsonObject | None, HubResponse]:
+async def merged(client: Client, item: Loaded, validation: Validation) -> tuple[JsonObject | None, HubResponse]:
     """Return an object as it is, None: there is none, and the hub's answer to a dry run of applying it.
 
     Raises:
         HubRefusedError: The hub refuses it.
     """
-    wanted = request_document(one.document, simulated=client.simulated)
-    place = place_of(wanted, one.kind)
+    desired = request_document(item.document, simulated=client.simulated)
+    place = place_of(desired, item.kind)
     current = await find(client, place)
     if current is None:
-        return None, await client.create(one.kind, wanted, dry_run=True, validation=validation.parameter)
-    patch = three_way_patch(_last_applied(current), wanted, current)
+        return None, await client.create(item.kind, desired, dry_run=True, validation=validation.parameter)
+    patch = three_way_patch(_last_applied(current), desired, current)
     if not patch:
         return current, HubResponse(current)
     return current, await client.patch(place, patch, dry_run=True, validation=validation.parameter)
@@ -207,25 +207,25 @@ def _last_applied(document: JsonObject) -> JsonObject:
     return {**body, "metadata": metadata} if body else {}
 
 
-def three_way_patch(last: Mapping[str, Any], wanted: Mapping[str, Any], current: Mapping[str, Any]) -> JsonObject:
-    """Return the merge patch that leads to *wanted*.
+def three_way_patch(last: Mapping[str, Any], desired: Mapping[str, Any], current: Mapping[str, Any]) -> JsonObject:
+    """Return the merge patch that leads to *desired*.
 
     Args:
         last: What was wanted last time: its members that are no longer wanted are removed.
-        wanted: What is wanted now; members that are null are removed.
+        desired: What is wanted now; members that are null are removed.
         current: What is stored; members that are only there stay.
     """
-    patch: JsonObject = {name: None for name in last if name not in wanted and current.get(name) is not None}
-    for name, value in wanted.items():
-        here, before = current.get(name), last.get(name)
-        if isinstance(value, Mapping) and isinstance(here, Mapping):
-            inner = three_way_patch(before if isinstance(before, Mapping) else {}, value, here)
+    patch: JsonObject = {name: None for name in last if name not in desired and current.get(name) is not None}
+    for name, value in desired.items():
+        live, before = current.get(name), last.get(name)
+        if isinstance(value, Mapping) and isinstance(live, Mapping):
+            inner = three_way_patch(before if isinstance(before, Mapping) else {}, value, live)
             if inner:
                 patch[name] = inner
         elif value is None:
-            if here is not None:
+            if live is not None:
                 patch[name] = None
-        elif name not in current or not json_equal(value, here):
+        elif name not in current or not json_equal(value, live):
             patch[name] = value
     return patch
 

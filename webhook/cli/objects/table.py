@@ -62,12 +62,12 @@ class Served:
             (text_at(column, "name"), isinstance(column.get("priority"), int) and column["priority"] > 0)
             for column in dicts_at(table, "columnDefinitions")
         ]
-        objects, found = [], {}
+        objects, cells = [], {}
         for row in dicts_at(table, "rows"):
             document = dict_at(row, "object")
             objects.append(document)
-            found[_key(document)] = [_cell(value) for value in list_at(row, "cells")]
-        return cls(columns, found), objects
+            cells[_key(document)] = [_cell(value) for value in list_at(row, "cells")]
+        return cls(columns, cells), objects
 
 
 def _cell(value: Any) -> str:
@@ -89,12 +89,12 @@ class ObjectTable:
         served: The API server's own table, if the kind has no columns here.
     """
 
-    def __init__(self, wanted: ResourceArgument, style: Style, served: Served | None = None) -> None:
-        self._kind = wanted.kind
+    def __init__(self, argument: ResourceArgument, style: Style, served: Served | None = None) -> None:
+        self._kind = argument.kind
         self._style = style
-        self._spaced = wanted.kind.namespaced and style.everywhere
+        self._spaced = argument.kind.namespaced and style.everywhere
         self._served = served
-        self._columns = columns_of(wanted.kind, wide=style.wide, definition=wanted.definition)
+        self._columns = columns_of(argument.kind, wide=style.wide, definition=argument.definition)
 
     @property
     def headers(self) -> list[str]:
@@ -118,10 +118,10 @@ class ObjectTable:
 
     def _cells(self, item: JsonObject, namespace: str, name: str) -> list[str]:
         if self._served is not None:
-            shown = self._served.cells.get((namespace, name), ())
-            pairs = zip(self._served.columns, shown, strict=False)
-            found = [cell for (_, wide), cell in pairs if self._style.wide or not wide]
-            return [self._titled(found[0]), *found[1:]] if found else []
+            row_cells = self._served.cells.get((namespace, name), ())
+            pairs = zip(self._served.columns, row_cells, strict=False)
+            visible_cells = [cell for (_, wide), cell in pairs if self._style.wide or not wide]
+            return [self._titled(visible_cells[0]), *visible_cells[1:]] if visible_cells else []
         own = cells(item, self._columns, datetime.now(UTC))
         return own if self._kind == EVENT else [self._titled(name), *own]
 
@@ -136,11 +136,11 @@ def sort_objects(documents: Sequence[JsonObject], path: str) -> list[JsonObject]
         UserError: The path cannot be read, or finds nothing in any of them, or things that have no order.
     """
     try:
-        found = parse_path(path)
-        keyed = [(found.find([document]), document) for document in documents]
+        sort_path = parse_path(path)
+        keyed_documents = [(sort_path.find([document]), document) for document in documents]
     except JsonPathError as error:
         raise UserError(f"--sort-by {printable(path)[:128]}: {error}") from error
-    if documents and not any(values for values, _ in keyed):
+    if documents and not any(values for values, _ in keyed_documents):
         raise UserError(f"--sort-by {printable(path)[:128]}: no object has such a field")
 
     def compare(left: tuple[list[Any], JsonObject], right: tuple[list[Any], JsonObject]) -> int:
@@ -148,7 +148,7 @@ def sort_objects(documents: Sequence[JsonObject], path: str) -> list[JsonObject]
             return bool(left[0]) - bool(right[0])
         return _compare(left[0][0], right[0][0], path)
 
-    return [document for _, document in sorted(keyed, key=cmp_to_key(compare))]
+    return [document for _, document in sorted(keyed_documents, key=cmp_to_key(compare))]
 
 
 def _compare(left: Any, right: Any, path: str) -> int:

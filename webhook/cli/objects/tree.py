@@ -90,13 +90,13 @@ def command(
 ) -> int:
     """Show a placement."""
     branches = Branches.of(placement)
-    found = hub.find()
+    connection = hub.find()
     show = _Show(output, everything=everything)
     if not watch:
-        show.once(run(_read(found, branches)))
+        show.once(run(_read(connection, branches)))
         return 0
     with suppress(KeyboardInterrupt):
-        run(_follow(found, branches, show))
+        run(_follow(connection, branches, show))
     return 0
 
 
@@ -235,7 +235,7 @@ class Follower:
     async def _watch(self, branch: Branch) -> None:
         """Read the branch once and every change of it, until the watch ends."""
         items, since = await _items(self._reader, branch)
-        known = self._found[branch] = {_name(item): item for item in items}
+        items_by_name = self._found[branch] = {_name(item): item for item in items}
         self.trouble = ""
         self.changed.set()
         async for event in self._reader.watch(branch.place, since, branch.selector, branch.fields):
@@ -244,9 +244,9 @@ class Follower:
             if event.type == "BOOKMARK":
                 continue
             if event.type == "DELETED":
-                known.pop(_name(event.document), None)
+                items_by_name.pop(_name(event.document), None)
             else:
-                known[_name(event.document)] = _document(branch.place.kind, event.document)
+                items_by_name[_name(event.document)] = _document(branch.place.kind, event.document)
             self.changed.set()
 
 
@@ -258,16 +258,16 @@ async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None
     """Show every change until the placement is gone."""
     async with _open(hub, branches) as (reader, _):
         follower = Follower(reader, branches)
-        following = asyncio.create_task(follower.run())
-        following.add_done_callback(lambda _: follower.changed.set())
+        task = asyncio.create_task(follower.run())
+        task.add_done_callback(lambda _: follower.changed.set())
         try:
             with show.live() as draw:
-                spent = 0.0
-                while not following.done():
+                elapsed = 0.0
+                while not task.done():
                     await follower.changed.wait()
-                    await asyncio.sleep(max(SECONDS_BETWEEN, 4 * spent))  # what belongs together comes together
+                    await asyncio.sleep(max(SECONDS_BETWEEN, 4 * elapsed))  # what belongs together comes together
                     follower.changed.clear()
-                    started = time.monotonic()
+                    start = time.monotonic()
                     if follower.complete:
                         tree = follower.tree()
                         if tree is None:
@@ -275,12 +275,12 @@ async def _follow(hub: HubConnection, branches: Branches, show: "_Show") -> None
                         draw(tree, follower.trouble)
                     elif follower.trouble:
                         raise UserError(follower.trouble)  # never readable so far: a missing right, say
-                    spent = time.monotonic() - started
+                    elapsed = time.monotonic() - start
                 else:
-                    following.result()
+                    task.result()
         finally:
-            following.cancel()
-            await asyncio.wait([following])
+            task.cancel()
+            await asyncio.wait([task])
     complain(f"{branches.ref} is gone")
 
 
@@ -360,12 +360,12 @@ class _Show:
 
 def _only_news(draw: Draw) -> Draw:
     """Return *draw* without the calls that would show the same again."""
-    shown: tuple[JsonObject, str] | None = None
+    previous: tuple[JsonObject, str] | None = None
 
     def once(tree: JsonObject, trouble: str) -> None:
-        nonlocal shown
-        if (tree, trouble) != shown:
-            shown = tree, trouble
+        nonlocal previous
+        if (tree, trouble) != previous:
+            previous = tree, trouble
             draw(tree, trouble)
 
     return once

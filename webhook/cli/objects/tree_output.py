@@ -76,20 +76,23 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
         everything: Show every cluster and every object by itself.
     """
     clusters, missing = tree["clusters"], tree["missing"]
-    shown = (
+    clusters_with_detail = (
         clusters
         if everything
         else [cluster for cluster in clusters if not _is_told_in_one_line(cluster)][:MOST_CLUSTERS]
     )
-    apart = {id(each) for each in shown}
+    apart = {id(cluster) for cluster in clusters_with_detail}
     placement = tree["placement"]
-    below = [f"{cluster['cluster']}: {cluster['detail']}" for cluster in clusters]
-    told_below = placement["why"] in (*below, _pending_message(placement))
+    details = [f"{cluster['cluster']}: {cluster['detail']}" for cluster in clusters]
+    is_repeated_below = placement["why"] in (*details, _pending_message(placement))
     return _TreeNode(
-        placement_line({**placement, "why": ""} if told_below else placement),
+        placement_line({**placement, "why": ""} if is_repeated_below else placement),
         (
             *_about(tree["placement"]),
-            *(_cluster(each, tree["placement"]["resourceIndex"], everything=everything) for each in shown),
+            *(
+                _cluster(cluster, tree["placement"]["resourceIndex"], everything=everything)
+                for cluster in clusters_with_detail
+            ),
             *_missing(missing, everything=everything),
             *_folded([cluster for cluster in clusters if id(cluster) not in apart], tree["placement"]["resourceIndex"]),
         ),
@@ -98,20 +101,20 @@ def make_nodes(tree: JsonObject, *, everything: bool = False) -> _TreeNode:
 
 def _is_told_in_one_line(cluster: Mapping[str, Any]) -> bool:
     """Whether a cluster needs no line of its own: all is well there, or well until its turn comes."""
-    objects = (each for work in cluster["works"] for each in work["objects"])
+    objects = (item for work in cluster["works"] for item in work["objects"])
     return bool(cluster["healthy"]) or (cluster["state"] == ClusterState.WAITING and all(map(_is_quiet, objects)))
 
 
 def placement_line(placement: Mapping[str, Any]) -> tuple[Part, ...]:
     """Return the line about the placement itself."""
-    wanted = "all" if placement["wanted"] is None else placement["wanted"]
+    requested = "all" if placement["wanted"] is None else placement["wanted"]
     index = "" if placement["resourceIndex"] is None else f", resource snapshot {placement['resourceIndex']}"
-    counts = f"{_GAP}{placement['type']}, wants {wanted}, has {placement['picked']}{index}"
+    counts = f"{_GAP}{placement['type']}, wants {requested}, has {placement['picked']}{index}"
     return Part(placement["ref"], "bold"), Part(counts), *_state(placement["state"], placement["why"])
 
 
-def _state(state: str, why: str) -> tuple[Part, ...]:
-    return (Part(f"{_GAP}{state}", _STYLES.get(state, "")), *((Part(f": {why}"),) if why else ()))
+def _state(state: str, detail: str) -> tuple[Part, ...]:
+    return (Part(f"{_GAP}{state}", _STYLES.get(state, "")), *((Part(f": {detail}"),) if detail else ()))
 
 
 def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
@@ -121,12 +124,12 @@ def _about(placement: Mapping[str, Any]) -> Iterator[_TreeNode]:
         yield _TreeNode((Part("removal pending", _STYLES["removal pending"]), Part(f": {message}")), (command,))
     conditions = [
         {
-            **each,
-            "type": each["type"].removeprefix(kind),
-            "message": "" if each["message"] == reason else each["message"],
+            **condition,
+            "type": condition["type"].removeprefix(kind),
+            "message": "" if condition["message"] == reason else condition["message"],
         }
-        for each in placement["conditions"]
-        if each["type"] != REMOVAL_PENDING_CONDITION
+        for condition in placement["conditions"]
+        if condition["type"] != REMOVAL_PENDING_CONDITION
     ]
     if conditions:
         yield _TreeNode((Part("conditions"), *_conditions(conditions)))
@@ -235,10 +238,10 @@ def _work(work: Mapping[str, Any], *, everything: bool) -> _TreeNode:
     else:
         parts += _conditions(work["conditions"])
     objects = work["objects"]
-    shown = objects if everything else [each for each in objects if not _is_quiet(each)]
-    below = [_object(each) for each in shown]
-    if len(shown) < len(objects):
-        below.append(_TreeNode((Part(_quiet_objects([each for each in objects if _is_quiet(each)]), "green"),)))
+    visible = objects if everything else [item for item in objects if not _is_quiet(item)]
+    below = [_object(item) for item in visible]
+    if len(visible) < len(objects):
+        below.append(_TreeNode((Part(_quiet_objects([item for item in objects if _is_quiet(item)]), "green"),)))
     return _TreeNode(tuple(parts), (*_ending(work), *below))
 
 
@@ -248,8 +251,8 @@ def _is_quiet(entry: Mapping[str, Any]) -> bool:
 
 def _quiet_objects(objects: Sequence[Mapping[str, Any]]) -> str:
     counts: dict[str, int] = {}
-    for each in objects:
-        counts[each["state"]] = counts.get(each["state"], 0) + 1
+    for item in objects:
+        counts[item["state"]] = counts.get(item["state"], 0) + 1
     return ", ".join(f"{_count(number, 'object')} {state}" for state, number in counts.items())
 
 
@@ -260,10 +263,10 @@ def _envelope(envelope: Mapping[str, Any]) -> str:
 
 def _object(entry: Mapping[str, Any]) -> _TreeNode:
     state, message, reason = entry["state"], entry["message"], entry["reason"]
-    why = f": {message}" if message else ""
+    suffix = f": {message}" if message else ""
     if state == ObjectState.FAILED:
-        why = f" {reason}{why}"
-    parts = [Part(title_of_object(entry)), Part(f"{_GAP}{state}", _STYLES.get(state, "")), Part(why)]
+        suffix = f" {reason}{suffix}"
+    parts = [Part(title_of_object(entry)), Part(f"{_GAP}{state}", _STYLES.get(state, "")), Part(suffix)]
     if not entry["tracked"]:
         parts.append(Part(", its availability cannot be tracked", "dim"))
     for word, key in (("drifted", "drifts"), ("differs", "diffs")):
@@ -274,7 +277,7 @@ def _object(entry: Mapping[str, Any]) -> _TreeNode:
 
 def _fields(details: Sequence[Mapping[str, Any]]) -> str:
     """Count the fields, and name the first of them."""
-    paths = [each["path"] for each in details[:MOST_FIELDS]]
+    paths = [item["path"] for item in details[:MOST_FIELDS]]
     more = ", …" if len(details) > len(paths) else ""
     return f"{_count(len(details), 'field')} ({', '.join(paths)}{more})"
 
@@ -282,10 +285,10 @@ def _fields(details: Sequence[Mapping[str, Any]]) -> str:
 def _missing(missing: Sequence[Mapping[str, Any]], *, everything: bool) -> Iterator[_TreeNode]:
     if not missing:
         return
-    shown = missing if everything else missing[:MOST_MISSING]
-    below = [_TreeNode((Part(each["message"] or each["reason"]),)) for each in shown]
-    if len(shown) < len(missing):
-        below.append(_TreeNode((Part(f"and {len(missing) - len(shown)} more", "dim"),)))
+    visible = missing if everything else missing[:MOST_MISSING]
+    below = [_TreeNode((Part(item["message"] or item["reason"]),)) for item in visible]
+    if len(visible) < len(missing):
+        below.append(_TreeNode((Part(f"and {len(missing) - len(visible)} more", "dim"),)))
     yield _TreeNode((Part(f"{_count(len(missing), 'cluster')} wanted, not found", "yellow"),), tuple(below))
 
 
@@ -293,18 +296,18 @@ def _folded(clusters: Sequence[Mapping[str, Any]], latest: int | None) -> Iterat
     """Yield a line per state of the clusters that are not shown one by one, with the reason if they have one."""
     names: dict[tuple[str, str, str], list[str]] = {}
     for cluster in clusters:
-        why = cluster["detail"] if _is_told_in_one_line(cluster) else ""
+        detail = cluster["detail"] if _is_told_in_one_line(cluster) else ""
         age = f"{_GAP}{_age(cluster, latest)}" if cluster["upToDate"] is False else ""
-        names.setdefault((cluster["state"], why, age), []).append(cluster["cluster"])
-    for (state, why, age), name in names.items():
+        names.setdefault((cluster["state"], detail, age), []).append(cluster["cluster"])
+    for (state, detail, age), name in names.items():
         more = f" and {len(name) - MOST_NAMES} more" if len(name) > MOST_NAMES else ""
-        listed = Part(f" ({', '.join(name[:MOST_NAMES])}{more})", "dim")
-        reason = Part(f": {why}" if why else "")
+        shown_names = Part(f" ({', '.join(name[:MOST_NAMES])}{more})", "dim")
+        reason = Part(f": {detail}" if detail else "")
         yield _TreeNode(
             (
                 Part(_count(len(name), "cluster")),
                 Part(f" {state}", _STYLES[state]),
-                listed,
+                shown_names,
                 reason,
                 Part(age, "yellow"),
             )
@@ -378,7 +381,7 @@ def _entries(tree: JsonObject, *, everything: bool) -> Iterator[tuple[str, str]]
     placement = tree["placement"]
     yield placement["ref"], _TreeNode(placement_line(placement)).text
     if missing := tree["missing"]:
-        words = "; ".join(each["message"] for each in missing[:MOST_MISSING])
+        words = "; ".join(item["message"] for item in missing[:MOST_MISSING])
         yield "wanted, not found", f"wanted, not found{_GAP}{words}"
     for cluster in tree["clusters"]:
         name, binding = cluster["cluster"], cluster["binding"]
@@ -387,6 +390,6 @@ def _entries(tree: JsonObject, *, everything: bool) -> Iterator[tuple[str, str]]
         for work in cluster["works"] if everything else ():
             above = f"{key}{_GAP}Work {work['name']}"
             yield above, f"{name}{_GAP}{_work({**work, 'objects': []}, everything=True).text}"
-            for each in work["objects"]:
-                title = f"{above}{_GAP}{title_of_object(each)} #{each['ordinal']}"
-                yield title, f"{name}{_GAP}{_object(each).text}"
+            for item in work["objects"]:
+                title = f"{above}{_GAP}{title_of_object(item)} #{item['ordinal']}"
+                yield title, f"{name}{_GAP}{_object(item).text}"

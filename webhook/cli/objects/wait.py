@@ -80,9 +80,9 @@ class GoalType(click.ParamType[Goal]):
         text = str(value)
         word, _, rest = text.partition("=")
         if text.lower() == _DELETE:
-            return Goal(_DELETE, lambda found: found is None, may_be_missing=True)
+            return Goal(_DELETE, lambda live: live is None, may_be_missing=True)
         if text.lower() == "create":
-            return Goal("create", lambda found: found is not None, may_be_missing=True)
+            return Goal("create", lambda live: live is not None, may_be_missing=True)
         if word == "condition" and rest:
             kind, _, status = rest.partition("=")
             return Goal(text, _condition(kind, status or "true"))
@@ -96,10 +96,10 @@ class GoalType(click.ParamType[Goal]):
 
 
 def _condition(kind: str, status: str) -> Test:
-    def met(found: JsonObject | None) -> bool:
-        for condition in conditions_of(found or {}):
+    def met(live: JsonObject | None) -> bool:
+        for condition in conditions_of(live or {}):
             if str(condition.get("type", "")).lower() == kind.lower():
-                about, now = condition.get("observedGeneration"), (found or {}).get("metadata", {}).get("generation")
+                about, now = condition.get("observedGeneration"), (live or {}).get("metadata", {}).get("generation")
                 is_old = isinstance(about, int) and isinstance(now, int) and about < now
                 return not is_old and str(condition.get("status", "")).lower() == status.lower()
         return False
@@ -115,14 +115,14 @@ def _field(text: str) -> Test:
         raise JsonPathError("expected {PATH}=VALUE")
     if equals and not value:
         raise JsonPathError("the value after = is empty")
-    read = parse_path(path)
-    wanted = value.strip("'\"") if equals else None
+    json_path = parse_path(path)
+    expected = value.strip("'\"") if equals else None
 
     def met(found: JsonObject | None) -> bool:
-        values = read.find([found or {}])
+        values = json_path.find([found or {}])
         if len(values) > 1:
             raise JsonPathError("finds more than one value")
-        return bool(values) if wanted is None else [go_text(each) for each in values] == [wanted]
+        return bool(values) if expected is None else [go_text(value) for value in values] == [expected]
 
     return met
 
@@ -165,7 +165,7 @@ class Which:
 @click.option("--for", "goal", type=GoalType(), required=True, metavar="GOAL", help="What to wait for.")
 @click.option("--timeout", type=Patience(), default="30s", show_default=True, help="How long; 0: look once.")
 @grouped(
-    "which",
+    "selection",
     Which,
     *selecting_options,
 )
@@ -176,7 +176,7 @@ def command(
     words: Sequence[str],
     goal: Goal,
     timeout: float,
-    which: Which,
+    selection: Which,
     files: ObjectFiles,
     namespace: str | None,
     hub: HubOptions,
@@ -184,37 +184,37 @@ def command(
     """Wait."""
     if bool(words) == bool(files):
         raise click.UsageError("say what to wait for: KIND/NAME or -f FILE")
-    found = files.read()
+    documents = files.read()
     connection = hub.find()
-    return run(_wait(connection, words, found, namespace, goal, timeout, which))
+    return run(_wait(connection, words, documents, namespace, goal, timeout, selection))
 
 
 async def _wait(
     connection: HubConnection,
     words: Sequence[str],
-    found: Sequence[SourceDocument],
+    documents: Sequence[SourceDocument],
     namespace: str | None,
     goal: Goal,
     seconds: float,
-    which: Which,
+    selection: Which,
 ) -> int:
     async with Client(connection) as client:
-        places = await _places(client, words, found, namespace, which)
+        places = await _places(client, words, documents, namespace, selection)
         if not places and goal.words != _DELETE:
             raise UserError("no matching resources found")
         end = asyncio.get_running_loop().time() + seconds
         late = 0
         for place in places:
-            left = max(0.0, end - asyncio.get_running_loop().time())
+            remaining_time = max(0.0, end - asyncio.get_running_loop().time())
             title = title_of(place.kind, place.name)
             try:
-                async with asyncio.timeout(left or None):
-                    met = await _until(client, place, goal, once=not left)
+                async with asyncio.timeout(remaining_time or None):
+                    is_met = await _until(client, place, goal, once=not remaining_time)
             except TimeoutError:
-                met = False
+                is_met = False
             except JsonPathError as error:
                 raise UserError(f"--for {goal.words}: {title}: {error}") from error
-            if met:
+            if is_met:
                 click.echo(f"{title} condition met")
             else:
                 late += 1
@@ -225,19 +225,19 @@ async def _wait(
 async def _until(client: Client, place: ResourcePath, goal: Goal, *, once: bool) -> bool:
     """Look at an object until the goal is met; *once*: only once."""
     while True:
-        found = await find(client, place)
-        if found is None and not goal.may_be_missing:
+        live = await find(client, place)
+        if live is None and not goal.may_be_missing:
             raise UserError(f"NotFound: {place.kind.resource} {place.name!r} not found")
-        if goal.met(found):
+        if goal.met(live):
             return True
         if once:
             return False
-        since = text_at(found, "metadata", "resourceVersion")
-        if found is None:
+        since = text_at(live, "metadata", "resourceVersion")
+        if live is None:
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
-        whole = ResourcePath(place.kind, place.namespace)
-        async for event in client.watch(whole, since, fields=f"metadata.name={place.name}"):
+        collection = ResourcePath(place.kind, place.namespace)
+        async for event in client.watch(collection, since, fields=f"metadata.name={place.name}"):
             if event.type == "DELETED":
                 break
             if event.type in ("ADDED", "MODIFIED") and goal.met(event.document):
@@ -248,29 +248,29 @@ async def _until(client: Client, place: ResourcePath, goal: Goal, *, once: bool)
 
 
 async def _places(
-    client: Client, words: Sequence[str], found: Sequence[SourceDocument], namespace: str | None, which: Which
+    client: Client, words: Sequence[str], documents: Sequence[SourceDocument], namespace: str | None, selection: Which
 ) -> list[ResourcePath]:
-    if found:
+    if documents:
         from webhook.cli.hub.discovery import resolve_objects
 
-        loaded = await resolve_objects(client, found, namespace)
-        return [ResourcePath(one.kind, one.namespace or None, one.name) for one in loaded]
+        objects = await resolve_objects(client, documents, namespace)
+        return [ResourcePath(item.kind, item.namespace or None, item.name) for item in objects]
     places = []
     for resource in await parse_resources(words, client):
-        space = (namespace or client.namespace) if resource.kind.namespaced and not which.everywhere else None
+        space = (namespace or client.namespace) if resource.kind.namespaced and not selection.everywhere else None
         if resource.name:
-            if which.everywhere and resource.kind.namespaced:
+            if selection.everywhere and resource.kind.namespaced:
                 raise UserError("--all-namespaces: an object is named by its namespace and its name")
             places.append(ResourcePath(resource.kind, space, resource.name))
             continue
-        if not which.selector and not which.everything:
+        if not selection.selector and not selection.everything:
             raise UserError(
                 f"{resource.kind.kind}: say which one: {resource.kind.kind.lower()}/NAME, -l LABELS or --all"
             )
         try:
-            listing = await client.list(ResourcePath(resource.kind, space), which.selector)
+            listing = await client.list(ResourcePath(resource.kind, space), selection.selector)
         except HubRefusedError as error:
             raise UserError(error.lines()) from error
-        found_there = [item["metadata"] for item in listing.get("items") or ()]
-        places += [ResourcePath(resource.kind, metadata.get("namespace"), metadata["name"]) for metadata in found_there]
+        items = [item["metadata"] for item in listing.get("items") or ()]
+        places += [ResourcePath(resource.kind, metadata.get("namespace"), metadata["name"]) for metadata in items]
     return places

@@ -68,49 +68,49 @@ class OfflineVerdict:
 
 
 def offline_context(
-    loaded: Iterable[Loaded], now: datetime, *, user: UserInfo | None = None, settings: AdmissionSettings | None = None
+    objects: Iterable[Loaded], now: datetime, *, user: UserInfo | None = None, settings: AdmissionSettings | None = None
 ) -> Context:
-    """Return the context of a hub that holds all of *loaded*.
+    """Return the context of a hub that holds all of *objects*.
 
     Files rarely hold every CustomResourceDefinition of their hub. The kinds are complete only in a dump, where the
     definitions have the ``uid`` that an API server gives them.
     """
-    documents = [one.document for one in loaded]
+    documents = [item.document for item in objects]
     definitions = [document for document in documents if group_kind(document) == CUSTOM_RESOURCE_DEFINITION.group_kind]
-    dumped = any(metadata_of(definition).get("uid") for definition in definitions)
-    kinds = HubKinds.of_definitions(definitions, complete=dumped, remedy=_REMEDY)
+    is_dump = any(metadata_of(definition).get("uid") for definition in definitions)
+    kinds = HubKinds.of_definitions(definitions, complete=is_dump, remedy=_REMEDY)
     return Context.of_objects(documents, user=user, settings=settings, now=now, on_failure=log_failure, kinds=kinds)
 
 
 def admit(
-    loaded: Loaded, context: Context, old: JsonObject | None = None, fields: FieldCheck | None = None
+    item: Loaded, context: Context, old: JsonObject | None = None, fields: FieldCheck | None = None
 ) -> OfflineVerdict:
     """Do to one object what the hub does when it is created, or when it replaces *old*.
 
     Args:
-        loaded: The object.
+        item: The object.
         context: What rules may read.
         old: The stored object, on an update.
         fields: The check for unknown fields. None: unset, so unknown fields of kinds with rules are warnings.
     """
     operation: WriteOperation = "CREATE" if old is None else "UPDATE"
-    verdict = rehearse(loaded.document, old, operation, context)
-    ruled = has_rules(loaded.document)
-    warnings = verdict.warnings if ruled else ()
+    verdict = rehearse(item.document, old, operation, context)
+    any_rules = has_rules(item.document)
+    warnings = verdict.warnings if any_rules else ()
     errors = _said_once(verdict.errors)
     if fields is not None:
-        errors = tuple(sorted((*errors, *fields.errors(loaded)), key=path_order))
-        warnings = (*fields.warnings(loaded), *(text for text in warnings if not UNKNOWN.fullmatch(text)))
-    return OfflineVerdict(loaded, verdict.document, errors, verdict.refusal, warnings, ruled, operation, old)
+        errors = tuple(sorted((*errors, *fields.errors(item)), key=path_order))
+        warnings = (*fields.warnings(item), *(text for text in warnings if not UNKNOWN.fullmatch(text)))
+    return OfflineVerdict(item, verdict.document, errors, verdict.refusal, warnings, any_rules, operation, old)
 
 
-def admit_deletion(stored: Loaded, context: Context) -> OfflineVerdict:
+def admit_deletion(live: Loaded, context: Context) -> OfflineVerdict:
     """Do to one object what the hub does when it is deleted."""
-    ruled = has_rules(stored.document)
-    judgement = judge("DELETE", None, stored.document, context)
+    any_rules = has_rules(live.document)
+    judgement = judge("DELETE", None, live.document, context)
     refusal = "" if judgement.allowed or judgement.errors else judgement.message
-    warnings = judgement.warnings if ruled else ()
-    return OfflineVerdict(stored, stored.document, judgement.errors, refusal, warnings, ruled, "DELETE")
+    warnings = judgement.warnings if any_rules else ()
+    return OfflineVerdict(live, live.document, judgement.errors, refusal, warnings, any_rules, "DELETE")
 
 
 def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarning]:
@@ -118,22 +118,22 @@ def field_warnings(verdict: OfflineVerdict, context: Context) -> list[FieldWarni
     entry = registry.REGISTRY.get(verdict.loaded.kind.group_kind) if verdict.has_rules else None
     if entry is None:
         return []
-    told: list[FieldWarning] = []
+    warnings: list[FieldWarning] = []
     if verdict.operation == "DELETE":
         if entry.warn_about_deletion is not None:
-            told += entry.warn_about_deletion(verdict.document)
+            warnings += entry.warn_about_deletion(verdict.document)
         if verdict.allowed and context.settings.live_warnings:
-            told += run_checks(entry.live_on_deletion, None, verdict.document, context)
-        return [warning for warning in dict.fromkeys(told) if as_warnings([warning])[0] in verdict.warnings]
+            warnings += run_checks(entry.live_on_deletion, None, verdict.document, context)
+        return [warning for warning in dict.fromkeys(warnings) if as_warnings([warning])[0] in verdict.warnings]
     if entry.default is not None:  # of the object as written it may say more than of the one that was judged
-        defaulted = entry.default(verdict.loaded.document, verdict.old).warnings
-        told += (warning for warning in defaulted if as_warnings([warning])[0] in verdict.warnings)
+        default_warnings = entry.default(verdict.loaded.document, verdict.old).warnings
+        warnings += (warning for warning in default_warnings if as_warnings([warning])[0] in verdict.warnings)
     if entry.validate is not None:
-        found = entry.validate(verdict.document, verdict.old, context)
-        told += (finding for finding in found if isinstance(finding, FieldWarning))
+        findings = entry.validate(verdict.document, verdict.old, context)
+        warnings += (finding for finding in findings if isinstance(finding, FieldWarning))
     if verdict.allowed and context.settings.live_warnings:
-        told += run_checks(entry.live, verdict.document, verdict.old, context)
-    return list(dict.fromkeys(told))
+        warnings += run_checks(entry.live, verdict.document, verdict.old, context)
+    return list(dict.fromkeys(warnings))
 
 
 def refusing_rules(verdict: OfflineVerdict, context: Context) -> tuple[str, ...]:

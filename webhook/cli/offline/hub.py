@@ -57,35 +57,35 @@ class OfflineHub:
     warnings: tuple[str, ...] = ()
 
 
-def make_hub(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> OfflineHub:
-    """Make a hub of *loaded*; kinds that no decision depends on are left out.
+def make_hub(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> OfflineHub:
+    """Make a hub of *objects*; kinds that no decision depends on are left out.
 
     Args:
-        loaded: What was read.
-        now: The instant to judge by; None: when the newest heartbeat among *loaded* came, else *clock*.
+        objects: What was read.
+        now: The instant to judge by; None: when the newest heartbeat among *objects* came, else *clock*.
         clock: The time of day.
 
     Raises:
         UserError: A placement is refused by admission, or an object has the wrong shape; every mistake is named.
     """
     problems: list[str] = []
-    members = [one for one in loaded if one.kind == kinds.MEMBER_CLUSTER]
-    for one in loaded:
-        if one.kind in _READ:
-            problems += _shape_mistakes(one)
+    members = [item for item in objects if item.kind == kinds.MEMBER_CLUSTER]
+    for item in objects:
+        if item.kind in _READ:
+            problems += _shape_mistakes(item)
     verdicts: list[OfflineVerdict] = []
     if not problems:
-        context = offline_context(loaded, now or clock)
-        verdicts = [admit(one, context) for one in loaded if one.kind in PLACEMENTS]
+        context = offline_context(objects, now or clock)
+        verdicts = [admit(item, context) for item in objects if item.kind in PLACEMENTS]
         problems += (line for verdict in verdicts for line in verdict.lines())
     if problems:
         raise UserError(problems)
-    instant = now or newest_heartbeat(one.document for one in members) or clock
+    instant = now or newest_heartbeat(item.document for item in members) or clock
     return OfflineHub(
         tuple(verdict.document for verdict in verdicts),
-        Fleet.of(_read_member(one, instant) for one in members),
-        tuple(one.document for one in loaded if one.kind in BINDINGS),
-        tuple(one.document for one in loaded if one.kind in SNAPSHOTS),
+        Fleet.of(_read_member(item, instant) for item in members),
+        tuple(item.document for item in objects if item.kind in BINDINGS),
+        tuple(item.document for item in objects if item.kind in SNAPSHOTS),
         instant,
         tuple(f"{verdict.loaded.source}: {text}" for verdict in verdicts for text in verdict.warnings),
     )
@@ -104,40 +104,40 @@ class StoredFiles:
     now: datetime
 
 
-def store(loaded: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> StoredFiles:
-    """Return the hub that *loaded* would make, without admission.
+def store(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -> StoredFiles:
+    """Return the hub that *objects* would make, without admission.
 
     Args:
-        loaded: What was read.
-        now: The instant to judge by; None: when the newest heartbeat among *loaded* came, else *clock*.
+        objects: What was read.
+        now: The instant to judge by; None: when the newest heartbeat among *objects* came, else *clock*.
         clock: The time of day.
 
     Raises:
         UserError: An object that decisions depend on has the wrong shape; every mistake is named.
     """
-    problems = [line for one in loaded if one.kind in (*_READ, *PLACEMENTS) for line in _shape_mistakes(one)]
+    problems = [line for item in objects if item.kind in (*_READ, *PLACEMENTS) for line in _shape_mistakes(item)]
     if problems:
         raise UserError(problems)
-    instant = now or newest_heartbeat(one.document for one in loaded if one.kind == kinds.MEMBER_CLUSTER) or clock
+    instant = now or newest_heartbeat(item.document for item in objects if item.kind == kinds.MEMBER_CLUSTER) or clock
     documents, members = [], []
-    for one in loaded:
-        document = one.document
-        if one.kind == kinds.MEMBER_CLUSTER:
-            document = played(one, instant)
-            members.append(_read_member(one, instant))
+    for item in objects:
+        document = item.document
+        if item.kind == kinds.MEMBER_CLUSTER:
+            document = played(item, instant)
+            members.append(_read_member(item, instant))
         documents.append(document)
     return StoredFiles(DocumentSet.of(documents, Fleet.of(members), PLANNED_KINDS), instant)
 
 
-def _shape_mistakes(one: Loaded) -> list[str]:
+def _shape_mistakes(item: Loaded) -> list[str]:
     try:
-        MODELS[one.kind.group_kind].read(one.document)
-        if one.kind in BINDINGS:
-            read_binding(one.document, "")
+        MODELS[item.kind.group_kind].read(item.document)
+        if item.kind in BINDINGS:
+            read_binding(item.document, "")
     except pydantic.ValidationError as error:
-        return [f"{one.source}: {mistake}" for mistake in shape_errors(error)]
+        return [f"{item.source}: {mistake}" for mistake in shape_errors(error)]
     except BrokenBindingError as error:
-        return [f"{one.source}: {error}"]
+        return [f"{item.source}: {error}"]
     return []
 
 
@@ -152,14 +152,14 @@ def newest_heartbeat(members: Iterable[JsonObject]) -> datetime | None:
     return max((beat for beat in beats if beat is not None), default=None)
 
 
-def _read_member(one: Loaded, now: datetime) -> MemberCluster:
+def _read_member(item: Loaded, now: datetime) -> MemberCluster:
     try:
-        return MemberCluster.read(played(one, now))
+        return MemberCluster.read(played(item, now))
     except pydantic.ValidationError as error:
-        raise UserError(f"{one.source}: {mistake}" for mistake in shape_errors(error)) from error
+        raise UserError(f"{item.source}: {mistake}" for mistake in shape_errors(error)) from error
 
 
-def played(one: Loaded, now: datetime) -> JsonObject:
+def played(item: Loaded, now: datetime) -> JsonObject:
     """Return a MemberCluster with the status its simulated agent would have reported at *now*.
 
     One whose agents have reported stays as it is.
@@ -167,15 +167,15 @@ def played(one: Loaded, now: datetime) -> JsonObject:
     Raises:
         UserError: An annotation that says how to simulate it is not understood.
     """
-    document = one.document
+    document = item.document
     status: dict[str, Any] = status_of(document)
     if status.get("agentStatus"):
         return document
-    kept = status_in_annotation(document)
-    metadata: dict[str, Any] = kept["metadata"]
+    document_with_status = status_in_annotation(document)
+    metadata: dict[str, Any] = document_with_status["metadata"]
     behaviour = parse_behaviour(metadata.get("annotations") or {})
     if behaviour.problem:
-        raise UserError(f"{one.source}: metadata.annotations: {behaviour.problem}")
+        raise UserError(f"{item.source}: metadata.annotations: {behaviour.problem}")
     generation = metadata.get("generation", 0)
     if behaviour.leaving:
         metadata = {"deletionTimestamp": format_time(now), **metadata}
@@ -196,9 +196,9 @@ def find_placement(hub: OfflineHub, kind: Kind, namespace: str, name: str) -> Js
         metadata = document["metadata"]
         if (document["kind"], metadata.get("namespace", ""), metadata["name"]) == (kind.kind, namespace, name):
             return document
-    named = f"{namespace}/{name}" if namespace else name
+    qualified_name = f"{namespace}/{name}" if namespace else name
     others = ", ".join(map(reference, hub.placements[:10])) or "none"
-    raise UserError(f"there is no {kind.kind} {named!r} in the files; the placements there: {others}")
+    raise UserError(f"there is no {kind.kind} {qualified_name!r} in the files; the placements there: {others}")
 
 
 def reference(placement: JsonObject) -> str:

@@ -36,22 +36,22 @@ class MemberOutages:
 
 
 def plan_files(
-    loaded: Sequence[Loaded],
+    objects: Sequence[Loaded],
     fate: MemberOutages,
     *,
     now: datetime | None,
     clock: datetime,
-    named: ObjectKey | None = None,
+    only: ObjectKey | None = None,
     settings: AdmissionSettings | None = None,
 ) -> tuple[JsonObject, list[Loaded]]:
     """Plan on files that are both the hub and what is planned on it.
 
     Args:
-        loaded: What was read.
+        objects: What was read.
         fate: What becomes of members.
         now: The instant to judge by; None: see `webhook.cli.offline.hub.store`.
         clock: The time of day.
-        named: The run that the plan is about; None: all placements, and all runs that are not over.
+        only: The run that the plan is about; None: all placements, and all runs that are not over.
         settings: The switches of admission; None: the defaults.
 
     Returns:
@@ -60,42 +60,42 @@ def plan_files(
     Raises:
         UserError: Something does not fit together; every mistake is named.
     """
-    planned = [one for one in loaded if one.kind in (*PLACEMENTS, *RUNS)]
-    others = [one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS)]
-    stored = store(others, now=now, clock=clock)
-    adopted = [ProposedObject(one.kind, one.document) for one in planned]
-    proposal = Proposal(adopted=adopted, lost=fate.lost, drained=fate.drained)
-    return _plan(stored, loaded, proposal, Places((), fate, named), settings), planned
+    planned = [item for item in objects if item.kind in (*PLACEMENTS, *RUNS)]
+    others = [item for item in objects if item.kind not in (*PLACEMENTS, *RUNS)]
+    stored_files = store(others, now=now, clock=clock)
+    proposed = [ProposedObject(item.kind, item.document) for item in planned]
+    proposal = Proposal(adopted=proposed, lost=fate.lost, drained=fate.drained)
+    return _plan(stored_files, objects, proposal, Places((), fate, only), settings), planned
 
 
 def plan_changes(
     base: Sequence[Loaded],
-    given: Sequence[Loaded],
+    changed_objects: Sequence[Loaded],
     fate: MemberOutages,
     *,
     now: datetime | None,
     clock: datetime,
-    named: ObjectKey | None = None,
+    only: ObjectKey | None = None,
     settings: AdmissionSettings | None = None,
 ) -> JsonObject:
-    """Return the plan of applying *given* to a hub that holds *base*; the rest is as for `plan_files`."""
-    stored = store(base, now=now, clock=clock)
-    objects = [ProposedObject(one.kind, one.document) for one in given]
+    """Return the plan of applying *changed_objects* to a hub that holds *base*; the rest is as for `plan_files`."""
+    stored_files = store(base, now=now, clock=clock)
+    objects = [ProposedObject(item.kind, item.document) for item in changed_objects]
     proposal = Proposal(objects, lost=fate.lost, drained=fate.drained)
-    return _plan(stored, base, proposal, Places(given, fate, named), settings)
+    return _plan(stored_files, base, proposal, Places(changed_objects, fate, only), settings)
 
 
 def _plan(
-    stored: StoredFiles,
-    loaded: Sequence[Loaded],
+    stored_files: StoredFiles,
+    objects: Sequence[Loaded],
     proposal: Proposal,
     places: "Places",
     settings: AdmissionSettings | None,
 ) -> JsonObject:
-    context = offline_context(loaded, stored.now, user=_ADMINISTRATOR, settings=settings)
+    context = offline_context(objects, stored_files.now, user=_ADMINISTRATOR, settings=settings)
     audience = EVERYBODY if places.named is None else Audience(only=(), runs=(places.named,))
     try:
-        return dict(plan(stored.hub, proposal, context, audience))
+        return dict(plan(stored_files.hub, proposal, context, audience))
     except ProposalError as error:
         raise UserError(
             places.command_line_mistake(pointer, detail) for pointer, _, detail in error.mistakes
@@ -111,7 +111,7 @@ class Places(NamedTuple):
 
     def command_line_mistake(self, pointer: str, detail: str) -> str:
         """Return a mistake as one about the command line and the files."""
-        return f"{self._place(pointer)}: {_POINTER.sub(lambda found: self._place(found[1]), detail)}"
+        return f"{self._place(pointer)}: {_POINTER.sub(lambda match: self._place(match[1]), detail)}"
 
     def _place(self, pointer: str) -> str:
         _, member, *rest = pointer.split("/")

@@ -29,12 +29,12 @@ def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Map
     """
     view = pools.pool(question["pool"])
     if view is None:
-        known = ", ".join(pools.names()[:20]) or "none"
-        raise UserError(f"there is no NodePool {question['pool'][:253]!r} in the files; those there: {known}")
+        pool_names = ", ".join(pools.names()[:20]) or "none"
+        raise UserError(f"there is no NodePool {question['pool'][:253]!r} in the files; those there: {pool_names}")
     observed = question.get("observed")
     try:
         counts = observed and NodeCounts(observed["total"], observed["deleting"], observed["notReady"])
-        asked = NodeGateQuestion(
+        node_question = NodeGateQuestion(
             question["pool"],
             question["reason"],
             tuple(question["nodes"]) if "nodes" in question else None,
@@ -44,24 +44,24 @@ def gate_answer(pools: HubNodePools, question: JsonObject, now: datetime) -> Map
             parse_time(question["now"]) if "now" in question else None,
             counts,
         )
-        return answer(asked, view, now).document()
+        return answer(node_question, view, now).document()
     except InvalidQuestion as error:
         raise UserError(error.detail) from error
     except ValueError as error:
         raise UserError(f"--total, --deleting, --not-ready: {error}") from error
 
 
-def offline_pools(loaded: Iterable[Loaded]) -> HubNodePools:
-    """Return the pools among *loaded*, with their nodes, claims, pods and PodDisruptionBudgets."""
+def offline_pools(objects: Iterable[Loaded]) -> HubNodePools:
+    """Return the pools among *objects*, with their nodes, claims, pods and PodDisruptionBudgets."""
     store = EmbeddedStore.open(None)
     try:
         cache = Cache(store)
         pools = HubNodePools(cache)
-        known = {kind.group_kind: kind for kind in WATCHED}
-        for one in loaded:
-            if (kind := known.get(one.kind.group_kind)) is not None:
-                metadata = {**one.document["metadata"], "resourceVersion": "1"}
-                cache.of_kind(kind).put({**one.document, "metadata": metadata})
+        kinds = {kind.group_kind: kind for kind in WATCHED}
+        for item in objects:
+            if (kind := kinds.get(item.kind.group_kind)) is not None:
+                metadata = {**item.document["metadata"], "resourceVersion": "1"}
+                cache.of_kind(kind).put({**item.document, "metadata": metadata})
         for kind in WATCHED:
             cache.of_kind(kind).synced.set()
     finally:

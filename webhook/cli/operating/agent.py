@@ -177,7 +177,7 @@ class AgentArguments:
     ),
 )
 @log_format_option
-def command(agent: AgentArguments, **given: Any) -> int:
+def command(agent: AgentArguments, **option_values: Any) -> int:
     """Run until SIGTERM or SIGINT."""
     from webhook.processes.garbage import load_without_collecting
 
@@ -189,7 +189,7 @@ def command(agent: AgentArguments, **given: Any) -> int:
     from webhook.telemetry.logs import configure
 
     try:
-        settings = AgentSettings.read(os.environ, **given)
+        settings = AgentSettings.read(os.environ, **option_values)
     except SettingsError as error:
         raise UserError(str(error)) from error
     configure(settings.log_format, settings.log_level)
@@ -197,15 +197,15 @@ def command(agent: AgentArguments, **given: Any) -> int:
     return _run(options, settings)
 
 
-def check_cluster(where: str, name: str) -> None:
-    """Check the name of a member; *where* the user gave it. Raises `UserError`."""
+def check_cluster(source: str, name: str) -> None:
+    """Check the name of a member; *source* the user gave it. Raises `UserError`."""
     if not _NAME.fullmatch(name) or "." in name:
         raise UserError(
-            f"{where}: {name[:64]!r} is not the name of a MemberCluster: lower-case letters, digits and '-', "
+            f"{source}: {name[:64]!r} is not the name of a MemberCluster: lower-case letters, digits and '-', "
             "a letter or digit at both ends"
         )
     if len(name) > _LONGEST_NAME:
-        raise UserError(f"{where}: {name[:64]!r} has {len(name)} characters, at most {_LONGEST_NAME} are possible")
+        raise UserError(f"{source}: {name[:64]!r} has {len(name)} characters, at most {_LONGEST_NAME} are possible")
 
 
 def split_command(text: str) -> tuple[str, ...]:

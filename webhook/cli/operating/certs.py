@@ -100,7 +100,7 @@ class _AuthorityOptions:
         from webhook.settings.programs import CertsSettings
 
         try:
-            found = CertsSettings.read(
+            settings = CertsSettings.read(
                 os.environ,
                 namespace=self.namespace,
                 certificate_secret=self.secret,
@@ -108,7 +108,7 @@ class _AuthorityOptions:
             )
         except SettingsError as error:
             raise UserError(str(error)) from error
-        return found if found.certificate_secret else found.model_copy(update={"certificate_secret": SECRET})
+        return settings if settings.certificate_secret else settings.model_copy(update={"certificate_secret": SECRET})
 
 
 def place_options(command: _Command) -> _Command:
@@ -173,8 +173,8 @@ def rotate_command(*, force: bool, distrust: bool, place: _AuthorityOptions, out
 
 
 async def _look(hub: HubOptions, settings: "CertsSettings") -> "CertificateState":
-    async with _Hub(hub, settings) as opened:
-        return await opened.look()
+    async with _Hub(hub, settings) as session:
+        return await session.look()
 
 
 async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, distrust: bool) -> "CertificateState":
@@ -184,21 +184,21 @@ async def _rotate(hub: HubOptions, settings: "CertsSettings", *, force: bool, di
     from webhook.kube.certificates.authority_secret import StoredLineage
     from webhook.kube.ports import ConflictError
 
-    async with _Hub(hub, settings) as opened:
-        state = await opened.look()
+    async with _Hub(hub, settings) as session:
+        state = await session.look()
         lineage = state.stored.lineage
         if lineage is None:
             raise UserError(state.problems())
         _check_due(state, lineage, force=force)
         _warn(state, lineage, distrust=distrust)
-        following = lineage.rolled_over(state.now, _next_life(settings, lineage), distrust=distrust)
+        next_lineage = lineage.rolled_over(state.now, _next_life(settings, lineage), distrust=distrust)
         try:
-            await opened.secret.write(following, state.stored)
+            await session.secret.write(next_lineage, state.stored)
         except ConflictError as error:
             raise UserError(
                 f"Secret {state.secret} has been changed meanwhile; look at it with: harbormaster certs inspect"
             ) from error
-        return replace(state, stored=StoredLineage(None, following))
+        return replace(state, stored=StoredLineage(None, next_lineage))
 
 
 def _next_life(settings: "CertsSettings", lineage: "Lineage") -> "timedelta":

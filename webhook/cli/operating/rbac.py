@@ -235,8 +235,10 @@ def reconcile(
 
     if select and select_everything:
         raise click.UsageError("--select and --select-everything exclude each other")
-    named = _read("--select", (*select, "secrets") if select and secrets else select)
-    selected = SelectedResources(everything=True) if select_everything else named or default_selection(secrets=secrets)
+    selection = _read("--select", (*select, "secrets") if select and secrets else select)
+    selected = (
+        SelectedResources(everything=True) if select_everything else selection or default_selection(secrets=secrets)
+    )
     settings = _settings(subject.namespace)
     roles = reconcile_roles(
         selected,
@@ -313,8 +315,8 @@ def agent(
     from webhook.processes.rbac import UnknownKindError, agent_roles, checked_applied, default_applied
 
     try:
-        named = _read("--apply", apply) or default_applied(control_plane=apply_control_plane)
-        applied = checked_applied(named)
+        kinds = _read("--apply", apply) or default_applied(control_plane=apply_control_plane)
+        applied = checked_applied(kinds)
     except UnknownKindError as error:
         raise UserError(f"--apply {error}") from error
     settings = _settings(subject.namespace)

@@ -53,7 +53,7 @@ Exit codes:
 )
 @shards_option
 @log_format_option
-def command(hub: OwnHub, identity: str, **given: Any) -> int:
+def command(hub: OwnHub, identity: str, **option_values: Any) -> int:
     """Reconcile until SIGTERM or SIGINT."""
     from webhook.processes.garbage import load_without_collecting
 
@@ -62,7 +62,7 @@ def command(hub: OwnHub, identity: str, **given: Any) -> int:
     from webhook.settings.programs import ReconcileSettings
 
     try:
-        settings = ReconcileSettings.read(os.environ, **given)
+        settings = ReconcileSettings.read(os.environ, **option_values)
     except SettingsError as error:
         raise UserError(str(error)) from error
     from webhook.telemetry.allocator import limit_allocator

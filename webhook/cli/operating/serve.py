@@ -71,11 +71,11 @@ Exit codes:
 @click.option("--identity", default="", metavar="NAME", help="First part of the holder's name in the loop's Lease.")
 @shards_option
 @log_format_option
-def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
+def command(hub: OwnHub, reconcile: bool, identity: str, **option_values: Any) -> int:
     """Serve until SIGTERM or SIGINT."""
     if identity and not reconcile:
         raise click.UsageError("--identity goes with --reconcile")
-    if given["shards"] is not None and not reconcile:
+    if option_values["shards"] is not None and not reconcile:
         raise click.UsageError("--shards goes with --reconcile")
     from webhook.processes.garbage import load_without_collecting
 
@@ -84,7 +84,7 @@ def command(hub: OwnHub, reconcile: bool, identity: str, **given: Any) -> int:
     from webhook.settings.programs import ServeSettings
 
     try:
-        settings = ServeSettings.read(os.environ, **given)
+        settings = ServeSettings.read(os.environ, **option_values)
     except SettingsError as error:
         raise UserError(str(error)) from error
     from webhook.telemetry.allocator import limit_allocator
@@ -115,7 +115,7 @@ def _serve(
     settings: "ServeSettings",
     hub: OwnHub,
     reconcile_as: str | None,
-    started: "Callable[[Addresses], None]",
+    on_start: "Callable[[Addresses], None]",
     errand: "Errand | None" = None,
 ) -> str:
     """Serve until a signal; returns why that cannot be done.
@@ -124,7 +124,7 @@ def _serve(
         settings: How.
         hub: Which.
         reconcile_as: Reconcile as well, by this name; None: no.
-        started: Called when the listeners are open.
+        on_start: Called when the listeners are open.
         errand: Of a worker; None: this is none.
     """
     import asyncio
@@ -138,11 +138,11 @@ def _serve(
     from webhook.settings.environment import SettingsError
 
     async def run() -> None:
-        abandoned = None if errand is None else errand.watch()
+        errand_task = None if errand is None else errand.watch()
         place = None if errand is None else errand.place
         kubeconfig = hub.kubeconfig or settings.kubeconfig_of_hub
         async with Serve(settings, kubeconfig, hub.context, reconcile_as=reconcile_as, place=place) as up:
-            await serve(up.server, started, abandoned)
+            await serve(up.server, on_start, errand_task)
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

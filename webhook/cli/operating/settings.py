@@ -71,10 +71,12 @@ def _text(value: Any) -> str:
             return format_value(value)
 
 
-def _items(settings: type[Settings], found: Settings) -> Iterator[JsonObject]:
+def _items(settings: type[Settings], settings_in_effect: Settings) -> Iterator[JsonObject]:
     """Yield one item per setting, room by room."""
-    set_here = settings.from_environment(os.environ)
-    values, defaults = (each.model_dump(mode="json", by_alias=True) for each in (found, settings.read({})))
+    environment = settings.from_environment(os.environ)
+    values, defaults = (
+        model.model_dump(mode="json", by_alias=True) for model in (settings_in_effect, settings.read({}))
+    )
     for room in GROUPS:
         for name in room.names():
             if name in settings.names():
@@ -83,7 +85,7 @@ def _items(settings: type[Settings], found: Settings) -> Iterator[JsonObject]:
                     "variable": settings.variable(name),
                     "value": _shown(name, values[name]),
                     "default": defaults[name],
-                    "source": "environment" if name in set_here else "default",
+                    "source": "environment" if name in environment else "default",
                     "room": room.title,
                     "description": settings.model_fields[name].description,
                 }

@@ -92,8 +92,8 @@ def command(
     """Run everything."""
     if example:
         files = replace(files, paths=(*files.paths, str(example_fleet())))
-    loaded = load(files) if files else []
-    check_metadata(loaded)
+    objects = load(files) if files else []
+    check_metadata(objects)
     from webhook.settings.environment import SettingsError
     from webhook.settings.programs import UpSettings
 
@@ -107,7 +107,7 @@ def command(
     configure(settings.log_format, settings.log_level)
     limit_allocator(os.environ)
     folder = settings.data.absolute()
-    return _run(_Session(settings, folder, loaded, once=once, timeout_seconds=timeout, colour=not no_color))
+    return _run(_Session(settings, folder, objects, once=once, timeout_seconds=timeout, colour=not no_color))
 
 
 def _run(session: "_Session") -> int:
@@ -143,7 +143,7 @@ class _Session:
         self,
         settings: "UpSettings",
         folder: Path,
-        loaded: list[Loaded],
+        objects: list[Loaded],
         *,
         once: bool,
         timeout_seconds: float,
@@ -151,7 +151,7 @@ class _Session:
     ) -> None:
         self._settings = settings
         self._folder = folder
-        self._loaded = loaded
+        self._loaded = objects
         self._once = once
         self._timeout = timeout_seconds
         self._colour = colour
@@ -161,36 +161,36 @@ class _Session:
         async with _signals() as stop, make(self._settings, self._folder) as up:
             self._print_addresses(up)
             work = asyncio.create_task(self._fill_and_wait(up))
-            stopping = asyncio.create_task(stop.wait())
-            failing = asyncio.create_task(up.wait())
+            stop_task = asyncio.create_task(stop.wait())
+            failure_task = asyncio.create_task(up.wait())
             try:
-                await asyncio.wait((work, stopping, failing), return_when=asyncio.FIRST_COMPLETED)
-                if failing.done():
-                    failing.result()
+                await asyncio.wait((work, stop_task, failure_task), return_when=asyncio.FIRST_COMPLETED)
+                if failure_task.done():
+                    failure_task.result()
                 if not work.done():  # stopped before everything was at rest
                     return 1 if self._once else 0
                 code = work.result()
                 if self._once:
                     self._print_end()
                     return code
-                if not stopping.done():
+                if not stop_task.done():
                     click.echo("\nUp until Ctrl-C.")
-                    await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
-                if failing.done():
-                    failing.result()
+                    await asyncio.wait((stop_task, failure_task), return_when=asyncio.FIRST_COMPLETED)
+                if failure_task.done():
+                    failure_task.result()
                 return 0
             finally:
-                for task in (work, stopping, failing):
+                for task in (work, stop_task, failure_task):
                     task.cancel()
-                await asyncio.gather(work, stopping, failing, return_exceptions=True)
+                await asyncio.gather(work, stop_task, failure_task, return_exceptions=True)
 
     def _print_addresses(self, up: "Up") -> None:
         """Say where everything is, so that it can be copied."""
         to_all = self._settings.page_on_http
-        who = "everybody on this machine; with HARBORMASTER_PAGE_ON_HTTP=false only who has the token"
+        audience = "everybody on this machine; with HARBORMASTER_PAGE_ON_HTTP=false only who has the token"
         for name, value in (
             ("page", up.http_url if to_all else up.https_url),
-            ("look", who if to_all else "who has the token"),
+            ("look", audience if to_all else "who has the token"),
             ("https", up.https_url),
             ("CA", up.ca_file),
             ("token", up.token_file),
@@ -211,7 +211,7 @@ class _Session:
         return "" if is_default and not called_by_kubectl() else f" --data {shlex.quote(str(self._folder))}"
 
     async def _fill_and_wait(self, up: "Up") -> int:
-        refused = await self._apply()
+        any_refused = await self._apply()
         settled = await self._settle(up)
         runs = up.runs()
         busy = {str(_placement_of(run)): name_of(run) for run, _ in runs}
@@ -223,10 +223,10 @@ class _Session:
         self._print_upgrades(up.upgrades())
         if not settled:
             late = [*(str(item["ref"]) for item in up.unsettled), *(f"run {name}" for name in up.moving_runs)]
-            waiting = ", ".join(late[:10]) or "the fleet is still busy"
-            complain(f"error: not settled after {self._timeout:g} s: {waiting}")
+            late_placements = ", ".join(late[:10]) or "the fleet is still busy"
+            complain(f"error: not settled after {self._timeout:g} s: {late_placements}")
         sys.stdout.flush()
-        return 0 if settled and not refused else 1
+        return 0 if settled and not any_refused else 1
 
     def _print_runs(self, runs: "Sequence[tuple[JsonObject, RunSituation]]") -> None:
         """Print the runs that are not over, what each waits for, and the command that answers."""
@@ -256,8 +256,8 @@ class _Session:
         for run, situation in runs:
             name, counts = run.metadata.name, run.status.counts
             waits = "; ".join(wait.message for wait in situation.waits[:_MOST_WAITS]) or situation.message
-            done = f"{counts.completed} of {counts.total}"
-            rows.append([name, situation.phase.value, situation.stage, done, waits])
+            progress = f"{counts.completed} of {counts.total}"
+            rows.append([name, situation.phase.value, situation.stage, progress, waits])
             commands = (answer_to(wait, name, self._hub()) for wait in situation.waits)
             answers += [command for command in commands if command]
         click.echo()
@@ -276,28 +276,28 @@ class _Session:
         from webhook.cli.objects.patcher import apply_all
         from webhook.cli.options.field_validation import FieldCheck
 
-        refused = 0
+        refusals = 0
         counts: dict[str, int] = {}
         if not self._loaded:
             return 0
         async with Client(HubOptions(data=self._folder).find({})) as client:
             with _progress(colour=self._colour) as progress:
                 async for outcome in apply_all(client, self._loaded, keep_edits=True):
-                    done = sum(counts.values()) + refused + 1
-                    progress.say(f"applying: {done} of {len(self._loaded)} objects")
+                    count = sum(counts.values()) + refusals + 1
+                    progress.say(f"applying: {count} of {len(self._loaded)} objects")
                     if outcome.refusal is None:
                         counts[outcome.action] = counts.get(outcome.action, 0) + 1
                     else:
-                        refused += 1
+                        refusals += 1
                         print_outcome(outcome, FieldCheck())
         notes = {"kept": "kept as changed on the hub"}
         words = [f"{count} {notes.get(action, action)}" for action, count in sorted(counts.items())]
-        if refused:
-            words.append(f"{refused} refused")
+        if refusals:
+            words.append(f"{refusals} refused")
         of = "1 object" if len(self._loaded) == 1 else f"{len(self._loaded)} objects"
         click.echo(f"{of}: {', '.join(words)}")
         sys.stdout.flush()
-        return refused
+        return refusals
 
     async def _settle(self, up: "Up") -> bool:
         """Wait until everything is at rest, and show how far it is."""
@@ -305,8 +305,8 @@ class _Session:
         try:
             with _progress(colour=self._colour) as progress:
                 while not rest.done():
-                    left, every = len(up.unsettled), len(up.placements())
-                    progress.say(f"settling: {every - left} of {every} placements")
+                    unsettled, every = len(up.unsettled), len(up.placements())
+                    progress.say(f"settling: {every - unsettled} of {every} placements")
                     await asyncio.wait((rest,), timeout=_POLL_SECONDS)
             return rest.result()
         finally:

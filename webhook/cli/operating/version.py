@@ -45,7 +45,7 @@ def command(only_client: bool, output: str, hub: HubOptions) -> int:
     """Print the versions."""
     versions: dict[str, Any] = {"version": installed_version()}
     if not only_client and (connection := _hub(hub)) is not None:
-        versions |= _told(connection, named=bool(hub))
+        versions |= _told(connection, with_name=bool(hub))
     if output != "table":
         print_document(versions, output)
         return 0
@@ -65,12 +65,12 @@ def _hub(hub: HubOptions) -> HubConnection | None:
         return None
 
 
-def _told(connection: HubConnection, *, named: bool) -> dict[str, Any]:
+def _told(connection: HubConnection, *, with_name: bool) -> dict[str, Any]:
     """Return what the hub says. Raises `UserError` when one that the user has named does not answer."""
     try:
         return run(_ask(connection))
     except UserError as error:
-        if named:
+        if with_name:
             raise
         complain(f"note: only the client's version is known: {error.lines[0]}")
         return {}
@@ -95,7 +95,7 @@ async def _servers(client: Client) -> list[dict[str, str]]:
         return []
     listing = await client.list(ResourcePath(KINDS["apps", "Deployment"]), "app.kubernetes.io/name=harbormaster")
     places = [
-        (namespace_of(each), name_of(each), label(each, "app.kubernetes.io/version")) for each in listing["items"]
+        (namespace_of(item), name_of(item), label(item, "app.kubernetes.io/version")) for item in listing["items"]
     ]
     return [
         {"namespace": space, "name": name, "version": number or "unknown"} for space, name, number in sorted(places)
@@ -106,7 +106,7 @@ async def _agents(client: Client) -> list[dict[str, Any]]:
     """Return how many agents of each version there are; ``unknown``: they have not said."""
     listing = await client.list(ResourcePath(MEMBER_CLUSTER))
     count = Counter(
-        text_at(each, "status", "properties", AGENT_VERSION, "value") or "unknown" for each in listing["items"]
+        text_at(item, "status", "properties", AGENT_VERSION, "value") or "unknown" for item in listing["items"]
     )
     return [{"version": number, "count": count[number]} for number in sorted(count)]
 
@@ -114,12 +114,12 @@ async def _agents(client: Client) -> list[dict[str, Any]]:
 def _lines(versions: dict[str, Any]) -> Iterator[str]:
     if "hub" in versions:
         yield f"hub {versions['hub']}"
-    for each in versions.get("server", ()):
-        skew = _skew(each["version"], versions["version"])
-        yield f"server {each['version']} ({each['namespace']}/{each['name']}){skew}"
-    for each in versions.get("agents", ()):
-        number = "1 member" if each["count"] == 1 else f"{each['count']} members"
-        yield f"agents {each['version']} ({number}){_skew(each['version'], versions['version'])}"
+    for item in versions.get("server", ()):
+        skew = _skew(item["version"], versions["version"])
+        yield f"server {item['version']} ({item['namespace']}/{item['name']}){skew}"
+    for item in versions.get("agents", ()):
+        number = "1 member" if item["count"] == 1 else f"{item['count']} members"
+        yield f"agents {item['version']} ({number}){_skew(item['version'], versions['version'])}"
 
 
 def _skew(number: str, own: str) -> str:

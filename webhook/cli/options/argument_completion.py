@@ -41,25 +41,25 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 def complete_objects(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return kinds, or names once a kind is typed; the callback of ``KIND[/NAME] [NAME]...``."""
-    given = ctx.params.get(param.name or "") or ()
-    typed = [given] if isinstance(given, str) else [*given]
-    word, slash, beginning = incomplete.partition("/")
-    if slash or any("/" in word_typed for word_typed in typed):
+    value = ctx.params.get(param.name or "") or ()
+    words = [value] if isinstance(value, str) else [*value]
+    word, slash, prefix = incomplete.partition("/")
+    if slash or any("/" in word for word in words):
         names = _names(ctx, find_kind(word)) if slash else []
-        return _items((f"{word}/{name}" for name in names if name.startswith(beginning)), incomplete)
-    if typed:
-        return _items((name for name in _names(ctx, find_kind(typed[0])) if name not in typed), incomplete)
-    done, comma, _ = incomplete.rpartition(",")
-    return _items((f"{done}{comma}{kind_word}" for kind_word in _kind_words()), incomplete)
+        return _items((f"{word}/{name}" for name in names if name.startswith(prefix)), incomplete)
+    if words:
+        return _items((name for name in _names(ctx, find_kind(words[0])) if name not in words), incomplete)
+    complete_part, comma, _ = incomplete.rpartition(",")
+    return _items((f"{complete_part}{comma}{kind_word}" for kind_word in _kind_words()), incomplete)
 
 
 def complete_kind_of(kind: Kind) -> Complete:
     """Return the callback of an argument that names objects of one kind."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        given = ctx.params.get(param.name or "")
-        typed = given if isinstance(given, tuple | list) else ()
-        return _items((name for name in _names(ctx, kind) if name not in typed), incomplete)
+        value = ctx.params.get(param.name or "")
+        words = value if isinstance(value, tuple | list) else ()
+        return _items((name for name in _names(ctx, kind) if name not in words), incomplete)
 
     return complete
 
@@ -115,8 +115,8 @@ def complete_contexts(ctx: click.Context, _param: click.Parameter, incomplete: s
     """Return the contexts of the kubeconfigs."""
     from webhook.cli.hub.kubeconfig import context_names
 
-    given = ctx.params.get("kubeconfig")
-    return _items(context_names(Path(given) if given else None, os.environ), incomplete)
+    value = ctx.params.get("kubeconfig")
+    return _items(context_names(Path(value) if value else None, os.environ), incomplete)
 
 
 def _kind_words() -> list[str]:
@@ -136,12 +136,12 @@ def _family(ctx: click.Context) -> Family:
 def _names(ctx: click.Context, kind: Kind | None) -> list[str]:
     if kind is None:
         return []
-    wanted = kind
+    kind_wanted = kind
 
     async def ask(client: Client) -> list[str]:
         space = ctx.params.get("namespace") or client.namespace
-        everywhere = ctx.params.get("everywhere") or not wanted.namespaced
-        return await object_names(client, ResourcePath(wanted, None if everywhere else space))
+        everywhere = ctx.params.get("everywhere") or not kind_wanted.namespaced
+        return await object_names(client, ResourcePath(kind_wanted, None if everywhere else space))
 
     return _asked(ctx, ask)
 

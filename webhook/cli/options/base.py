@@ -19,12 +19,12 @@ _Result = TypeVar("_Result")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def tab(what: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Return the completion of an argument: ``complete_<what>`` of `argument_completion`, imported on Tab."""
+def tab(source: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return the completion of an argument: ``complete_<source>`` of `argument_completion`, imported on Tab."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         completions = import_module("webhook.cli.options.argument_completion")
-        items: list[CompletionItem] = getattr(completions, f"complete_{what}")(ctx, param, incomplete)
+        items: list[CompletionItem] = getattr(completions, f"complete_{source}")(ctx, param, incomplete)
         return items
 
     return complete
@@ -61,9 +61,9 @@ def grouped(name: str, group: type[Any], *options: Callable[[Any], Any]) -> Call
 
     def give(command: _Command) -> _Command:
         @functools.wraps(command)
-        def collected(*arguments: Any, **given: Any) -> Any:
-            value = group(**{name: given.pop(name) for name in names if name in given})
-            return command(*arguments, **given, **{name: value})
+        def collected(*arguments: Any, **parameters: Any) -> Any:
+            value = group(**{name: parameters.pop(name) for name in names if name in parameters})
+            return command(*arguments, **parameters, **{name: value})
 
         function: Any = collected
         for option in reversed(options):
@@ -97,7 +97,7 @@ repository_option = grouped(
     ignore_option,
     click.option(
         "--unknown-kinds",
-        type=click.Choice([each.value for each in UnknownKinds]),
+        type=click.Choice([choice.value for choice in UnknownKinds]),
         callback=lambda _context, _parameter, value: None if value is None else UnknownKinds(value),
         metavar="skip|fail",
         help="Objects of kinds that are not known here: skip them with a note, or fail.  "

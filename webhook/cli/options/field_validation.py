@@ -54,7 +54,10 @@ class Validation(StrEnum):
         return self.value.capitalize()
 
 
-_WORDS: Final = {each.value: each for each in Validation} | {"true": Validation.STRICT, "false": Validation.IGNORE}
+_WORDS: Final = {validation.value: validation for validation in Validation} | {
+    "true": Validation.STRICT,
+    "false": Validation.IGNORE,
+}
 
 
 def validate_option(command: _Command) -> _Command:
@@ -85,76 +88,76 @@ class FieldCheck:
     schemas: Mapping[tuple[str, str, str], JsonObject] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, validation: Validation, loaded: Iterable[Loaded]) -> "FieldCheck":
-        """Return the check by the definitions among *loaded*, and by the shipped ones."""
+    def of(cls, validation: Validation, objects: Iterable[Loaded]) -> "FieldCheck":
+        """Return the check by the definitions among *objects*, and by the shipped ones."""
         schemas = {}
-        for one in loaded:
-            kind = kind_of_definition(one.document) if one.kind.group_kind == DEFINITION else None
+        for item in objects:
+            kind = kind_of_definition(item.document) if item.kind.group_kind == DEFINITION else None
             if kind is not None:
-                for version, content in served(one.document).items():
+                for version, content in served(item.document).items():
                     schemas[kind.group, version, kind.kind] = with_metadata(schema_of(content))
         return cls(validation, schemas)
 
-    def errors(self, one: Loaded) -> list[FieldError]:
+    def errors(self, item: Loaded) -> list[FieldError]:
         """Return the errors about unknown fields, none where those are only warned of."""
-        return self._errors(one, self._unknown(one)) if self._refuses(one) else []
+        return self._errors(item, self._unknown(item)) if self._refuses(item) else []
 
-    def warnings(self, one: Loaded) -> list[str]:
+    def warnings(self, item: Loaded) -> list[str]:
         """Return the warnings about unknown fields, none where those are refused or ignored."""
-        return [] if self._refuses(one) else self._warnings(self._unknown(one))
+        return [] if self._refuses(item) else self._warnings(self._unknown(item))
 
-    def check(self, loaded: Iterable[Loaded]) -> None:
+    def check(self, objects: Iterable[Loaded]) -> None:
         """Warn of unknown fields.
 
         Raises:
             UserError: Unknown fields are refused. All of them are named.
         """
         problems: list[str] = []
-        for one in loaded:
-            problems += (f"{one.source}: {error}" for error in self.errors(one))
-            for warning in self.warnings(one):
-                complain(f"Warning: {one.source}: {warning}")
+        for item in objects:
+            problems += (f"{item.source}: {error}" for error in self.errors(item))
+            for warning in self.warnings(item):
+                complain(f"Warning: {item.source}: {warning}")
         if problems:
             raise UserError(problems)
 
-    def settled(self, verdict: JsonObject, one: Loaded, *, of_hub: bool) -> JsonObject:
+    def settled(self, verdict: JsonObject, item: Loaded, *, of_hub: bool) -> JsonObject:
         """Return a verdict of a plan with the unknown fields as errors, as warnings, or not at all.
 
         Args:
             verdict: One of ``admission``, with a warning for every unknown field.
-            one: The object that it is about.
+            item: The object that it is about.
             of_hub: Whether a hub has found these fields. Its definitions count, because they may be newer.
         """
-        found = [path_of_text(match[1]) for text in verdict["warnings"] if (match := UNKNOWN.fullmatch(text))]
+        paths = [path_of_text(match[1]) for text in verdict["warnings"] if (match := UNKNOWN.fullmatch(text))]
         warnings = [text for text in verdict["warnings"] if not UNKNOWN.fullmatch(text)]
-        if not of_hub or self._defined(one) is not None:
-            found = self._unknown(one)
-        if not self._refuses(one):
-            return {**verdict, "warnings": [*self._warnings(found), *warnings]}
+        if not of_hub or self._defined(item) is not None:
+            paths = self._unknown(item)
+        if not self._refuses(item):
+            return {**verdict, "warnings": [*self._warnings(paths), *warnings]}
         errors = [
             {"field": str(error.field), "reason": error.cause.value, "message": error.text(), "rule": error.rule}
-            for error in self._errors(one, found)
+            for error in self._errors(item, paths)
         ]
         allowed = verdict["allowed"] and not errors
         return {**verdict, "allowed": allowed, "errors": [*verdict["errors"], *errors], "warnings": warnings}
 
-    def schema(self, one: Loaded) -> JsonObject:
+    def schema(self, item: Loaded) -> JsonObject:
         """Return the schema of an object: that of a definition among the files, else the shipped one."""
-        return self._defined(one) or object_schema(one.kind)
+        return self._defined(item) or object_schema(item.kind)
 
-    def _refuses(self, one: Loaded) -> bool:
-        is_known = one.kind.group in _STRICT_GROUPS or self._defined(one) is not None
-        return is_known and self.validation is Validation.STRICT
+    def _refuses(self, item: Loaded) -> bool:
+        is_strict = item.kind.group in _STRICT_GROUPS or self._defined(item) is not None
+        return is_strict and self.validation is Validation.STRICT
 
-    def _defined(self, one: Loaded) -> JsonObject | None:
-        group, version = split_api_version(str(one.document["apiVersion"]))
-        return self.schemas.get((group, version, one.kind.kind))
+    def _defined(self, item: Loaded) -> JsonObject | None:
+        group, version = split_api_version(str(item.document["apiVersion"]))
+        return self.schemas.get((group, version, item.kind.kind))
 
-    def _unknown(self, one: Loaded) -> list[FieldPath]:
-        return list(unknown_fields(one.document, self.schema(one)))
+    def _unknown(self, item: Loaded) -> list[FieldPath]:
+        return list(unknown_fields(item.document, self.schema(item)))
 
-    def _errors(self, one: Loaded, paths: Iterable[FieldPath]) -> list[FieldError]:
-        schema = self.schema(one)
+    def _errors(self, item: Loaded, paths: Iterable[FieldPath]) -> list[FieldError]:
+        schema = self.schema(item)
         return [
             FieldError(path, Cause.FORBIDDEN, f"unknown field{_hint(path, schema)}", UNKNOWN_FIELD) for path in paths
         ]

@@ -60,19 +60,19 @@ class HubOptions:
 
     @property
     def _of_up(self) -> list[str]:
-        named = {"--data": self.data, "--server": self.server, "--token-file": self.token_file}
-        return [option for option, value in (named | {"--ca-file": self.ca_file}).items() if value]
+        options = {"--data": self.data, "--server": self.server, "--token-file": self.token_file}
+        return [option for option, value in (options | {"--ca-file": self.ca_file}).items() if value]
 
     @property
     def _of_kubectl(self) -> list[str]:
-        named = {"--kubeconfig": self.kubeconfig, "--context": self.context}
-        return [option for option, value in named.items() if value is not None]
+        options = {"--kubeconfig": self.kubeconfig, "--context": self.context}
+        return [option for option, value in options.items() if value is not None]
 
     def refuse_with_files(self) -> None:
         """Raise `click.UsageError` when a hub is named: with files, no hub is asked."""
         if self:
-            named = ", ".join((*self._of_up, *self._of_kubectl))
-            raise click.UsageError(f"{named}: with -f the answer comes from the files, not from a hub")
+            options = ", ".join((*self._of_up, *self._of_kubectl))
+            raise click.UsageError(f"{options}: with -f the answer comes from the files, not from a hub")
 
     def find(self, environment: Mapping[str, str] | None = None, *, plugin: bool | None = None) -> HubConnection:
         """Find out which hub is meant and how to reach it.
@@ -87,8 +87,8 @@ class HubOptions:
         environment = os.environ if environment is None else environment
         plugin = called_by_kubectl() if plugin is None else plugin
         if self._of_up and self._of_kubectl:
-            named = ", ".join(self._of_up)
-            raise UserError(f"{named}: name the hub either by a kubeconfig or by these options, not by both")
+            options = ", ".join(self._of_up)
+            raise UserError(f"{options}: name the hub either by a kubeconfig or by these options, not by both")
         if self._of_kubectl or (plugin and not self._of_up):
             kubeconfig = find_kubeconfig(self.kubeconfig, self.context, environment)
             if not self and _another_of_up(environment, kubeconfig):

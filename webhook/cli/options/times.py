@@ -71,7 +71,7 @@ def in_zone(instant: datetime, zone: ZoneInfo) -> datetime:
         return instant
 
 
-def is_shown_twice(there: datetime) -> bool:
+def is_shown_twice(local_time: datetime) -> bool:
     """Say whether the clocks of a zone, as they are turned back, show a time a second time."""
-    other = there.replace(fold=1 - there.fold)
-    return other.utcoffset() != there.utcoffset() and other.astimezone(UTC).astimezone(there.tzinfo) == other
+    other = local_time.replace(fold=1 - local_time.fold)
+    return other.utcoffset() != local_time.utcoffset() and other.astimezone(UTC).astimezone(local_time.tzinfo) == other

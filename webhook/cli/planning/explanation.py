@@ -27,9 +27,9 @@ _MEMBERS: Final = re.compile(r"since the last run these members changed: (.+?)(?
 
 def heading(reference: str, answer: Mapping[str, Any]) -> list[str]:
     """Return what holds for the placement as a whole."""
-    requested, found = answer.get("wanted"), answer.get("found")
+    requested, count = answer.get("wanted"), answer.get("found")
     asks = "takes every cluster that passes" if requested is None else f"wants {_clusters(requested)}"
-    lines = [f"{reference} {asks}, has {found}. Judged at {answer.get('evaluatedAt')}."]
+    lines = [f"{reference} {asks}, has {count}. Judged at {answer.get('evaluatedAt')}."]
     snapshot = answer.get("snapshot") or "none yet"
     fleet = _clusters(answer.get("fleetSize") or 0)
     lines.append(f"Policy snapshot: {snapshot}. Fleet: {fleet}{_rounds(answer)}.")
@@ -54,15 +54,15 @@ def because(message: str) -> str:
     notes, news = [], dict[str, list[str]]()
     rest = ""
     for part in message.split("; "):
-        if involved := _INVOLVED.fullmatch(part):
-            news.setdefault(_happened(involved[2]), []).append(involved[1])
+        if match := _INVOLVED.fullmatch(part):
+            news.setdefault(_happened(match[2]), []).append(match[1])
         elif members := _MEMBERS.fullmatch(part):
             for name, aspects in _CHANGED.findall(members[1]):
                 news.setdefault(_happened(aspects), []).append(name)
             rest = members[2] or ""
         else:
             notes.append(part)
-    clauses = [f"{_listed(names)} {what}" for what, names in news.items()]
+    clauses = [f"{_listed(names)} {event}" for event, names in news.items()]
     return "; ".join([*notes, *clauses]) + (f"; {rest} more changed" if rest else "")
 
 
@@ -81,15 +81,22 @@ def overview(items: Iterable[JsonObject]) -> tuple[list[str], list[list[str]]]:
     """Return headers and one row per cluster: its rank, its verdict and why."""
     items = list(items)
     spread = any("topology" in item for item in items)
-    scored = any("affinity" in item for item in items)
-    headers = ["RANK", "CLUSTER", "VERDICT", *(["SPREAD"] if spread else []), *(["AFFINITY"] if scored else []), "WHY"]
+    any_scored = any("affinity" in item for item in items)
+    headers = [
+        "RANK",
+        "CLUSTER",
+        "VERDICT",
+        *(["SPREAD"] if spread else []),
+        *(["AFFINITY"] if any_scored else []),
+        "WHY",
+    ]
     rows = []
     for item in items:
-        judged = item["verdict"] in (*_PICKED, "ScoreTooLow", "NotNeeded")
+        is_judged = item["verdict"] in (*_PICKED, "ScoreTooLow", "NotNeeded")
         row = ["" if item.get("rank") is None else str(item["rank"]), item["cluster"], item["verdict"]]
-        for part, shown in (("topology", spread), ("affinity", scored)):
-            if shown:
-                row.append(str(item[part]["score"]) if judged and part in item else "")
+        for part, is_visible in (("topology", spread), ("affinity", any_scored)):
+            if is_visible:
+                row.append(str(item[part]["score"]) if is_judged and part in item else "")
         rows.append([*row, _why(item)])
     return headers, rows
 
@@ -212,12 +219,13 @@ def _check(check: Mapping[str, Any], width: int) -> Iterator[str]:
 
 def _term(term: Mapping[str, Any]) -> str:
     words = []
-    for each in (term.get("labels") or {}).get("expressions", ()):
-        observed = "absent" if each["observed"] is None else repr(each["observed"])
-        words.append(f"label {each['key']} is {observed}, wanted {each['op']} {', '.join(each['want'])}".rstrip())
+    for expression in (term.get("labels") or {}).get("expressions", ()):
+        observed = "absent" if expression["observed"] is None else repr(expression["observed"])
+        wanted = f"wanted {expression['op']} {', '.join(expression['want'])}".rstrip()
+        words.append(f"label {expression['key']} is {observed}, {wanted}")
     words += (
-        f"{each['name']} {_reading(each)}, wanted {_OPERATORS.get(each['op'], each['op'])} {each['want']}"
-        for each in term.get("properties") or ()
+        f"{entry['name']} {_reading(entry)}, wanted {_OPERATORS.get(entry['op'], entry['op'])} {entry['want']}"
+        for entry in term.get("properties") or ()
     )
     return "; ".join(words) or "asks for nothing"
 
@@ -237,8 +245,8 @@ def _reading(reading: Mapping[str, Any]) -> str:
 
 
 def _points(item: Mapping[str, Any]) -> Iterator[str]:
-    judged = item["verdict"] in (*_PICKED, "ScoreTooLow", "NotNeeded")
-    idle = "" if judged else ", which does not count here: a check failed"
+    is_judged = item["verdict"] in (*_PICKED, "ScoreTooLow", "NotNeeded")
+    idle = "" if is_judged else ", which does not count here: a check failed"
     constraints = (item.get("topology") or {}).get("constraints") or ()
     if constraints:
         yield f"  topology spread {item['topology']['score']}{idle}"

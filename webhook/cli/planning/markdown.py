@@ -67,11 +67,11 @@ class _Text:
         self._left -= _length(part)
         return True
 
-    def add_all(self, what: str, parts: Sequence[str]) -> None:
+    def add_all(self, noun: str, parts: Sequence[str]) -> None:
         """Add parts up to the first that does not fit."""
         added = next((at for at, part in enumerate(parts) if not self.add(part)), len(parts))
         if added < len(parts):
-            self._cuts.append(f"{what} {added} of {len(parts)}")
+            self._cuts.append(f"{noun} {added} of {len(parts)}")
 
     def whole(self) -> str:
         """Return the text, with what was cut."""
@@ -88,12 +88,12 @@ def _length(text: str) -> int:
 
 def _summary(plan: JsonObject, entries: Sequence[JsonObject], runs: Sequence[JsonObject]) -> str:
     rest = len(plan["placements"]) - len(entries)
-    gained = sum(len(entry["moves"]["gained"]) for entry in entries)
-    lost = sum(len(entry["moves"]["lost"]) for entry in entries)
+    gains = sum(len(entry["moves"]["gained"]) for entry in entries)
+    losses = sum(len(entry["moves"]["lost"]) for entry in entries)
     if not (entries or runs):
         return f"No placement changes: {_counted(rest, 'placement')} {_stay(rest)}"
     words = [f"{_counted(len(entries), 'placement')} {'changes' if len(entries) == 1 else 'change'}"]
-    words += [f"{_counted(count, 'cluster')} {verb}" for count, verb in ((gained, "gained"), (lost, "lost")) if count]
+    words += [f"{_counted(count, 'cluster')} {verb}" for count, verb in ((gains, "gained"), (losses, "lost")) if count]
     words += [f"{rest} {_stay(rest)}"] if rest else []
     words += [f"{_counted(len(runs), 'run')} would do something"] if runs else []
     return ", ".join(words)
@@ -121,8 +121,8 @@ def _row(entry: JsonObject) -> str:
 
 
 def _named(sign: str, names: Sequence[str]) -> str:
-    shown = " ".join(code(f"{sign}{name}", cell=True) for name in names[:_MOST_CLUSTERS])
-    return shown if len(names) <= _MOST_CLUSTERS else f"{shown} and {len(names) - _MOST_CLUSTERS} more"
+    names_text = " ".join(code(f"{sign}{name}", cell=True) for name in names[:_MOST_CLUSTERS])
+    return names_text if len(names) <= _MOST_CLUSTERS else f"{names_text} and {len(names) - _MOST_CLUSTERS} more"
 
 
 def _title(entry: JsonObject) -> str:
@@ -161,13 +161,13 @@ def _html(text: str) -> str:
 
 def code(text: str, *, cell: bool = False) -> str:
     """Return a text as a code span, in a cell of a table if *cell*."""
-    shown = printable(text)
+    text_in_code = printable(text)
     if cell:
-        *before, last = shown.split("|")
-        shown = "".join(f"{part}{_escaped_bar(part)}" for part in before) + last
-    ticks = "`" * (1 + _longest_ticks(shown))
-    blank = " " if "`" in shown else ""
-    return f"{ticks}{blank}{shown}{blank}{ticks}"
+        *before, last = text_in_code.split("|")
+        text_in_code = "".join(f"{part}{_escaped_bar(part)}" for part in before) + last
+    ticks = "`" * (1 + _longest_ticks(text_in_code))
+    blank = " " if "`" in text_in_code else ""
+    return f"{ticks}{blank}{text_in_code}{blank}{ticks}"
 
 
 def _escaped_bar(before: str) -> str:

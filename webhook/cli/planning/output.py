@@ -29,18 +29,18 @@ def print_plan(plan: JsonObject, *, everything: bool) -> None:
     """
     runs = [run for run in plan.get("runs", ()) if everything or run["changed"]]
     entries = sorted(plan["placements"], key=lambda entry: not entry["changed"])
-    shown = entries if everything else [entry for entry in entries if entry["changed"]]
+    visible = entries if everything else [entry for entry in entries if entry["changed"]]
     if not (entries or runs):
         complain("No placements in these files" if everything else "There are no placements")
         return
     _print_fleet(plan["fleet"])
-    if shown:
-        print_table(_HEADERS, [_row(entry) for entry in shown])
-    for line in _rollouts(shown):
+    if visible:
+        print_table(_HEADERS, [_row(entry) for entry in visible])
+    for line in _rollouts(visible):
         click.echo(printable(line))
-    if rest := len(entries) - len(shown):
+    if rest := len(entries) - len(visible):
         subject = "1 placement stays as it is." if rest == 1 else f"{rest} placements stay as they are."
-        click.echo(f"\n{subject}" if shown else subject)
+        click.echo(f"\n{subject}" if visible else subject)
     print_runs(runs, after_other=bool(entries))
 
 
@@ -102,15 +102,15 @@ def print_comparison(answer: JsonObject, names: tuple[str, str]) -> None:
     different = [cluster for cluster in answer["clusters"] if cluster["differs"]]
     if different:
         click.echo()
-        rows = [[one["cluster"], *_sides(one), one["why"]] for one in different]
+        rows = [[row["cluster"], *_sides(row), row["why"]] for row in different]
         print_table(["CLUSTER", *names, "WHY"], rows)
     if rest := len(answer["clusters"]) - len(different):
         subject = "1 cluster is" if rest == 1 else f"{rest} clusters are"
         click.echo(f"\n{subject} judged the same by both.")
 
 
-def _sides(one: JsonObject) -> list[str]:
-    return [_verdict(one["left"]), _verdict(one["right"])]
+def _sides(row: JsonObject) -> list[str]:
+    return [_verdict(row["left"]), _verdict(row["right"])]
 
 
 def _verdict(verdict: JsonObject) -> str:
@@ -131,15 +131,15 @@ def describe_cluster(entry: JsonObject, cluster: str) -> str:
     for pick in entry["picked"]:
         if pick["cluster"] == cluster:
             return f"{cluster}: picked as number {pick['rank']}{_scored(pick.get('score'))}"
-    for one in entry["filtered"]:
-        if one["cluster"] == cluster:
-            return printable(f"{cluster}: {one['plugin']}: {one['reason']}")
-    for one in entry["notPicked"]:
-        if one["cluster"] == cluster:
+    for cluster_entry in entry["filtered"]:
+        if cluster_entry["cluster"] == cluster:
+            return printable(f"{cluster}: {cluster_entry['plugin']}: {cluster_entry['reason']}")
+    for cluster_entry in entry["notPicked"]:
+        if cluster_entry["cluster"] == cluster:
             last = entry["picked"][-1] if entry["picked"] else None
             against = f"; the last one picked, {last['cluster']}, has{_scored(last.get('score'))[1:]}" if last else ""
-            return f"{cluster}: ScoreTooLow: passes every check{_scored(one.get('score'))}{against}"
-    if any(one["cluster"] == cluster for one in entry["dropped"]):
+            return f"{cluster}: ScoreTooLow: passes every check{_scored(cluster_entry.get('score'))}{against}"
+    if any(cluster_entry["cluster"] == cluster for cluster_entry in entry["dropped"]):
         ends = entry["rollout"]["type"] == "Deletion"
         return f"{cluster}: {'goes with the placement' if ends else 'goes: it is no longer a member of the fleet'}"
     return f"{cluster}: is no member of the fleet, or was not looked at"
@@ -171,9 +171,9 @@ def rollout_lines(rollout: JsonObject, stays: Sequence[str]) -> Iterator[str]:
         yield from (f"{step['step']}. {_step(step)}" for step in steps)
         if rollout["more"]:
             yield f"   and so on, for {rollout['more']} more clusters"
-    if blocked := rollout["blocked"]:
-        waiting = f"{' '.join(blocked['clusters'])}: " if blocked["clusters"] else ""
-        yield f"waits: {waiting}{blocked['message']}"
+    if blockage := rollout["blocked"]:
+        cluster_names = f"{' '.join(blockage['clusters'])}: " if blockage["clusters"] else ""
+        yield f"waits: {cluster_names}{blockage['message']}"
 
 
 def _step(step: JsonObject) -> str:

@@ -87,22 +87,22 @@ class _Ground:
 
     def plan(
         self,
-        given: Sequence[Loaded],
+        objects: Sequence[Loaded],
         *,
         lost: Sequence[str] = (),
         drained: Sequence[str] = (),
         only: Sequence[Loaded] | None = None,
-        named: ObjectKey | None = None,
+        only_key: ObjectKey | None = None,
     ) -> JsonObject:
-        """Return the plan of applying *given*, or that of one run after that. Raises `UserError`."""
+        """Return the plan of applying *objects*, or that of one run after that. Raises `UserError`."""
         if self.connection is not None:
-            return run(_ask(self.connection, given, lost, drained, _wanted_part(only, named)))
+            return run(_ask(self.connection, objects, lost, drained, _wanted_part(only, only_key)))
         from webhook.cli.offline.plan import MemberOutages, plan_changes
 
         fate = MemberOutages(lost, drained)
-        document = plan_changes(self.base, given, fate, now=self.now, clock=datetime.now(UTC), named=named)
+        document = plan_changes(self.base, objects, fate, now=self.now, clock=datetime.now(UTC), only=only_key)
         if only is not None:
-            selected = {(one.namespace, one.name) for one in only}
+            selected = {(item.namespace, item.name) for item in only}
             placements = [entry for entry in document["placements"] if (entry["namespace"], entry["name"]) in selected]
             document = {**document, "placements": placements}
         return document
@@ -168,7 +168,7 @@ class _PlanOptions:
 
 @click.command("plan", help=HELP, short_help="Show what would happen to placements and what runs would do.")
 @grouped(
-    "wanted",
+    "options",
     _PlanOptions,
     repository_option,
     click.option(
@@ -213,10 +213,10 @@ class _PlanOptions:
 @output_option("table", "json", "yaml", "markdown", "sarif")
 @now_option
 @hub_options
-def command(wanted: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
+def command(options: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
     """Plan."""
     with report_failures(output):
-        return _plan(wanted, output, now, hub)
+        return _plan(options, output, now, hub)
 
 
 def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOptions) -> int:
@@ -238,41 +238,42 @@ def _plan(options: _PlanOptions, output: str, now: datetime | None, hub: HubOpti
             complain("planning on these files alone; to plan on the hub of the current context, give --hub")
         return _plan_files(load_known(files, texts=texts), options, _Report(output, texts), now)
     namespace = connection.namespace if connection else DEFAULT_NAMESPACE
-    given = load_known(files, namespace=namespace, texts=texts) if files else []
-    _point_to_upgrades(given)
-    fields = FieldCheck.of(options.validation, given)
+    objects = load_known(files, namespace=namespace, texts=texts) if files else []
+    _point_to_upgrades(objects)
+    fields = FieldCheck.of(options.validation, objects)
     hub_files = Files(bases, files.ignored)
     document = _Ground(connection, load_known(hub_files) if bases else (), now).plan(
-        given, lost=lost, drained=drained, named=options.run
+        objects, lost=lost, drained=drained, only_key=options.run
     )
-    document = _settled(document, given, fields, of_hub=connection is not None)
-    return _Report(output, texts).show(document, given, everything=options.run is not None)
+    document = _settled(document, objects, fields, of_hub=connection is not None)
+    return _Report(output, texts).show(document, objects, everything=options.run is not None)
 
 
-def _settled(document: JsonObject, given: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
-    """Return a plan with the unknown fields of *given* settled in its verdicts."""
+def _settled(document: JsonObject, objects: Sequence[Loaded], fields: FieldCheck, *, of_hub: bool) -> JsonObject:
+    """Return a plan with the unknown fields of *objects* settled in its verdicts."""
     own = [
-        fields.settled(verdict, one, of_hub=of_hub) for verdict, one in zip(document["admission"], given, strict=False)
+        fields.settled(verdict, item, of_hub=of_hub)
+        for verdict, item in zip(document["admission"], objects, strict=False)
     ]
     return {**document, "admission": [*own, *document["admission"][len(own) :]]}
 
 
-def _point_to_upgrades(loaded: Sequence[Loaded]) -> None:
+def _point_to_upgrades(objects: Sequence[Loaded]) -> None:
     """Say of files that are about an upgrade, and not about placements, which command plans that."""
-    kinds = {one.kind for one in loaded}
+    kinds = {item.kind for item in objects}
     if UPGRADE_RUN in kinds and not kinds & {*PLACEMENTS, *RUNS}:
         complain("note: what an upgrade run would do: harbormaster upgrade plan -f FILE")
 
 
-def _plan_files(loaded: Sequence[Loaded], options: _PlanOptions, report: "_Report", now: datetime | None) -> int:
+def _plan_files(objects: Sequence[Loaded], options: _PlanOptions, report: "_Report", now: datetime | None) -> int:
     """Plan on files that are both the hub and what is planned on it."""
     from webhook.cli.offline.plan import MemberOutages, plan_files
 
-    _point_to_upgrades(loaded)
+    _point_to_upgrades(objects)
     fate = MemberOutages(options.lost, options.drained)
-    fields = FieldCheck.of(options.validation, loaded)
-    fields.check(one for one in loaded if one.kind not in (*PLACEMENTS, *RUNS))
-    document, planned = plan_files(loaded, fate, now=now, clock=datetime.now(UTC), named=options.run)
+    fields = FieldCheck.of(options.validation, objects)
+    fields.check(item for item in objects if item.kind not in (*PLACEMENTS, *RUNS))
+    document, planned = plan_files(objects, fate, now=now, clock=datetime.now(UTC), only=options.run)
     document = _settled(document, planned, fields, of_hub=False)
     everything = options.run is not None or not (options.lost or options.drained)
     return report.show(document, planned, everything=everything)
@@ -290,18 +291,18 @@ class _Part(NamedTuple):
     named: ObjectKey | None
 
 
-def _wanted_part(only: Sequence[Loaded] | None, named: ObjectKey | None) -> _Part:
-    if named is not None:
-        return _Part({"placements": [], "runs": [{"name": named.name, "namespace": named.namespace}]}, named)
+def _wanted_part(only: Sequence[Loaded] | None, only_key: ObjectKey | None) -> _Part:
+    if only_key is not None:
+        return _Part({"placements": [], "runs": [{"name": only_key.name, "namespace": only_key.namespace}]}, only_key)
     if only is None:
         return _Part({}, None)
-    places = [{"kind": one.kind.kind, "name": one.name, **_place(one)} for one in only]
+    places = [{"kind": item.kind.kind, "name": item.name, **_place(item)} for item in only]
     return _Part({"placements": places}, None)
 
 
 async def _ask(
     connection: HubConnection,
-    given: Sequence[Loaded],
+    objects: Sequence[Loaded],
     lost: Sequence[str],
     drained: Sequence[str],
     part: "_Part",
@@ -309,14 +310,14 @@ async def _ask(
     from webhook.cli.hub.answers import hub_answers
     from webhook.cli.hub.client import HubRefusedError
 
-    changes: JsonObject = {"objects": [one.document for one in given], "lost": list(lost), "drained": list(drained)}
+    changes: JsonObject = {"objects": [item.document for item in objects], "lost": list(lost), "drained": list(drained)}
     try:
         async with hub_answers(connection) as hub:
             return await hub.plan(changes | part.members)
     except HubRefusedError as error:
         from webhook.cli.offline.plan import MemberOutages, Places
 
-        places = Places(given, MemberOutages(lost, drained), part.named)
+        places = Places(objects, MemberOutages(lost, drained), part.named)
         mistakes = [places.command_line_mistake(pointer, detail) for pointer, detail in error.mistakes]
         raise UserError(mistakes or error.message) from error
 
@@ -332,17 +333,17 @@ class _Report(NamedTuple):
     output: str
     texts: Mapping[str, str]
 
-    def show(self, document: JsonObject, given: Sequence[Loaded], *, everything: bool) -> int:
+    def show(self, document: JsonObject, objects: Sequence[Loaded], *, everything: bool) -> int:
         """Print a plan, unless admission refuses part of it; return the exit code."""
         if self.output == "sarif":
             from webhook.admission.catalogue import rule_texts
 
-            results = list(findings(document["admission"], given, self.texts))
+            results = list(findings(document["admission"], objects, self.texts))
             print_document(sarif_log(results, rule_texts(), Path.cwd()), "json")
             return _code(document)
-        _check(document["admission"], given)
+        _check(document["admission"], objects)
         if self.output == "markdown":
-            warnings = [f"{one.source}: {warning}" for one, warning in _warnings(document["admission"], given)]
+            warnings = [f"{item.source}: {warning}" for item, warning in _warnings(document["admission"], objects)]
             click.echo(markdown(document, warnings), nl=False)
         elif self.output == "table":
             print_plan(document, everything=everything)
@@ -357,45 +358,47 @@ def _code(document: JsonObject) -> int:
     return CHANGES if changes_anything(document) else 0
 
 
-def _warnings(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> Iterator[tuple[Loaded, str]]:
-    for verdict, one in zip(admission, given, strict=False):
-        yield from ((one, warning) for warning in verdict["warnings"])
+def _warnings(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> Iterator[tuple[Loaded, str]]:
+    for verdict, item in zip(admission, objects, strict=False):
+        yield from ((item, warning) for warning in verdict["warnings"])
 
 
-def _check(admission: Sequence[JsonObject], given: Sequence[Loaded]) -> None:
-    """Tell what admission says; the verdicts are in the order of *given*.
+def _check(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> None:
+    """Tell what admission says; the verdicts are in the order of *objects*.
 
     Raises:
         UserError: Something is refused.
     """
     refusals = [
-        ": ".join(filter(None, (str(one.source), error["field"], error["message"])))
-        for verdict, one in zip(admission, given, strict=False)
+        ": ".join(filter(None, (str(item.source), error["field"], error["message"])))
+        for verdict, item in zip(admission, objects, strict=False)
         for error in verdict["errors"]
     ]
     if refusals:
         raise UserError(refusals)
-    for one, warning in _warnings(admission, given):
-        complain(f"Warning: {one.source}: {warning}")
+    for item, warning in _warnings(admission, objects):
+        complain(f"Warning: {item.source}: {warning}")
 
 
 def _compare(pair: tuple[str, str], ground: _Ground, output: str, validation: Validation) -> int:
     """Compare two policies: both are planned as new placements in one request, so on the same state of the fleet."""
     originals = [_the_placement(file) for file in pair]
     suffix = secrets.token_hex(4)  # so that the new names do not meet placements of the hub
-    renamed = [
-        one.with_document({**one.document, "metadata": {**_place(one), "name": f"compare-{side}-{suffix}"}})
-        for side, one in zip(("left", "right"), originals, strict=True)
+    renamed_items = [
+        item.with_document({**item.document, "metadata": {**_place(item), "name": f"compare-{side}-{suffix}"}})
+        for side, item in zip(("left", "right"), originals, strict=True)
     ]
     fields = FieldCheck.of(validation, originals)
-    document = _settled(ground.plan(renamed, only=renamed), originals, fields, of_hub=ground.connection is not None)
+    document = _settled(
+        ground.plan(renamed_items, only=renamed_items), originals, fields, of_hub=ground.connection is not None
+    )
     _check(document["admission"], originals)
     entries = {entry["name"]: entry for entry in document["placements"]}
-    if any(one.name not in entries for one in renamed):
+    if any(item.name not in entries for item in renamed_items):
         raise UserError("you may not list placements of this kind on the hub, so the hub shows nothing about them")
     sides = [
         {**entries[new.name], "name": old.name, "file": file}
-        for new, old, file in zip(renamed, originals, pair, strict=True)
+        for new, old, file in zip(renamed_items, originals, pair, strict=True)
     ]
     names = _names(pair)
     answer = compare(sides[0], sides[1], names)
@@ -417,13 +420,13 @@ def _names(pair: tuple[str, str]) -> tuple[str, str]:
     return pair if pair[0] != pair[1] else (f"{left} (1)", f"{right} (2)")
 
 
-def _place(one: Loaded) -> JsonObject:
-    return {"namespace": one.namespace} if one.namespace else {}
+def _place(item: Loaded) -> JsonObject:
+    return {"namespace": item.namespace} if item.namespace else {}
 
 
 def _the_placement(file: str) -> Loaded:
     """Return the only placement in *file*. Raises `UserError`."""
-    placements = [one for one in load(Files((file,))) if one.kind in PLACEMENTS]
+    placements = [item for item in load(Files((file,))) if item.kind in PLACEMENTS]
     if len(placements) != 1:
         raise UserError(f"{file}: has {len(placements) or 'no'} placements, expected one")
     return placements[0]

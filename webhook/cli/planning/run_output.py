@@ -43,8 +43,8 @@ def run_lines(run: JsonObject) -> Iterator[str]:
     if (finding := run["finding"]) is not None:
         yield f"{name} {_VERDICTS[run['phase']]}: {': '.join(filter(None, (finding['cause'], finding['message'])))}"
         return
-    doing = "goes on with" if run["phase"] == "UnderWay" else "rolls out"
-    yield f"{name} {doing} {run['snapshot']} by strategy {run['strategy']}:"
+    verb = "goes on with" if run["phase"] == "UnderWay" else "rolls out"
+    yield f"{name} {verb} {run['snapshot']} by strategy {run['strategy']}:"
     yield from (f"  {line}" for line in _course(run))
 
 
@@ -71,7 +71,7 @@ def _stage(stage: JsonObject) -> str:
     if not stage["clusters"]:
         return f"{stage['name']}: no clusters, skipped with its tasks"
     batches = [" ".join(batch) for batch in stage["batches"][:_MOST_BATCHES]]
-    more = f"; and {left} more such batches" if (left := len(stage["batches"]) - len(batches)) else ""
+    more = f"; and {further} more such batches" if (further := len(stage["batches"]) - len(batches)) else ""
     batch_note = f", {stage['atOnce']} at a time" if len(stage["batches"]) > 1 else ""
     return f"{stage['name']}{batch_note}: {'; '.join(batches) or 'all clusters are done'}{more}"
 
@@ -81,11 +81,11 @@ def _waits(stage: JsonObject) -> Iterator[str]:
     if stage["progress"] == "Done":
         return
     for task in (task for task in stage["tasks"] if not task["done"]):
-        when = "before it starts" if task["place"] == "Before" else "after it"
+        timing = "before it starts" if task["place"] == "Before" else "after it"
         if task["request"]:
-            yield f"{when}: approval {task['request']}"
+            yield f"{timing}: approval {task['request']}"
         else:
-            yield f"{when}: {task['wait']}, until {task['until']} at the earliest"
+            yield f"{timing}: {task['wait']}, until {task['until']} at the earliest"
     for cluster in stage["clusters"]:
         if cluster["waitsFor"]:
             yield f"{cluster['cluster']} waits: {cluster['waitsFor']}"

@@ -111,9 +111,11 @@ def command(
     with report_failures(output, reports):
         tests = read_tests(files, may_be_absent=choices.if_present)
         outcomes = list(_run(_chosen(tests, choices.wanted), choices)) if tests else []
-    measured = tests and (choices.coverage or choices.coverage_minimum is not None)
-    coverage = Coverage.of(outcome.judged for outcome in outcomes if outcome.judged is not None) if measured else None
-    write(reports, lambda wanted: _print(outcomes, coverage, choices, wanted))
+    with_coverage = tests and (choices.coverage or choices.coverage_minimum is not None)
+    coverage = (
+        Coverage.of(outcome.judged for outcome in outcomes if outcome.judged is not None) if with_coverage else None
+    )
+    write(reports, lambda output: _print(outcomes, coverage, choices, output))
     _print(outcomes, coverage, choices, output)
     counts = counts_of(outcomes)
     if counts[CaseResult.ERROR]:
@@ -126,32 +128,39 @@ def command(
     return FAILED if counts[CaseResult.FAILED] or short else 0
 
 
-def _chosen(tests: Sequence[PolicyTest], wanted: str) -> list[tuple[PolicyTest, list[PlacedCase]]]:
+def _chosen(tests: Sequence[PolicyTest], fragment: str) -> list[tuple[PolicyTest, list[PlacedCase]]]:
     """Return the cases to run, by test. Raises `UserError` if there are none."""
     selected = [
-        (test, [placed for placed in test.cases if wanted.lower() in shown_name(test, placed.case).lower()])
+        (
+            test,
+            [
+                placed_case
+                for placed_case in test.cases
+                if fragment.lower() in shown_name(test, placed_case.case).lower()
+            ],
+        )
         for test in tests
     ]
     if not any(cases for _, cases in selected):
-        raise UserError(f"--filter {wanted!r}: no case has this in its name")
+        raise UserError(f"--filter {fragment!r}: no case has this in its name")
     return [(test, cases) for test, cases in selected if cases]
 
 
-def _run(chosen: Sequence[tuple[PolicyTest, list[PlacedCase]]], choices: _TestOptions) -> Iterator[CaseOutcome]:
+def _run(selection: Sequence[tuple[PolicyTest, list[PlacedCase]]], choices: _TestOptions) -> Iterator[CaseOutcome]:
     """Yield what becomes of the cases, in order. Raises `UserError` before the first if files cannot be used."""
     clock, problems, scenes = datetime.now(UTC), list[str](), list[tuple[Scene, list[PlacedCase]]]()
-    for test, cases in chosen:
+    for test, cases in selection:
         try:
             scenes.append((Scene.of(test, clock), cases))
         except UserError as error:
             problems += (f"{test.file}: {line}" for line in error.lines)
     if problems:
         raise UserError(problems)
-    stopped = False
+    is_stopped = False
     for scene, cases in scenes:
-        for placed in cases:
-            outcome = CaseOutcome(scene.test, placed, CaseResult.NOT_RUN) if stopped else scene.run(placed)
-            stopped = stopped or (choices.fail_fast and outcome.result is not CaseResult.PASSED)
+        for placed_case in cases:
+            outcome = CaseOutcome(scene.test, placed_case, CaseResult.NOT_RUN) if is_stopped else scene.run(placed_case)
+            is_stopped = is_stopped or (choices.fail_fast and outcome.result is not CaseResult.PASSED)
             yield outcome
 
 

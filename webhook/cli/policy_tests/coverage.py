@@ -31,18 +31,22 @@ class Coverage:
     kinds: Sequence[Kind]
 
     @classmethod
-    def of(cls, judged: Iterable[Judged]) -> "Coverage":
+    def of(cls, judgements: Iterable[Judged]) -> "Coverage":
         """Return the coverage of the writes that cases were about."""
-        writes = list(judged)
-        done = {(each.kind, each.operation) for each in writes}
-        rule_counts = Counter(rule for each in writes for rule in each.rules)
+        writes = list(judgements)
+        covered = {(judgement.kind, judgement.operation) for judgement in writes}
+        rule_counts = Counter(rule for judgement in writes for rule in judgement.rules)
         counts = [
             (entry.rule, rule_counts[entry.rule.id])
             for entry in catalogue()
             if not _SPEAK.isdisjoint(entry.rule.severity)
-            and any((each.kind, operation) in done for each in entry.enforced for operation in each.operations)
+            and any(
+                (enforcement.kind, operation) in covered
+                for enforcement in entry.enforced
+                for operation in enforcement.operations
+            )
         ]
-        return cls(counts, sorted({kind for kind, _ in done}, key=lambda kind: kind.plural))
+        return cls(counts, sorted({kind for kind, _ in covered}, key=lambda kind: kind.plural))
 
     @property
     def exercised(self) -> int:

@@ -54,16 +54,16 @@ def format_value(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else printable(str(value))
 
 
-def compare_values(what: str, expected: Any, actual: Any, why: tuple[str, ...] = ()) -> Iterator[Difference]:
+def compare_values(subject: str, expected: Any, actual: Any, details: tuple[str, ...] = ()) -> Iterator[Difference]:
     """Compare two values, which have to be of one type."""
     if type(expected) is not type(actual) or expected != actual:
-        yield Difference(what, format_value(expected), format_value(actual), why)
+        yield Difference(subject, format_value(expected), format_value(actual), details)
 
 
-def has_part(what: str, part: str, actual: str) -> Iterator[Difference]:
+def has_part(subject: str, part: str, actual: str) -> Iterator[Difference]:
     """Compare a text with a part of it."""
     if part not in actual:
-        yield Difference(what, f"a text with {quote(part)}", printable(actual))
+        yield Difference(subject, f"a text with {quote(part)}", printable(actual))
 
 
 def compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Difference]:
@@ -81,8 +81,8 @@ def compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Differ
     if expect.includes is not None and (missing := [name for name in expect.includes if name not in picked]):
         reason = tuple(describe_cluster(entry, name) for name in missing)
         yield Difference("includes", format_value(expect.includes), format_value(picked), reason)
-    for wanted in expect.not_picked or ():
-        yield from _compare_not_picked(entry, wanted.cluster, wanted.plugin, wanted.reason)
+    for exclusion in expect.not_picked or ():
+        yield from _compare_not_picked(entry, exclusion.cluster, exclusion.plugin, exclusion.reason)
     if expect.count is not None:
         yield from compare_values("count", expect.count, len(picked), (entry["message"],))
     if expect.satisfied is not None:
@@ -94,16 +94,18 @@ def compare_placement(case: PlacementCase, entry: JsonObject) -> Iterator[Differ
 def _compare_not_picked(
     entry: JsonObject, cluster: str, plugin: str | None, reason: str | None
 ) -> Iterator[Difference]:
-    filtered = next((one for one in entry["filtered"] if one["cluster"] == cluster), None)
-    fate, what = describe_cluster(entry, cluster), f"notPicked {cluster}"
+    cluster_entry = next(
+        (cluster_entry for cluster_entry in entry["filtered"] if cluster_entry["cluster"] == cluster), None
+    )
+    fate, subject = describe_cluster(entry, cluster), f"notPicked {cluster}"
     if any(pick["cluster"] == cluster for pick in entry["picked"]):
-        yield Difference(what, "not picked", "picked", (fate,))
+        yield Difference(subject, "not picked", "picked", (fate,))
         return
-    if plugin is not None and (filtered is None or filtered["plugin"] != plugin):
-        actual = "turned away by no plugin" if filtered is None else f"turned away by {filtered['plugin']}"
-        yield Difference(what, f"turned away by {plugin}", actual, (fate,))
+    if plugin is not None and (cluster_entry is None or cluster_entry["plugin"] != plugin):
+        actual = "turned away by no plugin" if cluster_entry is None else f"turned away by {cluster_entry['plugin']}"
+        yield Difference(subject, f"turned away by {plugin}", actual, (fate,))
     if reason is not None and reason not in fate:
-        yield Difference(what, f"a reason with {quote(reason)}", fate)
+        yield Difference(subject, f"a reason with {quote(reason)}", fate)
 
 
 def _why(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
@@ -118,7 +120,7 @@ def _why_ranked(entry: JsonObject, expected: Sequence[str]) -> tuple[str, ...]:
     """Say the same of each cluster whose rank differs."""
     picked = [pick["cluster"] for pick in entry["picked"]]
     pairs = zip_longest(expected, picked)
-    names = [name for one, other in pairs if one != other for name in (one, other) if name is not None]
+    names = [name for first, other in pairs if first != other for name in (first, other) if name is not None]
     return tuple(describe_cluster(entry, name) for name in dict.fromkeys(names))
 
 
@@ -141,35 +143,41 @@ def compare_admission(
         yield from _subset("stored", expect.stored, verdict.document)
 
 
-def _is_error(wanted: Any, told: AdmissionMessage) -> bool:
-    assert isinstance(wanted, ErrorExpectation)
-    return (wanted.field is None or wanted.field == told.field) and _is_told(wanted.rule, wanted.message, told)
+def _is_error(expectation: Any, message: AdmissionMessage) -> bool:
+    assert isinstance(expectation, ErrorExpectation)
+    return (expectation.field is None or expectation.field == message.field) and _is_told(
+        expectation.rule, expectation.message, message
+    )
 
 
-def _is_warning(wanted: Any, told: AdmissionMessage) -> bool:
-    assert isinstance(wanted, WarningExpectation)
-    return _is_told(wanted.rule, wanted.message, told)
+def _is_warning(expectation: Any, message: AdmissionMessage) -> bool:
+    assert isinstance(expectation, WarningExpectation)
+    return _is_told(expectation.rule, expectation.message, message)
 
 
-def _is_told(rule: str | None, message: str | None, told: AdmissionMessage) -> bool:
-    whole = f"{told.field}: {told.message}" if told.field else told.message
-    return (rule is None or rule in told.rules) and (message is None or message in whole)
+def _is_told(rule: str | None, message: str | None, actual: AdmissionMessage) -> bool:
+    text = f"{actual.field}: {actual.message}" if actual.field else actual.message
+    return (rule is None or rule in actual.rules) and (message is None or message in text)
 
 
 def _complete(
-    what: str,
+    subject: str,
     expected: Sequence[Any],
     actual: Sequence[AdmissionMessage],
     fits: Callable[[Any, AdmissionMessage], bool],
 ) -> Iterator[Difference]:
     """Compare a complete list: each side has one for each of the other."""
-    taken = _pairs([[at for at, told in enumerate(actual) if fits(wanted, told)] for wanted in expected])
-    for position, wanted in enumerate(expected):
-        if position not in taken.values():
-            yield Difference(what, _wanted_words(wanted), "not told", tuple(f"told: {told}" for told in actual))
-    for at, told in enumerate(actual):
-        if at not in taken:
-            yield Difference(what, "nothing else", str(told))
+    partners = _pairs(
+        [[at for at, message in enumerate(actual) if fits(expectation, message)] for expectation in expected]
+    )
+    for position, expectation in enumerate(expected):
+        if position not in partners.values():
+            yield Difference(
+                subject, _wanted_words(expectation), "not told", tuple(f"told: {message}" for message in actual)
+            )
+    for at, message in enumerate(actual):
+        if at not in partners:
+            yield Difference(subject, "nothing else", str(message))
 
 
 def _pairs(choices: Sequence[Sequence[int]]) -> dict[int, int]:
@@ -177,25 +185,25 @@ def _pairs(choices: Sequence[Sequence[int]]) -> dict[int, int]:
 
     A vague expectation takes none that another one needs: whoever has it looks for another.
     """
-    taken: dict[int, int] = {}
+    partners: dict[int, int] = {}
 
-    def serve(who: int, asked: set[int]) -> bool:
-        for choice in choices[who]:
-            if choice not in asked:
-                asked.add(choice)
-                if choice not in taken or serve(taken[choice], asked):
-                    taken[choice] = who
+    def serve(expectation: int, visited_messages: set[int]) -> bool:
+        for choice in choices[expectation]:
+            if choice not in visited_messages:
+                visited_messages.add(choice)
+                if choice not in partners or serve(partners[choice], visited_messages):
+                    partners[choice] = expectation
                     return True
         return False
 
-    for who in range(len(choices)):
-        serve(who, set())
-    return taken
+    for expectation in range(len(choices)):
+        serve(expectation, set())
+    return partners
 
 
-def _wanted_words(wanted: Any) -> str:
-    given = wanted.model_dump(exclude_none=True, by_alias=True)
-    return ", ".join(f"{name} {quote(value)}" for name, value in given.items()) or "any"
+def _wanted_words(expectation: Any) -> str:
+    fields = expectation.model_dump(exclude_none=True, by_alias=True)
+    return ", ".join(f"{name} {quote(value)}" for name, value in fields.items()) or "any"
 
 
 def _subset(at: str, expected: Any, actual: Any) -> Iterator[Difference]:
@@ -207,7 +215,7 @@ def _subset(at: str, expected: Any, actual: Any) -> Iterator[Difference]:
             elif value is not None:
                 yield Difference(f"{at}.{name}", compact(value), "absent")
     elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
-        for position, (one, other) in enumerate(zip(expected, actual, strict=True)):
-            yield from _subset(f"{at}[{position}]", one, other)
+        for position, (item, other) in enumerate(zip(expected, actual, strict=True)):
+            yield from _subset(f"{at}[{position}]", item, other)
     elif type(expected) is not type(actual) or expected != actual:
         yield Difference(at, compact(expected), compact(actual))

@@ -165,7 +165,7 @@ class GateExpectation(_Expectation):
 
     allowed: bool | None = None
     granted: Granted = None
-    verdict: Literal[tuple(each.value for each in GateVerdict)] | None = None  # type: ignore[valid-type]  # as above
+    verdict: Literal[tuple(verdict.value for verdict in GateVerdict)] | None = None  # type: ignore[valid-type]  # as above
     next_open: Instant | None = None
     message: Text | None = None
 
@@ -230,7 +230,7 @@ class GateQuestion(_Shape):
     reason: Literal[QUESTION_REASONS]  # type: ignore[valid-type]  # the words that the engine knows
     nodes: list[Text] | None = Field(default=None, min_length=1)
     count: Count | None = None
-    class_: Literal[tuple(each.value for each in DisruptionClass)] = Field(  # type: ignore[valid-type]  # the same
+    class_: Literal[tuple(disruption_class.value for disruption_class in DisruptionClass)] = Field(  # type: ignore[valid-type]  # the same
         default=DisruptionClass.GRACEFUL.value, alias="class"
     )
     up_to: bool = False
@@ -336,9 +336,9 @@ class PolicyTest:
     settings: AdmissionSettings
     cases: Sequence[PlacedCase]
 
-    def path(self, written: str) -> str:
+    def path(self, path: str) -> str:
         """Return a path that the file names, which is relative to its folder."""
-        return str(Path(self.file).parent / written)
+        return str(Path(self.file).parent / path)
 
 
 def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]:
@@ -351,7 +351,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
     Raises:
         UserError: Something cannot be read or is no test, and every such mistake is named; or there is no test.
     """
-    found: list[PolicyTest] = []
+    policy_tests: list[PolicyTest] = []
     every: list[str] = []
     search = Search(files, wanted=lambda name: TEST_FILE.fullmatch(name) is not None, may_be_empty=True)
     for name, text in search.texts():
@@ -362,7 +362,7 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
             documents = objects_in(name, text, strange)
             problems += map(str, strange)
             tests = [_read(document.document, document.source, positions, problems) for document in documents]
-            found += (test for test in tests if test is not None)
+            policy_tests += (test for test in tests if test is not None)
         except UnreadableFileError as error:
             problems.append(str(error))
         if problems and search.is_confidential(name):
@@ -371,9 +371,9 @@ def read_tests(files: Files, *, may_be_absent: bool = False) -> list[PolicyTest]
     every += map(str, search.problems)
     if every:
         raise UserError(every)
-    if not (found or may_be_absent):
+    if not (policy_tests or may_be_absent):
         raise UserError(f"no tests in {files}: no file is called {FILE_NAMES}")
-    return found
+    return policy_tests
 
 
 def _read(document: JsonObject, source: DocumentSource, positions: Positions, problems: list[str]) -> PolicyTest | None:
@@ -385,23 +385,23 @@ def _read(document: JsonObject, source: DocumentSource, positions: Positions, pr
     except ValidationError as error:
         mistakes += _mistakes(error, _TestShape, FieldPath())
     raw = document.get("cases")
-    for position, each in enumerate(raw if isinstance(raw, list) else ()):
-        if isinstance(each, dict):
+    for position, raw_case in enumerate(raw if isinstance(raw, list) else ()):
+        if isinstance(raw_case, dict):
             at = FieldPath.of("cases") / position
-            case = _read_case(each, at, mistakes)
+            case = _read_case(raw_case, at, mistakes)
             if case is not None:
                 cases.append(PlacedCase(case, positions.place(source, at)))
                 mistakes += _unknown_rules(case, at)
     mistakes += _doubled(cases)
-    settings, given = AdmissionSettings(), document.get("settings")
-    if isinstance(given, dict):
+    settings, settings_document = AdmissionSettings(), document.get("settings")
+    if isinstance(settings_document, dict):
         try:
-            settings = _read_settings(given)
+            settings = _read_settings(settings_document)
         except SettingsError as error:
             at = FieldPath.of("settings")
             mistakes += (FieldError(at, Cause.INVALID, mistake) for mistake in error.mistakes)
-    placed = sorted((positions.place(source, mistake.field)[:2], str(mistake)) for mistake in mistakes)
-    problems += (f"{source.file}:{line}:{column}: {mistake}" for (line, column), mistake in placed)
+    mistake_places = sorted((positions.place(source, mistake.field)[:2], str(mistake)) for mistake in mistakes)
+    problems += (f"{source.file}:{line}:{column}: {mistake}" for (line, column), mistake in mistake_places)
     if shape is None or mistakes:
         return None
     name = shape.name or Path(source.file).parent.name or source.file
@@ -409,12 +409,12 @@ def _read(document: JsonObject, source: DocumentSource, positions: Positions, pr
 
 
 def _read_case(document: JsonObject, at: FieldPath, mistakes: list[FieldError]) -> Case | None:
-    asked = [kind for kind in _KINDS if kind in document]
-    if len(asked) != 1:
-        subject = f"asks about {' and '.join(asked)}" if asked else "asks about nothing"
+    kinds = [kind for kind in _KINDS if kind in document]
+    if len(kinds) != 1:
+        subject = f"asks about {' and '.join(kinds)}" if kinds else "asks about nothing"
         mistakes.append(FieldError(at, Cause.INVALID, f"a case {subject}: give one of {', '.join(_KINDS)}"))
         return None
-    model = _CASES[asked[0]]
+    model = _CASES[kinds[0]]
     try:
         return model.model_validate(document)
     except ValidationError as error:
@@ -426,30 +426,34 @@ def _unknown_rules(case: Case, at: FieldPath) -> Iterator[FieldError]:
     """Yield the rules that a case expects and that there are not: it would wait for them for ever."""
     if not isinstance(case, AdmissionCase):
         return
-    told: Mapping[str, Sequence[WarningExpectation]] = {
+    expectations_by_field: Mapping[str, Sequence[WarningExpectation]] = {
         "errors": case.expect.errors or (),
         "warnings": case.expect.warnings or (),
     }
-    known = rule_texts() if any(each.rule for several in told.values() for each in several) else {}
-    for name, several in told.items():
-        for position, each in enumerate(several):
-            if each.rule is not None and each.rule not in known:
+    texts = (
+        rule_texts()
+        if any(expectation.rule for several in expectations_by_field.values() for expectation in several)
+        else {}
+    )
+    for name, several in expectations_by_field.items():
+        for position, expectation in enumerate(several):
+            if expectation.rule is not None and expectation.rule not in texts:
                 reason = "there is no such rule; `harbormaster rules` has all of them"
-                yield invalid(at.below("expect", name, position, "rule"), each.rule, reason)
+                yield invalid(at.below("expect", name, position, "rule"), expectation.rule, reason)
 
 
 def _doubled(cases: Sequence[PlacedCase]) -> Iterator[FieldError]:
     """Yield the cases with a name that an earlier one has: a report could not tell them apart."""
-    visited: set[str] = set()
-    for position, placed in enumerate(cases):
-        if placed.case.name in visited:
-            yield FieldError(FieldPath.of("cases") / position / "name", Cause.DUPLICATE, quote(placed.case.name))
-        visited.add(placed.case.name)
+    names: set[str] = set()
+    for position, placed_case in enumerate(cases):
+        if placed_case.case.name in names:
+            yield FieldError(FieldPath.of("cases") / position / "name", Cause.DUPLICATE, quote(placed_case.case.name))
+        names.add(placed_case.case.name)
 
 
-def _read_settings(given: JsonObject) -> AdmissionSettings:
+def _read_settings(document: JsonObject) -> AdmissionSettings:
     """Return the switches of admission; raises `SettingsError`."""
-    values = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in given.items()}
+    values = {name: ",".join(map(str, value)) if isinstance(value, list) else value for name, value in document.items()}
     return ReviewSettings.read({}, **values).admission()
 
 

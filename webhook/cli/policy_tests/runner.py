@@ -131,27 +131,27 @@ class Scene:
         )
         return cls(test, clock, fleet, objects)
 
-    def run(self, placed: PlacedCase) -> CaseOutcome:
+    def run(self, placed_case: PlacedCase) -> CaseOutcome:
         """Ask what a case asks."""
-        case, judged = placed.case, None
+        case, judgement = placed_case.case, None
         try:
             match case:
                 case PlacementCase():
                     differences = list(self._placement(case))
                 case AdmissionCase():
                     verdict, context = self._verdict(case)
-                    told = list(_errors(verdict, context)), list(_warnings(verdict, context))
-                    rules = frozenset(rule for each in (*told[0], *told[1]) for rule in each.rules)
-                    judged = Judged(verdict.loaded.kind, verdict.operation, rules)
-                    differences = list(compare_admission(case, verdict, *told))
+                    messages = list(_errors(verdict, context)), list(_warnings(verdict, context))
+                    rules = frozenset(rule for message in (*messages[0], *messages[1]) for rule in message.rules)
+                    judgement = Judged(verdict.loaded.kind, verdict.operation, rules)
+                    differences = list(compare_admission(case, verdict, *messages))
                 case GateCase():
                     differences = list(self._gate(case))
                 case BudgetCase():
                     differences = list(self._budget(case))
         except UserError as error:
-            return CaseOutcome(self.test, placed, CaseResult.ERROR, mistakes=error.lines)
+            return CaseOutcome(self.test, placed_case, CaseResult.ERROR, mistakes=error.lines)
         result = CaseResult.FAILED if differences else CaseResult.PASSED
-        return CaseOutcome(self.test, placed, result, tuple(differences), judged=judged)
+        return CaseOutcome(self.test, placed_case, result, tuple(differences), judged=judgement)
 
     def _now(self, case: Case) -> datetime | None:
         return case.now or self.test.now
@@ -180,17 +180,17 @@ class Scene:
         kind, namespace, name = parse_reference(case.placement)
         plan = self._plan(case)
         key = (namespace, name)
-        entry = next((one for one in plan["placements"] if (one["namespace"], one["name"]) == key), None)
-        refused = [
+        entry = next((item for item in plan["placements"] if (item["namespace"], item["name"]) == key), None)
+        refusals = [
             printable(": ".join(filter(None, (error["rule"], error["field"], error["message"]))))
             for verdict in plan["admission"]
             if (verdict["kind"], verdict["namespace"], verdict["name"]) == (kind.kind, *key)
             for error in verdict["errors"]
         ]
-        if refused:
-            yield Difference("placement", "admitted", "refused by admission", tuple(refused))
+        if refusals:
+            yield Difference("placement", "admitted", "refused by admission", tuple(refusals))
         elif entry is None:
-            others = ", ".join(reference(one) for one in plan["placements"][:10]) or "none"
+            others = ", ".join(reference(item) for item in plan["placements"][:10]) or "none"
             raise UserError(f"there is no {case.placement} in the files of the test; the placements there: {others}")
         else:
             yield from compare_placement(case, entry)
@@ -199,16 +199,16 @@ class Scene:
         question = case.admission
         user = _ADMINISTRATOR if question.user is None else _user(question.user.name, question.user.groups)
         context = self._context(case).with_user(user)
-        stored = {one.identity: one for one in self.fleet}
-        found = self._object(question.object)
-        document = found.document if question.patch is None else merge_patch(found.document, question.patch)
+        objects_by_identity = {item.identity: item for item in self.fleet}
+        item = self._object(question.object)
+        document = item.document if question.patch is None else merge_patch(item.document, question.patch)
         if question.operation == "create":
-            (written,) = resolve([SourceDocument(document, found.source)], custom=self._custom())
-            return admit(written, context), context
-        old = stored.get(found.identity)
+            (patched,) = resolve([SourceDocument(document, item.source)], custom=self._custom())
+            return admit(patched, context), context
+        old = objects_by_identity.get(item.identity)
         if old is None:
-            place = f"{found.namespace}/{found.name}" if found.namespace else found.name
-            raise UserError(f"{found.kind.kind} {place}: only what is in the fleet can be {question.operation}d")
+            place = f"{item.namespace}/{item.name}" if item.namespace else item.name
+            raise UserError(f"{item.kind.kind} {place}: only what is in the fleet can be {question.operation}d")
         if question.operation == "delete":
             return admit_deletion(old, context), context
         document, _ = as_written(ProposedObject(old.kind, document), old.document, context.now)
@@ -219,41 +219,51 @@ class Scene:
         every = [*self.fleet, *self.objects]
         now = self._now(case)
         context = offline_context(every, now or self.clock, settings=self.test.settings)
-        if not any(one.kind == MEMBER_CLUSTER for one in every):
+        if not any(item.kind == MEMBER_CLUSTER for item in every):
             return context
-        stored = store(every, now=now, clock=self.clock)
-        return replace(context, hub=stored.hub, existing=stored.hub.existing, now=stored.now)
+        stored_files = store(every, now=now, clock=self.clock)
+        return replace(context, hub=stored_files.hub, existing=stored_files.hub.existing, now=stored_files.now)
 
     def _custom(self) -> Mapping[tuple[str, str], Kind]:
-        return definitions(SourceDocument(one.document, one.source) for one in (*self.fleet, *self.objects))
+        return definitions(SourceDocument(item.document, item.source) for item in (*self.fleet, *self.objects))
 
-    def _object(self, given: Any) -> Loaded:
+    def _object(self, reference: Any) -> Loaded:
         """Return the object that a case names. Raises `UserError`."""
-        if isinstance(given, dict):
-            (found,) = resolve([SourceDocument(given, DocumentSource(self.test.file))], custom=self._custom())
-            return found
-        if given.endswith(SUFFIXES):
-            several = load(Files((self.test.path(given),), named_in=self.test.file))
+        if isinstance(reference, dict):
+            (inline_object,) = resolve(
+                [SourceDocument(reference, DocumentSource(self.test.file))], custom=self._custom()
+            )
+            return inline_object
+        if reference.endswith(SUFFIXES):
+            several = load(Files((self.test.path(reference),), named_in=self.test.file))
             if len(several) != 1:
-                raise UserError(f"{given}: has {len(several)} objects: name one of the files of the test as KIND/NAME")
+                raise UserError(
+                    f"{reference}: has {len(several)} objects: name one of the files of the test as KIND/NAME"
+                )
             return several[0]
-        word, *names = given.split("/")
+        word, *names = reference.split("/")
         kind = find_kind(word)
         if kind is None or len(names) != (2 if kind.namespaced else 1) or not all(names):
-            raise UserError(f"{quote(given)}: neither the path of a file nor KIND/NAME or KIND/NAMESPACE/NAME")
+            raise UserError(f"{quote(reference)}: neither the path of a file nor KIND/NAME or KIND/NAMESPACE/NAME")
         identity = (*kind.group_kind, *(names if kind.namespaced else ("", *names)))
-        for one in (*self.objects, *self.fleet):
-            if one.identity == identity:
-                return one
-        raise UserError(f"there is no {given} in the files of the test")
+        for item in (*self.objects, *self.fleet):
+            if item.identity == identity:
+                return item
+        raise UserError(f"there is no {reference} in the files of the test")
 
     def _gate(self, case: GateCase) -> Iterator[Difference]:
-        asked = case.gate
-        question: JsonObject = {"pool": asked.pool, "reason": asked.reason, "class": asked.class_}
-        question |= {"mode": "upTo" if asked.up_to else "all", "now": format_time(self._instant(case))}
-        question |= {"nodes": list(asked.nodes)} if asked.nodes is not None else {"count": asked.count}
-        if asked.observed is not None:
-            question["observed"] = _counts(asked.observed)
+        gate_question = case.gate
+        question: JsonObject = {
+            "pool": gate_question.pool,
+            "reason": gate_question.reason,
+            "class": gate_question.class_,
+        }
+        question |= {"mode": "upTo" if gate_question.up_to else "all", "now": format_time(self._instant(case))}
+        question |= (
+            {"nodes": list(gate_question.nodes)} if gate_question.nodes is not None else {"count": gate_question.count}
+        )
+        if gate_question.observed is not None:
+            question["observed"] = _counts(gate_question.observed)
         answer = gate_answer(offline_pools((*self.fleet, *self.objects)), question, self.clock)
         expect, reason = case.expect, (answer["message"],)
         for name, key in (("allowed", "allowed"), ("granted", "granted"), ("verdict", "verdict")):
@@ -268,12 +278,14 @@ class Scene:
         from scorer.node_budgets.budgets import NodeCounts
         from scorer.node_budgets.documents import overview
 
-        asked, at = case.budget, self._instant(case)
-        seen = asked.observed
-        counts = None if seen is None else NodeCounts(seen.total, seen.deleting, seen.not_ready)
-        pools = pools_in_files((*self.fleet, *self.objects), [asked.pool], counts)
+        question, at = case.budget, self._instant(case)
+        observation = question.observed
+        counts = (
+            None if observation is None else NodeCounts(observation.total, observation.deleting, observation.not_ready)
+        )
+        pools = pools_in_files((*self.fleet, *self.objects), [question.pool], counts)
         answer = overview(pools, at)
-        (item,) = (each for each in answer["items"] if each["reason"] == asked.reason)
+        (item,) = (item for item in answer["items"] if item["reason"] == question.reason)
         actual = {**item, **({"limit": UNLIMITED, "remaining": UNLIMITED} if item["unlimited"] else {})}
         expect, reason = case.expect, tuple(_budgets_in_force(item, answer["pools"][0]))
         for name, key in (("limit", "limit"), ("remaining", "remaining"), ("never_opens", "neverOpens")):
@@ -313,10 +325,10 @@ def _errors(verdict: OfflineVerdict, context: Context) -> Iterator[AdmissionMess
 
 
 def _warnings(verdict: OfflineVerdict, context: Context) -> Iterator[AdmissionMessage]:
-    known: set[str] = set()
+    texts: set[str] = set()
     for warning in field_warnings(verdict, context):
-        known.update(as_warnings([warning]))
+        texts.update(as_warnings([warning]))
         yield AdmissionMessage((warning.rule,) if warning.rule else (), str(warning.field), warning.message)
     for text in verdict.warnings:
-        if text not in known:
+        if text not in texts:
             yield AdmissionMessage((), "", text)

@@ -25,7 +25,7 @@ MOST_CLUSTERS: Final = 5
 
 def hub_arguments(hub: HubOptions) -> list[str]:
     """Return the options by which the user has named the hub; a command that is shown repeats them."""
-    named = {
+    arguments = {
         "--kubeconfig": hub.kubeconfig,
         "--context": hub.context,
         "--data": hub.data,
@@ -33,7 +33,7 @@ def hub_arguments(hub: HubOptions) -> list[str]:
         "--token-file": hub.token_file,
         "--ca-file": hub.ca_file,
     }
-    return [word for option, value in named.items() if value is not None for word in (option, str(value))]
+    return [word for option, value in arguments.items() if value is not None for word in (option, str(value))]
 
 
 def answer_to(wait: RunWait, view: RunView, hub: HubOptions) -> str:
@@ -52,8 +52,8 @@ def command_line(words: Sequence[str], hub: HubOptions) -> str:
 def run_document(view: RunView, hub: HubOptions) -> JsonObject:
     """Return the whole of a run, with the commands that answer what it waits for."""
     document = overview(view.run, view.situation)
-    for shown, wait in zip(document["waits"], view.situation.waits, strict=True):
-        shown["command"] = answer_to(wait, view, hub) or None
+    for item, wait in zip(document["waits"], view.situation.waits, strict=True):
+        item["command"] = answer_to(wait, view, hub) or None
     return document
 
 
@@ -62,8 +62,10 @@ def print_run(document: JsonObject, now: datetime) -> None:
     about = document["run"]
     index = about["resourceSnapshotIndex"]
     content = f", resource snapshot {index}" if index else ""
-    whole = f"{about['name']}: {about['phase']}  placement {about['placement']}, strategy {about['strategy']}{content}"
-    click.echo(printable(whole))
+    heading = (
+        f"{about['name']}: {about['phase']}  placement {about['placement']}, strategy {about['strategy']}{content}"
+    )
+    click.echo(printable(heading))
     for line in _remarks(about):
         click.echo(printable(line))
     rows = list(_rows(document))
@@ -86,11 +88,11 @@ def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:
     """Yield a row per stage, and one per cluster below it."""
     for stage in document["stages"]:
         clusters = dicts_at(stage, "clusters")
-        done = sum(cluster["state"] == "done" for cluster in clusters)
-        counted = f"{done} of {len(clusters)}"
+        completed = sum(cluster["state"] == "done" for cluster in clusters)
+        progress = f"{completed} of {len(clusters)}"
         yield (
             stage["stage"],
-            counted,
+            progress,
             stage["state"],
             stage["startTime"] or "-",
             stage["endTime"] or "-",
@@ -123,8 +125,8 @@ def wait_lines(document: JsonObject, now: datetime) -> Iterator[str]:
 def wait_times(wait: JsonObject, now: datetime) -> str:
     """Return until when a run waits, or since when, empty when neither is known."""
     if wait["until"]:
-        left = parse_time(wait["until"]) - now
-        return f", until {wait['until']} (in {format_duration(max(left, timedelta()))})"
+        remaining_time = parse_time(wait["until"]) - now
+        return f", until {wait['until']} (in {format_duration(max(remaining_time, timedelta()))})"
     if wait["since"]:
         return f", since {wait['since']} ({format_duration(now - parse_time(wait['since']))})"
     return ""
@@ -150,9 +152,9 @@ def changes(before: JsonObject, after: JsonObject, states: Callable[[JsonObject]
     at = format_time(datetime.now(UTC))
     if before["run"]["phase"] != after["run"]["phase"]:
         yield f"{at}  {after['run']['name']}: {after['run']['phase']}"
-    shown = {key: state for key, state, _ in states(before)}
+    previous_states = {key: state for key, state, _ in states(before)}
     for key, state, message in states(after):
-        if shown.get(key) != state:
+        if previous_states.get(key) != state:
             yield f"{at}  {key}: {state}{f'  {message}' if message else ''}"
     waits = [wait["message"] for wait in before["waits"] if wait["needsPerson"]]
     for wait in after["waits"]:

@@ -193,14 +193,14 @@ def command() -> None:
 @run_namespace_option
 @waiting_options
 @hub_options
-def start(name: str, content: _NewRunOptions, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
+def start(name: str, content: _NewRunOptions, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Start a run."""
-    waiting.check()
-    return run(_start(hub.find(), content.order(name, namespace), waiting, hub))
+    wait_options.check()
+    return run(_start(hub.find(), content.order(name, namespace), wait_options, hub))
 
 
-async def _start(connection: HubConnection, order: RunOrder, waiting: WaitOptions, hub: HubOptions) -> int:
-    planning = order.state is RunState.INITIALIZE
+async def _start(connection: HubConnection, order: RunOrder, wait_options: WaitOptions, hub: HubOptions) -> int:
+    only_plans = order.state is RunState.INITIALIZE
     async with Client(connection) as client:
         runs = Runs(client, order.namespace)
         view = await runs.find(order.name)
@@ -208,27 +208,27 @@ async def _start(connection: HubConnection, order: RunOrder, waiting: WaitOption
             _check_complete(order)
             await runs.check(order)
             title = await runs.create(order.document())
-            click.echo(f"{title} created{' to be planned only' if planning else ''}")
+            click.echo(f"{title} created{' to be planned only' if only_plans else ''}")
         else:
-            words = ("planned already", "planned") if planning else ("running already", "started")
+            words = ("planned already", "planned") if only_plans else ("running already", "started")
             with as_user_error():
                 state = order_start(view.run, view.situation, order)
             await _order(runs, view.run, state, *words)
-        return await wait_for(runs, order.name, waiting, initialised if planning else waiting.finished, hub)
+        return await wait_for(runs, order.name, wait_options, initialised if only_plans else wait_options.finished, hub)
 
 
 def _check_complete(order: RunOrder) -> None:
-    given = {"--placement": order.placement, "--strategy": order.strategy}
-    missing = " and ".join(option for option, value in given.items() if not value)
+    arguments = {"--placement": order.placement, "--strategy": order.strategy}
+    missing = " and ".join(option for option, value in arguments.items() if not value)
     if missing:
         raise click.UsageError(f"{missing}: missing, and there is no run {order.name} yet")
 
 
-async def _order(runs: Runs, document: JsonObject, state: RunState | None, already: str, done: str) -> None:
+async def _order(runs: Runs, document: JsonObject, state: RunState | None, unchanged_word: str, done_word: str) -> None:
     """Give a run its state, and say so."""
     if state is not None:
         await runs.patch(document, state_patch(state))
-    click.echo(f"{runs.title(name_of(document))} {done if state is not None else already}")
+    click.echo(f"{runs.title(name_of(document))} {done_word if state is not None else unchanged_word}")
 
 
 @command.command("stop", help=STOP_HELP, short_help="Stop a staged update.")
@@ -236,10 +236,10 @@ async def _order(runs: Runs, document: JsonObject, state: RunState | None, alrea
 @run_namespace_option
 @stopping_options
 @hub_options
-def stop(name: str, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
+def stop(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Stop a run."""
-    waiting.check()
-    return run(_change(hub, name, namespace, waiting, order_stop, ("stopped already", "told to stop")))
+    wait_options.check()
+    return run(_change(hub, name, namespace, wait_options, order_stop, ("stopped already", "told to stop")))
 
 
 @command.command("resume", help=RESUME_HELP, short_help="Let a stopped staged update go on.")
@@ -247,17 +247,17 @@ def stop(name: str, namespace: str, waiting: WaitOptions, hub: HubOptions) -> in
 @run_namespace_option
 @waiting_options
 @hub_options
-def resume(name: str, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
+def resume(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Resume a run."""
-    waiting.check()
-    return run(_change(hub, name, namespace, waiting, order_resume, ("going on already", "resumed")))
+    wait_options.check()
+    return run(_change(hub, name, namespace, wait_options, order_resume, ("going on already", "resumed")))
 
 
 async def _change(
     hub: HubOptions,
     name: str,
     namespace: str,
-    waiting: WaitOptions,
+    wait_options: WaitOptions,
     order: Callable[[JsonObject, RunSituation], RunState | None],
     words: tuple[str, str],
 ) -> int:
@@ -267,7 +267,7 @@ async def _change(
         with as_user_error():
             state = order(view.run, view.situation)
         await _order(runs, view.run, state, *words)
-        return await wait_for(runs, name, waiting, stopped if order is order_stop else waiting.finished, hub)
+        return await wait_for(runs, name, wait_options, stopped if order is order_stop else wait_options.finished, hub)
 
 
 @command.command("status", help=STATUS_HELP, short_help="Show where a staged update stands.")
@@ -277,14 +277,14 @@ async def _change(
 @run_namespace_option
 @waiting_options
 @hub_options
-def status(name: str, watch: bool, output: str, namespace: str, waiting: WaitOptions, hub: HubOptions) -> int:
+def status(name: str, watch: bool, output: str, namespace: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Show a run."""
-    waiting.check()
+    wait_options.check()
     with suppress(KeyboardInterrupt):
-        return run(_status(name, namespace, waiting, Shown(VIEW, output, hub, watch=watch)))
+        return run(_status(name, namespace, wait_options, Shown(VIEW, output, hub, watch=watch)))
     return 0
 
 
-async def _status(name: str, namespace: str, waiting: WaitOptions, shown: Shown[RunView]) -> int:
-    async with Client(shown.hub.find()) as client:
-        return await show_status(Runs(client, namespace), name, waiting, waiting.finished, shown)
+async def _status(name: str, namespace: str, wait_options: WaitOptions, status_options: Shown[RunView]) -> int:
+    async with Client(status_options.hub.find()) as client:
+        return await show_status(Runs(client, namespace), name, wait_options, wait_options.finished, status_options)

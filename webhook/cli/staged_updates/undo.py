@@ -41,20 +41,20 @@ Exit codes:
 @run_namespace_option
 @waiting_options
 @hub_options
-def command(name: str, namespace: str, waiting: WaitOptions, hub: HubOptions, *, force: bool) -> int:
+def command(name: str, namespace: str, wait_options: WaitOptions, hub: HubOptions, *, force: bool) -> int:
     """Undo a run."""
-    waiting.check()
-    return run(_undo(hub, name, namespace, waiting, force=force))
+    wait_options.check()
+    return run(_undo(hub, name, namespace, wait_options, force=force))
 
 
-async def _undo(hub: HubOptions, name: str, namespace: str, waiting: WaitOptions, *, force: bool) -> int:
+async def _undo(hub: HubOptions, name: str, namespace: str, wait_options: WaitOptions, *, force: bool) -> int:
     async with Client(hub.find()) as client:
         runs = Runs(client, namespace)
         view = await runs.get(name)
-        retained = await runs.retained(text_at(view.run, "spec", "placementName"))
+        retained_snapshots = await runs.retained(text_at(view.run, "spec", "placementName"))
         with as_user_error():
-            document = undo(view.run, view.situation, await runs.all(), retained, force=force)
+            document = undo(view.run, view.situation, await runs.all(), retained_snapshots, force=force)
         title = await runs.create(document)
         index = document["spec"]["resourceSnapshotIndex"]
         click.echo(f"{title} created: it takes back {name}, to resource snapshot {index}")
-        return await wait_for(runs, name_of(document), waiting, waiting.finished, hub)
+        return await wait_for(runs, name_of(document), wait_options, wait_options.finished, hub)

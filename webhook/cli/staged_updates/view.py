@@ -71,26 +71,26 @@ class Shown(Generic[F]):
 
 
 async def show_status(
-    runs: RunReader[F], name: str, waiting: WaitOptions, finished: Verdict[F], shown: Shown[F]
+    runs: RunReader[F], name: str, wait_options: WaitOptions, verdict: Verdict[F], status_options: Shown[F]
 ) -> int:
     """Show a run, its changes with ``--watch`` and its end with ``--wait``, and return the exit code.
 
     Args:
         runs: Where it is.
         name: Its name.
-        waiting: Whether and how long to wait.
-        finished: When a wait ends.
-        shown: Shows the run.
+        wait_options: Whether and how long to wait.
+        verdict: When a wait ends.
+        status_options: Shows the run.
     """
-    if shown.watch:
-        ends = finished if waiting.wait else (lambda run: DONE if run.situation.is_over else None)
-        code, run = await follow(runs, name, waiting, ends, shown.show)
-    elif waiting.wait:
-        code, run = await follow(runs, name, waiting, finished)
-        shown.show(run)
+    if status_options.watch:
+        ends = verdict if wait_options.wait else (lambda run: DONE if run.situation.is_over else None)
+        code, run = await follow(runs, name, wait_options, ends, status_options.show)
+    elif wait_options.wait:
+        code, run = await follow(runs, name, wait_options, verdict)
+        status_options.show(run)
     else:
-        shown.show(await runs.get(name))
+        status_options.show(await runs.get(name))
         return DONE
-    if not waiting.wait or shown.output != "table":
+    if not wait_options.wait or status_options.output != "table":
         return code
-    return report(code, run, waiting, lambda: shown.wait_lines(run))
+    return report(code, run, wait_options, lambda: status_options.wait_lines(run))

@@ -137,8 +137,8 @@ class WaitOptions:
     def check(self) -> None:
         """Raise `click.UsageError` for an option that says how to wait where nothing is waited for."""
         if not self.wait and (self.timeout is not None or self.through_approvals):
-            given = "--timeout" if self.timeout is not None else "--through-approvals"
-            raise click.UsageError(f"{given}: only with --wait")
+            option = "--timeout" if self.timeout is not None else "--through-approvals"
+            raise click.UsageError(f"{option}: only with --wait")
 
     def finished(self, run: RunView) -> int | None:
         """End when the run is over, or when nothing happens until somebody acts."""
@@ -166,16 +166,20 @@ def initialised(run: RunView) -> int | None:
 
 def stopping_options(command: _Command) -> _Command:
     """Give a command the options of `WaitOptions` that make sense for the end of what is in flight."""
-    return grouped("waiting", WaitOptions, *_WAIT)(command)
+    return grouped("wait_options", WaitOptions, *_WAIT)(command)
 
 
 def waiting_options(command: _Command) -> _Command:
-    """Give a command the options of `WaitOptions`; it gets them as ``waiting``."""
-    return grouped("waiting", WaitOptions, *_WAIT, _THROUGH_APPROVALS)(command)
+    """Give a command the options of `WaitOptions`; it gets them as ``wait_options``."""
+    return grouped("wait_options", WaitOptions, *_WAIT, _THROUGH_APPROVALS)(command)
 
 
 async def follow(
-    runs: RunReader[F], name: str, waiting: WaitOptions, verdict: Verdict[F], seen: Callable[[F], None] | None = None
+    runs: RunReader[F],
+    name: str,
+    wait_options: WaitOptions,
+    verdict: Verdict[F],
+    on_view: Callable[[F], None] | None = None,
 ) -> tuple[int, F]:
     """Wait for a run; return the exit code, and the run as it was last.
 
@@ -184,16 +188,16 @@ async def follow(
     Args:
         runs: Where it is.
         name: Its name.
-        waiting: How long.
+        wait_options: How long.
         verdict: When to end.
-        seen: Called with the run each time it has been read.
+        on_view: Called with the run each time it has been read.
     """
     clock = asyncio.get_running_loop().time
-    end = None if waiting.timeout is None else clock() + waiting.timeout.total_seconds()
+    end = None if wait_options.timeout is None else clock() + wait_options.timeout.total_seconds()
     run = await runs.get(name)
     while True:
-        if seen is not None:
-            seen(run)
+        if on_view is not None:
+            on_view(run)
         code = verdict(run)
         if code is not None:
             return code, run
@@ -239,21 +243,21 @@ def print_waits() -> Callable[[FollowedRun], None]:
     return tell
 
 
-def report(code: int, run: FollowedRun, waiting: WaitOptions, lines: Callable[[], Iterable[str]]) -> int:
+def report(code: int, run: FollowedRun, wait_options: WaitOptions, lines: Callable[[], Iterable[str]]) -> int:
     """Say how a wait has ended; return the exit code.
 
     Args:
         code: The exit code.
         run: The run as it was last.
-        waiting: How long it was waited for.
+        wait_options: How long it was waited for.
         lines: Returns what the run waits for, where somebody has to act.
     """
     name, situation = run.run["metadata"]["name"], run.situation
     if code == FAILED:
-        where = f" at stage {situation.stage}" if situation.stage else ""
-        complain(f"error: run {name} has ended as {situation.phase}{where}: {situation.message}")
+        location = f" at stage {situation.stage}" if situation.stage else ""
+        complain(f"error: run {name} has ended as {situation.phase}{location}: {situation.message}")
     elif code == TIMED_OUT:
-        after = format_duration(waiting.timeout or timedelta())
+        after = format_duration(wait_options.timeout or timedelta())
         complain(f"error: run {name} is still {situation.phase} after {after}: {situation.message}")
     else:
         click.echo(f"run {name}: {situation.phase}")
@@ -263,9 +267,9 @@ def report(code: int, run: FollowedRun, waiting: WaitOptions, lines: Callable[[]
     return code
 
 
-async def wait_for(runs: Runs, name: str, waiting: WaitOptions, verdict: Verdict[RunView], hub: HubOptions) -> int:
+async def wait_for(runs: Runs, name: str, wait_options: WaitOptions, verdict: Verdict[RunView], hub: HubOptions) -> int:
     """Wait for a run if that is wanted; return the exit code."""
-    if not waiting.wait:
+    if not wait_options.wait:
         return DONE
-    code, run = await follow(runs, name, waiting, verdict, print_waits())
-    return report(code, run, waiting, lambda: wait_lines(run_document(run, hub), utc_now()))
+    code, run = await follow(runs, name, wait_options, verdict, print_waits())
+    return report(code, run, wait_options, lambda: wait_lines(run_document(run, hub), utc_now()))

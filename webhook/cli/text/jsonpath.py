@@ -49,7 +49,7 @@ class _Wildcard:
     """Everything in every object and list."""
 
     def find(self, values: Sequence[Any]) -> list[Any]:
-        return [each for value in values for each in _children(value)]
+        return [child for value in values for child in _children(value)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class _Union:
     paths: tuple["Path", ...]
 
     def find(self, values: Sequence[Any]) -> list[Any]:
-        return [each for path in self.paths for each in path.find(values)]
+        return [value for path in self.paths for value in path.find(values)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +132,15 @@ class _Filter:
         return matches
 
     def _holds(self, item: Any) -> bool:
-        left = self.left.find([item])
+        operands = self.left.find([item])
         if self.right is None:
-            return bool(left)
+            return bool(operands)
         right = self.right.find([item])
-        if not left or not right:
+        if not operands or not right:
             return False
-        if len(left) > 1 or len(right) > 1:
+        if len(operands) > 1 or len(right) > 1:
             raise JsonPathError("can only compare one element at a time")
-        return _compare(left[0], self.operator, right[0])
+        return _compare(operands[0], self.operator, right[0])
 
 
 _Step = _Field | _Wildcard | _Recursive | _Slice | _Union | _Literal | _Filter
@@ -242,9 +242,9 @@ def _add_action(action: str, stack: list[tuple[Path, list[_Part]]]) -> None:
     is_range = action.startswith("range") and action[5:6] in ("", " ", "\t")
     rest = action.removeprefix("range").strip() if is_range else action
     if is_range:
-        path, left = _Reader(rest).path()
-        if left:
-            raise JsonPathError(f"unrecognized character in action: {left[:1]!r}")
+        path, remainder = _Reader(rest).path()
+        if remainder:
+            raise JsonPathError(f"unrecognized character in action: {remainder[:1]!r}")
         if len(stack) > MOST_STEPS:
             raise JsonPathError(f"more than {MOST_STEPS} ranges inside each other")
         stack.append((path, []))
@@ -297,9 +297,9 @@ class _Reader:
             return self._brackets()
         if follows:
             return None
-        if quoted := _QUOTED.match(text, at):
-            self._at = quoted.end()
-            return _Literal(_unquoted(quoted[0]))
+        if quotation := _QUOTED.match(text, at):
+            self._at = quotation.end()
+            return _Literal(_unquoted(quotation[0]))
         if number := _NUMBER.match(text, at):
             self._at = number.end()
             return _Literal(_number(number[0]))
@@ -324,8 +324,8 @@ class _Reader:
         begin = at = self._at + 1
         depth = 1
         while at < len(self._text):
-            if quoted := _QUOTED.match(self._text, at):
-                at = quoted.end()
+            if quotation := _QUOTED.match(self._text, at):
+                at = quotation.end()
                 continue
             depth += {"[": 1, "]": -1}.get(self._text[at], 0)
             if not depth:
@@ -339,8 +339,8 @@ def _split(text: str) -> list[str]:
     """Split at commas that are not in quotes."""
     parts, begin, at = [], 0, 0
     while at < len(text):
-        if quoted := _QUOTED.match(text, at):
-            at = quoted.end()
+        if quotation := _QUOTED.match(text, at):
+            at = quotation.end()
             continue
         if text[at] == ",":
             parts.append(text[begin:at].strip())
@@ -359,7 +359,7 @@ def _item(text: str) -> _Step:
         raise JsonPathError(f"invalid array index {text[:_SHOWN]}")
     first, colon, end, step = match.groups()
     try:
-        numbers = [int(each) if each else None for each in (first, end, step)]
+        numbers = [int(number) if number else None for number in (first, end, step)]
     except ValueError as error:
         raise JsonPathError(f"invalid array index {text[:_SHOWN]}") from error
     begin, last, pace = numbers
@@ -374,8 +374,8 @@ def _item(text: str) -> _Step:
 def _filter(text: str) -> _Filter:
     at = 0
     while at < len(text):
-        if quoted := _QUOTED.match(text, at):
-            at = quoted.end()
+        if quotation := _QUOTED.match(text, at):
+            at = quotation.end()
             continue
         if operator := _OPERATOR.match(text, at):
             if operator[0] == "=":
@@ -423,8 +423,8 @@ def _compare(left: Any, operator: str, right: Any) -> bool:
         return (left == right) is (operator == "==")
     if isinstance(left, bool):
         raise JsonPathError("invalid type for comparison")
-    before, same = left < right, left == right  # type: ignore[operator]  # both are texts, or both numbers
-    return {"<": before, "<=": before or same, ">": not (before or same), ">=": not before}[operator]
+    before, equal = left < right, left == right  # type: ignore[operator]  # both are texts, or both numbers
+    return {"<": before, "<=": before or equal, ">": not (before or equal), ">=": not before}[operator]
 
 
 def _written(parts: Sequence[_Part], current: Any) -> Iterator[str]:

@@ -64,10 +64,10 @@ def print_table(
         for position, (header, width) in enumerate(zip(headers, widths, strict=True))
         if width > _LONGEST_WORD and header not in whole
     ]
-    needed = sum(widths[position] for position in range(len(headers)) if position not in prose)
-    room = console.width - needed - len(_GAP) * len(headers)
+    width_sum = sum(widths[position] for position in range(len(headers)) if position not in prose)
+    room = console.width - width_sum - len(_GAP) * len(headers)
     below = prose if prose and room < _NARROWEST_PROSE * len(prose) else []
-    if needed + len(_GAP) * len(headers) > console.width:
+    if width_sum + len(_GAP) * len(headers) > console.width:
         print_plain(headers, texts)  # no column is cut: the terminal wraps, as it does for kubectl
         return
     table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold")

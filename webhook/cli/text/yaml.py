@@ -25,10 +25,10 @@ LARGEST_REPETITION: Final = 4 * 1024 * 1024
 _STRING_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 _COLLECTION_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 _WORDS: Final[dict[str, bool | None]] = {
-    spelling: value
+    word_form: value
     for value, words in ((True, "y yes true on"), (False, "n no false off"), (None, "null ~"))
     for word in words.split()
-    for spelling in (word, word.capitalize(), word.upper())
+    for word_form in (word, word.capitalize(), word.upper())
 } | {"": None}
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", re.ASCII)
 _INTEGERS: Final = (
@@ -179,15 +179,15 @@ class _Reader:
     def _merge(self, members: dict[str, Any], lines: Mapping[str, int], event: Any, depth: int) -> None:
         """Add the members of what ``<<`` names; of several the first that has a member counts."""
         base = self.value(next(self.events), depth + 1)
-        for mapping in base if isinstance(base, list) else [base]:
-            if not isinstance(mapping, dict):
+        for base_mapping in base if isinstance(base, list) else [base]:
+            if not isinstance(base_mapping, dict):
                 raise YamlError(_line(event), "<< takes an object, or a list of objects")
-            if twice := next((key for key in mapping if key in lines), None):
+            if twice := next((key for key in base_mapping if key in lines), None):
                 raise YamlError(
                     _line(event),
                     f"<< has {twice!r:.66}, too, which stands before it in line {lines[twice]}: put << first",
                 )
-            for key, value in mapping.items():
+            for key, value in base_mapping.items():
                 members.setdefault(key, value)
 
 

@@ -41,8 +41,8 @@ def answer_to(wait: UpgradeWait, name: str, hub: HubOptions) -> str:
 def upgrade_document(view: UpgradeRunView, hub: HubOptions) -> JsonObject:
     """Return the whole of a run, with the commands that answer what it waits for and show its plan."""
     document: JsonObject = dict(overview(view.read, view.situation))
-    for shown, wait in zip(document["waits"], view.situation.waits, strict=True):
-        shown["command"] = answer_to(wait, view.read.metadata.name, hub) or None
+    for item, wait in zip(document["waits"], view.situation.waits, strict=True):
+        item["command"] = answer_to(wait, view.read.metadata.name, hub) or None
     plan = dict_at(status_of(view.run), "plan")
     document["plan"] = None
     if plan:
@@ -56,15 +56,15 @@ def print_upgrade(document: JsonObject, now: datetime) -> None:
     about = document["run"]
     counts = about["counts"]
     version = f" to {about['kubernetesVersion']}" if about["kubernetesVersion"] else ""
-    whole = (
+    heading = (
         f"{about['name']}: {about['phase']}  {about['type']}{version}, {counts['completed']} of {counts['total']} done"
     )
-    click.echo(printable(whole))
+    click.echo(printable(heading))
     if about["message"] and about["phase"] in ("Failed", "NotStarted", "Stopping", "Stopped"):
         click.echo(printable(about["message"]))
     if rows := list(_rows(document)):
-        shown = [at for at, header in enumerate(HEADERS) if header != "VERSION" or any(row[at] for row in rows)]
-        print_table([HEADERS[at] for at in shown], [[row[at] for at in shown] for row in rows])
+        columns = [at for at, header in enumerate(HEADERS) if header != "VERSION" or any(row[at] for row in rows)]
+        print_table([HEADERS[at] for at in columns], [[row[at] for at in columns] for row in rows])
     for line in upgrade_wait_lines(document, now):
         click.echo(printable(line))
     if document["plan"] is not None and (end := expected_end(document["plan"], about["phase"], now)):
@@ -81,16 +81,18 @@ def expected_end(plan: JsonObject, phase: str, now: datetime) -> str:
     """
     if plan["eta"] is None:
         return f"no end is in sight; why: {plan['command']}"
-    left = parse_time(plan["eta"]) - now
+    remaining_time = parse_time(plan["eta"]) - now
     late = f", at the latest {plan['etaP90']}" if plan["etaP90"] else ""
     if phase in _NOT_GOING_ON:
-        starting = f"if it were started now, it would be over {plan['eta']} (in {format_duration(left)}{late})"
-        return starting if left > timedelta() else ""
+        sentence = (
+            f"if it were started now, it would be over {plan['eta']} (in {format_duration(remaining_time)}{late})"
+        )
+        return sentence if remaining_time > timedelta() else ""
     if phase == "Stopping":
         return ""
-    if left >= timedelta():
-        return f"expected to be over {plan['eta']} (in {format_duration(left)}{late})"
-    return f"overdue by {format_duration(-left)}: it was expected to be over {plan['eta']}{late}"
+    if remaining_time >= timedelta():
+        return f"expected to be over {plan['eta']} (in {format_duration(remaining_time)}{late})"
+    return f"overdue by {format_duration(-remaining_time)}: it was expected to be over {plan['eta']}{late}"
 
 
 def _rows(document: JsonObject) -> Iterator[tuple[str, ...]]:

@@ -78,13 +78,13 @@ def command(name: str, files: Files, validation: Validation, output: str, hub: H
 
 
 async def _plan_of_files(hub: HubOptions, name: str, files: Files, validation: Validation, output: str) -> int:
-    loaded = _checked(files, validation)
-    given = {one.name for one in loaded if one.kind == UPGRADE_RUN}
+    objects = _checked(files, validation)
+    run_names = {item.name for item in objects if item.kind == UPGRADE_RUN}
     async with Client(hub.find()) as client:
         follows = ""
-        if name and name not in given:
+        if name and name not in run_names:
             follows = text_at((await UpgradeRuns(client).get(name)).run, "spec", "strategyRef", "name")
-        question, notes = plan_question(name, loaded, follows)
+        question, notes = plan_question(name, objects, follows)
         for note in (*notes, *_unknown(question)):
             complain(f"note: {note}")
         async with answers_of(client) as answers:
@@ -104,21 +104,21 @@ def _checked(files: Files, validation: Validation) -> list[Loaded]:
     Raises:
         UserError: With every mistake.
     """
-    loaded = load_known(files)
-    FieldCheck.of(validation, loaded).check(loaded)
-    context = offline_context(loaded, datetime.now(UTC))
-    verdicts = [admit(one, context) for one in loaded if one.kind in PLANNED]
+    objects = load_known(files)
+    FieldCheck.of(validation, objects).check(objects)
+    context = offline_context(objects, datetime.now(UTC))
+    verdicts = [admit(item, context) for item in objects if item.kind in PLANNED]
     if mistakes := [line for verdict in verdicts if not verdict.allowed for line in verdict.lines()]:
         raise UserError(mistakes)
-    return loaded
+    return objects
 
 
 def _unknown(question: JsonObject) -> Iterator[str]:
-    """Say of which members of the files nobody knows what they run: those are never reached."""
+    """Yield a note on members of the files whose version is unknown: a run never reaches them."""
     if names := [name_of(member) for member in question.get("members", ()) if not annotation(member, OBSERVED)]:
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        listed = ", ".join(names[:_MOST_NAMED]) + more
-        yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {listed}"
+        missing = ", ".join(names[:_MOST_NAMED]) + more
+        yield f"what members of the files run has to stand in their annotation {OBSERVED}; it is missing of {missing}"
 
 
 async def _background(client: Client, question: JsonObject) -> Background:

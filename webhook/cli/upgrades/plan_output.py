@@ -68,10 +68,10 @@ def print_plan(plan: JsonObject, name: str, now: datetime, background: Backgroun
 def _over(plan: JsonObject, now: datetime) -> str:
     if not plan.get("eta"):
         return "no end in sight"
-    left = parse_time(plan["eta"]) - now
-    if left < timedelta():
-        return f"overdue by {format_duration(-left)}, it was to be over {plan['eta']}"
-    return f"over {plan['eta']} (in {format_duration(left)})"
+    remaining_time = parse_time(plan["eta"]) - now
+    if remaining_time < timedelta():
+        return f"overdue by {format_duration(-remaining_time)}, it was to be over {plan['eta']}"
+    return f"over {plan['eta']} (in {format_duration(remaining_time)})"
 
 
 def _planned(member: JsonObject, states: Mapping[str, str]) -> tuple[str, ...]:
@@ -86,9 +86,9 @@ def _besides(plan: JsonObject, gates: Mapping[str, str]) -> Iterator[str]:
     path = [_step(step, gates) for step in dicts_at(plan, "criticalPath")]
     if path:
         yield f"the end depends on: {' > '.join(path)}"
-    for missed in dicts_at(plan, "windowsMissed"):
-        lost = format_duration(timedelta(seconds=missed["lostSeconds"]))
-        yield f"{missed['name']} just misses its window at {missed['turn']}, and waits for {lost}"
+    for missed_window in dicts_at(plan, "windowsMissed"):
+        lost_time = format_duration(timedelta(seconds=missed_window["lostSeconds"]))
+        yield f"{missed_window['name']} just misses its window at {missed_window['turn']}, and waits for {lost_time}"
     for stage in dicts_at(plan, "blastRadius", "stages"):
         yield from _exposed(stage)
     for warning in plan.get("warnings") or ():
@@ -123,12 +123,12 @@ def gates_by_name(run: str, strategy: JsonObject) -> dict[str, str]:
     return gates
 
 
-def _add_gates(gates: dict[str, str], part: JsonObject, place: Sequence[str], where: str) -> None:
+def _add_gates(gates: dict[str, str], part: JsonObject, place: Sequence[str], location: str) -> None:
     for timing in ("before", "after"):
         for index, gate in enumerate(dicts_at(part, f"{timing}Gates")):
             name = "-".join((*place, timing, str(index)))[: LONGEST_GENERATED_NAME - _HASH]
             title = f' "{gate["displayName"]}"' if gate.get("displayName") else ""
-            gates.setdefault(name, f"gate{title} {timing} {where}")
+            gates.setdefault(name, f"gate{title} {timing} {location}")
 
 
 def _exposed(stage: dict[str, Any]) -> Iterator[str]:

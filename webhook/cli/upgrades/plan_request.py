@@ -23,19 +23,19 @@ PLANNED: Final = frozenset({*_LISTS, kinds.UPGRADE_RUN, kinds.UPGRADE_STRATEGY})
 """The kinds that a plan is made from."""
 
 
-def plan_question(name: str, loaded: Iterable[Loaded], follows: str = "") -> tuple[JsonObject, list[str]]:
+def plan_question(name: str, objects: Iterable[Loaded], follows: str = "") -> tuple[JsonObject, list[str]]:
     """Return the body of the question, and what to know of how it has come about.
 
     Args:
         name: Of the run, in the files or else on the hub; empty: it is the only one in the files.
-        loaded: What the files say.
+        objects: What the files say.
         follows: The strategy that a run of the hub names; empty: none.
 
     Raises:
         UserError: It is not clear which run is meant, or which strategy it follows.
     """
     by_kind: dict[Kind, list[JsonObject]] = {}
-    for item in loaded:
+    for item in objects:
         by_kind.setdefault(item.kind, []).append(item.document)
     run = _run(name, by_kind.get(kinds.UPGRADE_RUN, ()))
     question: JsonObject = {_LISTS[kind]: documents for kind, documents in by_kind.items() if kind in _LISTS}
@@ -48,8 +48,8 @@ def plan_question(name: str, loaded: Iterable[Loaded], follows: str = "") -> tup
         if isinstance(run, str) and name_of(strategy) != follows:
             instead = f"in place of {follows}" if follows else "which it does not name"
             notes.append(f"the run follows strategy {name_of(strategy)} of the files, {instead}")
-    if unused := _unused(run, strategy, by_kind):
-        notes.append(f"not used for this plan: {unused}")
+    if unused_words := _unused(run, strategy, by_kind):
+        notes.append(f"not used for this plan: {unused_words}")
     return question, notes
 
 
@@ -69,8 +69,8 @@ def _run(name: str, runs: Sequence[JsonObject]) -> JsonObject | str:
 
 def _of_hub_run(follows: str, strategies: Sequence[JsonObject]) -> JsonObject | None:
     """Return the strategy of the files that a run of the hub is to follow: a single one takes the place of its own."""
-    if (named := _named(follows, strategies)) is not None:
-        return named
+    if (reference := _named(follows, strategies)) is not None:
+        return reference
     if len(strategies) > 1:
         raise UserError(f"there are {len(strategies)} strategies in the files, none of which the run names: give one")
     return strategies[0] if strategies else None

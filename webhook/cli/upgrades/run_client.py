@@ -82,8 +82,8 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
             if patch is None:
                 return False
             version = text_at(view.run, "metadata", "resourceVersion")
-            whole = {**patch, "metadata": {"resourceVersion": version}}
-            print_warnings(await self.client.patch(ResourcePath(UPGRADE_RUN, name=name), whole))
+            document = {**patch, "metadata": {"resourceVersion": version}}
+            print_warnings(await self.client.patch(ResourcePath(UPGRADE_RUN, name=name), document))
             return True
 
         return await retry_on_conflict(attempt)
@@ -113,16 +113,18 @@ class UpgradeRuns(RunsOfKind[UpgradeRunView]):
     async def view(self, run: JsonObject) -> UpgradeRunView:
         """See `RunsOfKind.view`."""
         try:
-            read = ClusterUpgradeRun.read(run)
+            model = ClusterUpgradeRun.read(run)
         except pydantic.ValidationError as error:
             raise UserError(f"run {name_of(run)} cannot be read: {first_mistake(error)}") from error
-        situation = situation_of(read)
+        situation = situation_of(model)
         # The approval is on its gate first. The run shows it only after the loop has taken it in.
-        waiting = [wait.gate for wait in situation.waits if wait.kind is UpgradeWaitKind.GATE and wait.needs_person]
-        if waiting:
-            gates = [gate for name in waiting if (gate := await self.gate(name)) is not None]
-            situation = situation_of(read, approved_gates(gates))
-        return UpgradeRunView(run, read, situation)
+        pending_gates = [
+            wait.gate for wait in situation.waits if wait.kind is UpgradeWaitKind.GATE and wait.needs_person
+        ]
+        if pending_gates:
+            gates = [gate for name in pending_gates if (gate := await self.gate(name)) is not None]
+            situation = situation_of(model, approved_gates(gates))
+        return UpgradeRunView(run, model, situation)
 
 
 def new_token() -> str:
@@ -138,25 +140,25 @@ PATIENCE_SECONDS: Final = 5.0
 def start_refusal(view: UpgradeRunView) -> str:
     """Return why a run cannot start, as the loop says; empty: it says no such thing."""
     status = view.read.status
-    initialized = find_condition(status.conditions, INITIALIZED)
-    if status.start_time is not None or initialized is None or initialized.status != FALSE:
+    condition = find_condition(status.conditions, INITIALIZED)
+    if status.start_time is not None or condition is None or condition.status != FALSE:
         return ""
-    return f"{initialized.reason}: {initialized.message}"
+    return f"{condition.reason}: {condition.message}"
 
 
-async def wait_accepted(runs: UpgradeRuns, ordered: UpgradeRunView) -> UpgradeRunView:
+async def wait_accepted(runs: UpgradeRuns, order_view: UpgradeRunView) -> UpgradeRunView:
     """Return a run once the loop has taken an order to start in; if that does not come within seconds, as it is then.
 
     Args:
         runs: Where it is.
-        ordered: The run with the order.
+        order_view: The run with the order.
     """
     clock = asyncio.get_running_loop().time
     end = clock() + PATIENCE_SECONDS
-    view = ordered
+    view = order_view
     while not is_accepted(view) and clock() < end:
         await asyncio.sleep(POLL_SECONDS)
-        view = await runs.get(name_of(ordered.run))
+        view = await runs.get(name_of(order_view.run))
     return view
 
 

@@ -54,11 +54,11 @@ class Effect:
     @property
     def description(self) -> str:
         """What is left out, for people; of a part its members."""
-        named = f"{self.target.type.value} {self.target.name}"
+        target_name = f"{self.target.type.value} {self.target.name}"
         if self.target.type not in (SkipTargetType.GROUP, SkipTargetType.STAGE) or not self.members:
-            return named
+            return target_name
         rest = len(self.members) - _MOST_NAMED
-        return f"{named} ({', '.join(self.members[:_MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''})"
+        return f"{target_name} ({', '.join(self.members[:_MOST_NAMED])}{f' and {rest} more' if rest > 0 else ''})"
 
 
 def effects(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> list[Effect]:
@@ -70,24 +70,24 @@ def effects(run: ClusterUpgradeRun, targets: Sequence[SkipTarget]) -> list[Effec
     """
     if not run.status.stages:
         return [Effect(target, more=True) for target in targets]
-    halted = run.status.state in STOPPED
-    return [_effect(run.status.stages, target, halted=halted) for target in targets]
+    is_halted = run.status.state in STOPPED
+    return [_effect(run.status.stages, target, is_halted=is_halted) for target in targets]
 
 
-def _effect(stages: Sequence[StageStatus], target: SkipTarget, *, halted: bool) -> Effect:
+def _effect(stages: Sequence[StageStatus], target: SkipTarget, *, is_halted: bool) -> Effect:
     match target.type:
         case SkipTargetType.MEMBER:
             groups = [group for stage in stages for group in stage.groups]
             return _of_members(
-                target, (member for member in _members(groups) if member.name == target.name), halted=halted
+                target, (member for member in _members(groups) if member.name == target.name), is_halted=is_halted
             )
         case SkipTargetType.GROUP:
             groups = [group for stage in stages for group in stage.groups if group.name == target.name]
-            effect = _of_members(target, _members(groups), halted=halted)
+            effect = _of_members(target, _members(groups), is_halted=is_halted)
             return _with_more(effect, more=any(map(_is_open, _gates_of(groups))), groups=groups)
         case SkipTargetType.STAGE:
             stage = next(candidate for candidate in stages if candidate.name == target.name)
-            effect = _of_members(target, _members(stage.groups), halted=halted)
+            effect = _of_members(target, _members(stage.groups), is_halted=is_halted)
             gates = (*stage.before_gates, *stage.after_gates, *_gates_of(stage.groups))
             return _with_more(effect, more=any(map(_is_open, gates)) or _waits(stage), groups=stage.groups)
         case _:
@@ -95,20 +95,20 @@ def _effect(stages: Sequence[StageStatus], target: SkipTarget, *, halted: bool) 
             return _of_wait(target, stage)
 
 
-def _of_members(target: SkipTarget, entries: Iterator[MemberStatus], *, halted: bool) -> Effect:
-    left, notes = [], []
+def _of_members(target: SkipTarget, entries: Iterator[MemberStatus], *, is_halted: bool) -> Effect:
+    members_left, notes = [], []
     for entry in entries:
-        if entry.state in _LEFT or (entry.state is UpgradeState.FAILED and halted):
-            left.append(entry.name)
+        if entry.state in _LEFT or (entry.state is UpgradeState.FAILED and is_halted):
+            members_left.append(entry.name)
         else:
             notes.append(f"{entry.name} {_WHY_NOT[entry.state]}")
-    return Effect(target, tuple(left), notes=tuple(notes))
+    return Effect(target, tuple(members_left), notes=tuple(notes))
 
 
 def _with_more(effect: Effect, *, more: bool, groups: Sequence[GroupStatus]) -> Effect:
     """Return the effect on a part: an empty one that is still to come is left out, too."""
-    to_come = all(group.state is UpgradeState.NOT_STARTED for group in groups)
-    more = more or (to_come and not any(group.members for group in groups))
+    is_future = all(group.state is UpgradeState.NOT_STARTED for group in groups)
+    more = more or (is_future and not any(group.members for group in groups))
     notes = effect.notes
     if not effect.members and not more and not notes:
         notes = (f"{effect.target.type.value.lower()} {effect.target.name} is over already",)

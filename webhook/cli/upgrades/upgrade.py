@@ -169,7 +169,7 @@ def command() -> None:
     """Hold the commands."""
 
 
-def finished(waiting: WaitOptions) -> Verdict[UpgradeRunView]:
+def finished(wait_options: WaitOptions) -> Verdict[UpgradeRunView]:
     """Return what ends a wait when the run is over, or when nothing happens until somebody acts."""
 
     def verdict(view: UpgradeRunView) -> int | None:
@@ -178,7 +178,7 @@ def finished(waiting: WaitOptions) -> Verdict[UpgradeRunView]:
         if view.situation.phase == "Failed":
             return FAILED
         persons = [wait.kind for wait in view.situation.waits if wait.needs_person]
-        if waiting.through_approvals:
+        if wait_options.through_approvals:
             persons = [kind for kind in persons if kind is not UpgradeWaitKind.GATE]
         return NEEDS_PERSON if persons else None
 
@@ -196,25 +196,25 @@ def _stopped(view: UpgradeRunView) -> int | None:
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @waiting_options
 @hub_options
-def start(name: str, waiting: WaitOptions, hub: HubOptions) -> int:
+def start(name: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Start a run."""
-    waiting.check()
-    return run(_start(hub, name, waiting, new_token()))
+    wait_options.check()
+    return run(_start(hub, name, wait_options, new_token()))
 
 
-async def _start(hub: HubOptions, name: str, waiting: WaitOptions, token: str) -> int:
+async def _start(hub: HubOptions, name: str, wait_options: WaitOptions, token: str) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
-        ordered = await runs.order(name, lambda view: order_start(view.read, token))
+        new_view = await runs.order(name, lambda view: order_start(view.read, token))
         view = await runs.get(name)
-        if not ordered and view.read.status.start_time is not None:
+        if not new_view and view.read.status.start_time is not None:
             click.echo(f"{runs.title(name)} running already")
         else:
-            await _tell_start(runs, view, waiting)
-        return await _follow(runs, view, waiting, finished(waiting), hub)
+            await _tell_start(runs, view, wait_options)
+        return await _follow(runs, view, wait_options, finished(wait_options), hub)
 
 
-async def _tell_start(runs: UpgradeRuns, view: UpgradeRunView, waiting: WaitOptions) -> None:
+async def _tell_start(runs: UpgradeRuns, view: UpgradeRunView, wait_options: WaitOptions) -> None:
     """Say what has become of the order to start.
 
     Raises:
@@ -224,7 +224,7 @@ async def _tell_start(runs: UpgradeRuns, view: UpgradeRunView, waiting: WaitOpti
     view = await wait_accepted(runs, view)
     if reason := start_refusal(view):
         text = f"{title} is told to start, but cannot: {reason}"
-        if not waiting.wait:
+        if not wait_options.wait:
             raise UserError(text)
         complain(text)
     elif is_accepted(view):
@@ -237,26 +237,30 @@ async def _tell_start(runs: UpgradeRuns, view: UpgradeRunView, waiting: WaitOpti
 @click.argument("name", callback=not_empty, shell_complete=tab("upgrades"))
 @stopping_options
 @hub_options
-def stop(name: str, waiting: WaitOptions, hub: HubOptions) -> int:
+def stop(name: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Stop a run."""
-    waiting.check()
-    return run(_stop(hub, name, waiting))
+    wait_options.check()
+    return run(_stop(hub, name, wait_options))
 
 
-async def _stop(hub: HubOptions, name: str, waiting: WaitOptions) -> int:
+async def _stop(hub: HubOptions, name: str, wait_options: WaitOptions) -> int:
     async with Client(hub.find()) as client:
         runs = UpgradeRuns(client)
-        ordered = await runs.order(name, lambda view: order_stop(view.read))
+        new_view = await runs.order(name, lambda view: order_stop(view.read))
         view = await runs.get(name)
-        click.echo(f"{runs.title(name)} {'told to stop' if ordered else 'stopped already'}")
-        return await _follow(runs, view, waiting, _stopped, hub)
+        click.echo(f"{runs.title(name)} {'told to stop' if new_view else 'stopped already'}")
+        return await _follow(runs, view, wait_options, _stopped, hub)
 
 
 async def _follow(
-    runs: UpgradeRuns, view: UpgradeRunView, waiting: WaitOptions, verdict: Verdict[UpgradeRunView], hub: HubOptions
+    runs: UpgradeRuns,
+    view: UpgradeRunView,
+    wait_options: WaitOptions,
+    verdict: Verdict[UpgradeRunView],
+    hub: HubOptions,
 ) -> int:
     """Wait for what an order comes to, if that is wanted; return the exit code."""
-    if not waiting.wait:
+    if not wait_options.wait:
         return DONE
     generation = view.read.metadata.generation
 
@@ -264,8 +268,10 @@ async def _follow(
         """Say how the wait ends, once the run has taken the order in."""
         return verdict(now) if now.read.status.observed_generation >= generation else None
 
-    code, ended = await follow(runs, name_of(view.run), waiting, taken, print_waits())
-    return report(code, ended, waiting, lambda: upgrade_wait_lines(upgrade_document(ended, hub), utc_now()))
+    code, last_view = await follow(runs, name_of(view.run), wait_options, taken, print_waits())
+    return report(
+        code, last_view, wait_options, lambda: upgrade_wait_lines(upgrade_document(last_view, hub), utc_now())
+    )
 
 
 def _targets(kind: SkipTargetType, names: tuple[str, ...]) -> list[SkipTarget]:
@@ -288,15 +294,15 @@ def skip(
     hub: HubOptions,
 ) -> int:
     """Skip parts of a run."""
-    given = {
+    arguments = {
         SkipTargetType.MEMBER: members,
         SkipTargetType.GROUP: groups,
         SkipTargetType.STAGE: stages,
         SkipTargetType.AFTER_STAGE_WAIT: waits,
     }
-    if any(not each for names in given.values() for each in names):
+    if any(not name for names in arguments.values() for name in names):
         raise click.UsageError("'' is empty: a part of the run has a name")
-    targets = [target for kind, names in given.items() for target in _targets(kind, names)]
+    targets = [target for kind, names in arguments.items() for target in _targets(kind, names)]
     if not targets:
         raise click.UsageError("say what to skip: --member, --group, --stage or --wait-after")
     return run(_skip(hub, name, targets))
@@ -366,21 +372,21 @@ def _is_left(view: UpgradeRunView) -> bool:
 @output_option("table", "json", "yaml")
 @waiting_options
 @hub_options
-def status(name: str, watch: bool, output: str, waiting: WaitOptions, hub: HubOptions) -> int:
+def status(name: str, watch: bool, output: str, wait_options: WaitOptions, hub: HubOptions) -> int:
     """Show a run."""
-    waiting.check()
+    wait_options.check()
     if not name:
-        if watch or waiting.wait:
+        if watch or wait_options.wait:
             raise click.UsageError("name the run that is to be followed")
         return run(list_upgrades(hub, output))
     with suppress(KeyboardInterrupt):
-        return run(_status(name, waiting, Shown(VIEW, output, hub, watch=watch)))
+        return run(_status(name, wait_options, Shown(VIEW, output, hub, watch=watch)))
     return DONE
 
 
-async def _status(name: str, waiting: WaitOptions, shown: Shown[UpgradeRunView]) -> int:
-    async with Client(shown.hub.find()) as client:
-        return await show_status(UpgradeRuns(client), name, waiting, finished(waiting), shown)
+async def _status(name: str, wait_options: WaitOptions, status_options: Shown[UpgradeRunView]) -> int:
+    async with Client(status_options.hub.find()) as client:
+        return await show_status(UpgradeRuns(client), name, wait_options, finished(wait_options), status_options)
 
 
 command.add_command(plan)
