@@ -143,7 +143,7 @@ def work(name: str) -> dict[str, Any]:
 
 async def beat(agent: HubStore, *, joined: bool = True, skew: timedelta = timedelta()) -> None:
     figures = HeartbeatFigures(properties={"kubernetes-fleet.io/node-count": "3"}, capacity={"cpu": "8"})
-    await report(agent, INTERNAL_MEMBER_CLUSTER, INTERNAL, figures, datetime.now(UTC) + skew, joined=joined)
+    await report(agent, INTERNAL_MEMBER_CLUSTER, INTERNAL, figures, datetime.now(UTC) + skew, is_joined=joined)
 
 
 def may(cluster: Cluster, verb: str, group: str, resource: str, namespace: str = SPACE) -> bool:

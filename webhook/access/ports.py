@@ -11,12 +11,12 @@ from webhook.access.user import UserInfo
 class AccessReviewer(Protocol):
     """Knows what users may do."""
 
-    def cached(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
+    def cached(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed | None:
         """Return what `review` would, if that is known without asking."""
         ...
 
-    async def review(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed:
-        """Return which of *wanted* the user may not do; a question without an answer never counts as allowed."""
+    async def review(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed:
+        """Return which of *accesses* the user may not do; a question without an answer never counts as allowed."""
         ...
 
 
@@ -60,6 +60,6 @@ class Authenticator(Protocol):
 class Authorizer(Protocol):
     """Knows who may do what."""
 
-    async def may(self, user: UserInfo, wanted: Access | PathAccess) -> bool:
-        """Say whether *user* may do it. Raises `NotReviewedError`."""
+    async def may(self, user: UserInfo, access: Access | PathAccess) -> bool:
+        """Return whether *user* may do it. Raises `NotReviewedError`."""
         ...

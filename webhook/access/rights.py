@@ -42,10 +42,10 @@ class Access:
     def __str__(self) -> str:
         resource, slash, subresource = self.resource.partition("/")
         subject = (f"{resource}.{self.group}" if self.group else resource) + slash + subresource
-        which = f" {quote(self.name)}" if self.name else ""
+        name_part = f" {quote(self.name)}" if self.name else ""
         suffix = f" in namespace {quote(self.namespace)}" if self.namespace else ""
         instead = f" or place {'it' if self.name else 'them'}" if self.or_place else ""
-        return f"{self.verb} {subject}{which}{suffix}{instead}"
+        return f"{self.verb} {subject}{name_part}{suffix}{instead}"
 
 
 @dataclass(frozen=True, slots=True)

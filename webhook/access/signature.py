@@ -19,14 +19,14 @@ def sign(secret: str, body: bytes) -> str:
     return _SCHEME + hmac.new(secret.encode(), body, sha256).hexdigest()
 
 
-def is_signature(given: str) -> bool:
+def is_signature(text: str) -> bool:
     """Say whether the value of the header can be that of any body."""
-    return re.fullmatch(_SCHEME + "[0-9a-f]{64}", given, re.ASCII) is not None
+    return re.fullmatch(_SCHEME + "[0-9a-f]{64}", text, re.ASCII) is not None
 
 
-def is_signed(secrets: Sequence[str], body: bytes, given: str) -> bool:
-    """Say whether a body was signed with one of the secrets; how long that takes does not depend on *given*."""
-    candidate = given.encode("utf-8", "surrogateescape")
+def is_signed(secrets: Sequence[str], body: bytes, text: str) -> bool:
+    """Return whether a body was signed with one of the secrets, in constant time."""
+    candidate = text.encode("utf-8", "surrogateescape")
     matches = False
     for secret in secrets:  # all of them, without a break: the time must not tell which one came close
         matches |= hmac.compare_digest(sign(secret, body).encode(), candidate)

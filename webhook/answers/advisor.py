@@ -31,8 +31,10 @@ class HubAdvisor(HubDecisions):
 
     def placement_refs(self) -> list[PlacementRef]:
         """See `Advisor.placement_refs`."""
-        found = (family.ref(each) for family in FAMILY_OF.values() for each in self._cache.list(family.placement))
-        return sorted(found, key=str)
+        refs = (
+            family.ref(placement) for family in FAMILY_OF.values() for placement in self._cache.list(family.placement)
+        )
+        return sorted(refs, key=str)
 
     def pending_removal_refs(self) -> list[PlacementRef]:
         """See `Advisor.pending_removal_refs`."""
@@ -42,8 +44,8 @@ class HubAdvisor(HubDecisions):
     def placements(self, refs: Iterable[PlacementRef]) -> list[Placement]:
         """See `Advisor.placements`."""
         families = ((FAMILY_OF[ref.kind], ref) for ref in refs)
-        found = ((family, self._cache.get(family.placement, ref.name, ref.namespace)) for family, ref in families)
-        return [placement_view(self._cache, family, document) for family, document in found if document is not None]
+        documents = ((family, self._cache.get(family.placement, ref.name, ref.namespace)) for family, ref in families)
+        return [placement_view(self._cache, family, document) for family, document in documents if document is not None]
 
     def placement(self, ref: PlacementRef) -> PlacementDetail | None:
         """Return one placement with what it selects and how it is rolled out."""

@@ -108,19 +108,19 @@ class Cluster(TypedDict):
 
 def clusters_view(cache: Cache, names: Iterable[str], now: datetime) -> list[Cluster]:
     """Return member clusters in the order of *names*, without those that there are not."""
-    placed = _placements_by_cluster(cache)
+    placements = _placements_by_cluster(cache)
     fleet = cache.fleet
     rows = ((name, fleet.row(name)) for name in names)
-    return [_cluster(fleet, row, placed.get(name, []), now) for name, row in rows if row is not None]
+    return [_cluster(fleet, row, placements.get(name, []), now) for name, row in rows if row is not None]
 
 
 def _placements_by_cluster(cache: Cache) -> dict[str, list[str]]:
-    found: dict[str, set[str]] = {}
+    names_by_cluster: dict[str, set[str]] = {}
     for family in FAMILIES:
         for binding in cache.list(family.binding):
             if not is_deleting(binding) and binding["spec"].get("state") != "Unscheduled":
-                found.setdefault(binding["spec"]["targetCluster"], set()).add(str(family.parent(binding)))
-    return {cluster: sorted(refs) for cluster, refs in found.items()}
+                names_by_cluster.setdefault(binding["spec"]["targetCluster"], set()).add(str(family.parent(binding)))
+    return {cluster: sorted(refs) for cluster, refs in names_by_cluster.items()}
 
 
 def _cluster(fleet: Fleet, row: int, placements: list[str], now: datetime) -> Cluster:
@@ -186,6 +186,6 @@ def _capacity(member: MemberCluster, resource: str) -> Capacity | None:
     available, allocatable = usage.available.get(resource), usage.allocatable.get(resource)
     if available is None or allocatable is None:
         return None
-    free, whole = read_quantity(str(available)), read_quantity(str(allocatable))
-    ratio = free.nano / whole.nano if free and whole and whole.nano else None
+    free, total = read_quantity(str(available)), read_quantity(str(allocatable))
+    ratio = free.nano / total.nano if free and total and total.nano else None
     return {"available": str(available), "allocatable": str(allocatable), "ratio": ratio}

@@ -65,12 +65,12 @@ class HubDecisions:
         moment = self._now()
         fleet, now = self._fleet(question), self._instant(question, moment)
         run = schedule(request, fleet, (), now)
-        wanted = self._wanted_rows(question, fleet)
+        wanted_rows = self._wanted_rows(question, fleet)
         selected = {pick.cluster for pick in run.picked}
         if isinstance(question.placement, PlacementRef) and question.clusters is None:
-            actual = self._deciding(question.placement, now, known=run)(fleet)
+            actual = self._deciding(question.placement, now, known_result=run)(fleet)
             selected = {pick.cluster for pick in actual.picked} | {binding.cluster for binding in actual.kept}
-        eligible, rejected = RankedClusters(run, frozenset(selected), wanted), RejectedClusters(run, wanted)
+        eligible, rejected = RankedClusters(run, frozenset(selected), wanted_rows), RejectedClusters(run, wanted_rows)
         turned_away = run.last.turned_away() if run.last else {}
         digest = f"sha256:{policy_hash(policy)}"
         return PlacementVerdict(self._revision(moment), digest, now, eligible, rejected, turned_away)
@@ -90,14 +90,14 @@ class HubDecisions:
         moment = self._now()
         now, fleet = self._instant(question, moment), self._fleet(question)
         if isinstance(question.placement, PlacementRef) and question.clusters is None and not question.anew:
-            decided = self._deciding(question.placement, now)
+            decide_now = self._deciding(question.placement, now)
         else:
-            decided = partial(_first_run, request, now)
-        decided(fleet)
-        wanted = self._wanted_rows(question, fleet)
-        names = None if wanted is None else [name for name in fleet.names if _is_wanted(wanted, fleet, name)]
+            decide_now = partial(_first_run, request, now)
+        decide_now(fleet)
+        wanted_rows = self._wanted_rows(question, fleet)
+        names = None if wanted_rows is None else [name for name in fleet.names if _is_wanted(wanted_rows, fleet, name)]
         revision, occasion, copy = self._revision(moment), self._occasion(question), fleet.updated(())
-        return lambda: explanation(decided(copy), policy, revision, names, occasion)
+        return lambda: explanation(decide_now(copy), policy, revision, names, occasion)
 
     def _occasion(self, question: PlacementQuestion) -> DecisionContext:
         ref = question.placement
@@ -125,8 +125,8 @@ class HubDecisions:
         try:
             return read_request(policy, namespace=namespace)
         except InvalidPolicyError as error:
-            where = "/placement/ref" if isinstance(question.placement, PlacementRef) else "/placement/inline"
-            raise InvalidQuestionError(where, str(error)) from error
+            location = "/placement/ref" if isinstance(question.placement, PlacementRef) else "/placement/inline"
+            raise InvalidQuestionError(location, str(error)) from error
 
     def _fleet(self, question: PlacementQuestion) -> Fleet:
         return self._cache.fleet if question.clusters is None else Fleet.of(question.clusters)
@@ -138,7 +138,7 @@ class HubDecisions:
         return EPOCH + (moment - EPOCH) // STEP * STEP
 
     def _deciding(
-        self, ref: PlacementRef, now: datetime, known: ScheduleResult | None = None
+        self, ref: PlacementRef, now: datetime, known_result: ScheduleResult | None = None
     ) -> Callable[[Fleet], ScheduleResult]:
         """Look up what the decision on a placement depends on; return a function that decides for a fleet."""
         family, document = FAMILY_OF[ref.kind], self._placement(ref)
@@ -147,7 +147,7 @@ class HubDecisions:
 
         def decide_on(fleet: Fleet) -> ScheduleResult:
             try:
-                return decide(document, fleet, bindings, snapshots, now, known)
+                return decide(document, fleet, bindings, snapshots, now, known_result)
             except BrokenBindingError as error:
                 raise InvalidQuestionError("/placement/ref", str(error)) from error
 
@@ -161,9 +161,9 @@ class HubDecisions:
                 raise UnknownObjectError(f"there is no member cluster {unknown[0]!r}")
             mask = fleet.rows(question.names)
         if question.selector is not None:
-            matched = match_labels(fleet, question.selector.requirements())
-            if matched is not None:
-                mask = matched if mask is None else mask & matched
+            matches = match_labels(fleet, question.selector.requirements())
+            if matches is not None:
+                mask = matches if mask is None else mask & matches
         return mask
 
 

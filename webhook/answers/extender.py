@@ -138,14 +138,14 @@ class HubExtender:
         document = self._cache.get(family_in(name.namespace).placement, name.name, name.namespace)
         if document is None:
             return None
-        cached = self._followed.get(name)
-        if cached is not None and cached[0] is document:
-            return cached[1]
+        entry = self._followed.get(name)
+        if entry is not None and entry[0] is document:
+            return entry[1]
         if len(self._followed) >= _MOST_REMEMBERED:
             self._followed.clear()
-        followed = read_followed(document)
-        self._followed[name] = (document, followed)
-        return followed
+        followed_placement = read_followed(document)
+        self._followed[name] = (document, followed_placement)
+        return followed_placement
 
     def _selected(self, name: PlacementName) -> Collection[str]:
         bindings = children(self._cache, family_in(name.namespace).binding, placement_ref(name.name, name.namespace))
@@ -228,17 +228,17 @@ class _Nodes:
         self._fleet = None
         self._changed.clear()
 
-    def of_pools(self, given: Collection[ExtenderNode]) -> Fleet:
-        """Return the nodes of node pools as a fleet; nodes in *given* take precedence over the known ones."""
+    def of_pools(self, nodes: Collection[ExtenderNode]) -> Fleet:
+        """Return the nodes of node pools as a fleet; nodes in *nodes* take precedence over the known ones."""
         if self._fleet is None:
             self._fleet = Fleet.of(self._as_member(node) for node in self.by_name.values() if node.is_of_pool)
         elif self._changed:
             now = {name: self.by_name.get(name) for name in self._changed}
             present = [node for node in now.values() if node is not None and node.is_of_pool]
-            gone = now.keys() - {node.name for node in present}
-            self._fleet = self._fleet.updated(map(self._as_member, present), gone)
+            removed_nodes = now.keys() - {node.name for node in present}
+            self._fleet = self._fleet.updated(map(self._as_member, present), removed_nodes)
             self._changed.clear()
-        different = [self._as_member(node) for node in given if self.by_name.get(node.name) != node]
+        different = [self._as_member(node) for node in nodes if self.by_name.get(node.name) != node]
         return self._fleet.updated(different) if different else self._fleet
 
     def _as_member(self, node: ExtenderNode) -> MemberCluster:

@@ -123,13 +123,13 @@ class RunHistory:
         if new is None:
             return
         ref = family.parent(new)
-        listed = not self._cache.of_kind(family.policy_snapshot).synced.is_set()
-        if is_labelled_latest(new) and not listed:
+        is_loading = not self._cache.of_kind(family.policy_snapshot).synced.is_set()
+        if is_labelled_latest(new) and not is_loading:
             for trigger in self._changes(family, ref, old, new):
                 self._note(family, ref, trigger)
         if scheduled(new) is None or (old is not None and old.get("status") == new.get("status")):
             return
-        if listed and old is None:
+        if is_loading and old is None:
             self._take_in(ref, new)
         elif is_labelled_latest(new):
             self._record(ref, new)
@@ -143,8 +143,8 @@ class RunHistory:
             past = self._pasts.get(ref)
             before = past.runs[-1].snapshot if past is not None and past.runs else ""
             message = f"policy snapshot {before} → {name}" if before else f"policy snapshot {name}"
-            cached = self._cache.get(family.policy_snapshot, before, ref.namespace) if before else None
-            if cached is not None and (parts := _differing(cached, new)):
+            before_snapshot = self._cache.get(family.policy_snapshot, before, ref.namespace) if before else None
+            if before_snapshot is not None and (parts := _differing(before_snapshot, new)):
                 message += f": {', '.join(parts)} changed"
             yield DecisionTrigger("SnapshotCreated", (name,), message)
             return
@@ -174,8 +174,8 @@ class RunHistory:
     def _take_in(self, ref: PlacementRef, snapshot: JsonObject) -> None:
         """Keep a decision that was recorded before this process watched; snapshots are listed in any order."""
         condition = scheduled(snapshot) or {}
-        known = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
-        time = max(_times(known), default=self._now())
+        times = (condition.get("lastTransitionTime"), snapshot["metadata"].get("creationTimestamp"))
+        time = max(_times(times), default=self._now())
         trigger = DecisionTrigger(
             _RECORDED, (snapshot["metadata"]["name"],), "recorded before harbormaster began to watch"
         )
@@ -197,13 +197,13 @@ class RunHistory:
         past = self._pasts.get(ref)
         if past is None:
             return
-        made: dict[str, list[object]] = {}
+        dates: dict[str, list[object]] = {}
         for binding in bindings:
             snapshot = str(binding["spec"].get("schedulingPolicySnapshotName"))
-            made.setdefault(snapshot, []).append(binding["metadata"].get("creationTimestamp"))
+            dates.setdefault(snapshot, []).append(binding["metadata"].get("creationTimestamp"))
         for place, run in enumerate(past.runs):
             if run.trigger.event == _RECORDED:
-                time = max((run.time, *_times(made.get(run.snapshot, ()))))
+                time = max((run.time, *_times(dates.get(run.snapshot, ()))))
                 past.runs[place] = replace(run, time=time, until=max(run.until, time))
 
     def _record(self, ref: PlacementRef, snapshot: JsonObject) -> None:
@@ -211,9 +211,9 @@ class RunHistory:
         size = len(self._cache.of_kind(MEMBER_CLUSTER).objects)
         run = self._read(snapshot, now, DecisionTrigger("Unknown"), size)
         before = past.runs[-1] if past.runs else None
-        moved = {decision.cluster for decision in run.picked}
-        moved ^= {decision.cluster for decision in before.picked} if before else set()
-        run = replace(run, trigger=self._trigger(past, moved))
+        moved_clusters = {decision.cluster for decision in run.picked}
+        moved_clusters ^= {decision.cluster for decision in before.picked} if before else set()
+        run = replace(run, trigger=self._trigger(past, moved_clusters))
         if before is not None and run.repeats(before):
             run = replace(run, time=before.time, trigger=before.trigger, times=before.times + 1)
             self._weight -= _weight(past.runs.pop())
@@ -224,19 +224,21 @@ class RunHistory:
         self._pasts.move_to_end(ref)
         self._forget(ref)
 
-    def _trigger(self, past: _Past, moved: set[str]) -> DecisionTrigger:
+    def _trigger(self, past: _Past, moved_clusters: set[str]) -> DecisionTrigger:
         """Return what has changed since the last run; of the members, first those that were added or dropped."""
-        members = self._members.since(past.mark, moved)
+        members = self._members.since(past.mark, moved_clusters)
         words = ", ".join(f"{name} ({', '.join(aspects)})" for name, aspects in members[:MOST_NAMED])
         more = f" and {len(members) - MOST_NAMED} more" if len(members) > MOST_NAMED else ""
         if past.pending:
             first = past.pending[0]
-            involved = [f"{name} changed ({', '.join(aspects)})" for name, aspects in members if name in moved]
-            notes = [*(trigger.message for trigger in past.pending), *involved[:MOST_NAMED]]
+            member_changes = [
+                f"{name} changed ({', '.join(aspects)})" for name, aspects in members if name in moved_clusters
+            ]
+            notes = [*(trigger.message for trigger in past.pending), *member_changes[:MOST_NAMED]]
             return replace(first, message="; ".join(notes))
         if members:
-            named = tuple(name for name, _ in members[:MOST_NAMED])
-            return DecisionTrigger("MembersChanged", named, f"since the last run these members changed: {words}{more}")
+            names = tuple(name for name, _ in members[:MOST_NAMED])
+            return DecisionTrigger("MembersChanged", names, f"since the last run these members changed: {words}{more}")
         return DecisionTrigger("Unknown", (), "no change was seen except the time")
 
     def _read(
@@ -265,12 +267,12 @@ class RunHistory:
 
     def _forget(self, ref: PlacementRef) -> None:
         past = self._pasts[ref]
-        kept = self._kept(past.runs)
-        self._weight += sum(map(_weight, kept)) - sum(map(_weight, past.runs))
-        past.runs = kept
+        runs_kept = self._kept(past.runs)
+        self._weight += sum(map(_weight, runs_kept)) - sum(map(_weight, past.runs))
+        past.runs = runs_kept
         while self._weight > MOST_DECISIONS:
-            at_rest = next((one for one in self._pasts.values() if len(one.runs) > 1), None)
-            at_rest = at_rest or next((one for one in self._pasts.values() if one.runs), None)
+            at_rest = next((past for past in self._pasts.values() if len(past.runs) > 1), None)
+            at_rest = at_rest or next((past for past in self._pasts.values() if past.runs), None)
             if at_rest is None:
                 return
             self._weight -= _weight(at_rest.runs.pop(0))
@@ -303,13 +305,13 @@ class _ChangedMembers:
 
     def since(self, mark: int, first: set[str]) -> list[tuple[str, list[str]]]:
         """Return the members that changed after *mark*, and their aspects; those in *first* first, then the latest."""
-        found = []
+        changes = []
         for name in reversed(self._changed):
             aspects = [aspect for aspect, number in self._changed[name].items() if number > mark]
             if not aspects:  # in the order of the last change: all further ones are older
                 break
-            found.append((name, aspects))
-        return sorted(found, key=lambda entry: entry[0] not in first)
+            changes.append((name, aspects))
+        return sorted(changes, key=lambda entry: entry[0] not in first)
 
 
 def changed_aspects(change: ObjectDelta, limits: EligibilityLimits) -> list[str]:
@@ -317,31 +319,31 @@ def changed_aspects(change: ObjectDelta, limits: EligibilityLimits) -> list[str]
     old, new = change
     if old is None or new is None:
         return ["new"] if old is None else ["gone"]
-    found = []
+    aspects = []
     before, after = old["metadata"], new["metadata"]
     if before.get("deletionTimestamp") != after.get("deletionTimestamp"):
-        found.append("leaving")
+        aspects.append("leaving")
     if before.get("labels") != after.get("labels"):
-        found.append("labels")
+        aspects.append("labels")
     if before.get("annotations") != after.get("annotations") and _scores(before) != _scores(after):
-        found.append("scores")
+        aspects.append("scores")
     if old["spec"] != new["spec"] and old["spec"].get("taints") != new["spec"].get("taints"):
-        found.append("taints")
+        aspects.append("taints")
     was, now = status_of(old), status_of(new)
     if was is now:
-        return found
+        return aspects
     if _values(was) != _values(now):
-        found.append("properties")
+        aspects.append("properties")
     if _amounts(was) != _amounts(now):
-        found.append("resources")
+        aspects.append("resources")
     if was.get("namespaces") != now.get("namespaces"):
-        found.append("namespaces")
-    agent_was, agent_now = _agent(was), _agent(now)
-    if _conditions(agent_was) != _conditions(agent_now):
-        found.append("health")
-    if _silence(agent_was, agent_now) > limits.heartbeat:
-        found.append("reporting again")
-    return found
+        aspects.append("namespaces")
+    previous_agent, agent_now = _agent(was), _agent(now)
+    if _conditions(previous_agent) != _conditions(agent_now):
+        aspects.append("health")
+    if _silence(previous_agent, agent_now) > limits.heartbeat:
+        aspects.append("reporting again")
+    return aspects
 
 
 def _scores(metadata: Mapping[str, Any]) -> dict[str, str]:

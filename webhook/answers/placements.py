@@ -140,32 +140,32 @@ def placement_view(cache: Cache, family: Family, document: JsonObject) -> Placem
     if judged_again:  # until the new decision the status names no cluster, so the bindings tell the state
         clusters = [_placed(_last_known(live[name], document), generation_of(live[name])) for name in sorted(live)]
     else:
-        reported = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
-        clusters = [_placed(entry, generation) for entry in reported]
+        reports = [entry for entry in status.get("placementStatuses") or () if entry.get("clusterName")]
+        clusters = [_placed(entry, generation) for entry in reports]
     clusters = [_with_binding(entry, live.get(entry["cluster"])) for entry in clusters]
-    picked = len(clusters)
+    pick_count = len(clusters)
     clusters += _removals(bindings, {entry["cluster"] for entry in clusters})
     state, reason = _placement_state(document, clusters, judged_again=judged_again)
-    stalled = find_current(conditions.values(), condition_type(document, STALLED), generation) or {}
-    if stalled and state == "rolling out":
-        state, reason = "stalled", str(stalled.get("message", ""))
+    stalled_condition = find_current(conditions.values(), condition_type(document, STALLED), generation) or {}
+    if stalled_condition and state == "rolling out":
+        state, reason = "stalled", str(stalled_condition.get("message", ""))
     kind = policy.get("placementType") or "PickAll"
-    wanted = _wanted(kind, policy)
+    wanted_count = _wanted(kind, policy)
     current = scheduled.get("observedGeneration") == generation
-    has_all = picked >= (wanted or 0) if judged_again else current and scheduled.get("status") == TRUE
+    is_complete = pick_count >= (wanted_count or 0) if judged_again else current and scheduled.get("status") == TRUE
     return {
         "ref": str(ref),
         "kind": ref.kind,
         "namespace": ref.namespace,
         "name": ref.name,
         "type": kind,
-        "wanted": wanted,
-        "picked": picked,
+        "wanted": wanted_count,
+        "picked": pick_count,
         "available": sum(entry["serves"] == "new" for entry in clusters),
         "availableOld": sum(entry["serves"] == "old" for entry in clusters),
-        "satisfied": has_all and state not in _NOT_SATISFIED,
+        "satisfied": is_complete and state not in _NOT_SATISFIED,
         "judgedAgain": judged_again,
-        "stalledSince": stalled.get("lastTransitionTime"),
+        "stalledSince": stalled_condition.get("lastTransitionTime"),
         "state": state,
         "why": reason,
         "generation": generation,
@@ -227,9 +227,9 @@ def _placed(entry: Mapping[str, Any], generation: int) -> PlacedCluster:
             "serves": "",
         }
     kinds = {condition["type"] for condition in entry.get("conditions") or ()}
-    done = bool(kinds & {"Available", "DiffReported"})
-    detail = "" if done else "nothing has happened yet"
-    state: ClusterProgress = "available" if done else "waiting"
+    is_done = bool(kinds & {"Available", "DiffReported"})
+    detail = "" if is_done else "nothing has happened yet"
+    state: ClusterProgress = "available" if is_done else "waiting"
     return {"cluster": entry["clusterName"], "state": state, "detail": detail, "serves": ""}
 
 
@@ -262,8 +262,8 @@ def _leaving(binding: JsonObject) -> str:
         return "its objects are being removed"
     if reason := pending_reason(binding):
         return reason.describe()
-    said = current_condition(binding, ROLLOUT_STARTED) or {}
-    return str(said["message"]) if waits_for_window(said) else "waits for the limits of the rollout"
+    condition = current_condition(binding, ROLLOUT_STARTED) or {}
+    return str(condition["message"]) if waits_for_window(condition) else "waits for the limits of the rollout"
 
 
 def _placement_state(

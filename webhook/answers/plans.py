@@ -91,15 +91,15 @@ class HubPlanner:
         fleet = self._cache.fleet
         _ = fleet.eligibility, fleet.taints, fleet.namespaces
         shelves: dict[tuple[str, str], Mapping[Key, JsonObject]] = {}
-        known = []
+        group_kinds = []
         for kind in {*KINDS.values(), INTERNAL_SERVICE_EXPORT}:
             if _is_known(kind, context):
-                known.append(kind.group_kind)
+                group_kinds.append(kind.group_kind)
                 shelves[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
         for kind in (*ADMISSION_KINDS, *PLANNED_KINDS, *PLANNED_IF_THERE):
             if kind.group_kind not in shelves:
                 shelves[kind.group_kind] = dict(self._cache.of_kind(kind).objects)
-        return DocumentSet(shelves, known, fleet.updated(()))
+        return DocumentSet(shelves, group_kinds, fleet.updated(()))
 
 
 def _is_known(kind: Kind, context: Context) -> bool:
@@ -119,28 +119,28 @@ async def _reviews(
         ProposalError: There are too many to review.
         NotReviewedError: They cannot be reviewed, and nothing may be allowed without that.
     """
-    judged = context
+    overlaid_context = context
     if audience.compared is not None:
-        judged = replace(context, hub=hub.limited(audience.compared))
+        overlaid_context = replace(context, hub=hub.limited(audience.compared))
     needs, count = {}, 0
-    for at, each in enumerate(proposal.objects):
-        identity, old = each.identity, stored(hub, each, audience)
+    for at, item in enumerate(proposal.objects):
+        identity, old = item.identity, stored(hub, item, audience)
         write: JsonObject = {
             "kind": {"group": identity.group, "kind": identity.kind},
             "operation": "CREATE" if old is None else "UPDATE",
-            "object": each.document,
+            "object": item.document,
             "oldObject": old,
         }
-        needs[identity] = rights.needed(write, context.user, judged)
+        needs[identity] = rights.needed(write, context.user, overlaid_context)
         count += len(needs[identity])
         if count > MOST_RIGHTS:
             detail = f"the objects up to here need {count} rights; at most {MOST_RIGHTS} can be reviewed"
             raise ProposalError([Misfit(f"/objects/{at}", "too-many", detail)])
     reviews = {}
-    for identity, needed in needs.items():
-        if needed:
-            reviewed = await rights.review(context.user, needed)
-            if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
-                raise NotReviewedError(reviewed.unanswered)
-            reviews[identity] = reviewed
+    for identity, needs_of_object in needs.items():
+        if needs_of_object:
+            rights_review = await rights.review(context.user, needs_of_object)
+            if rights_review.unanswered and is_enforced(rights_review, context.settings.placement_authorization):
+                raise NotReviewedError(rights_review.unanswered)
+            reviews[identity] = rights_review
     return reviews

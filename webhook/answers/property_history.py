@@ -72,12 +72,12 @@ class PropertyHistory:
     def document(self, cluster: str) -> ClusterHistory:
         """Return the values of every step, null where none was reported."""
         last = _step(self._now())
-        cached = self._members.get(cluster, {})
+        series = self._members.get(cluster, {})
         return {
             "cluster": cluster,
             "from": format_time(_EPOCH + (last - STEPS + 1) * STEP),
             "stepSeconds": int(STEP.total_seconds()),
-            "series": [{"name": name, "values": list(cached[name].values(last))} for name in sorted(cached)],
+            "series": [{"name": name, "values": list(series[name].values(last))} for name in sorted(series)],
         }
 
     def _note(self, change: ObjectDelta) -> None:
@@ -90,14 +90,14 @@ class PropertyHistory:
         if name not in self._members and self._count >= MOST_SERIES:
             return
         step = _step(self._now())
-        known = self._members.setdefault(name, {})
+        series = self._members.setdefault(name, {})
         for key, value, observed in _reported(change.new):
-            if key not in known:
+            if key not in series:
                 if self._count >= MOST_SERIES:
                     continue
                 self._count += 1
-                known[key] = _Series()
-            known[key].put(step if observed is None else min(step, _step(observed)), value)
+                series[key] = _Series()
+            series[key].put(step if observed is None else min(step, _step(observed)), value)
 
 
 class _Series:
@@ -113,8 +113,8 @@ class _Series:
         """Note a value; it holds for the step in which it was observed, the last one of a step counts."""
         if step <= self._last - STEPS:
             return
-        for passed in range(max(self._last + 1, step - STEPS + 1), step):
-            self._ring[passed % STEPS] = _NONE
+        for skipped_step in range(max(self._last + 1, step - STEPS + 1), step):
+            self._ring[skipped_step % STEPS] = _NONE
         self._ring[step % STEPS] = value
         self._last = max(self._last, step)
 

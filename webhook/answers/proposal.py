@@ -182,33 +182,33 @@ def plan(
         ProposalError: The proposal names an object that is not on the hub, or one object twice.
     """
     deleted = _resolved(hub, proposal, context.kinds, audience)
-    written = [as_written(each, stored(hub, each, audience), context.now) for each in proposal.objects]
-    fleet = _fleet_in_thought(hub.fleet, written, proposal.lost)
-    documents = [document for document, _ in written] + [each.document for each in proposal.adopted]
+    written_objects = [as_written(item, stored(hub, item, audience), context.now) for item in proposal.objects]
+    fleet = _fleet_in_thought(hub.fleet, written_objects, proposal.lost)
+    documents = [document for document, _ in written_objects] + [item.document for item in proposal.adopted]
     documents = [document for document in documents if _is_readable(document)]
-    gone = [((each.group, each.kind), Key(each.name, each.namespace)) for each in deleted]
-    gone += [(kinds.MEMBER_CLUSTER.group_kind, Key(name)) for name in proposal.lost]
-    compared = hub if audience.compared is None else hub.limited(audience.compared)
-    thought = compared.overlaid(documents, gone, fleet)
-    context = replace(context, existing=thought.existing, hub=thought)
-    judged = _Judged()
-    for each in proposal.adopted:
-        verdict = _verdict(each.document, None, "CREATE", context, UNDISPUTED)
-        judged.admission.append(verdict_document(each.identity, "CREATE", verdict))
+    deletions = [((deletion.group, deletion.kind), Key(deletion.name, deletion.namespace)) for deletion in deleted]
+    deletions += [(kinds.MEMBER_CLUSTER.group_kind, Key(name)) for name in proposal.lost]
+    comparable = hub if audience.compared is None else hub.limited(audience.compared)
+    overlay = comparable.overlaid(documents, deletions, fleet)
+    context = replace(context, existing=overlay.existing, hub=overlay)
+    judgements = _Judged()
+    for item in proposal.adopted:
+        verdict = _verdict(item.document, None, "CREATE", context, UNDISPUTED)
+        judgements.admission.append(verdict_document(item.identity, "CREATE", verdict))
         if verdict.allowed:
-            judged.adopted.append(verdict.document)
-    for each, (document, notes) in zip(proposal.objects, written, strict=True):
-        old = stored(hub, each, audience)
-        _judge(judged, each, document, old, context, reviews.get(each.identity, UNDISPUTED), notes, audience)
+            judgements.adopted.append(verdict.document)
+    for item, (document, notes) in zip(proposal.objects, written_objects, strict=True):
+        old = stored(hub, item, audience)
+        _judge(judgements, item, document, old, context, reviews.get(item.identity, UNDISPUTED), notes, audience)
     for identity in deleted:
-        _judge_deletion(judged, identity, hub, context)
-    state = _state(hub, judged.adopted, context, audience)
+        _judge_deletion(judgements, identity, hub, context)
+    state = _state(hub, judgements.adopted, context, audience)
     changes = HypotheticalChanges(
-        judged.members, judged.objects, frozenset(judged.deleted), proposal.lost, proposal.drained
+        judgements.members, judgements.objects, frozenset(judgements.deleted), proposal.lost, proposal.drained
     )
     outcome = what_if(state, changes, audience.only)
     runs = planned_runs(state, changes, audience.runs, {kind.kind for kind in audience.contents})
-    return {**outcome, "runs": runs, "admission": judged.admission}
+    return {**outcome, "runs": runs, "admission": judgements.admission}
 
 
 def _is_readable(document: JsonObject) -> bool:
@@ -223,37 +223,37 @@ def _is_readable(document: JsonObject) -> bool:
     return True
 
 
-def stored(hub: DocumentSet, each: ProposedObject, audience: Audience) -> JsonObject | None:
+def stored(hub: DocumentSet, item: ProposedObject, audience: Audience) -> JsonObject | None:
     """Return the object that another would replace; None when there is none, or the caller may not see it."""
-    if not audience.knows(each.kind.group_kind):
+    if not audience.knows(item.kind.group_kind):
         return None
-    return hub.find(each.kind, each.identity.name, each.identity.namespace)
+    return hub.find(item.kind, item.identity.name, item.identity.namespace)
 
 
-def as_written(each: ProposedObject, stored: JsonObject | None, now: datetime) -> tuple[JsonObject, Sequence[str]]:
+def as_written(item: ProposedObject, live: JsonObject | None, now: datetime) -> tuple[JsonObject, Sequence[str]]:
     """Return an object as it would reach admission, and the assumptions made about it.
 
     As with ``kubectl apply``, a write changes only the fields of ``metadata`` that it names. It cannot change the
     status, except that of a hypothetical member cluster: the given fields count, the others are as stored. A new run
     has none: it has not begun.
     """
-    document, notes = each.document, []
-    if stored is not None:
-        given = {key: value for key, value in metadata_of(document).items() if key not in _OF_THE_SERVER}
-        document = {**document, "metadata": {**metadata_of(stored), **given}}
-    if each.kind == kinds.MEMBER_CLUSTER:
-        status = {**dict_at(stored, "status"), **dict_at(document, "status")}
+    document, notes = item.document, []
+    if live is not None:
+        metadata = {key: value for key, value in metadata_of(document).items() if key not in _OF_THE_SERVER}
+        document = {**document, "metadata": {**metadata_of(live), **metadata}}
+    if item.kind == kinds.MEMBER_CLUSTER:
+        status = {**dict_at(live, "status"), **dict_at(document, "status")}
         if not status:
             notes.append(NO_STATUS)
         elif not status.get("agentStatus") and "status" in document:
             status["agentStatus"] = [_agent(now)]
             notes.append(NO_AGENT)
         document = {**document, "status": status}
-    elif stored is not None and each.kind.has_status:
+    elif live is not None and item.kind.has_status:
         document = {key: value for key, value in document.items() if key != "status"}
-        if "status" in stored:
-            document["status"] = stored["status"]
-    elif each.kind in RUNS:
+        if "status" in live:
+            document["status"] = live["status"]
+    elif item.kind in RUNS:
         document = {key: value for key, value in document.items() if key != "status"}
     return document, notes
 
@@ -263,22 +263,24 @@ def _agent(now: datetime) -> JsonObject:
     return {"type": MEMBER_AGENT, "conditions": conditions, "lastReceivedHeartbeat": format_time(now)}
 
 
-def _fleet_in_thought(fleet: Fleet, written: Sequence[tuple[JsonObject, Any]], lost: Sequence[str]) -> Fleet:
+def _fleet_in_thought(
+    fleet: Fleet, written_objects: Sequence[tuple[JsonObject, Any]], lost_members: Sequence[str]
+) -> Fleet:
     """Return the fleet that admission judges by; a member that cannot be read is refused by its own verdict."""
     members = []
-    for document, _ in written:
+    for document, _ in written_objects:
         if identity_of(document)[:2] == kinds.MEMBER_CLUSTER.group_kind:
             try:
                 members.append(MemberCluster.read(document))
             except ValidationError:
                 continue
-    return fleet.updated(members, lost) if members or lost else fleet
+    return fleet.updated(members, lost_members) if members or lost_members else fleet
 
 
 def _verdict(
-    document: JsonObject, old: JsonObject | None, operation: WriteOperation, context: Context, reviewed: Reviewed
+    document: JsonObject, old: JsonObject | None, operation: WriteOperation, context: Context, rights_review: Reviewed
 ) -> RehearsalVerdict:
-    verdict = rehearse(document, old, operation, context, reviewed)
+    verdict = rehearse(document, old, operation, context, rights_review)
     if has_rules(document):
         return verdict
     return replace(verdict, warnings=())  # it would only warn that the kind has no rules
@@ -291,29 +293,29 @@ def has_rules(document: JsonObject) -> bool:
 
 
 def _judge(
-    judged: _Judged,
-    each: ProposedObject,
+    judgements: _Judged,
+    item: ProposedObject,
     document: JsonObject,
     old: JsonObject | None,
     context: Context,
-    reviewed: Reviewed,
+    rights_review: Reviewed,
     notes: Sequence[str],
     audience: Audience,
 ) -> None:
     operation: WriteOperation = "CREATE" if old is None else "UPDATE"
-    verdict = _verdict(document, old, operation, context, reviewed)
+    verdict = _verdict(document, old, operation, context, rights_review)
     verdict = replace(verdict, warnings=(*notes, *verdict.warnings))
-    if verdict.allowed and each.kind == kinds.MEMBER_CLUSTER:
+    if verdict.allowed and item.kind == kinds.MEMBER_CLUSTER:
         try:
-            judged.members.append(MemberCluster.read(verdict.document))
+            judgements.members.append(MemberCluster.read(verdict.document))
         except ValidationError as error:  # admission tolerates old mistakes that an update leaves alone
             verdict = replace(verdict, errors=tuple(shape_errors(error)))
-    elif verdict.allowed and audience.knows(each.kind.group_kind):
-        judged.objects.append(verdict.document)
-    judged.admission.append(verdict_document(each.identity, operation, verdict))
+    elif verdict.allowed and audience.knows(item.kind.group_kind):
+        judgements.objects.append(verdict.document)
+    judgements.admission.append(verdict_document(item.identity, operation, verdict))
 
 
-def _judge_deletion(judged: _Judged, identity: ObjectKey, hub: DocumentSet, context: Context) -> None:
+def _judge_deletion(judgements: _Judged, identity: ObjectKey, hub: DocumentSet, context: Context) -> None:
     kind = context.kinds.find(identity.group, identity.kind)
     assert kind is not None
     old = hub.find(kind, identity.name, identity.namespace)
@@ -323,18 +325,18 @@ def _judge_deletion(judged: _Judged, identity: ObjectKey, hub: DocumentSet, cont
         judgement = judge("DELETE", None, old, context)
         refusal = "" if judgement.allowed else judgement.message
         verdict = RehearsalVerdict(old, judgement.errors, refusal, judgement.reason, judgement.warnings)
-    judged.admission.append(verdict_document(identity, "DELETE", verdict))
+    judgements.admission.append(verdict_document(identity, "DELETE", verdict))
     if verdict.allowed:
-        judged.deleted.append(identity)
+        judgements.deleted.append(identity)
 
 
-def _state(hub: DocumentSet, adopted: Sequence[JsonObject], context: Context, audience: Audience) -> HubState:
+def _state(hub: DocumentSet, documents: Sequence[JsonObject], context: Context, audience: Audience) -> HubState:
     fields: dict[str, list[JsonObject]] = {name: [] for name in FIELDS.values()}
     for kind, name in FIELDS.items():
         if audience.knows(kind):
             fields[name] += hub.existing(KINDS[kind])
     fields["placements"] = [*map(_defaulted, fields["placements"])]
-    for document in adopted:
+    for document in documents:
         fields[FIELDS[group_kind(document)]].append(document)
     return HubState(
         hub.fleet,
@@ -359,7 +361,7 @@ def _defaulted(placement: JsonObject) -> JsonObject:
     return default(apply_schema_defaults(kind, placement), None, "CREATE").document
 
 
-def _resolved(hub: DocumentSet, proposal: Proposal, known: HubKinds, audience: Audience) -> list[ObjectKey]:
+def _resolved(hub: DocumentSet, proposal: Proposal, hub_kinds: HubKinds, audience: Audience) -> list[ObjectKey]:
     """Return the identities of the deleted objects.
 
     Raises:
@@ -367,62 +369,68 @@ def _resolved(hub: DocumentSet, proposal: Proposal, known: HubKinds, audience: A
     """
     mistakes = list(_misfits(hub.fleet, proposal, audience, hub))
     deleted: dict[ObjectKey, str] = {}
-    given = {each.identity for each in proposal.objects}
-    for at, each in enumerate(proposal.deleted):
-        here = f"/deleted/{at}"
-        found = [kind for kind in kinds_named(each.kind, known) if audience.knows(kind.group_kind)]
-        if not kinds_named(each.kind, known):
-            mistakes.append(Misfit(f"{here}/kind", "unknown", f"{quote(each.kind)} is not a known kind"))
+    identities = {item.identity for item in proposal.objects}
+    for at, deletion in enumerate(proposal.deleted):
+        pointer = f"/deleted/{at}"
+        matching_kinds = [kind for kind in kinds_named(deletion.kind, hub_kinds) if audience.knows(kind.group_kind)]
+        if not kinds_named(deletion.kind, hub_kinds):
+            mistakes.append(Misfit(f"{pointer}/kind", "unknown", f"{quote(deletion.kind)} is not a known kind"))
             continue
-        there = [kind for kind in found if hub.find(kind, each.name, each.namespace) is not None]
-        place = f"{each.namespace}/{each.name}" if each.namespace else each.name
-        if not there:
-            mistakes.append(Misfit(f"{here}/name", "unknown", f"there is no {each.kind} {quote(place)}"))
+        existing_kinds = [
+            kind for kind in matching_kinds if hub.find(kind, deletion.name, deletion.namespace) is not None
+        ]
+        place = f"{deletion.namespace}/{deletion.name}" if deletion.namespace else deletion.name
+        if not existing_kinds:
+            mistakes.append(Misfit(f"{pointer}/name", "unknown", f"there is no {deletion.kind} {quote(place)}"))
             continue
-        identity = ObjectKey(*there[0].group_kind, each.name, each.namespace)
-        if identity in deleted or identity in given:
-            where = deleted.get(identity) or "/objects"
-            mistakes.append(Misfit(here, "duplicate", f"{each.kind} {quote(place)} is also in {where}"))
-        deleted.setdefault(identity, here)
+        identity = ObjectKey(*existing_kinds[0].group_kind, deletion.name, deletion.namespace)
+        if identity in deleted or identity in identities:
+            first_pointer = deleted.get(identity) or "/objects"
+            mistakes.append(Misfit(pointer, "duplicate", f"{deletion.kind} {quote(place)} is also in {first_pointer}"))
+        deleted.setdefault(identity, pointer)
     if mistakes:
         raise ProposalError(mistakes)
     return list(deleted)
 
 
-def kinds_named(word: str, known: HubKinds) -> list[Kind]:
+def kinds_named(word: str, hub_kinds: HubKinds) -> list[Kind]:
     """Return the kinds of that name, ours first: several groups may use the same name."""
-    every = (*OUR_KINDS, *KINDS.values(), *known.custom.values())
+    every = (*OUR_KINDS, *KINDS.values(), *hub_kinds.custom.values())
     return list(dict.fromkeys(kind for kind in every if kind.kind == word))
 
 
 def _misfits(fleet: Fleet, proposal: Proposal, audience: Audience, hub: DocumentSet) -> Iterator[Misfit]:
     places: dict[ObjectKey, int] = {}
-    for at, each in enumerate(proposal.objects):
-        if (first := places.setdefault(each.identity, at)) != at:
-            detail = f"{each.identity.kind} {quote(each.identity.name)} is also in /objects/{first}"
+    for at, item in enumerate(proposal.objects):
+        if (first := places.setdefault(item.identity, at)) != at:
+            detail = f"{item.identity.kind} {quote(item.identity.name)} is also in /objects/{first}"
             yield Misfit(f"/objects/{at}/metadata/name", "duplicate", detail)
     members = kinds.MEMBER_CLUSTER.group_kind
-    given = {place.name: at for place, at in places.items() if (place.group, place.kind) == members}
-    gone: dict[str, str] = {
-        each.name: f"/deleted/{at}"
-        for at, each in enumerate(proposal.deleted)
-        if each.kind == kinds.MEMBER_CLUSTER.kind
+    positions = {place.name: at for place, at in places.items() if (place.group, place.kind) == members}
+    removals: dict[str, str] = {
+        deletion.name: f"/deleted/{at}"
+        for at, deletion in enumerate(proposal.deleted)
+        if deletion.kind == kinds.MEMBER_CLUSTER.kind
     }
     for member, names in (("lost", proposal.lost), ("drained", proposal.drained)):
         for at, name in enumerate(names):
             pointer = f"/{member}/{at}"
             if fleet.row(name) is None:
                 yield Misfit(pointer, "unknown", f"there is no member cluster {quote(name)}; {_names_of(fleet)}")
-            elif (first_at := gone.setdefault(name, pointer)) != pointer:
+            elif (first_at := removals.setdefault(name, pointer)) != pointer:
                 yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in {first_at}")
-            elif member == "lost" and name in given:
-                yield Misfit(pointer, "duplicate", f"member cluster {quote(name)} is also in /objects/{given[name]}")
-    there = places.keys() | {each.identity for each in proposal.adopted}
-    for member, asked in (("placements", audience.only), ("runs", audience.runs)):
-        for at, identity in enumerate(asked or ()):
+            elif member == "lost" and name in positions:
+                yield Misfit(
+                    pointer, "duplicate", f"member cluster {quote(name)} is also in /objects/{positions[name]}"
+                )
+    identities = places.keys() | {item.identity for item in proposal.adopted}
+    for member, refs in (("placements", audience.only), ("runs", audience.runs)):
+        for at, identity in enumerate(refs or ()):
             kind = KINDS[identity.group, identity.kind]
             visible = audience.knows(kind.group_kind)
-            if not visible or (identity not in there and hub.find(kind, identity.name, identity.namespace) is None):
+            if not visible or (
+                identity not in identities and hub.find(kind, identity.name, identity.namespace) is None
+            ):
                 yield Misfit(f"/{member}/{at}", "unknown", f"there is no {kind.kind} {quote(_shown(identity))}")
 
 

@@ -23,17 +23,17 @@ class RankedClusters(Sequence[Eligible]):
         wanted: Shape (clusters,): the clusters that the question is about; None: all.
     """
 
-    def __init__(self, run: ScheduleResult, selected: frozenset[str], wanted: BoolColumn | None) -> None:
+    def __init__(self, run: ScheduleResult, selected: frozenset[str], mask: BoolColumn | None) -> None:
         self._run = run
         self._selected = selected
-        ranked = enumerate(run.picked, start=1)
-        self._picked = [(rank, pick) for rank, pick in ranked if wanted is None or _is_in(wanted, run, pick)]
+        picks = enumerate(run.picked, start=1)
+        self._picked = [(rank, pick) for rank, pick in picks if mask is None or _is_in(mask, run, pick)]
         self._count = 0 if run.last is None else run.last.candidates.rows.size - run.last.picked
         self._wanted: tuple[RowColumn, RowColumn] | None = None
         """The losers that the question is about, best first, and the place of each among all; None: all of them."""
-        if wanted is not None and run.last is not None:
+        if mask is not None and run.last is not None:
             losers = run.last.losing()
-            places = np.flatnonzero(wanted[run.last.candidates.rows[losers]])
+            places = np.flatnonzero(mask[run.last.candidates.rows[losers]])
             self._wanted, self._count = (losers[places], places), places.size
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class RankedClusters(Sequence[Eligible]):
 
     def _between(self, start: int, stop: int) -> list[Eligible]:
         count = len(self._picked)
-        found = self._picked[start:stop]
+        candidates = self._picked[start:stop]
         if self._run.last is not None and stop > count:
             first, end = max(0, start - count), min(stop - count, self._count)
             if self._wanted is None:
@@ -63,16 +63,18 @@ class RankedClusters(Sequence[Eligible]):
             else:
                 losers, places = (column[first:end] for column in self._wanted)
             ranks = (len(self._run.picked) + 1 + places).tolist()
-            found = [*found, *zip(ranks, self._run.last.scored(losers), strict=True)]
+            candidates = [*candidates, *zip(ranks, self._run.last.scored(losers), strict=True)]
         return [
-            Eligible(scored.cluster, rank, scored.cluster in self._selected, scored.topology, scored.affinity)
-            for rank, scored in found
+            Eligible(
+                candidate.cluster, rank, candidate.cluster in self._selected, candidate.topology, candidate.affinity
+            )
+            for rank, candidate in candidates
         ]
 
     @property
     def affinities(self) -> tuple[int, int]:
         """The smallest and the largest affinity score; 0 and 0 when there is no cluster."""
-        found = [pick.affinity for _, pick in self._picked]
+        affinities = [pick.affinity for _, pick in self._picked]
         if self._run.last is not None and self._count:
             column = self._run.last.candidates.affinity
             if column is None:
@@ -81,8 +83,8 @@ class RankedClusters(Sequence[Eligible]):
                 scores = column  # of the picks of this round too, which are counted already
             else:
                 scores = column[self._wanted[0]]
-            found += [int(scores.min()), int(scores.max())]
-        return min(found, default=0), max(found, default=0)
+            affinities += [int(scores.min()), int(scores.max())]
+        return min(affinities, default=0), max(affinities, default=0)
 
 
 class RejectedClusters(Sequence[RejectedCandidate]):
@@ -93,15 +95,15 @@ class RejectedClusters(Sequence[RejectedCandidate]):
         wanted: Shape (clusters,): the clusters that the question is about; None: all.
     """
 
-    def __init__(self, run: ScheduleResult, wanted: BoolColumn | None) -> None:
+    def __init__(self, run: ScheduleResult, mask: BoolColumn | None) -> None:
         self._run = run
         rows = np.arange(0) if run.last is None else run.last.rejected_rows()
-        self._rows = rows if wanted is None else rows[wanted[rows]]
-        missed = sorted(run.missed, key=lambda entry: entry[0])
+        self._rows = rows if mask is None else rows[mask[rows]]
+        misses = sorted(run.missed, key=lambda entry: entry[0])
         self._missed = [
             (name, reason)
-            for name, reason in missed
-            if wanted is None or ((row := run.fleet.row(name)) is not None and wanted[row])
+            for name, reason in misses
+            if mask is None or ((row := run.fleet.row(name)) is not None and mask[row])
         ]
 
     def __len__(self) -> int:
@@ -134,13 +136,15 @@ def affinity_range(eligible: Sequence[Eligible]) -> tuple[int, int]:
     return min(scores, default=0), max(scores, default=0)
 
 
-def _is_in(wanted: BoolColumn, run: ScheduleResult, pick: Scored) -> bool:
+def _is_in(mask: BoolColumn, run: ScheduleResult, pick: Scored) -> bool:
     row = run.fleet.row(pick.cluster)
-    return row is not None and bool(wanted[row])
+    return row is not None and bool(mask[row])
 
 
-def _rejected(name: str, why: FilterRejection) -> RejectedCandidate:
-    return RejectedCandidate(name, why.plugin, str(why.category), why.message, _is_resolvable(why))
+def _rejected(name: str, rejection: FilterRejection) -> RejectedCandidate:
+    return RejectedCandidate(
+        name, rejection.plugin, str(rejection.category), rejection.message, _is_resolvable(rejection)
+    )
 
 
 def _is_resolvable(rejection: FilterRejection) -> bool:

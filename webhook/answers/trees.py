@@ -58,15 +58,20 @@ class Trees:
         if family is None or placement is None:
             return None
         bindings = children(self._cache, family.binding, ref)
-        there = [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == cluster]
+        bindings_here = [binding for binding in bindings if text_at(binding, "spec", "targetCluster") == cluster]
         snapshots = []
         if self._cache.watches(family.resource_snapshot):
             snapshots = [
-                each for each in children(self._cache, family.resource_snapshot, ref) if is_labelled_latest(each)
+                snapshot
+                for snapshot in children(self._cache, family.resource_snapshot, ref)
+                if is_labelled_latest(snapshot)
             ]
-        works = await self._works(ref, cluster) if there else []
+        works = await self._works(ref, cluster) if bindings_here else []
         sources = Sources(
-            placement, there, works or [], [essentials(family.resource_snapshot, snapshot) for snapshot in snapshots]
+            placement,
+            bindings_here,
+            works or [],
+            [essentials(family.resource_snapshot, snapshot) for snapshot in snapshots],
         )
         return {"clusters": placement_tree(sources)["clusters"], "objectsKnown": works is not None}
 
@@ -77,5 +82,5 @@ class Trees:
         except ForbiddenError:
             return None
         home = ref.namespace or None  # a name can be that of a placement in another scope too
-        own = (each for each in listing.items if labels_of(each).get(PARENT_PLACEMENT_NAMESPACE) == home)
-        return [essentials(WORK, each) for each in own]
+        own = (work for work in listing.items if labels_of(work).get(PARENT_PLACEMENT_NAMESPACE) == home)
+        return [essentials(WORK, work) for work in own]

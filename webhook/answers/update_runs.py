@@ -73,21 +73,21 @@ class HubRuns:
     def runs(self, kinds: Container[Kind]) -> UpdateRunList:
         """Return the runs of these kinds, the latest first."""
         now = self._now()
-        found: list[UpdateRun] = [
+        runs: list[UpdateRun] = [
             view for family in FAMILIES if family.run in kinds for view in self._views(family.run, now)
         ]
-        found += self._upgrades.views() if UPGRADE_RUN in kinds else ()
-        found.sort(key=lambda view: (view["createdAt"] or "", view["name"]), reverse=True)
-        return {"items": found}
+        runs += self._upgrades.views() if UPGRADE_RUN in kinds else ()
+        runs.sort(key=lambda view: (view["createdAt"] or "", view["name"]), reverse=True)
+        return {"items": runs}
 
     def _views(self, kind: Kind, now: datetime) -> Iterator[UpdateRun]:
         """Yield what the list says of the runs of a kind."""
-        known, over = self._over.get(kind, {}), dict[Key, tuple[JsonObject, UpdateRun]]()
+        known_runs, over = self._over.get(kind, {}), dict[Key, tuple[JsonObject, UpdateRun]]()
         requests = self._requests(kind)
         for run in self._cache.list(kind):
             key = key_of(run)
-            seen, view = known.get(key, (None, None))
-            if view is None or seen is not run:
+            seen_run, view = known_runs.get(key, (None, None))
+            if view is None or seen_run is not run:
                 view = run_view(run, now, requests.get(key, ()))
             if view["state"] in _OVER:
                 over[key] = run, view
@@ -113,12 +113,14 @@ class HubRuns:
 
     def _requests(self, kind: Kind) -> Mapping[Key, Sequence[JsonObject]]:
         """Return the approval requests of the runs of a kind: they say how an analysis goes."""
-        found = defaultdict[Key, list[JsonObject]](list)
+        requests_of = defaultdict[Key, list[JsonObject]](list)
         for family in FAMILIES:
             if family.run == kind:
                 for request in self._cache.list(family.approval_request):
-                    found[Key(text_at(request, "spec", "parentStageRollout"), namespace_of(request))].append(request)
-        return found
+                    requests_of[Key(text_at(request, "spec", "parentStageRollout"), namespace_of(request))].append(
+                        request
+                    )
+        return requests_of
 
 
 def run_view(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = ()) -> UpdateRun:
@@ -137,7 +139,7 @@ def run_detail(run: JsonObject, now: datetime, requests: Iterable[JsonObject] = 
 
 
 def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable[JsonObject]) -> UpdateRun:
-    name, namespace, found = name_of(run), namespace_of(run), situation_of(run, requests, now)
+    name, namespace, situation = name_of(run), namespace_of(run), situation_of(run, requests, now)
     return {
         "ref": run_ref(name, namespace),
         "kind": family_in(namespace).run.kind,
@@ -148,10 +150,10 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
         "resourceSnapshotIndex": index_used(run) or text_at(spec_of(run), "resourceSnapshotIndex"),
         "rollbackOf": annotation(run, ROLLBACK_OF),
         "rejected": rejected(run),
-        "state": str(found.phase).lower(),
-        "stage": found.stage,
-        "why": found.message if found.phase in _TROUBLED else "",
-        "waits": [_wait(run, found, wait) for wait in _told(found.waits)],
+        "state": str(situation.phase).lower(),
+        "stage": situation.stage,
+        "why": situation.message if situation.phase in _TROUBLED else "",
+        "waits": [_wait(run, situation, wait) for wait in _told(situation.waits)],
         "clusters": sum(len(band.bars) for band in timeline.bands),
         "updated": timeline.count(BarState.UPDATED),
         "createdAt": text_at(run, "metadata", "creationTimestamp") or None,
@@ -162,13 +164,13 @@ def _view(run: JsonObject, timeline: Timeline, now: datetime, requests: Iterable
 
 def _told(waits: Sequence[RunWait]) -> list[RunWait]:
     """Return what a run waits for, what needs a person first; clusters in flight are seen in the timeline."""
-    told = [wait for wait in waits if wait.kind not in (RunWaitKind.CLUSTER, RunWaitKind.HELD)]
-    held = islice((wait for wait in waits if wait.kind is RunWaitKind.HELD), MOST_HELD)
-    return sorted((*told, *held), key=lambda wait: not wait.needs_person)
+    other_waits = [wait for wait in waits if wait.kind not in (RunWaitKind.CLUSTER, RunWaitKind.HELD)]
+    held_clusters = islice((wait for wait in waits if wait.kind is RunWaitKind.HELD), MOST_HELD)
+    return sorted((*other_waits, *held_clusters), key=lambda wait: not wait.needs_person)
 
 
-def _wait(run: JsonObject, found: RunSituation, wait: RunWait) -> UpdateRunWait:
-    words = approval_command(run, found, wait)
+def _wait(run: JsonObject, situation: RunSituation, wait: RunWait) -> UpdateRunWait:
+    words = approval_command(run, situation, wait)
     return {
         "kind": str(wait.kind),
         "message": wait.message,

@@ -125,11 +125,11 @@ class UpgradeOrders:
         token = secrets.token_hex(_TOKEN_BYTES)
 
         def order(run: ClusterUpgradeRun) -> JsonObject | None:
-            patch, started = order_start(run, token), run.status.start_time
-            if patch is None and started is not None:
+            patch, start_time = order_start(run, token), run.status.start_time
+            if patch is None and start_time is not None:
                 state = run.status.state.value
                 raise UpgradeOrderRefusedError(
-                    f"run {run.metadata.name} is {state}, and has been started {format_time(started)}"
+                    f"run {run.metadata.name} is {state}, and has been started {format_time(start_time)}"
                 )
             return patch
 
@@ -152,10 +152,10 @@ class UpgradeOrders:
         for attempt in range(_ATTEMPTS):
             document = await self._get(UPGRADE_GATE, name, user)
             await self._require(user, Access("update", UPGRADE_GATE.group, f"{UPGRADE_GATE.plural}/status", name))
-            said = message or f"{'approved' if approve else 'rejected'} by {_shown(user)}"
+            text = message or f"{'approved' if approve else 'rejected'} by {_shown(user)}"
             try:
                 with self._telling(_run_of(document), user):
-                    return await self._answer(document, user, said, approve=approve)
+                    return await self._answer(document, user, text, approve=approve)
             except ConflictError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -165,12 +165,12 @@ class UpgradeOrders:
         conditions = order_answer(gate, message, self._now(), approve=approve)
         if conditions is None:
             return Ordered(False, gate)
-        answered = {**gate, "status": {**status_of(gate), "conditions": conditions}}
-        await self._judge(UPGRADE_GATE, answered, gate, user, subresource="status")
+        answered_gate = {**gate, "status": {**status_of(gate), "conditions": conditions}}
+        await self._judge(UPGRADE_GATE, answered_gate, gate, user, subresource="status")
         # Who answers is noted first: a note without an answer is harmless, an answer without a note is not.
-        noted = await self._store.replace_metadata(UPGRADE_GATE, _requested(gate, user))
-        answered = {**noted, "status": {**status_of(noted), "conditions": conditions}}
-        return Ordered(True, await self._store.replace_status(UPGRADE_GATE, answered))
+        requested_gate = await self._store.replace_metadata(UPGRADE_GATE, _requested(gate, user))
+        answered_gate = {**requested_gate, "status": {**status_of(requested_gate), "conditions": conditions}}
+        return Ordered(True, await self._store.replace_status(UPGRADE_GATE, answered_gate))
 
     async def generate(self, name: str, user: UserInfo) -> Ordered:
         """Make the run of a profile for what is published now, not started; see `_order` for the errors.
@@ -188,16 +188,16 @@ class UpgradeOrders:
         except NoTargetError as error:
             raise UpgradeOrderRefusedError(f"{error.code.value}: {error}") from error
         run = _requested(generated_run(profile, target, start=False), user)
-        made = mutate(run, None, "CREATE").document
-        await self._judge(UPGRADE_RUN, made, None, user)
+        new_run = mutate(run, None, "CREATE").document
+        await self._judge(UPGRADE_RUN, new_run, None, user)
         try:
-            return Ordered(True, await self._store.create(UPGRADE_RUN, made))
+            return Ordered(True, await self._store.create(UPGRADE_RUN, new_run))
         except AlreadyExistsError:
-            found = await self._store.get(UPGRADE_RUN, Key(name_of(made)))
-        if (other := label(found, PROFILE_LABEL)) and other != name:
-            message = f"run {name_of(found)} is there already, and profile {other} has made it"
+            stored_run = await self._store.get(UPGRADE_RUN, Key(name_of(new_run)))
+        if (other := label(stored_run, PROFILE_LABEL)) and other != name:
+            message = f"run {name_of(stored_run)} is there already, and profile {other} has made it"
             raise UpgradeOrderRefusedError(f"{TargetErrorCode.RUN_NAME_TAKEN.value}: {message}")
-        return Ordered(False, found)
+        return Ordered(False, stored_run)
 
     async def _order(self, name: str, user: UserInfo, order: Order) -> Ordered:
         """Change a run as *order* says.
@@ -250,9 +250,9 @@ class UpgradeOrders:
         except NotFoundError as error:
             raise unknown from error
 
-    async def _require(self, user: UserInfo, wanted: Access) -> None:
-        if not await self._authorizer.may(user, wanted):
-            raise NotAllowedError(f'"{_shown(user)}" may not {wanted}')
+    async def _require(self, user: UserInfo, access: Access) -> None:
+        if not await self._authorizer.may(user, access):
+            raise NotAllowedError(f'"{_shown(user)}" may not {access}')
 
     async def _judge(
         self, kind: Kind, new: JsonObject, old: JsonObject | None, user: UserInfo, *, subresource: str = ""
@@ -266,13 +266,13 @@ class UpgradeOrders:
             "object": new,
             "oldObject": old,
         }
-        needed = () if subresource else self._rights.needed(write, user, context)
-        reviewed = await self._rights.review(user, needed)
-        if reviewed.unanswered:
-            raise NotReviewedError(reviewed.unanswered)
+        accesses = () if subresource else self._rights.needed(write, user, context)
+        rights_review = await self._rights.review(user, accesses)
+        if rights_review.unanswered:
+            raise NotReviewedError(rights_review.unanswered)
         verdict = authorized(
             judge(operation, new, old, context, subresource=subresource),
-            reviewed,
+            rights_review,
             user,
             context.settings.placement_authorization,
         )
@@ -316,11 +316,11 @@ class OrderAnswer(TypedDict):
     """Where the object stood when the order was given; empty: it has no status yet."""
 
 
-def ordered_document(ordered: Ordered) -> OrderAnswer:
+def ordered_document(order: Ordered) -> OrderAnswer:
     """Return what has come of an order; the loop has taken it in when ``observedGeneration`` has got there."""
     return {
-        "name": name_of(ordered.document),
-        "changed": ordered.changed,
-        "generation": generation_of(ordered.document),
-        "state": status_of(ordered.document).get("state") or "",
+        "name": name_of(order.document),
+        "changed": order.changed,
+        "generation": generation_of(order.document),
+        "state": status_of(order.document).get("state") or "",
     }

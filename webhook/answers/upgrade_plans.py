@@ -145,8 +145,8 @@ class HubUpgradePlanner:
         """
         async with self._plans.acquire():
             pulse = _patience()
-            gathered = await self._gathered(question, readable)
-            return await asyncio.to_thread(_plan, gathered, pulse)
+            inputs = await self._gathered(question, readable)
+            return await asyncio.to_thread(_plan, inputs, pulse)
 
     async def what_if(
         self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]
@@ -158,8 +158,8 @@ class HubUpgradePlanner:
         """
         async with self._plans.acquire():
             pulse = _patience()
-            gathered = await self._gathered(question, readable)
-            return await asyncio.to_thread(_what_if, gathered, pulse)
+            inputs = await self._gathered(question, readable)
+            return await asyncio.to_thread(_what_if, inputs, pulse)
 
     async def _gathered(self, question: UpgradeQuestion, readable: Callable[[GuardedPlacement], bool]) -> _Gathered:
         """Return what `_gather` does; others wait for their plans meanwhile, so the hub has to answer soon."""
@@ -186,9 +186,9 @@ class HubUpgradePlanner:
         requests = self._requests() if question.members is None else {}
         samples = hub.samples()
         placements = await hub.placements(run)
-        shown = [placement for placement in placements if readable(placement)]
+        placements_shown = [placement for placement in placements if readable(placement)]
         default = hub.default_upgrader
-        return _Gathered(question, run, facts, members, default, requests, samples, placements, shown)
+        return _Gathered(question, run, facts, members, default, requests, samples, placements, placements_shown)
 
     async def _read_runs(self) -> None:
         """Read the runs that have changed one by one: others are answered between them."""
@@ -229,13 +229,13 @@ def _check_strategy(run: ClusterUpgradeRun, name: str) -> None:
     Raises:
         UnfitStrategyError: It would not.
     """
-    referred = run.spec.strategy_ref.name if run.spec.strategy_ref is not None else ""
+    strategy_name = run.spec.strategy_ref.name if run.spec.strategy_ref is not None else ""
     if run.status.start_time is not None:
         raise UnfitStrategyError(f"run {run.metadata.name} has started, and follows the copy that it has")
     if run.spec.strategy is not None:
         raise UnfitStrategyError("the run has a strategy in its spec, and follows that")
-    if referred != name:
-        of = f"refers to strategy {quote(referred)}" if referred else "refers to no strategy"
+    if strategy_name != name:
+        of = f"refers to strategy {quote(strategy_name)}" if strategy_name else "refers to no strategy"
         raise UnfitStrategyError(f"{quote(name)}: the run {of}")
 
 
@@ -243,14 +243,14 @@ def _patience() -> Callable[[], None]:
     return patience("the plan", LONGEST_SECONDS)
 
 
-def _plan(gathered: _Gathered, pulse: Callable[[], None]) -> JsonObject:
-    return plan_document(_made(_planned(gathered, pulse), gathered, pulse))
+def _plan(inputs: _Gathered, pulse: Callable[[], None]) -> JsonObject:
+    return plan_document(_made(_planned(inputs, pulse), inputs, pulse))
 
 
-def _what_if(gathered: _Gathered, pulse: Callable[[], None]) -> UpgradeWhatIfAnswer:
-    planned = _planned(gathered, pulse)
-    changed = apply_changes(planned, gathered.question.changes)
-    before, after = _made(planned, gathered, pulse), _made(changed, gathered, pulse)
+def _what_if(inputs: _Gathered, pulse: Callable[[], None]) -> UpgradeWhatIfAnswer:
+    planned = _planned(inputs, pulse)
+    changed = apply_changes(planned, inputs.question.changes)
+    before, after = _made(planned, inputs, pulse), _made(changed, inputs, pulse)
     return {
         "before": plan_document(before),
         "after": plan_document(after),
@@ -258,18 +258,18 @@ def _what_if(gathered: _Gathered, pulse: Callable[[], None]) -> UpgradeWhatIfAns
     }
 
 
-def _planned(gathered: _Gathered, pulse: Callable[[], None]) -> Planned:
-    run, given = gathered.run, _given(gathered.facts, gathered.question)
-    members = _members(gathered, given.windows, pulse)
+def _planned(inputs: _Gathered, pulse: Callable[[], None]) -> Planned:
+    run, question_facts = inputs.run, _given(inputs.facts, inputs.question)
+    members = _members(inputs, question_facts.windows, pulse)
     guards = run.spec.placement_guard.mode is PlacementGuardMode.ENFORCE
     facts = replace(
-        given,
+        question_facts,
         members=members,
-        durations=estimates(gathered.samples, members, run.spec.upgrade.type),
+        durations=estimates(inputs.samples, members, run.spec.upgrade.type),
         upgraders=_able(members.values()),
-        guarded=by_cluster(gathered.placements) if guards else {},
+        guarded=by_cluster(inputs.placements) if guards else {},
     )
-    return Planned(run, facts, ForecastAssumptions(approve_after=gathered.question.approve_after))
+    return Planned(run, facts, ForecastAssumptions(approve_after=inputs.question.approve_after))
 
 
 def _given(facts: UpgradeRunFacts, question: UpgradeQuestion) -> UpgradeRunFacts:
@@ -283,24 +283,24 @@ def _given(facts: UpgradeRunFacts, question: UpgradeQuestion) -> UpgradeRunFacts
     return facts
 
 
-def _made(planned: Planned, gathered: _Gathered, pulse: Callable[[], None]) -> UpgradePlan:
-    return plan_of(planned.run, planned.facts, gathered.shown, planned.assumed, pulse=pulse)
+def _made(planned: Planned, inputs: _Gathered, pulse: Callable[[], None]) -> UpgradePlan:
+    return plan_of(planned.run, planned.facts, inputs.shown, planned.assumed, pulse=pulse)
 
 
 def _members(
-    gathered: _Gathered, windows: Mapping[str, WindowDefinition], pulse: Callable[[], None]
+    inputs: _Gathered, windows: Mapping[str, WindowDefinition], pulse: Callable[[], None]
 ) -> dict[str, Member]:
-    targets, found = targets_of(gathered.run.spec.upgrade.type), dict[str, Member]()
-    selecting = [window for window in windows.values() if window.selector is not None]
-    for name, document in gathered.members.items():
+    targets, members = targets_of(inputs.run.spec.upgrade.type), dict[str, Member]()
+    selector_windows = [window for window in windows.values() if window.selector is not None]
+    for name, document in inputs.members.items():
         pulse()
-        found[name] = read_member(
+        members[name] = read_member(
             document,
-            windows_of(document, windows, targets, selecting),
-            reported_inventory(document, gathered.requests.get(name, ())),
-            upgrader=gathered.default_upgrader,
+            windows_of(document, windows, targets, selector_windows),
+            reported_inventory(document, inputs.requests.get(name, ())),
+            upgrader=inputs.default_upgrader,
         )
-    return found
+    return members
 
 
 def _able(members: Iterable[Member]) -> Mapping[str, Capabilities]:

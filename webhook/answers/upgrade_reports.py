@@ -65,24 +65,24 @@ class UpgradeReports:
             ReportInvalidError: The hub refuses what it says.
             StoreError: The hub does not take it.
         """
-        known = self._cache.list(UPGRADE_REQUEST)
-        name = next((name_of(each) for each in known if is_of(each, operation)), None)
+        requests = self._cache.list(UPGRADE_REQUEST)
+        name = next((name_of(request) for request in requests if is_of(request, operation)), None)
         if name is None:
             raise UnknownOperationError(f"there is no request for operation {operation[:320]!r}")
-        if later := later_attempt(operation, known):
+        if later := later_attempt(operation, requests):
             raise ReportRefusedError(f"operation {operation!r} is over: attempt {later} of its member has started")
         for attempt in range(_ATTEMPTS):
             request = await self._get(name, operation)
-            reported = {**request, "status": self._status(request, report)}
-            if status_of(request).get("phase") in ENDED and _content(reported) == _content(request):
+            updated_request = {**request, "status": self._status(request, report)}
+            if status_of(request).get("phase") in ENDED and _content(updated_request) == _content(request):
                 return  # sent again; a later heartbeat would make old content count as new
-            verdict = judge("UPDATE", reported, request, Context(), subresource="status")
+            verdict = judge("UPDATE", updated_request, request, Context(), subresource="status")
             if not verdict.allowed:
                 raise ReportRefusedError(verdict.message)
             if reason := _goes_back(status_of(request), report):
                 raise ReportRefusedError(f"operation {operation!r} {reason}")
             try:
-                await self._store.replace_status(UPGRADE_REQUEST, reported)
+                await self._store.replace_status(UPGRADE_REQUEST, updated_request)
             except InvalidObjectError as error:
                 raise ReportInvalidError(f"the hub refuses it: {error}") from error
             except ConflictError:
@@ -102,15 +102,17 @@ class UpgradeReports:
 
     def _status(self, request: JsonObject, report: UpgradeRequestStatus) -> JsonObject:
         now, before = self._now(), status_of(request)
-        told = {name: getattr(report, name) for name in ("heartbeat_time", "finished_time")}
-        changes: dict[str, Any] = {name: now for name, at in told.items() if at is not None and at > now}
+        report_fields = {name: getattr(report, name) for name in ("heartbeat_time", "finished_time")}
+        changes: dict[str, Any] = {name: now for name, at in report_fields.items() if at is not None and at > now}
         previous = before.get("progressPercent")
-        same = report.phase is None or report.phase == before.get("phase")
-        if same and isinstance(previous, int) and "progress_percent" in report.model_fields_set:
+        is_same_phase = report.phase is None or report.phase == before.get("phase")
+        if is_same_phase and isinstance(previous, int) and "progress_percent" in report.model_fields_set:
             changes["progress_percent"] = max(previous, report.progress_percent)
-        shown = report.model_copy(update=changes)
-        given = shown.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True, include=_REPORTED)
-        return {**before, "heartbeatTime": format_time(now), **given}
+        merged_report = report.model_copy(update=changes)
+        values = merged_report.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude_unset=True, include=_REPORTED
+        )
+        return {**before, "heartbeatTime": format_time(now), **values}
 
 
 def _content(request: JsonObject) -> JsonObject:

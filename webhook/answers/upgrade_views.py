@@ -98,8 +98,8 @@ class UpgradeViews:
                 await asyncio.sleep(0)
 
     def _has_seen(self, document: JsonObject) -> bool:
-        cached = self._known.get(name_of(document))
-        return cached is not None and cached[0] is document
+        entry = self._known.get(name_of(document))
+        return entry is not None and entry[0] is document
 
     def _view(self, document: JsonObject) -> UpdateRun | None:
         if self._has_seen(document):
@@ -138,10 +138,10 @@ class UpgradeViews:
         async with self._searching:  # who comes second finds what the first has searched
             if not self._open.is_for(now, end, definitions):
                 self._open = _Open(now, end, definitions)
-            found = self._open
-            if missing := set(windows.values()) - found.spans.keys():
-                await asyncio.to_thread(found.search, missing)
-        return {name: found.spans[names] for name, names in windows.items()}
+            openings = self._open
+            if missing := set(windows.values()) - openings.spans.keys():
+                await asyncio.to_thread(openings.search, missing)
+        return {name: openings.spans[names] for name, names in windows.items()}
 
 
 class _Open:
@@ -164,11 +164,11 @@ class _Open:
         """Say whether it is about these."""
         return (begin, end) == (self._begin, self._end) and definitions is self._definitions
 
-    def search(self, wanted: Collection[tuple[str, ...]]) -> None:
+    def search(self, names_of_windows: Collection[tuple[str, ...]]) -> None:
         """Find out when these are open; takes long where there are many."""
-        for names in wanted:
-            found = (each.window for name in names if (each := self._definitions.get(name)) is not None)
-            spans = openings([window for window in found if window is not None], self._begin, self._end, MOST_WINDOWS)
+        for names in names_of_windows:
+            windows = (definition.window for name in names if (definition := self._definitions.get(name)) is not None)
+            spans = openings([window for window in windows if window is not None], self._begin, self._end, MOST_WINDOWS)
             self.spans[names] = tuple(TimeSpan(*span) for span in spans)
 
 
@@ -177,7 +177,7 @@ def _members(run: ClusterUpgradeRun) -> list[str]:
 
 
 def _view(run: ClusterUpgradeRun, timeline: Timeline) -> UpdateRun:
-    found, status = situation_of(run), run.status
+    situation, status = situation_of(run), run.status
     plan = status.plan if status.state not in OVER else None
     return {
         "ref": upgrade_ref(run.metadata.name),
@@ -192,9 +192,11 @@ def _view(run: ClusterUpgradeRun, timeline: Timeline) -> UpdateRun:
         "upgrade": _upgrade(run),
         "expectedEnd": written(plan.eta) if plan is not None else None,
         "state": _STATES[status.state],
-        "stage": found.stage,
-        "why": found.message if status.state in _TROUBLED else "",
-        "waits": [_wait(run, found, wait) for wait in sorted(found.waits, key=lambda wait: not wait.needs_person)],
+        "stage": situation.stage,
+        "why": situation.message if status.state in _TROUBLED else "",
+        "waits": [
+            _wait(run, situation, wait) for wait in sorted(situation.waits, key=lambda wait: not wait.needs_person)
+        ],
         "clusters": sum(len(band.bars) for band in timeline.bands),
         "updated": timeline.count(BarState.UPDATED),
         "createdAt": written(run.metadata.creation_timestamp),
@@ -210,7 +212,7 @@ def _upgrade(run: ClusterUpgradeRun) -> str:
     return f"{_WORDS[upgrade.type]} {version}".rstrip()
 
 
-def _wait(run: ClusterUpgradeRun, found: UpgradeSituation, wait: UpgradeWait) -> UpdateRunWait:
+def _wait(run: ClusterUpgradeRun, situation: UpgradeSituation, wait: UpgradeWait) -> UpdateRunWait:
     words: list[str] = []
     if wait.kind is UpgradeWaitKind.GATE and wait.needs_person:
         words = ["approve", wait.gate]
@@ -219,7 +221,7 @@ def _wait(run: ClusterUpgradeRun, found: UpgradeSituation, wait: UpgradeWait) ->
     return {
         "kind": _KINDS[wait.kind],
         "message": wait.message,
-        "stage": wait.stage or found.stage,
+        "stage": wait.stage or situation.stage,
         "cluster": wait.members[0] if len(wait.members) == 1 else "",
         "request": wait.gate,
         "since": written(wait.since),

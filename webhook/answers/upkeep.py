@@ -97,57 +97,57 @@ class Upkeep:
     def every(self) -> dict[str, ClusterUpkeep]:
         """Return the upkeep of the members of which there is something to be said."""
         upgrades = dict(self._upgrades())
-        members = {name_of(each): each for each in self._cache.list(MEMBER_CLUSTER)}
-        for gone in self._versions.keys() - members.keys():
-            del self._versions[gone]
-        found = ((name, self._of(name, document, upgrades.get(name))) for name, document in members.items())
-        return {name: document for name, document in found if document}
+        members = {name_of(member): member for member in self._cache.list(MEMBER_CLUSTER)}
+        for name in self._versions.keys() - members.keys():
+            del self._versions[name]
+        upkeeps = ((name, self._of(name, document, upgrades.get(name))) for name, document in members.items())
+        return {name: document for name, document in upkeeps if document}
 
     def one(self, name: str) -> ClusterUpkeep | None:
         """Return the upkeep of one member in full, with each of its windows; None: there is nothing to be said."""
         member = self._cache.get(MEMBER_CLUSTER, name)
         if member is None:
             return None
-        upgrade = next((said for of, said in self._upgrades(planned=True) if of == name), None)
-        found = self._of(name, member, upgrade)
+        upgrade = next((cluster_upgrade for of, cluster_upgrade in self._upgrades(planned=True) if of == name), None)
+        upkeep = self._of(name, member, upgrade)
         if windows := list(self._windows_of(member)):
-            found["windows"] = windows
-        return found or None
+            upkeep["windows"] = windows
+        return upkeep or None
 
     def _windows_of(self, member: JsonObject) -> Iterator[MemberWindow]:
-        now, named = self._now(), self._windows.of_upgrades(member, frozenset(WindowTarget))
-        for name in named.names:
+        now, definitions = self._now(), self._windows.of_upgrades(member, frozenset(WindowTarget))
+        for name in definitions.names:
             definition = self._windows.definitions[name]
             if definition.window is None or definition.target is None:
                 yield {"name": name, "unreadable": True}
                 continue
-            found = window_state((definition.window,), now)
-            window: MemberWindow = {"name": name, "target": definition.target.value, "open": found.is_open}
-            if found.until is not None:
-                window["until"] = format_time(found.until)
+            state = window_state((definition.window,), now)
+            window: MemberWindow = {"name": name, "target": definition.target.value, "open": state.is_open}
+            if state.until is not None:
+                window["until"] = format_time(state.until)
             yield window
-        for name in named.missing:
+        for name in definitions.missing:
             yield {"name": name, "missing": True}
 
     def _of(self, name: str, member: JsonObject, upgrade: MemberUpgrade | None) -> ClusterUpkeep:
-        found: ClusterUpkeep = {}
+        upkeep: ClusterUpkeep = {}
         if version := self._version(name, annotation(member, OBSERVED)):
-            found["version"] = version
+            upkeep["version"] = version
         if annotation(member, UPGRADE_HOLD) == "true":
-            found["onHold"] = True
-        if (standing := self._windows.of_upgrade(member, targets_of(UpgradeType.FULL), self._now())) is not None:
-            found["windowOpen"] = standing.is_open
-            if standing.until is not None:
-                found["windowUntil"] = format_time(standing.until)
+            upkeep["onHold"] = True
+        if (windows_state := self._windows.of_upgrade(member, targets_of(UpgradeType.FULL), self._now())) is not None:
+            upkeep["windowOpen"] = windows_state.is_open
+            if windows_state.until is not None:
+                upkeep["windowUntil"] = format_time(windows_state.until)
         if upgrade is not None:
-            found["upgrade"] = upgrade
-        return found
+            upkeep["upgrade"] = upgrade
+        return upkeep
 
     def _version(self, name: str, note: str) -> str:
-        cached = self._versions.get(name)
-        if cached is None or cached[0] != note:
-            cached = self._versions[name] = note, _read(note)
-        return cached[1]
+        entry = self._versions.get(name)
+        if entry is None or entry[0] != note:
+            entry = self._versions[name] = note, _read(note)
+        return entry[1]
 
     def _upgrades(self, *, planned: bool = False) -> Iterator[tuple[str, MemberUpgrade]]:
         """Yield the members that runs are concerned with now, with what they say of each, and perhaps plan for it."""

@@ -57,11 +57,11 @@ def exposition(
 
 def _probe(name: str, run: Probe, remark: Callable[[str], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handle(request: web.Request) -> web.Response:
-        excluded = set(request.query.getall("exclude", ()))
+        excluded_checks = set(request.query.getall("exclude", ()))
         lines, failed = [], False
         for check, trouble in (await run()).items():
-            if check in excluded:
-                excluded.discard(check)
+            if check in excluded_checks:
+                excluded_checks.discard(check)
                 lines.append(f"[+]{check} excluded: ok")
             elif trouble:
                 failed = True
@@ -69,7 +69,7 @@ def _probe(name: str, run: Probe, remark: Callable[[str], str]) -> Callable[[web
             else:
                 remark_text = remark(check)
                 lines.append(f"[+]{check} ok: {remark_text}" if remark_text else f"[+]{check} ok")
-        if excluded:
+        if excluded_checks:
             lines.append("warn: some health checks cannot be excluded: no matches for the names given")
         if failed:
             return _text("\n".join([*lines, f"{name} check failed"]) + "\n", 503)

@@ -15,26 +15,26 @@ _OF_PODS: Final = ("Pod ", "PodDisruptionBudget ")
 OPERATIONS: Final = {"CREATE": "create", "UPDATE": "update", "DELETE": "delete"}
 
 
-def note_review(history: HistoryService, asked: JsonObject, response: JsonObject) -> None:
+def note_review(history: HistoryService, request: JsonObject, response: JsonObject) -> None:
     """Note what admission has refused or warned about; a dry run changes nothing, and leaves nothing.
 
     Args:
         history: Where.
-        asked: ``request`` of the review, of the API server.
+        request: ``request`` of the review, of the API server.
         response: ``response`` of the answer.
     """
     warnings = response.get("warnings")
-    if (response["allowed"] and not warnings) or asked.get("dryRun") is True:
+    if (response["allowed"] and not warnings) or request.get("dryRun") is True:
         return
-    document = asked.get("object") or asked.get("oldObject")
+    document = request.get("object") or request.get("oldObject")
     history.note_review(
-        OPERATIONS.get(text_at(asked, "operation"), "change"),
+        OPERATIONS.get(text_at(request, "operation"), "change"),
         InvolvedObject(
-            text_at(asked, "kind", "kind"),
-            text_at(asked, "name") or text_at(document, "metadata", "name"),
-            text_at(asked, "namespace"),
+            text_at(request, "kind", "kind"),
+            text_at(request, "name") or text_at(document, "metadata", "name"),
+            text_at(request, "namespace"),
         ),
-        text_at(asked, "userInfo", "username"),
+        text_at(request, "userInfo", "username"),
         refused="" if response["allowed"] else text_at(response, "status", "message"),
         rules=text_at(response, "auditAnnotations", "rules") or text_at(response, "status", "reason"),
         warnings=tuple(warnings or ()),

@@ -96,12 +96,12 @@ class EventRecorder:
         store: Store,
         now: Callable[[], datetime],
         instance: str,
-        *heard: Callable[[JsonObject, Event], None],
+        *on_event: Callable[[JsonObject, Event], None],
     ) -> None:
         self._store = store
         self._now = now
         self._instance = instance
-        self._heard = heard
+        self._heard = on_event
         self._line: asyncio.Queue[tuple[JsonObject, Event]] = asyncio.Queue(MOST_WAITING)
         self._dropped = 0
 

@@ -22,7 +22,7 @@ class AgentMetrics:
         works: Counts the Works.
     """
 
-    def __init__(self, registry: CollectorRegistry, *, joined: Callable[[], bool], works: Callable[[], int]) -> None:
+    def __init__(self, registry: CollectorRegistry, *, is_joined: Callable[[], bool], works: Callable[[], int]) -> None:
         self._heartbeats = Counter(
             "harbormaster_agent_heartbeats", "Heartbeats by outcome.", ("result",), registry=registry
         )
@@ -34,15 +34,15 @@ class AgentMetrics:
         for outcome in PassResult:
             self._passes.labels(outcome.value)
         Gauge("harbormaster_agent_joined", "Whether the cluster is a member now.", registry=registry).set_function(
-            lambda: float(joined())
+            lambda: float(is_joined())
         )
         Gauge("harbormaster_agent_works", "Works for this member.", registry=registry).set_function(
             lambda: float(works())
         )
 
-    def count_heartbeat(self, delivered: bool) -> None:
+    def count_heartbeat(self, is_delivered: bool) -> None:
         """Count one heartbeat."""
-        self._heartbeats.labels(RESULTS[0 if delivered else 1]).inc()
+        self._heartbeats.labels(RESULTS[0 if is_delivered else 1]).inc()
 
     def passed(self, result: PassResult) -> None:
         """Count one pass over a Work."""

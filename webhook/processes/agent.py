@@ -131,7 +131,7 @@ class Agent:
                 provider=ProviderCommand(options.provider) if options.provider else None,
             )
             metrics = ProcessMetrics(commit=self.settings.commit)
-            counts = AgentMetrics(metrics.registry, joined=lambda: self.membership.joined, works=self._works)
+            counts = AgentMetrics(metrics.registry, is_joined=lambda: self.membership.joined, works=self._works)
             self._counts = counts
             registration = Registration(options.cluster, self._member, self._home, take_over=options.take_over)
             self._registration = registration

@@ -146,7 +146,7 @@ class Serve:
             configurations = CaBundles(hub, self.settings.webhook_configuration)
             enforcement = enforcement_of(self.settings, configurations, events)
             metrics.watch_hooks(enforcement.enforced)
-            calls = HookCalls(configurations, noted=enforcement.note)
+            calls = HookCalls(configurations, on_configurations=enforcement.note)
             await calls.start()
             self.server = Server(
                 services, self.settings, certificates, metrics, tracing=tracing, place=self._place, calls=calls
@@ -253,7 +253,7 @@ async def leaves_of(
         profile,
         now,
         settings.certificate_check_seconds,
-        counted=lambda result: metrics.renewals.labels("ca", result).inc(),
+        count_write=lambda result: metrics.renewals.labels("ca", result).inc(),
         tell=events.record,
     )
     metrics.watch_bundles(authority.bundles_in_sync)

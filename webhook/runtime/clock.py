@@ -17,17 +17,17 @@ class DeadlineExceededError(Exception):
     """Something has been worked on for too long."""
 
 
-def patience(what: str, seconds: float) -> Callable[[], None]:
+def patience(subject: str, seconds: float) -> Callable[[], None]:
     """Return a function that raises `DeadlineExceededError` from some time on.
 
     Args:
-        what: Is worked on, for the message.
+        subject: The work, for the message.
         seconds: How long it may take from now on.
     """
     end = monotonic() + seconds
 
     def check() -> None:
         if monotonic() > end:
-            raise DeadlineExceededError(f"{what} takes longer than {seconds:g} s")
+            raise DeadlineExceededError(f"{subject} takes longer than {seconds:g} s")
 
     return check

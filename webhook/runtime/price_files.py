@@ -62,12 +62,12 @@ class PriceFileError(ValueError):
         """A line for each mistake, with the file."""
 
 
-def load_prices(path: Path, read: Callable[[Any], T]) -> T:
+def load_prices(path: Path, reader: Callable[[Any], T]) -> T:
     """Read a price list.
 
     Args:
         path: The file.
-        read: Reads the decoded file; raises `InvalidPricesError`.
+        reader: Reads the decoded file; raises `InvalidPricesError`.
 
     Raises:
         PriceFileError: It cannot be used.
@@ -82,7 +82,7 @@ def load_prices(path: Path, read: Callable[[Any], T]) -> T:
     except InvalidPricesError as error:
         raise PriceFileError(path, [str(mistake) for mistake in error.mistakes]) from error
     try:
-        return read(source.document)
+        return reader(source.document)
     except InvalidPricesError as error:
         raise PriceFileError(path, [source.located(mistake) for mistake in error.mistakes]) from error
 
@@ -193,9 +193,9 @@ class PriceFile(Generic[T]):
         read: See `load_prices`.
     """
 
-    def __init__(self, path: Path, read: Callable[[Any], T]) -> None:
+    def __init__(self, path: Path, reader: Callable[[Any], T]) -> None:
         self._path = path
-        self._load = read
+        self._load = reader
         self._mark: tuple[int, ...] = ()
         self._prices: T | None = None
         self.problem = ""

@@ -45,7 +45,7 @@ def all_metrics() -> dict[str, list[Metric]]:
         "Upgrade runs": _of(UpgradeMetrics),
         "Notifications": _of(lambda registry: NotificationCounts(registry, lambda: 0)),
         "Workers": _of(lambda registry: count_worker(registry, 0)),
-        "The agent": _of(lambda registry: AgentMetrics(registry, joined=lambda: True, works=lambda: 0)),
+        "The agent": _of(lambda registry: AgentMetrics(registry, is_joined=lambda: True, works=lambda: 0)),
     }
 
 

@@ -69,9 +69,9 @@ class WriteRules:
             ApiError: Refused, with every reason.
         """
         kind = target.kind
-        pruned = prune(kind, document, self.content)
-        warnings = list(self._unknown_fields(target, document, pruned.dropped))
-        document = strip_nulls(kind, pruned.document)
+        pruning = prune(kind, document, self.content)
+        warnings = list(self._unknown_fields(target, document, pruning.dropped))
+        document = strip_nulls(kind, pruning.document)
         if not _has_rules(target):
             return document, tuple(warnings)
         before = target.present(old) if old is not None else None
@@ -134,15 +134,15 @@ class WriteRules:
             yield from words
 
 
-def _unknown_in_body(target: RequestInfo, why: str) -> ApiError:
+def _unknown_in_body(target: RequestInfo, reason: str) -> ApiError:
     """Refuse the object of a request in the words of an API server."""
     kind = target.kind.kind
-    return ApiError(400, f'{kind} in version "{target.version}" cannot be handled as a {kind}: {why}')
+    return ApiError(400, f'{kind} in version "{target.version}" cannot be handled as a {kind}: {reason}')
 
 
-def _unknown_in_patch(document: JsonObject, why: str) -> ApiError:
+def _unknown_in_patch(document: JsonObject, reason: str) -> ApiError:
     """Refuse what a patch makes of an object, likewise."""
-    message = f"Invalid value: {json.dumps(dump_json(document).decode(), ensure_ascii=False)}: {why}"
+    message = f"Invalid value: {json.dumps(dump_json(document).decode(), ensure_ascii=False)}: {reason}"
     cause = {"reason": Cause.INVALID.value, "message": message, "field": "patch"}
     return ApiError(422, f' "" is invalid: patch: {message}', details={"causes": [cause]})
 
@@ -160,8 +160,8 @@ def _as_stored(kind: Kind, document: JsonObject, old: JsonObject | None) -> Json
     metadata = document.get("metadata")
     if isinstance(metadata, dict):
         mark = None if old is None else old["metadata"].get("deletionTimestamp")
-        unmarked = {member: value for member, value in metadata.items() if member != "deletionTimestamp"}
-        document["metadata"] = {**unmarked, "deletionTimestamp": mark} if mark else unmarked
+        alive_metadata = {member: value for member, value in metadata.items() if member != "deletionTimestamp"}
+        document["metadata"] = {**alive_metadata, "deletionTimestamp": mark} if mark else alive_metadata
     return document
 
 

@@ -150,7 +150,7 @@ class _Api:
     async def _describe(self, request: web.Request, group: str, version: str) -> web.Response:
         _check_method(request, ("GET",))
         custom = [kind for kind in self.store.kinds.custom.values() if kind.group == group]
-        definitions = {kind.group_kind: found for kind in custom if (found := await self._definition(kind))}
+        definitions = {kind.group_kind: definition for kind in custom if (definition := await self._definition(kind))}
         return json_response(openapi.document(self.store.kinds, group, version, definitions))
 
     async def _definition(self, kind: Kind) -> JsonObject | None:
@@ -346,14 +346,14 @@ class _Api:
         dry_run = _is_dry_run(request, options.get("dryRun"))
         await self.store.delete(target.kind, target.key, uid=uid, resource_version=version, dry_run=dry_run)
         try:
-            left = await self.store.get(target.kind, target.key)
+            live = await self.store.get(target.kind, target.key)
         except NotFoundError:
-            left = None
+            live = None
         metadata = old["metadata"]
         # The uid: another client may have created an object of this name since; that one was not deleted.
-        if left is None or dry_run or left["metadata"]["uid"] != metadata["uid"]:
+        if live is None or dry_run or live["metadata"]["uid"] != metadata["uid"]:
             return json_response(success(target.kind, metadata["name"], metadata["uid"]), warnings=warnings)
-        return json_response(target.present(left), warnings=warnings)
+        return json_response(target.present(live), warnings=warnings)
 
     async def _rules(self, request: web.Request, target: RequestInfo, validation: str = "") -> WriteRules:
         validation = validation or request.query.get("fieldValidation") or "Warn"
@@ -371,18 +371,18 @@ class _Api:
         )
 
 
-def _patched(request: web.Request, target: RequestInfo, stored: JsonObject, patch: Any) -> Any:
+def _patched(request: web.Request, target: RequestInfo, live: JsonObject, patch: Any) -> Any:
     if request.content_type == JSON_PATCH:
-        return _json_patched(stored, patch)
+        return _json_patched(live, patch)
     if request.content_type != STRATEGIC_MERGE_PATCH:
-        return merge_patch(stored, patch)
+        return merge_patch(live, patch)
     try:
-        return strategic_merge(target.kind, stored, patch)
+        return strategic_merge(target.kind, live, patch)
     except InvalidPatchError as error:
         raise ApiError(400, str(error)) from error
 
 
-def _json_patched(stored: JsonObject, patch: Any) -> JsonObject:
+def _json_patched(live: JsonObject, patch: Any) -> JsonObject:
     if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
         raise ApiError(400, f"a {JSON_PATCH} must be a list of operations, not {quote(patch)}")
     if len(patch) > _MOST_OPERATIONS:
@@ -391,12 +391,12 @@ def _json_patched(stored: JsonObject, patch: Any) -> JsonObject:
     if any(str(operation.get("path")).count("/") > DEEPEST for operation in patch):
         raise ApiError(422, f"a path of the patch has more than {DEEPEST} levels")
     try:
-        patched = apply_patch(stored, patch)
+        result = apply_patch(live, patch)
     except PatchError as error:
         raise ApiError(422, f"operation {error.position} of the patch: {error}") from error
-    if is_deeper(patched, DEEPEST):
+    if is_deeper(result, DEEPEST):
         raise ApiError(422, f"the patch nests the object deeper than {DEEPEST} levels")
-    return patched
+    return result
 
 
 async def _body(request: web.Request, content_type: str = "application/json") -> JsonObject:
@@ -419,18 +419,18 @@ async def _json(request: web.Request, content_type: str) -> Any:
 
 def _addressed(target: RequestInfo, document: JsonObject) -> JsonObject:
     """Return *document* with the namespace of the URL. Raises `ApiError` when it is another object than the URL's."""
-    for member, wanted in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
-        if document.get(member) != wanted:
+    for member, expected in (("apiVersion", target.api_version), ("kind", target.kind.kind)):
+        if document.get(member) != expected:
             raise ApiError(
-                400, f"{member} of the object is {quote(document.get(member))}, the URL is of {quote(wanted)}"
+                400, f"{member} of the object is {quote(document.get(member))}, the URL is of {quote(expected)}"
             )
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         raise ApiError(400, f"metadata must be an object, not {quote(metadata)}")
     values = {member: value for member, value in metadata.items() if value is not None}
-    for member, wanted in (("name", target.name), ("namespace", target.namespace or "")):
-        if wanted and values.setdefault(member, wanted) != wanted:
-            raise ApiError(400, f"metadata.{member} is {quote(values[member])}, the URL says {quote(wanted)}")
+    for member, expected in (("name", target.name), ("namespace", target.namespace or "")):
+        if expected and values.setdefault(member, expected) != expected:
+            raise ApiError(400, f"metadata.{member} is {quote(values[member])}, the URL says {quote(expected)}")
     return document | {"metadata": values}
 
 
@@ -456,7 +456,7 @@ def _check_method(request: web.Request, methods: tuple[str, ...]) -> None:
 
 
 def _check_accept(request: web.Request) -> None:
-    accepted = request.headers.get("Accept", "*/*")
-    kinds = {part.partition(";")[0].strip().lower() for part in accepted.split(",")}
+    accept = request.headers.get("Accept", "*/*")
+    kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
     if not kinds & {"*/*", "application/*", "application/json", ""}:
         raise ApiError(406, "only application/json is served")

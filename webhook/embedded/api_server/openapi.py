@@ -85,9 +85,9 @@ def content_schema(kind: Kind, version: str, definition: JsonObject | None) -> J
 
 
 def _schema(kind: Kind, version: str, definitions: Mapping[tuple[str, str], JsonObject]) -> JsonObject:
-    found = content_schema(kind, version, definitions.get(kind.group_kind))
-    properties = found.get("properties")
-    schema = {**found, "x-kubernetes-group-version-kind": [_identity(kind, version)]}
+    content = content_schema(kind, version, definitions.get(kind.group_kind))
+    properties = content.get("properties")
+    schema = {**content, "x-kubernetes-group-version-kind": [_identity(kind, version)]}
     if isinstance(properties, dict):
         reference = {"allOf": [{"$ref": f"#/components/schemas/{_METADATA}"}]}
         schema["properties"] = {**properties, "metadata": reference}
@@ -97,7 +97,9 @@ def _schema(kind: Kind, version: str, definitions: Mapping[tuple[str, str], Json
 def _defined(definition: JsonObject | None, version: str) -> JsonObject:
     """Return what a definition says of a version; it may be of any shape."""
     versions = dicts_at(definition or {}, "spec", "versions")
-    schema = next((schema_of(each) for each in versions if each.get("name") == version), {})
+    schema = next(
+        (schema_of(version_schema) for version_schema in versions if version_schema.get("name") == version), {}
+    )
     return schema or _ANYTHING
 
 

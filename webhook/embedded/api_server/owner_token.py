@@ -36,6 +36,6 @@ class OwnerToken:
         """Return the owner if *token* is theirs."""
         return self.cached(token)
 
-    async def may(self, _user: UserInfo, _wanted: Access | PathAccess) -> bool:
+    async def may(self, _user: UserInfo, _access: Access | PathAccess) -> bool:
         """Allow an authenticated client everything."""
         return True

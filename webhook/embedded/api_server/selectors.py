@@ -76,15 +76,15 @@ class _Tokens:
         return self._rest.pop() if self._rest else ""
 
     def skip(self, sign: str) -> bool:
-        found = self.next == sign
-        if found:
+        is_match = self.next == sign
+        if is_match:
             self.take()
-        return found
+        return is_match
 
     def expect(self, sign: str) -> None:
         if not self.skip(sign):
-            found = repr(self.next[:64]) if self._rest else "the end"
-            raise ValueError(f"labelSelector {self.text[:64]!r}: found {found} instead of {sign!r}")
+            actual = repr(self.next[:64]) if self._rest else "the end"
+            raise ValueError(f"labelSelector {self.text[:64]!r}: found {actual} instead of {sign!r}")
 
     def optional_word(self) -> str:
         return "" if self.next in ("", "==", *"=!(),", "!=") else self.take()
@@ -92,8 +92,8 @@ class _Tokens:
     def word(self) -> str:
         word = self.optional_word()
         if not word:
-            found = repr(self.next[:64]) if self._rest else "the end"
-            raise ValueError(f"labelSelector {self.text[:64]!r}: found {found} instead of a label key")
+            actual = repr(self.next[:64]) if self._rest else "the end"
+            raise ValueError(f"labelSelector {self.text[:64]!r}: found {actual} instead of a label key")
         return word
 
 

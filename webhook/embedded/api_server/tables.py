@@ -72,11 +72,11 @@ class Tables:
 
     def _row(self, document: JsonObject) -> JsonObject:
         texts = cells(document, self.columns, self.now())
-        shown = [
+        row_cells = [
             _number(document, column) if column.type in _NUMBERS else text
             for column, text in zip(self.columns, texts, strict=True)
         ]
-        return {"cells": shown, "object": self._object(document)}
+        return {"cells": row_cells, "object": self._object(document)}
 
     def _object(self, document: JsonObject) -> JsonObject | None:
         if self.included == "None":
@@ -87,7 +87,7 @@ class Tables:
 
 
 def tables_for(
-    target: RequestInfo, definition: JsonObject | None, now: Callable[[], datetime], included: str
+    target: RequestInfo, definition: JsonObject | None, now: Callable[[], datetime], include_object: str
 ) -> Tables:
     """Return what writes the objects of *target* as tables.
 
@@ -95,17 +95,17 @@ def tables_for(
         target: Which objects.
         definition: The CustomResourceDefinition of a kind that is not ours, if there is one.
         now: The clock.
-        included: ``includeObject`` of the request; empty: the default.
+        include_object: ``includeObject`` of the request; empty: the default.
 
     Raises:
-        ApiError: 400, *included* is none of `INCLUDED`.
+        ApiError: 400, *include_object* is none of `INCLUDED`.
     """
-    if included and included not in INCLUDED:
-        raise ApiError(400, f"includeObject {included[:64]!r} is none of {', '.join(INCLUDED)}")
+    if include_object and include_object not in INCLUDED:
+        raise ApiError(400, f"includeObject {include_object[:64]!r} is none of {', '.join(INCLUDED)}")
     columns = columns_of(target.kind, wide=True, definition=definition)
     if target.kind != EVENT:  # whose own name says nothing
         columns = (_NAME, *columns)
-    return Tables(target, columns, now, included or INCLUDED[0])
+    return Tables(target, columns, now, include_object or INCLUDED[0])
 
 
 def _number(document: JsonObject, column: Column) -> Any:

@@ -50,7 +50,7 @@ async def stream(
     store: EmbeddedStore,
     target: RequestInfo,
     options: WatchOptions,
-    started: Callable[[Watcher], None],
+    on_start: Callable[[Watcher], None],
 ) -> web.StreamResponse:
     """Answer with a stream of changes.
 
@@ -59,7 +59,7 @@ async def stream(
         store: Where to watch.
         target: What to watch.
         options: How to watch.
-        started: Called with the watcher, which has to be ended when the server stops.
+        on_start: Called with the watcher, which has to be ended when the server stops.
 
     Raises:
         ExpiredError: The version to start from is gone; nothing was sent.
@@ -71,7 +71,7 @@ async def stream(
         since = listing.resource_version
         initial = [document for document in listing.items if _is_selected(document, options)]
     watcher = store.watch(target.kind, since, selects=selects, bookmark_every=BOOKMARK_EVERY)
-    started(watcher)
+    on_start(watcher)
     response = web.StreamResponse(headers={"Content-Type": "application/json", "Cache-Control": "no-cache"})
     response.enable_chunked_encoding()
     await response.prepare(request)

@@ -61,9 +61,9 @@ class FieldShape:
         path = (*self.path, name)
         if self.schema is None or path == ("metadata",):
             return FieldShape(self.kind, None, path)
-        known = dict_at(self.schema, "properties")
-        if name in known:
-            return FieldShape(self.kind, dict_at(known, name), path)
+        properties = dict_at(self.schema, "properties")
+        if name in properties:
+            return FieldShape(self.kind, dict_at(properties, name), path)
         more = self.schema.get("additionalProperties")
         return FieldShape(self.kind, more if isinstance(more, dict) else {}, path, is_named=False)
 
@@ -77,13 +77,13 @@ class FieldShape:
         """Return the parts of a value that is divided. Raises `InvalidPatchError`: an item has no key, or one twice."""
         if isinstance(value, dict):
             return {f"f:{name}": child for name, child in value.items()}
-        found: dict[str, Any] = {}
+        children: dict[str, Any] = {}
         for item in value:
             element = self._element(item)
-            if element in found:
+            if element in children:
                 raise InvalidPatchError(f"{'.'.join(self.path)}: {element[2:]} is given twice")
-            found[element] = item
-        return found
+            children[element] = item
+        return children
 
     def _keys(self) -> tuple[str, ...] | None:
         """Return what identifies an item of the list: nothing, so the item itself, in a set; None: it is one value."""
@@ -103,15 +103,15 @@ class FieldShape:
             usual: Mapping[str, Any] = _USUAL_KEYS
         else:
             usual = {key: dict_at(self.schema, "items", "properties", key).get("default") for key in keys}
-        named = {key: item.get(key, usual.get(key)) for key in keys}
-        return "k:" + encode(named, sort=True).decode()
+        key_values = {key: item.get(key, usual.get(key)) for key in keys}
+        return "k:" + encode(key_values, sort=True).decode()
 
 
 def fields_of(shape: FieldShape, value: Any, at: FieldPath = ()) -> FieldSet:
     """Return the fields that whoever applies *value* owns. Raises `InvalidPatchError`: also when there are too many."""
-    found = frozenset(islice(_fields(shape, value, at), MOST_FIELDS + 1))
-    _check_number(len(found))
-    return found
+    paths = frozenset(islice(_fields(shape, value, at), MOST_FIELDS + 1))
+    _check_number(len(paths))
+    return paths
 
 
 def _check_number(fields: int) -> None:
@@ -132,48 +132,52 @@ def _fields(shape: FieldShape, value: Any, at: FieldPath) -> Iterator[FieldPath]
 
 def with_named(shape: FieldShape, fields: Iterable[FieldPath]) -> FieldSet:
     """Return *fields* and the named fields that hold them, which go when the last field in them goes."""
-    found = set(fields)
-    for path in tuple(found):
-        here = shape
+    all_paths = set(fields)
+    for path in tuple(all_paths):
+        shape_at = shape
         for end, element in enumerate(path[:-1], 1):
-            here = here.below(element)
-            if here.is_named:
-                found.add(path[:end])
-    return frozenset(found)
+            shape_at = shape_at.below(element)
+            if shape_at.is_named:
+                all_paths.add(path[:end])
+    return frozenset(all_paths)
 
 
 def merged(shape: FieldShape, live: Any, config: Any) -> Any:
     """Return *live* with what *config* says; the arguments are not changed. Raises `InvalidPatchError`."""
     if type(live) is not type(config) or shape.is_whole(config):
         return config
-    here, ours = shape.children(live), shape.children(config)
-    both = {element: merged(shape.below(element), here.get(element), child) for element, child in ours.items()}
+    live_children, ours = shape.children(live), shape.children(config)
+    both = {element: merged(shape.below(element), live_children.get(element), child) for element, child in ours.items()}
     if isinstance(config, dict):
         return {**live, **{element[2:]: child for element, child in both.items()}}
-    return [both.get(element, here.get(element)) for element in _in_order(list(here), list(ours))]
+    return [both.get(element, live_children.get(element)) for element in _in_order(list(live_children), list(ours))]
 
 
-def _in_order(here: list[str], ours: list[str]) -> Iterator[str]:
+def _in_order(live_order: list[str], ours: list[str]) -> Iterator[str]:
     """Yield the items of two lists: ours in our order, those that only stand here where they stand."""
-    wanted, taken = set(ours), set()
-    while here or ours:
-        is_next = here and (here[0] in taken or here[0] not in wanted)
-        element = (here if is_next else ours).pop(0)
-        if element not in taken:
-            taken.add(element)
+    ours_set, emitted = set(ours), set()
+    while live_order or ours:
+        is_next = live_order and (live_order[0] in emitted or live_order[0] not in ours_set)
+        element = (live_order if is_next else ours).pop(0)
+        if element not in emitted:
+            emitted.add(element)
             yield element
 
 
-def without(shape: FieldShape, value: Any, gone: FieldSet, at: FieldPath = ()) -> Any:
-    """Return *value* without the fields in *gone*, and all that is in them."""
+def without(shape: FieldShape, value: Any, removed: FieldSet, at: FieldPath = ()) -> Any:
+    """Return *value* without the fields in *removed*, and all that is in them."""
     if shape.is_whole(value):
         return value
-    left = {
-        element: without(shape.below(element), child, gone, (*at, element))
+    remaining = {
+        element: without(shape.below(element), child, removed, (*at, element))
         for element, child in shape.children(value).items()
-        if (*at, element) not in gone
+        if (*at, element) not in removed
     }
-    return {element[2:]: child for element, child in left.items()} if isinstance(value, dict) else list(left.values())
+    return (
+        {element[2:]: child for element, child in remaining.items()}
+        if isinstance(value, dict)
+        else list(remaining.values())
+    )
 
 
 class FieldSetComparison(NamedTuple):
@@ -207,9 +211,11 @@ class _Comparing:
             self._note(old, new, at)
 
     def _note(self, old: Any, new: Any, at: FieldPath) -> None:
-        found = self.found
-        (found.added if old is _ABSENT else found.removed if new is _ABSENT else found.changed).add(at)
-        _check_number(sum(map(len, found)))
+        differences = self.found
+        (differences.added if old is _ABSENT else differences.removed if new is _ABSENT else differences.changed).add(
+            at
+        )
+        _check_number(sum(map(len, differences)))
 
 
 def compared(shape: FieldShape, old: JsonObject, new: JsonObject) -> FieldSetComparison:
@@ -265,7 +271,7 @@ def _shown(element: str) -> str:
 def _key(element: str) -> JsonObject:
     """Return the keys of a list item; empty when *element* names none."""
     try:
-        found = orjson.loads(element[2:]) if element.startswith("k:") else {}
+        key_fields = orjson.loads(element[2:]) if element.startswith("k:") else {}
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return key_fields if isinstance(key_fields, dict) else {}

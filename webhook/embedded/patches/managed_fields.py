@@ -69,8 +69,8 @@ class Manager:
 
     def __str__(self) -> str:
         """Write the manager as an API server does in a conflict."""
-        how = f" using {self.api_version}" if self.operation == _UPDATE else ""
-        return f'"{self.name}"{how}{f" at {self.time}" if how and self.time else ""}'
+        suffix = f" using {self.api_version}" if self.operation == _UPDATE else ""
+        return f'"{self.name}"{suffix}{f" at {self.time}" if suffix and self.time else ""}'
 
 
 Owners: TypeAlias = dict[Manager, FieldSet]
@@ -122,15 +122,15 @@ def applied(
     if live is not None and not owners:
         earlier = Manager(_EARLIER, _UPDATE, manager.api_version, time=format_time(now))
         owners[earlier] = frozenset(compared(shape, {}, before).added)
-    wanted = fields_of(shape, config)
+    config_fields = fields_of(shape, config)
     last = next((fields for owner, fields in owners.items() if owner.identity == manager.identity), None)
     after = merged(shape, before, config)
     if last:
         others = (fields for owner, fields in owners.items() if owner.identity != manager.identity)
-        kept = frozenset().union(wanted, *others)
-        after = without(shape, after, with_named(shape, last) - with_named(shape, kept))
-    left = _taken(shape, owners, before, after, manager, force=force)
-    return _owned(after, left, manager, wanted, now)
+        kept_fields = frozenset().union(config_fields, *others)
+        after = without(shape, after, with_named(shape, last) - with_named(shape, kept_fields))
+    other_owners = _taken(shape, owners, before, after, manager, force=force)
+    return _owned(after, other_owners, manager, config_fields, now)
 
 
 def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: Manager, now: datetime) -> JsonObject:
@@ -138,19 +138,19 @@ def updated(shape: FieldShape, live: JsonObject, document: JsonObject, manager: 
 
     A ``managedFields`` of its own that names owners counts; ``[{}]`` forgets all of them.
     """
-    given = document["metadata"].get("managedFields")
-    if given == [{}]:
+    entries = document["metadata"].get("managedFields")
+    if entries == [{}]:
         return _with(document, [])
     owners = _owners(document) or _owners(live)
     before, after = _bare(shape, live), _bare(shape, document)
     try:
         difference = compared(shape, before, after)
-        left = _taken(shape, owners, before, after, manager, force=True)
+        other_owners = _taken(shape, owners, before, after, manager, force=True)
     except InvalidPatchError:  # the object is as its rules allow; only who owns what cannot be told
         return _with(document, live["metadata"].get("managedFields"))
-    mine = next((fields for owner, fields in left.items() if owner.identity == manager.identity), frozenset())
+    mine = next((fields for owner, fields in other_owners.items() if owner.identity == manager.identity), frozenset())
     mine |= difference.added | difference.changed
-    return _owned(document, left, manager, mine, now)
+    return _owned(document, other_owners, manager, mine, now)
 
 
 def _taken(
@@ -158,9 +158,9 @@ def _taken(
 ) -> Owners:
     """Return what all owners keep when *before* becomes *after*. Raises `FieldConflictError` unless *force*."""
     difference = compared(shape, before, after)
-    written = difference.added | difference.changed
+    written_fields = difference.added | difference.changed
     others = {owner: fields for owner, fields in owners.items() if owner.identity != manager.identity}
-    conflicts = {owner: fields & written for owner, fields in others.items() if fields & written}
+    conflicts = {owner: fields & written_fields for owner, fields in others.items() if fields & written_fields}
     if conflicts and not force:
         raise FieldConflictError(conflicts)
     return {owner: fields - conflicts.get(owner, set()) - difference.removed for owner, fields in owners.items()}
@@ -172,8 +172,8 @@ def _owned(after: JsonObject, owners: Owners, manager: Manager, fields: FieldSet
     fields -= _IDENTITY
     is_same = mine is not None and owners[mine] == fields
     me = replace(manager, time=mine.time if mine and is_same else format_time(now))
-    found = _capped({**{owner: held for owner, held in owners.items() if owner != mine}, me: fields})
-    entries = [_entry(owner, held - _IDENTITY) for owner, held in found.items() if held - _IDENTITY]
+    capped = _capped({**{owner: fields for owner, fields in owners.items() if owner != mine}, me: fields})
+    entries = [_entry(owner, fields - _IDENTITY) for owner, fields in capped.items() if fields - _IDENTITY]
     entries.sort(key=lambda entry: (entry["operation"], entry["time"], entry["manager"], entry["apiVersion"]))
     return _with(after, entries)
 
@@ -185,8 +185,8 @@ def _capped(owners: Owners) -> Owners:
     if len(updates) <= _MOST_UPDATES:
         return owners
     old = updates[: len(updates) - _MOST_UPDATES + 1]
-    left = {owner: held for owner, held in owners.items() if owner not in old}
-    return left | {replace(old[-1], name=_ANCIENT): frozenset().union(*(owners[owner] for owner in old))}
+    recent = {owner: fields for owner, fields in owners.items() if owner not in old}
+    return recent | {replace(old[-1], name=_ANCIENT): frozenset().union(*(owners[owner] for owner in old))}
 
 
 def _entry(owner: Manager, fields: FieldSet) -> JsonObject:
@@ -197,13 +197,13 @@ def _entry(owner: Manager, fields: FieldSet) -> JsonObject:
 def _owners(document: JsonObject | None) -> Owners:
     """Read ``managedFields``; an entry that is not well formed counts for nothing."""
     entries: Any = document["metadata"].get("managedFields") if document else None
-    found: Owners = {}
+    owners: Owners = {}
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("operation") in (_APPLY, _UPDATE):
             words = [str(entry.get(member) or "") for member in ("manager", "operation", "apiVersion", "time")]
             if fields := parse_fields(entry.get("fieldsV1")):
-                found[Manager(*words)] = fields
-    return found
+                owners[Manager(*words)] = fields
+    return owners
 
 
 def _bare(shape: FieldShape, document: JsonObject) -> JsonObject:

@@ -73,23 +73,23 @@ def _merged_map(kind: Kind, path: Path, target: Any, patch: Mapping[str, Any]) -
         raise InvalidPatchError(f"{_shown(path, _DIRECTIVE)} {quote(directive)}: expected merge, replace or delete")
     if directive == "delete":
         return {}
-    merged = dict(target) if isinstance(target, Mapping) and directive == "merge" else {}
-    if (kept := _list(patch, _RETAIN_KEYS, path)) is not None:
-        merged = {name: value for name, value in merged.items() if name in kept}
+    result = dict(target) if isinstance(target, Mapping) and directive == "merge" else {}
+    if (retained_keys := _list(patch, _RETAIN_KEYS, path)) is not None:
+        result = {name: value for name, value in result.items() if name in retained_keys}
     for name in dict.fromkeys(_members(patch)):
-        at, value, here = (*path, name), patch.get(name), merged.get(name)
-        order, gone = _list(patch, _ORDER + name, path), _list(patch, _GONE + name, path)
+        at, value, old_value = (*path, name), patch.get(name), result.get(name)
+        order, deletions = _list(patch, _ORDER + name, path), _list(patch, _GONE + name, path)
         if isinstance(value, Mapping):
-            merged[name] = _merged_map(kind, at, here, value)
-        elif isinstance(value, list) or (name not in patch and isinstance(here, list)):
-            merged[name] = _merged_list(
-                kind, at, here if isinstance(here, list) else [], _ListPatch(value, order, gone)
+            result[name] = _merged_map(kind, at, old_value, value)
+        elif isinstance(value, list) or (name not in patch and isinstance(old_value, list)):
+            result[name] = _merged_list(
+                kind, at, old_value if isinstance(old_value, list) else [], _ListPatch(value, order, deletions)
             )
         elif value is not None:
-            merged[name] = value
+            result[name] = value
         elif name in patch:
-            merged.pop(name, None)
-    return merged
+            result.pop(name, None)
+    return result
 
 
 def _members(patch: Mapping[str, Any]) -> Iterator[str]:
@@ -99,21 +99,21 @@ def _members(patch: Mapping[str, Any]) -> Iterator[str]:
             yield name.removeprefix(_ORDER).removeprefix(_GONE)
 
 
-def _merged_list(kind: Kind, path: Path, here: Sequence[Any], patch: _ListPatch) -> list[Any]:
+def _merged_list(kind: Kind, path: Path, old_items: Sequence[Any], patch: _ListPatch) -> list[Any]:
     key, items = _key(kind, path, patch.order), list(patch.items or ())
     if not key and path not in _SETS and patch.order is None and patch.gone is None:
         return items
-    before = [_Item(_name(value, key, path), value) for value in here]
+    before = [_Item(_name(value, key, path), value) for value in old_items]
     if key:
-        left, ours = _merged_items(kind, path, key, before, items)
+        result, ours = _merged_items(kind, path, key, before, items)
     else:
         ours = [_name(value, key, path) for value in items]
-        gone = {_name(value, key, path) for value in patch.gone or ()}
-        left = [item for item in before if item.name not in gone]
-        known = {item.name for item in left}
-        left += [_Item(name, name) for name in dict.fromkeys(ours) if name not in known]
+        deleted_names = {_name(value, key, path) for value in patch.gone or ()}
+        result = [item for item in before if item.name not in deleted_names]
+        names = {item.name for item in result}
+        result += [_Item(name, name) for name in dict.fromkeys(ours) if name not in names]
     order = ours if patch.order is None else [_name(value, key, path) for value in patch.order]
-    return [item.value for item in _in_order(left, order, [item.name for item in before])]
+    return [item.value for item in _in_order(result, order, [item.name for item in before])]
 
 
 def item_key(kind: Kind, path: Path) -> str | None:
@@ -133,24 +133,24 @@ def _merged_items(
     kind: Kind, path: Path, key: str, before: Sequence[_Item], items: Sequence[Any]
 ) -> tuple[list[_Item], list[object]]:
     """Return the items of the list, not in order yet, and the names of those that the patch adds or changes."""
-    left, ours, gone = list(before), [], set()
+    result, ours, deleted_names = list(before), [], set()
     for value in items:
         directive = value.get(_DIRECTIVE, "merge") if isinstance(value, Mapping) else "merge"
         if directive == "replace":
-            left = []
+            result = []
         elif directive == "delete":
-            gone.add(_name(value, key, path))
+            deleted_names.add(_name(value, key, path))
         else:
             ours.append(_Item(_name(value, key, path), value))
-    left = [item for item in left if item.name not in gone]
-    places = {item.name: place for place, item in reversed(list(enumerate(left)))}
+    result = [item for item in result if item.name not in deleted_names]
+    places = {item.name: place for place, item in reversed(list(enumerate(result)))}
     for name, value in ours:
         if name in places:
-            left[places[name]] = _Item(name, _merged_map(kind, path, left[places[name]].value, value))
+            result[places[name]] = _Item(name, _merged_map(kind, path, result[places[name]].value, value))
         else:
-            places[name] = len(left)
-            left.append(_Item(name, _merged_map(kind, path, {}, value)))
-    return left, [item.name for item in ours]
+            places[name] = len(result)
+            result.append(_Item(name, _merged_map(kind, path, {}, value)))
+    return result, [item.name for item in ours]
 
 
 def _in_order(items: Sequence[_Item], order: Sequence[object], before: Sequence[object]) -> Iterator[_Item]:
@@ -171,8 +171,8 @@ def _name(value: Any, key: str, path: Path) -> object:
     """Return what identifies an item of a list."""
     name = value.get(key) if key and isinstance(value, Mapping) else None if key else value
     if not isinstance(name, str | int | float):
-        wanted = f"an object with a {key}" if key else "a plain value"
-        raise InvalidPatchError(f"{_shown(path)}: {quote(value)} in it: expected {wanted}")
+        expectation = f"an object with a {key}" if key else "a plain value"
+        raise InvalidPatchError(f"{_shown(path)}: {quote(value)} in it: expected {expectation}")
     return name
 
 
@@ -191,10 +191,10 @@ def merge_patch(target: Any, patch: Any) -> Any:
     """Apply a merge patch (RFC 7396) and return the result; the arguments stay as they are."""
     if not isinstance(patch, dict):
         return patch
-    merged = dict(target) if isinstance(target, dict) else {}
+    result = dict(target) if isinstance(target, dict) else {}
     for member, value in patch.items():
         if value is None:
-            merged.pop(member, None)
+            result.pop(member, None)
         else:
-            merged[member] = merge_patch(merged.get(member), value)
-    return merged
+            result[member] = merge_patch(result.get(member), value)
+    return result

@@ -100,10 +100,10 @@ def parse_behaviour(annotations: Mapping[str, str]) -> Behaviour:
     """Read the annotations of a MemberCluster; mistakes go into `Behaviour.problem`, the rest takes effect."""
     behaviour = Behaviour()
     problems = []
-    for annotation, read in ((SIMULATE, _read_simulate), (SIMULATE_APPLY, _read_apply)):
+    for annotation, reader in ((SIMULATE, _read_simulate), (SIMULATE_APPLY, _read_apply)):
         for word in filter(None, (part.strip() for part in annotations.get(annotation, "").split(","))):
             try:
-                behaviour = read(behaviour, *word.partition("=")[::2])
+                behaviour = reader(behaviour, *word.partition("=")[::2])
             except ValueError as error:
                 problems.append(f"annotation {annotation}: {word[:64]!r}: {error}")
     if text := annotations.get(SIMULATE_STATUS):
@@ -190,12 +190,12 @@ def node_count(behaviour: Behaviour) -> int:
     return quantity.nano // NANO if quantity is not None and quantity.nano >= 0 else NODES
 
 
-def figures(behaviour: Behaviour, placed: Mapping[str, int], namespaces: Mapping[str, str]) -> HeartbeatFigures:
+def figures(behaviour: Behaviour, reserved: Mapping[str, int], namespaces: Mapping[str, str]) -> HeartbeatFigures:
     """Return what the member's agent reports.
 
     Args:
         behaviour: With the figures as written.
-        placed: What the Pods placed there request, resource name to 10^-9 units.
+        reserved: What the Pods placed there request, resource name to 10^-9 units.
         namespaces: Namespace to the Work that created it; used only if namespaces are reported.
     """
     status = behaviour.status or {}
@@ -205,14 +205,14 @@ def figures(behaviour: Behaviour, placed: Mapping[str, int], namespaces: Mapping
         for field in ("capacity", "allocatable", "available")
     }
     free = amounts["available"] or amounts["allocatable"]
-    available = {name: _less(text, placed.get(name, 0)) for name, text in free.items()}
-    collected = status.get("namespaces")
+    available = {name: _less(text, reserved.get(name, 0)) for name, text in free.items()}
+    reported_namespaces = status.get("namespaces")
     return HeartbeatFigures(
         properties={name: _property(value) for name, value in (status.get("properties") or {}).items()},
         capacity=amounts["capacity"],
         allocatable=amounts["allocatable"],
         available=available,
-        namespaces=None if collected is None else {**collected, **namespaces},
+        namespaces=None if reported_namespaces is None else {**reported_namespaces, **namespaces},
         healthy=not behaviour.unhealthy,
         problem=behaviour.problem,
     )
@@ -227,5 +227,5 @@ def _less(text: str, nano: int) -> str:
     quantity = read_quantity(text)
     if quantity is None or nano <= 0:
         return text
-    left = max(quantity.nano - nano, 0)
-    return format_binary_quantity(left) if text.endswith("i") else format_quantity(left)
+    remaining = max(quantity.nano - nano, 0)
+    return format_binary_quantity(remaining) if text.endswith("i") else format_quantity(remaining)

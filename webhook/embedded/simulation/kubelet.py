@@ -132,15 +132,20 @@ def _disruption_budget(document: JsonObject, moment: Moment) -> _WorkloadProgres
 
 def _custom_resource_definition(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     spec = spec_of(document)
-    established = moment.script.ready_after is not None
+    is_established = moment.script.ready_after is not None
     conditions = make_conditions(
         document,
         moment,
         ("NamesAccepted", True, "NoConflicts", "no conflicts found"),
-        ("Established", established, "InitialNamesAccepted" if established else "Installing", "the kind is served"),
+        (
+            "Established",
+            is_established,
+            "InitialNamesAccepted" if is_established else "Installing",
+            "the kind is served",
+        ),
     )
-    stored = [version.get("name") for version in dicts_at(spec, "versions") if version.get("storage")]
-    status = {"acceptedNames": spec.get("names") or {}, "storedVersions": stored, "conditions": conditions}
+    storage_versions = [version.get("name") for version in dicts_at(spec, "versions") if version.get("storage")]
+    status = {"acceptedNames": spec.get("names") or {}, "storedVersions": storage_versions, "conditions": conditions}
     return _WorkloadProgress({**document, "status": status})
 
 

@@ -83,7 +83,7 @@ class MemberStores:
 
     def _opened(self, name: str) -> _Open:
         path = self._path(self._folder, name) if self._folder is not None else None
-        entry = self._open[name] = _Open(EmbeddedStore.open(path, now=self._now, retained=RETAINED))
+        entry = self._open[name] = _Open(EmbeddedStore.open(path, now=self._now, retention=RETAINED))
         return entry
 
     @staticmethod
@@ -183,17 +183,17 @@ class ObservedStore(MemberStore):
             live = await self.get(kind, key_of(document))
         except NotFoundError:
             return document if dry_run else await self.create(kind, document)
-        given = document["metadata"]
+        metadata = document["metadata"]
         for member in ("uid", "resourceVersion"):
-            if given.get(member, live["metadata"][member]) != live["metadata"][member]:
+            if metadata.get(member, live["metadata"][member]) != live["metadata"][member]:
                 raise ConflictError(f"{kind.kind} {key_of(document)} is not the object, or the version, that was read")
-        merged = three_way_merge(kind, last_applied(live), whole_object(document, live), live)
+        result = three_way_merge(kind, last_applied(live), whole_object(document, live), live)
         references = {owner["uid"]: owner for owner in (*owners(live), *owners(document))}
         if references:
-            merged = with_owners(merged, list(references.values()))
-        if dry_run or merged == live:
-            return merged
-        return await self.replace(kind, merged)
+            result = with_owners(result, list(references.values()))
+        if dry_run or result == live:
+            return result
+        return await self.replace(kind, result)
 
     async def delete(
         self,

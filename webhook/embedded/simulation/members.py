@@ -118,8 +118,8 @@ class SimulatedMembers:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._agenda.run())
                 group.create_task(self._follow(MEMBER_CLUSTER, self._members_listed, self._member_changed))
-                told = self._follow(INTERNAL_MEMBER_CLUSTER, self._internals_listed, self._internal_changed)
-                group.create_task(told)
+                events = self._follow(INTERNAL_MEMBER_CLUSTER, self._internals_listed, self._internal_changed)
+                group.create_task(events)
                 group.create_task(self._follow(WORK, self._works_listed, self._work_changed))
                 for _ in range(self._workers):
                     group.create_task(self._worker())
@@ -152,11 +152,11 @@ class SimulatedMembers:
     # Changes on the hub become entries of the agenda.
 
     async def _follow(
-        self, kind: Kind, listed: Callable[[Sequence[JsonObject]], None], changed: Callable[[WatchEvent], None]
+        self, kind: Kind, on_list: Callable[[Sequence[JsonObject]], None], changed: Callable[[WatchEvent], None]
     ) -> None:
         while True:
             try:
-                await list_and_watch(self._hub, kind, listed, changed)
+                await list_and_watch(self._hub, kind, on_list, changed)
             except ExpiredError:
                 continue
             except StoreError as error:
@@ -185,15 +185,15 @@ class SimulatedMembers:
             SIMULATE_LEAVING in (metadata.get("finalizers") or ()),
             tuple(sorted((metadata.get("annotations") or {}).items())),
         )
-        cached = self._members.get(name)
-        if cached is not None and cached.mark == mark:
+        cached_member = self._members.get(name)
+        if cached_member is not None and cached_member.mark == mark:
             return
         behaviour = parse_behaviour(metadata.get("annotations") or {})
-        news = behaviour.problem if cached is None or cached.behaviour != behaviour else ""
-        if cached is None:
+        news = behaviour.problem if cached_member is None or cached_member.behaviour != behaviour else ""
+        if cached_member is None:
             self._members[name] = SimulatedMember(mark, behaviour)
         else:
-            cached.mark, cached.behaviour = mark, behaviour
+            cached_member.mark, cached_member.behaviour = mark, behaviour
         if news:
             _log.warning("invalid annotation", extra={"cluster": name, "problem": behaviour.problem})
         self._agenda.add(MemberItem(name))
@@ -205,8 +205,8 @@ class SimulatedMembers:
                 self._agenda.forget(WorkItem(name, work))
 
     def _internals_listed(self, items: Sequence[JsonObject]) -> None:
-        listed = {key_of(item) for item in items}
-        for cluster in [name for name in self._told if Key(name, member_namespace(name)) not in listed]:
+        keys = {key_of(item) for item in items}
+        for cluster in [name for name in self._told if Key(name, member_namespace(name)) not in keys]:
             self._internal_gone(cluster)
         for item in items:
             self._note_internal(item)
@@ -230,9 +230,9 @@ class SimulatedMembers:
             self._agenda.add(MemberItem(cluster))
 
     def _works_listed(self, items: Sequence[JsonObject]) -> None:
-        listed = {key_of(item) for item in items}
+        keys = {key_of(item) for item in items}
         for cluster, works in self._works.items():
-            for name in [name for name in works if Key(name, member_namespace(cluster)) not in listed]:
+            for name in [name for name in works if Key(name, member_namespace(cluster)) not in keys]:
                 self._work_gone(cluster, name)
         for item in items:
             self._note_work(item)
@@ -250,8 +250,8 @@ class SimulatedMembers:
             return
         cluster = key.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
         metadata = document["metadata"]
-        said = tuple((metadata.get("annotations") or {}).get(name) for name in WORDS)
-        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), said)
+        words = tuple((metadata.get("annotations") or {}).get(name) for name in WORDS)
+        mark = (metadata["uid"], metadata.get("generation"), metadata.get("deletionTimestamp"), words)
         works = self._works.setdefault(cluster, {})
         if works.get(key.name) != mark:
             works[key.name] = mark
@@ -331,8 +331,8 @@ class SimulatedMembers:
         self._agenda.forget(HeartbeatItem(cluster))
         if member.state is MemberState.LEAVE and not member.behaviour.silent:
             with suppress(NotFoundError):
-                reported = figures(member.behaviour, member.placed, member.namespaces)
-                await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, self._now(), joined=False)
+                member_figures = figures(member.behaviour, member.placed, member.namespaces)
+                await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, member_figures, self._now(), is_joined=False)
 
     async def _keep_leaving(self, cluster: str, member: SimulatedMember) -> None:
         """Delete a member that simulates a leave that hangs, and hold it with a finalizer; release any other.
@@ -342,14 +342,14 @@ class SimulatedMembers:
         try:
             document = await self._hub.get(MEMBER_CLUSTER, Key(cluster))
             metadata = document["metadata"]
-            deleting = bool(metadata.get("deletionTimestamp"))
+            is_deleting = bool(metadata.get("deletionTimestamp"))
             if not member.behaviour.leaving:
                 changed = without_finalizer(document, SIMULATE_LEAVING)
             else:
-                changed = None if deleting else with_finalizer(document, SIMULATE_LEAVING)
+                changed = None if is_deleting else with_finalizer(document, SIMULATE_LEAVING)
             if changed is not None:
                 await self._hub.replace(MEMBER_CLUSTER, changed)
-            if member.behaviour.leaving and not deleting and member.state is MemberState.JOIN:
+            if member.behaviour.leaving and not is_deleting and member.state is MemberState.JOIN:
                 await self._hub.delete(MEMBER_CLUSTER, Key(cluster), uid=metadata["uid"])
         except NotFoundError:
             return
@@ -373,11 +373,11 @@ class SimulatedMembers:
                 return
             await self._count(cluster, member)
             now = self._now()
-            reported = figures(member.behaviour, member.placed, member.namespaces)
-            stored = await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, reported, now)
+            member_figures = figures(member.behaviour, member.placed, member.namespaces)
+            document = await report(self._hub, INTERNAL_MEMBER_CLUSTER, key, member_figures, now)
         except NotFoundError:
             return
-        period = spec_of(stored).get("heartbeatPeriodSeconds") or DEFAULT_HEARTBEAT_PERIOD_SECONDS
+        period = spec_of(document).get("heartbeatPeriodSeconds") or DEFAULT_HEARTBEAT_PERIOD_SECONDS
         if member.has_beaten:
             due = next_heartbeat(now, period, _dice(f"{cluster} {now.timestamp()}") * 2 - 1)
         else:  # all members start at the same time; this spreads them over the period
@@ -400,15 +400,15 @@ class SimulatedMembers:
             return
         member.counted = True  # before counting: a write meanwhile takes it back, and the next heartbeat counts again
         nodes = node_count(member.behaviour)
-        placed: dict[str, int] = {}
+        usage: dict[str, int] = {}
         async with self._stores.use(cluster) as store:
             for kind in WORKLOAD_KINDS:
                 for document in (await store.list(kind)).items:
                     for name, amount in requests(document, nodes=nodes).items():
-                        placed[name] = placed.get(name, 0) + amount
-            found = (await store.list(NAMESPACE)).items
-        member.placed = placed
-        member.namespaces = {item["metadata"]["name"]: _maker(item) for item in found}
+                        usage[name] = usage.get(name, 0) + amount
+            namespaces = (await store.list(NAMESPACE)).items
+        member.placed = usage
+        member.namespaces = {item["metadata"]["name"]: _maker(item) for item in namespaces}
 
     async def _apply(self, entry: WorkItem) -> None:
         """Reconcile one Work, and queue the objects that it wrote for the simulated controllers."""
@@ -457,12 +457,12 @@ class SimulatedMembers:
             return
         nodes = node_count(member.behaviour)
         async with self._stores.use(entry.cluster) as store:
-            settled = await settle(store, entry.kind, entry.key, self._now(), nodes=nodes)
-        for work in settled.works:
+            is_settled = await settle(store, entry.kind, entry.key, self._now(), nodes=nodes)
+        for work in is_settled.works:
             if member.applies:
                 self._agenda.add(WorkItem(entry.cluster, work))
-        if settled.changes_at is not None:
-            self._agenda.add_at(entry, settled.changes_at)
+        if is_settled.changes_at is not None:
+            self._agenda.add_at(entry, is_settled.changes_at)
 
 
 def _maker(namespace: JsonObject) -> str:

@@ -58,10 +58,10 @@ class SimulatedNodes:
     def _note(self, kind: Kind, change: ObjectDelta) -> None:
         if change.new is None or desired_status(change.new) in (None, change.new.get("status")):
             return
-        named = kind, key_of(change.new)
-        if named not in self._waiting:
-            self._waiting.add(named)
-            self._changed.put_nowait(named)
+        place = kind, key_of(change.new)
+        if place not in self._waiting:
+            self._waiting.add(place)
+            self._changed.put_nowait(place)
 
     async def _report(self) -> None:
         while True:

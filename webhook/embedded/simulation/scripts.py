@@ -55,8 +55,8 @@ def parse_script(text: str, ready_after: timedelta = READY_AFTER) -> Script:
                 case "crash-after":
                     crash_after = parse_sum(value)
                 case _:
-                    wanted = "ready-after=5s, crash-after=1m or never-ready"
-                    return Script(None, None, f"annotation {SIMULATE}: {word[:64]!r} is not one of {wanted}")
+                    syntax = "ready-after=5s, crash-after=1m or never-ready"
+                    return Script(None, None, f"annotation {SIMULATE}: {word[:64]!r} is not one of {syntax}")
         except ValueError as error:
             return Script(None, None, f"annotation {SIMULATE}: {word[:64]!r}: {error}")
     return Script(None if never else ready_after, crash_after)
@@ -83,11 +83,11 @@ class Moment:
     script: Script
     nodes: int
 
-    def stage(self, started: datetime) -> tuple[str, datetime | None]:
+    def stage(self, start: datetime) -> tuple[str, datetime | None]:
         """Return ``starting``, ``ready`` or ``crashed``, and when the stage changes."""
         if self.script.ready_after is None:
             return "starting", None
-        ready = _after(started, self.script.ready_after)
+        ready = _after(start, self.script.ready_after)
         if self.now < ready:
             return "starting", ready
         if self.script.crash_after is None:
@@ -117,18 +117,20 @@ def count_or(value: object, default: int) -> int:
 
 def condition_of(document: JsonObject, kind: str) -> Mapping[str, Any]:
     """Return a condition of an object; empty when absent."""
-    found = (entry for entry in conditions_of(document) if entry.get("type") == kind)
-    return next(found, {})
+    matches = (entry for entry in conditions_of(document) if entry.get("type") == kind)
+    return next(matches, {})
 
 
-def make_conditions(document: JsonObject, moment: Moment, *wanted: tuple[str, bool, str, str]) -> list[JsonObject]:
+def make_conditions(document: JsonObject, moment: Moment, *rows: tuple[str, bool, str, str]) -> list[JsonObject]:
     """Return the conditions (type, status, reason, message), with the old transition times where the status stays."""
-    made = []
-    for kind, good, reason, message in wanted:
+    conditions = []
+    for kind, good, reason, message in rows:
         status = "True" if good else "False"
-        known = condition_of(document, kind)
+        previous = condition_of(document, kind)
         at = format_time(moment.now)
-        if known.get("status") == status:
-            at = known.get("lastTransitionTime", at)
-        made.append({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at})
-    return made
+        if previous.get("status") == status:
+            at = previous.get("lastTransitionTime", at)
+        conditions.append(
+            {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+        )
+    return conditions

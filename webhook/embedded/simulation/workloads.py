@@ -50,20 +50,20 @@ class _Pods:
     serving: int
 
 
-def _pods(document: JsonObject, stage: str, wanted: int, fields: tuple[str, str]) -> _Pods:
+def _pods(document: JsonObject, stage: str, replicas: int, fields: tuple[str, str]) -> _Pods:
     """Count the Pods of a workload; *fields* of its status hold the updated ones and those that serve.
 
     A first rollout creates all Pods at once; an update keeps the old ones serving until the new ones are ready.
     """
     if stage == "ready":
-        return _Pods(wanted, wanted, wanted)
+        return _Pods(replicas, replicas, replicas)
     if stage == "crashed":
-        return _Pods(wanted, wanted, 0)
+        return _Pods(replicas, replicas, 0)
     status = status_of(document)
     updated, serving = (count_or(status.get(field), 0) for field in fields)
     if not _observed(document):
-        updated = 0 if "observedGeneration" in status else wanted
-    return _Pods(wanted, min(updated, wanted), min(serving, wanted))
+        updated = 0 if "observedGeneration" in status else replicas
+    return _Pods(replicas, min(updated, replicas), min(serving, replicas))
 
 
 _Counts: TypeAlias = Callable[[JsonObject, str, Moment], JsonObject]
@@ -73,8 +73,8 @@ def _workload(counts: _Counts) -> Callable[[JsonObject, Moment], _WorkloadProgre
     """Make the simulation of a kind that runs Pods; *counts* fills in the numbers of its status."""
 
     def simulate(document: JsonObject, moment: Moment) -> _WorkloadProgress:
-        started = _rollout_start(document, moment)
-        stage, changes_at = moment.stage(started)
+        start = _rollout_start(document, moment)
+        stage, changes_at = moment.stage(start)
         words = {
             "starting": ("MinimumReplicasUnavailable", moment.script.problem or "waiting for Pods to become ready"),
             "ready": ("MinimumReplicasAvailable", "all Pods are ready"),
@@ -91,7 +91,7 @@ def _workload(counts: _Counts) -> Callable[[JsonObject, Moment], _WorkloadProgre
         status = {
             "observedGeneration": document["metadata"].get("generation", 0),
             **counts(document, stage, moment),
-            "conditions": [available, {**progressing, "lastUpdateTime": format_time(started)}],
+            "conditions": [available, {**progressing, "lastUpdateTime": format_time(start)}],
         }
         return _WorkloadProgress({**document, "status": status}, changes_at)
 
@@ -116,14 +116,14 @@ def _deployment(document: JsonObject, stage: str, _: Moment) -> JsonObject:
 def _stateful_set(document: JsonObject, stage: str, _: Moment) -> JsonObject:
     pods = _pods(document, stage, _replicas(document), ("updatedReplicas", "availableReplicas"))
     update = f"{document['metadata']['name']}-{document['metadata'].get('generation', 0)}"
-    done = pods.updated == pods.wanted
+    is_done = pods.updated == pods.wanted
     return {
         "replicas": pods.wanted,
         "readyReplicas": pods.serving,
         "availableReplicas": pods.serving,
-        "currentReplicas": pods.wanted if done else pods.wanted - pods.updated,
+        "currentReplicas": pods.wanted if is_done else pods.wanted - pods.updated,
         "updatedReplicas": pods.updated,
-        "currentRevision": update if done else status_of(document).get("currentRevision", update),
+        "currentRevision": update if is_done else status_of(document).get("currentRevision", update),
         "updateRevision": update,
     }
 
@@ -153,34 +153,36 @@ def _replica_set(document: JsonObject, stage: str, _: Moment) -> JsonObject:
 
 def _job(document: JsonObject, moment: Moment) -> _WorkloadProgress:
     """Run to completion; with ``crash-after`` it fails instead, that long after it would have completed."""
-    started = created_at(document, moment)
-    stage, changes_at = moment.stage(started)
+    start_time = created_at(document, moment)
+    stage, changes_at = moment.stage(start_time)
     if stage == "ready" and moment.script.crash_after is not None:
         stage = "starting"
-    spec, start = spec_of(document), format_time(started)
+    spec, start = spec_of(document), format_time(start_time)
     completions = count_or(spec.get("completions"), 1)
     if stage == "starting":
         active = min(count_or(spec.get("parallelism"), 1), completions)
         status: JsonObject = {"startTime": start, "active": active, "ready": active}
     elif stage == "ready":
-        ended = make_conditions(document, moment, ("Complete", True, "CompletionsReached", "all Pods have completed"))
-        end = ended[0]["lastTransitionTime"]
-        status = {"startTime": start, "completionTime": end, "succeeded": completions, "conditions": ended}
+        end_conditions = make_conditions(
+            document, moment, ("Complete", True, "CompletionsReached", "all Pods have completed")
+        )
+        end = end_conditions[0]["lastTransitionTime"]
+        status = {"startTime": start, "completionTime": end, "succeeded": completions, "conditions": end_conditions}
     else:
         message = f"Pods crash, as annotation {SIMULATE} asks for"
-        ended = make_conditions(document, moment, ("Failed", True, "BackoffLimitExceeded", message))
-        status = {"startTime": start, "failed": completions, "conditions": ended}
+        end_conditions = make_conditions(document, moment, ("Failed", True, "BackoffLimitExceeded", message))
+        status = {"startTime": start, "failed": completions, "conditions": end_conditions}
     return _WorkloadProgress({**document, "status": status}, changes_at)
 
 
 def _pod(document: JsonObject, moment: Moment) -> _WorkloadProgress:
-    started = created_at(document, moment)
-    stage, changes_at = moment.stage(started)
+    start = created_at(document, moment)
+    stage, changes_at = moment.stage(start)
     phase = {"starting": "Pending", "ready": "Running", "crashed": "Failed"}[stage]
     good = stage == "ready"
     message = moment.script.problem or f"the Pod is {phase}"
     conditions = make_conditions(document, moment, ("Ready", good, "PodReady" if good else "PodNotReady", message))
-    status = {"phase": phase, "startTime": format_time(started), "conditions": conditions}
+    status = {"phase": phase, "startTime": format_time(start), "conditions": conditions}
     return _WorkloadProgress({**document, "status": status}, changes_at)
 
 
@@ -212,8 +214,8 @@ def requests(document: JsonObject, *, nodes: int = NODES) -> dict[str, int]:
         spec = dict_at(spec, "template", "spec")
     total: dict[str, int] = {}
     for container in dicts_at(spec, "containers"):
-        wanted = dict_at(container, "resources", "requests")
-        for name, text in wanted.items():
+        requests = dict_at(container, "resources", "requests")
+        for name, text in requests.items():
             quantity = read_quantity(str(text))
             if quantity is not None and quantity.nano > 0:
                 total[name] = total.get(name, 0) + quantity.nano * count

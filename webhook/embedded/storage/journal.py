@@ -60,31 +60,31 @@ class Row(NamedTuple):
 class Journal:
     """An open journal. All methods are synchronous; call them from the thread that opened it."""
 
-    def __init__(self, connection: sqlite3.Connection, name: str, retained: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, name: str, retention: int) -> None:
         self._connection = connection
         self._name = name
-        self._retained = retained
-        self._slack = max(64, min(512, retained // 4))
+        self._retained = retention
+        self._slack = max(64, min(512, retention // 4))
         self._dead: list[int] = []
         self.version = 0
         self.horizon = 0
 
     @classmethod
-    def open(cls, path: Path | None, *, retained: int = RETAINED) -> "Journal":
+    def open(cls, path: Path | None, *, retention: int = RETAINED) -> "Journal":
         """Open the file, created if need be; None: in memory.
 
         Raises:
             StoreError: We cannot use the file; the message names it and says what to do.
         """
         if path is None:
-            return cls(_prepare(sqlite3.connect(":memory:", isolation_level=None), ":memory:"), "memory", retained)
+            return cls(_prepare(sqlite3.connect(":memory:", isolation_level=None), ":memory:"), "memory", retention)
         _make_file(path)
         try:
             connection = sqlite3.connect(path, isolation_level=None, timeout=0)
         except sqlite3.Error as error:
             raise StoreError(f"cannot open {path}: {error}") from error
         try:
-            return cls(_prepare(connection, str(path)), str(path), retained)
+            return cls(_prepare(connection, str(path)), str(path), retention)
         except sqlite3.Error as error:
             connection.close()
             raise StoreError(_open_failure(path, error)) from error
@@ -106,8 +106,8 @@ class Journal:
                 f"SELECT {columns} FROM journal ORDER BY version"  # noqa: S608 - constant text
             ):
                 subject = (group, kind), Key(name, namespace)
-                if superseded := newest.pop(subject, 0):
-                    self._dead.append(superseded)
+                if old_version := newest.pop(subject, 0):
+                    self._dead.append(old_version)
                 if kind_of_event == EventType.DELETED:
                     self._dead.append(version)
                 else:
@@ -154,10 +154,10 @@ class Journal:
         if self.version - self.horizon <= self._retained + self._slack:
             return
         horizon = self.version - self._retained
-        passed = [(version,) for version in self._dead if version <= horizon]
+        compacted = [(version,) for version in self._dead if version <= horizon]
         try:
             with _Transaction(self._connection):
-                self._connection.executemany("DELETE FROM journal WHERE version = ?", passed)
+                self._connection.executemany("DELETE FROM journal WHERE version = ?", compacted)
                 self._connection.execute("UPDATE horizon SET version = ?", (horizon,))
         except sqlite3.Error as error:
             raise StoreError(f"cannot compact {self._name}: {error}") from error
@@ -175,7 +175,7 @@ class Journal:
         if after < self.horizon:
             raise ExpiredError(f"resource version {after} is older than the oldest kept, {self.horizon}: list again")
         try:
-            found = self._connection.execute(
+            rows = self._connection.execute(
                 "SELECT version, type, namespace, name, old_labels, body FROM journal"
                 " WHERE version > ? AND api_group = ? AND kind = ? ORDER BY version LIMIT ?",
                 (after, *kind, limit),
@@ -184,7 +184,7 @@ class Journal:
             raise StoreError(f"cannot read {self._name}: {error}") from error
         return [
             Row(version, EventType(word), kind, Key(name, namespace), body, labels)
-            for version, word, namespace, name, labels, body in found
+            for version, word, namespace, name, labels, body in rows
         ]
 
 

@@ -52,8 +52,8 @@ class StoredKinds:
         name = definition["metadata"]["name"]
         self.forget(name)
         kind = kind_of_definition(definition)
-        taken = kind is None or kind.group_kind in KINDS or kind.group_kind in self._custom
-        if kind is None or taken or name != kind.resource:
+        is_taken_kind = kind is None or kind.group_kind in KINDS or kind.group_kind in self._custom
+        if kind is None or is_taken_kind or name != kind.resource:
             return
         self._by_name[name] = kind
         self._custom[kind.group_kind] = kind

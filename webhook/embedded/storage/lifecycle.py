@@ -55,12 +55,12 @@ def generated_name(prefix: str, suffix: Callable[[int], str]) -> str:
 
 def created(kind: Kind, document: JsonObject, *, name: str, uid: str, now: datetime) -> JsonObject:
     """Return the first state of an object that passed `checked_new`."""
-    given = document["metadata"]
+    new_metadata = document["metadata"]
     metadata: JsonObject = {"name": name}
     if kind.namespaced:
-        metadata["namespace"] = given["namespace"]
+        metadata["namespace"] = new_metadata["namespace"]
     metadata |= {"uid": uid, "generation": 1, "creationTimestamp": format_time(now)}
-    metadata |= _user_members(given) | _owners_of_fields(given)
+    metadata |= _user_members(new_metadata) | _owners_of_fields(new_metadata)
     first = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **_content(kind, document)}
     if kind.group_kind == NAMESPACE.group_kind:
         first["status"] = {"phase": "Active"}
@@ -75,22 +75,22 @@ def replaced(kind: Kind, current: JsonObject, document: JsonObject) -> JsonObjec
         InvalidMetadataError: With every reason.
     """
     document = _head(kind, document)
-    given, old = document["metadata"], current["metadata"]
-    version = _version_given(given)
-    check_preconditions(kind, current, given.get("uid", ""), version)
+    new_metadata, old = document["metadata"], current["metadata"]
+    version = _version_given(new_metadata)
+    check_preconditions(kind, current, new_metadata.get("uid", ""), version)
     errors = (
         *validate_type(kind, document),
         *validate_version(kind, version),
-        *validate_members(given, old),
-        *validate_update(given, old),
+        *validate_members(new_metadata, old),
+        *validate_update(new_metadata, old),
     )
     if errors:
         raise InvalidMetadataError(kind, old["name"], errors)
-    content, stored = _content(kind, document), _content(kind, current)
-    same_content = json_equal(content, stored)
+    content, old_content = _content(kind, document), _content(kind, current)
+    same_content = json_equal(content, old_content)
     apart = (*_USER_MEMBERS, "managedFields")
-    metadata = {member: value for member, value in old.items() if member not in apart} | _user_members(given)
-    metadata |= _owners_of_fields({**old, **given})
+    metadata = {member: value for member, value in old.items() if member not in apart} | _user_members(new_metadata)
+    metadata |= _owners_of_fields({**old, **new_metadata})
     if same_content and json_equal(metadata, old):
         return current
     if not same_content:
@@ -107,11 +107,11 @@ def metadata_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> 
         ConflictError: *document* is not based on *current*.
         InvalidMetadataError: With every reason.
     """
-    given, metadata = document["metadata"], dict(current["metadata"])
-    metadata["resourceVersion"] = given.get("resourceVersion", "")
-    metadata["finalizers"] = given.get("finalizers") or []
+    new_metadata, metadata = document["metadata"], dict(current["metadata"])
+    metadata["resourceVersion"] = new_metadata.get("resourceVersion", "")
+    metadata["finalizers"] = new_metadata.get("finalizers") or []
     for member in ("labels", "annotations"):
-        metadata[member] = {**metadata.get(member, {}), **(given.get(member) or {})}
+        metadata[member] = {**metadata.get(member, {}), **(new_metadata.get(member) or {})}
     return replaced(kind, current, {**current, "metadata": metadata})
 
 
@@ -123,9 +123,9 @@ def status_replaced(kind: Kind, current: JsonObject, document: JsonObject) -> Js
         InvalidMetadataError: With every reason.
     """
     document = _head(kind, document)
-    given = document["metadata"]
-    version = _version_given(given)
-    check_preconditions(kind, current, given.get("uid", ""), version)
+    metadata = document["metadata"]
+    version = _version_given(metadata)
+    check_preconditions(kind, current, metadata.get("uid", ""), version)
     if errors := tuple(validate_version(kind, version)):
         raise InvalidMetadataError(kind, current["metadata"]["name"], errors)
     status = document.get("status")
@@ -141,10 +141,10 @@ def deleting(current: JsonObject, now: datetime) -> JsonObject:
     """Return the state of an object whose deletion waits: for finalizers or, for a namespace, for its content."""
     metadata = current["metadata"]
     marks = {"generation": metadata["generation"] + 1, "deletionTimestamp": format_time(now)}
-    marked = current | {"metadata": metadata | marks | {"deletionGracePeriodSeconds": 0}}
+    result = current | {"metadata": metadata | marks | {"deletionGracePeriodSeconds": 0}}
     if group_kind(current) == NAMESPACE.group_kind:
-        marked["status"] = {**current.get("status", {}), "phase": "Terminating"}
-    return marked
+        result["status"] = {**current.get("status", {}), "phase": "Terminating"}
+    return result
 
 
 def without_owners(current: JsonObject, alive: Iterable[str]) -> JsonObject:
@@ -156,12 +156,12 @@ def without_owners(current: JsonObject, alive: Iterable[str]) -> JsonObject:
 
 def check_preconditions(kind: Kind, current: JsonObject, uid: object, resource_version: object) -> None:
     """Raise `ConflictError` unless *current* has the given uid and version; empty ones are not checked."""
-    metadata, what = current["metadata"], f"{kind.kind} {key_of(current)}"
+    metadata, subject = current["metadata"], f"{kind.kind} {key_of(current)}"
     if uid and uid != metadata["uid"]:
-        raise ConflictError(f"{what}: uid {quote(uid)} was expected, but this object has {quote(metadata['uid'])}")
+        raise ConflictError(f"{subject}: uid {quote(uid)} was expected, but this object has {quote(metadata['uid'])}")
     if resource_version and resource_version != metadata["resourceVersion"]:
         raise ConflictError(
-            f"{what}: resource version {quote(resource_version)} was expected, but the object is at"
+            f"{subject}: resource version {quote(resource_version)} was expected, but the object is at"
             f" {quote(metadata['resourceVersion'])}: read it again and repeat the change"
         )
 
@@ -200,8 +200,8 @@ def _owners_of_fields(metadata: JsonObject) -> JsonObject:
     owners = metadata.get("managedFields")
     if not owners or not isinstance(owners, list):
         return {}
-    whole = all(isinstance(owner, dict) and isinstance(owner.get("fieldsV1"), dict) for owner in owners)
-    return {"managedFields": owners} if whole else {}
+    is_complete = all(isinstance(owner, dict) and isinstance(owner.get("fieldsV1"), dict) for owner in owners)
+    return {"managedFields": owners} if is_complete else {}
 
 
 def _content(kind: Kind, document: JsonObject) -> JsonObject:

@@ -85,7 +85,7 @@ class EmbeddedStore(Store):
         path: Path | None,
         *,
         now: Callable[[], datetime] = utc_now,
-        retained: int = RETAINED,
+        retention: int = RETAINED,
         most_events: int = MOST_EVENTS,
     ) -> "EmbeddedStore":
         """Open the store in a file, created if need be; None: in memory only.
@@ -93,13 +93,13 @@ class EmbeddedStore(Store):
         Args:
             path: The file; SQLite keeps a second one beside it while the store is open.
             now: The clock for ``creationTimestamp`` and ``deletionTimestamp``.
-            retained: How many versions back a watch can resume.
+            retention: How many versions back a watch can resume.
             most_events: How many Events to keep.
 
         Raises:
             StoreError: The file is of a newer schema, not ours, damaged, in use, or not accessible.
         """
-        journal = Journal.open(path, retained=retained)
+        journal = Journal.open(path, retention=retention)
         store = cls(journal, now, most_events)
         try:
             store._load()
@@ -150,8 +150,8 @@ class EmbeddedStore(Store):
         self._check_open()
         items = self._table.documents(kind.group_kind, namespace)
         if labels:
-            wanted = labels.items()
-            items = [document for document in items if wanted <= labels_of(document).items()]
+            pairs = labels.items()
+            items = [document for document in items if pairs <= labels_of(document).items()]
         return Listing(tuple(items), self.resource_version)
 
     def watch(
@@ -216,7 +216,7 @@ class EmbeddedStore(Store):
             raise NotFoundError(f"{kind.kind} has no status subresource")
         current = self._found(kind, _key_given(kind, document))
         changed = lifecycle.status_replaced(kind, current, document)
-        return changed if dry_run or changed is current else self._store(kind, changed, shared=True)
+        return changed if dry_run or changed is current else self._store(kind, changed, is_shared=True)
 
     async def delete(
         self, kind: Kind, key: Key, *, uid: str = "", resource_version: str = "", dry_run: bool = False
@@ -260,9 +260,9 @@ class EmbeddedStore(Store):
                 return name
         raise AlreadyExistsError(f"{kind.kind}: no free name found for generateName {prefix!r}; try again")
 
-    def _store(self, kind: Kind, document: JsonObject, *, shared: bool = False) -> JsonObject:
+    def _store(self, kind: Kind, document: JsonObject, *, is_shared: bool = False) -> JsonObject:
         with self._write() as write:
-            return write.put(kind.group_kind, document, shared=shared)
+            return write.put(kind.group_kind, document, is_shared=is_shared)
 
     @contextmanager
     def _write(self) -> Iterator[WriteTransaction]:

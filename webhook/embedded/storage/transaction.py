@@ -45,20 +45,20 @@ class WriteTransaction:
         self.rows: list[Row] = []
         self.changes: list[StoreEvent] = []
 
-    def put(self, kind: KindId, document: JsonObject, *, shared: bool = False) -> JsonObject:
+    def put(self, kind: KindId, document: JsonObject, *, is_shared: bool = False) -> JsonObject:
         """Store the new state of an object and return it; delete an object that was only waiting for its finalizers.
 
         Args:
             kind: Group and kind.
             document: The new state, except for the resource version.
-            shared: No caller can change any part of *document*, so it needs no copy.
+            is_shared: No caller can change any part of *document*, so it needs no copy.
         """
         place = kind, key_of(document)
         if self._is_released(place, document):
-            return self._record(place, document, EventType.DELETED, shared=shared)
+            return self._record(place, document, EventType.DELETED, is_shared=is_shared)
         if owner_references(document):
             self._suspects.append(place)
-        return self._record(place, document, EventType.MODIFIED, shared=shared)
+        return self._record(place, document, EventType.MODIFIED, is_shared=is_shared)
 
     def delete(self, kind: KindId, current: JsonObject) -> None:
         """Delete the object and its content; mark the object as being deleted while finalizers or content hold it."""
@@ -68,9 +68,9 @@ class WriteTransaction:
             return
         if "deletionTimestamp" not in current["metadata"]:
             self._record(place, lifecycle.deleting(current, self._now()), EventType.MODIFIED)
-        for held in tuple(self._content(place)):
-            if document := self._table.get(*held):
-                self.delete(held[0], document)
+        for content_place in tuple(self._content(place)):
+            if document := self._table.get(*content_place):
+                self.delete(content_place[0], document)
 
     def settle(self) -> None:
         """Work off the consequences, until there are none left."""
@@ -121,13 +121,13 @@ class WriteTransaction:
         kind, key = place
         if kind == NAMESPACE.group_kind:
             yield from self._table.in_namespace(key.name)
-        elif kind == DEFINITION and (defined := self._kinds.defined_by(key.name)):
-            yield from self._table.of_kind(defined.group_kind)
+        elif kind == DEFINITION and (defined_kind := self._kinds.defined_by(key.name)):
+            yield from self._table.of_kind(defined_kind.group_kind)
 
     def _has_content(self, place: Place) -> bool:
         return next(self._content(place), None) is not None
 
-    def _record(self, place: Place, document: JsonObject, event: EventType, *, shared: bool = True) -> JsonObject:
+    def _record(self, place: Place, document: JsonObject, event: EventType, *, is_shared: bool = True) -> JsonObject:
         kind, key = place
         old = self._table.get(kind, key)
         if old is None:
@@ -135,7 +135,7 @@ class WriteTransaction:
         self._version += 1
         document = document | {"metadata": document["metadata"] | {"resourceVersion": str(self._version)}}
         body = dump_json(document)
-        if not shared:
+        if not is_shared:
             document = orjson.loads(body)
         self._before.append((place, old))
         if event is EventType.DELETED:
@@ -147,8 +147,8 @@ class WriteTransaction:
             self._learn(key, None if event is EventType.DELETED else document)
         labels, old_labels = labels_of(document), labels_of(old or document)
         changed = None if labels == old_labels else dump_json(old_labels)
-        replaced = int(old["metadata"]["resourceVersion"]) if old else 0
-        self.rows.append(Row(self._version, event, kind, key, body, changed, replaced))
+        replaced_version = int(old["metadata"]["resourceVersion"]) if old else 0
+        self.rows.append(Row(self._version, event, kind, key, body, changed, replaced_version))
         self.changes.append(StoreEvent(self._version, event, document, old_labels))
         return document
 

@@ -71,18 +71,18 @@ class ApiServerVerifier:
         self._now = now
         self._calls = calls
 
-    def has_secret(self, given: str) -> bool:
-        """Return whether *given* is a secret of the installation; how long that takes does not depend on *given*."""
-        candidate = given.encode("utf-8", "surrogateescape")
+    def has_secret(self, url_secret: str) -> bool:
+        """Return whether *url_secret* is a secret of the installation, in constant time."""
+        candidate = url_secret.encode("utf-8", "surrogateescape")
         matches = False
-        called = () if self._calls is None else self._calls.secrets
-        for secret in (*self._secrets, *called):  # all of them: the time must not tell which one came close
+        secrets = () if self._calls is None else self._calls.secrets
+        for secret in (*self._secrets, *secrets):  # all of them: the time must not tell which one came close
             matches |= compare_digest(secret, candidate)
         return matches
 
-    async def learns_secret(self, given: str) -> bool:
-        """Return whether *given* is a secret of the installation, or becomes one within a moment."""
-        return await self._soon(lambda: self.has_secret(given))
+    async def learns_secret(self, url_secret: str) -> bool:
+        """Return whether *url_secret* is a secret of the installation, or becomes one within a moment."""
+        return await self._soon(lambda: self.has_secret(url_secret))
 
     async def learns(self, transport: asyncio.BaseTransport | None, *, by_secret: bool) -> bool:
         """Return whether a request is the API server's, as `knows`, or becomes that within a moment."""
@@ -156,7 +156,7 @@ class UnverifiedReviewLimiter:
                 try:
                     yield
                 finally:
-                    ended = loop.time()
-                    self._next = ended + (ended - began) * (1 / UNVERIFIED_SHARE - 1)
+                    end = loop.time()
+                    self._next = end + (end - began) * (1 / UNVERIFIED_SHARE - 1)
         finally:
             self._waiting -= 1

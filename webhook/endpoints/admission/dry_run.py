@@ -71,11 +71,14 @@ def add_routes(api: Api) -> None:
     async def validate(request: web.Request) -> web.Response:
         body = await _read(api, request)
         context = api.answers.admission().with_user(caller_of(request))
-        hidden: set[Kind] = set()
-        context = limited(context, await _readable(api, request, body.object_, context), hidden)
-        reviewed = await _rights(api, body, context)
-        verdict = rehearse(body.object_, body.old_object, body.done(), context, reviewed)
-        warnings = [*verdict.warnings, *(_not_compared(kind) for kind in sorted(hidden, key=lambda kind: kind.plural))]
+        hidden_kinds: set[Kind] = set()
+        context = limited(context, await _readable(api, request, body.object_, context), hidden_kinds)
+        rights_review = await _rights(api, body, context)
+        verdict = rehearse(body.object_, body.old_object, body.done(), context, rights_review)
+        warnings = [
+            *verdict.warnings,
+            *(_not_compared(kind) for kind in sorted(hidden_kinds, key=lambda kind: kind.plural)),
+        ]
         answer: ValidateAnswer = {"allowed": verdict.allowed, "errors": list(_errors(verdict)), "warnings": warnings}
         return unstored(answer)
 
@@ -157,12 +160,12 @@ async def _rights(api: Api, body: RehearsalModel, context: Context) -> Reviewed:
         "object": body.object_,
         "oldObject": body.old_object,
     }
-    reviewed = await rights.review(context.user, rights.needed(write, context.user, context))
-    if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
+    rights_review = await rights.review(context.user, rights.needed(write, context.user, context))
+    if rights_review.unanswered and is_enforced(rights_review, context.settings.placement_authorization):
         raise ProblemError(
-            Problem.NOT_READY, f"the rights of the caller are not known: {reviewed.unanswered}", retry_after=1
+            Problem.NOT_READY, f"the rights of the caller are not known: {rights_review.unanswered}", retry_after=1
         )
-    return reviewed
+    return rights_review
 
 
 def _errors(verdict: RehearsalVerdict) -> Iterator[FieldMistake]:

@@ -32,7 +32,7 @@ class FastPath(Protocol):
         """Return the hook whose reviews `answer_synchronously` may answer; None: none is called by that target."""
         ...
 
-    def answer_synchronously(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
+    def answer_synchronously(self, call: Called, client: RequestHandler, body: bytes) -> bytes | None:
         """Answer a review of the API server for which nothing has to be waited for, and nothing is wrong.
 
         Returns:

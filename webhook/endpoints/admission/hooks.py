@@ -140,7 +140,7 @@ def add_routes(
     app.router.add_route("*", f"{ROOT}/{{secret}}/{{path:.*}}", handle)
 
 
-async def _not_enforced(_asked: JsonObject, _deadline: float) -> Judgement:
+async def _not_enforced(_request: JsonObject, _deadline: float) -> Judgement:
     """Allow what a stranger asks about, without looking at a budget or reserving anything."""
     return Judgement(warnings=as_warnings([f"disruption budgets were not enforced: {STRANGER}"]))
 
@@ -223,7 +223,7 @@ class ReviewHandler:
         hook = self.hooks.get(path)
         return None if hook is None or "%" in target or "#" in target else Called(hook, by_secret, _budget(query))
 
-    def answer_synchronously(self, called: Called, client: RequestHandler, body: bytes) -> bytes | None:
+    def answer_synchronously(self, call: Called, client: RequestHandler, body: bytes) -> bytes | None:
         """See `FastPath.answer_synchronously`; what it leaves is for `handler`."""
         health, settings = self._health, self._settings
         if (
@@ -235,30 +235,30 @@ class ReviewHandler:
             or len(body) > min(SHORT_BYTES, settings.admission_body_bytes)
         ):
             return None
-        started = asyncio.get_running_loop().time()
+        start = asyncio.get_running_loop().time()
         try:
-            if not self._doorkeeper.knows(client.transport, by_secret=called.by_secret):
+            if not self._doorkeeper.knows(client.transport, by_secret=call.by_secret):
                 return None
             review = parse_review(body)
-            asked, context, user = review["request"], self._context(), None
-            reviewed = UNDISPUTED
-            if called.hook == "validate":
-                user = UserInfo.read(asked.get("userInfo"))
-                cached = self._rights.cached(user, self._rights.needed(asked, user, context))
-                if cached is None:
+            request, context, user = review["request"], self._context(), None
+            rights_review = UNDISPUTED
+            if call.hook == "validate":
+                user = UserInfo.read(request.get("userInfo"))
+                cached_review = self._rights.cached(user, self._rights.needed(request, user, context))
+                if cached_review is None:
                     return None
-                reviewed, with_user = cached, context.with_user(user)
-                if removal_losses(asked, with_user) or confirmation_rights(asked, with_user):
+                rights_review, with_user = cached_review, context.with_user(user)
+                if removal_losses(request, with_user) or confirmation_rights(request, with_user):
                     return None
-            verdict = answer(review, called.hook, context, user, reviewed, size=len(body))
+            verdict = answer(review, call.hook, context, user, rights_review, size=len(body))
         except Exception:  # noqa: BLE001 - whatever it is, `handler` meets it again, and says so
             return None
-        seconds = asyncio.get_running_loop().time() - started
-        if seconds > called.budget:
+        seconds = asyncio.get_running_loop().time() - start
+        if seconds > call.budget:
             return None
         mark_client_authenticated(self._app, client)
-        self._record(called.hook, asked, verdict["response"], seconds)
-        note_review(self._history, asked, verdict["response"])
+        self._record(call.hook, request, verdict["response"], seconds)
+        note_review(self._history, request, verdict["response"])
         return encode(verdict)
 
     def handler(self, hook: Hook, judge: Judge | None = None, *, by_secret: bool = False) -> Handler:
@@ -287,12 +287,12 @@ class ReviewHandler:
                 return self._refuse(503, "draining", "this replica has shut down")
             if not self._is_ready():
                 return self._refuse(503, "not_ready", "this replica is starting")
-            reviewing = self._review(hook, request, judge, known=is_known)
+            review = self._review(hook, request, judge, is_known=is_known)
             if self._tracing is not None:
                 headers_of_caller = request.headers if is_known else NO_HEADERS
-                reviewing = self._tracing.within(f"admission.{hook}", headers_of_caller, reviewing)
+                review = self._tracing.within(f"admission.{hook}", headers_of_caller, review)
             try:
-                response = await reviewing
+                response = await review
             except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
                 return self._fail(hook, request, "")
             # The certificate may have expired while the review was judged. Its answer still counts, but the API server
@@ -310,20 +310,22 @@ class ReviewHandler:
         self._has_been_synced = self._has_been_synced or self._synced()
         return self._has_been_synced
 
-    async def _review(self, hook: Hook, request: web.Request, judge: Judge | None, *, known: bool) -> web.Response:
+    async def _review(self, hook: Hook, request: web.Request, judge: Judge | None, *, is_known: bool) -> web.Response:
         """Read the body, then take a place: a slow or waiting sender occupies no place that another could use."""
-        started = asyncio.get_running_loop().time()  # before the body: the API server counts its sending too
-        limit = self._settings.admission_body_bytes if known else min(THREAD_BYTES, self._settings.admission_body_bytes)
+        start = asyncio.get_running_loop().time()  # before the body: the API server counts its sending too
+        limit = (
+            self._settings.admission_body_bytes if is_known else min(THREAD_BYTES, self._settings.admission_body_bytes)
+        )
         try:
-            async with self._bodies.read(request, limit, self._settings.body_seconds, vouched=known) as body:
-                if known:
-                    return await self._judge_in_place(hook, request, body, judge, started, known=True)
+            async with self._bodies.read(request, limit, self._settings.body_seconds, vouched=is_known) as body:
+                if is_known:
+                    return await self._judge_in_place(hook, request, body, judge, start, is_known=True)
                 async with self._strangers.acquire():
                     # The wait may have used up the caller's time; judging now would take from the API server's share
                     # for an answer that the caller does not read.
-                    if asyncio.get_running_loop().time() > started + _budget(request.query_string):
+                    if asyncio.get_running_loop().time() > start + _budget(request.query_string):
                         return self._refuse(503, "deadline", "the time the caller allows is used up")
-                    return await self._judge_in_place(hook, request, body, judge, started, known=False)
+                    return await self._judge_in_place(hook, request, body, judge, start, is_known=False)
         except BodyTooLargeError as error:
             return self._refuse(413, "size", str(error))
         except BodyTimeoutError as error:
@@ -334,7 +336,7 @@ class ReviewHandler:
             return self._refuse(400, "malformed", str(error))
 
     async def _judge_in_place(
-        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, start: float, *, is_known: bool
     ) -> web.Response:
         # Checked here and not on arrival, and with no await before the count: reviews whose bodies arrive together
         # would otherwise all pass the check.
@@ -342,30 +344,30 @@ class ReviewHandler:
             return self._refuse(503, "overload", "this replica is busy")
         self.in_flight += 1
         try:
-            return await self._judge(hook, request, body, judge, started, known=known)
+            return await self._judge(hook, request, body, judge, start, is_known=is_known)
         finally:
             self.in_flight -= 1
 
     async def _judge(
-        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, start: float, *, is_known: bool
     ) -> web.Response:
         if len(body) <= THREAD_BYTES:
-            return await self._answer(hook, request, body, judge, started, known=known)
+            return await self._answer(hook, request, body, judge, start, is_known=is_known)
         try:
-            async with asyncio.timeout_at(started + _budget(request.query_string)):
+            async with asyncio.timeout_at(start + _budget(request.query_string)):
                 await self._long.acquire()
         except TimeoutError:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         try:
-            return await self._answer(hook, request, body, judge, started, known=known)
+            return await self._answer(hook, request, body, judge, start, is_known=is_known)
         finally:
             self._long.release()
 
     async def _answer(
-        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, started: float, *, known: bool
+        self, hook: Hook, request: web.Request, body: bytes, judge: Judge | None, start: float, *, is_known: bool
     ) -> web.Response:
         loop = asyncio.get_running_loop()
-        deadline = started + _budget(request.query_string)
+        deadline = start + _budget(request.query_string)
         try:
             if len(body) > THREAD_BYTES:
                 async with asyncio.timeout_at(deadline):
@@ -376,22 +378,28 @@ class ReviewHandler:
             return self._refuse(error.code, "malformed", error.message)
         except TimeoutError:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
-        if known:
+        if is_known:
             mark_authenticated(request)
         try:
             if judge is not None:
-                asking = judge if known else _not_enforced
-                verdict = respond(await asking(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"])
+                judgement = judge if is_known else _not_enforced
+                verdict = respond(
+                    await judgement(review["request"], deadline - RIGHTS_MARGIN_SECONDS), review["request"]
+                )
             else:
-                context, user, reviewed, removals = self._context(), None, UNDISPUTED, NOTHING_REMOVED
-                context = context if known else context.for_unverified_caller()
+                context, user, rights_review, removals = self._context(), None, UNDISPUTED, NOTHING_REMOVED
+                context = context if is_known else context.for_unverified_caller()
                 if hook == "validate":  # defaults do not depend on the user
                     user = UserInfo.read(review["request"].get("userInfo"))
-                    reviewed = await self._reviewed(review["request"], user, context, deadline, known=known)
-                    removals = await self._removed(review["request"], context.with_user(user), deadline, known=known)
-                if reviewed.unanswered and is_enforced(reviewed, context.settings.placement_authorization):
-                    return self._refuse(503, "rights", f"the rights of the user are not known: {reviewed.unanswered}")
-                verdict = answer(review, hook, context, user, reviewed, removals=removals, size=len(body))
+                    rights_review = await self._reviewed(review["request"], user, context, deadline, is_known=is_known)
+                    removals = await self._removed(
+                        review["request"], context.with_user(user), deadline, is_known=is_known
+                    )
+                if rights_review.unanswered and is_enforced(rights_review, context.settings.placement_authorization):
+                    return self._refuse(
+                        503, "rights", f"the rights of the user are not known: {rights_review.unanswered}"
+                    )
+                verdict = answer(review, hook, context, user, rights_review, removals=removals, size=len(body))
         except Exception:  # noqa: BLE001 - an unforeseen error must obey failurePolicy
             return self._fail(hook, request, review["request"]["uid"])
         now = loop.time()
@@ -399,38 +407,42 @@ class ReviewHandler:
         # here as given although it had no effect.
         if now > deadline:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
-        self._record(hook, review["request"], verdict["response"], now - started)
-        if known:  # what strangers say of themselves is no history
+        self._record(hook, review["request"], verdict["response"], now - start)
+        if is_known:  # what strangers say of themselves is no history
             note_review(self._history, review["request"], verdict["response"])
         return web.Response(body=encode(verdict), headers=_JSON)
 
     async def _reviewed(
-        self, asked: JsonObject, user: UserInfo, context: Context, deadline: float, *, known: bool
+        self, request: JsonObject, user: UserInfo, context: Context, deadline: float, *, is_known: bool
     ) -> Reviewed:
         """Find out whether the author of a placement may have what it selects; a timeout counts as no answer."""
-        if not known:
-            return Reviewed((), STRANGER) if self._rights.may_need(asked, user, context) else UNDISPUTED
-        if not (needed := self._rights.needed(asked, user, context)):
+        if not is_known:
+            return Reviewed((), STRANGER) if self._rights.may_need(request, user, context) else UNDISPUTED
+        if not (accesses := self._rights.needed(request, user, context)):
             return UNDISPUTED
         try:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
-                return await self._rights.review(user, needed)
+                return await self._rights.review(user, accesses)
         except TimeoutError:
-            return weighed(Reviewed((), "there was no time left"), needed)
+            return weighed(Reviewed((), "there was no time left"), accesses)
 
-    async def _removed(self, asked: JsonObject, context: Context, deadline: float, *, known: bool) -> RemovalVerdict:
+    async def _removed(
+        self, request: JsonObject, context: Context, deadline: float, *, is_known: bool
+    ) -> RemovalVerdict:
         """Find out what a write takes off clusters, and whether its author may confirm what it confirms."""
-        losses, rights = removal_losses(asked, context), confirmation_rights(asked, context)
+        losses, rights = removal_losses(request, context), confirmation_rights(request, context)
         if not losses and not rights:
             return NOTHING_REMOVED
-        if not known:
-            return lacking_right(rights, context, f": {STRANGER}") if rights else removal_verdict(asked, losses, ())
+        if not is_known:
+            return lacking_right(rights, context, f": {STRANGER}") if rights else removal_verdict(request, losses, ())
         try:
             async with asyncio.timeout_at(deadline - RIGHTS_MARGIN_SECONDS):
                 verdict = await self._removals.review_confirmation(rights, context) if rights else NOTHING_REMOVED
-                return verdict if verdict.message or not losses else await self._removals.review(asked, losses, context)
+                return (
+                    verdict if verdict.message or not losses else await self._removals.review(request, losses, context)
+                )
         except TimeoutError:
-            return lacking_right(rights, context, ": no time left") if rights else removal_verdict(asked, losses, ())
+            return lacking_right(rights, context, ": no time left") if rights else removal_verdict(request, losses, ())
 
     def _fail(self, hook: Hook, request: web.Request, uid: str) -> web.Response:
         identity = request_id(request)
@@ -444,41 +456,41 @@ class ReviewHandler:
         self._metrics.rejected("admission", reason)
         return _status(code, message)
 
-    def _record(self, hook: Hook, asked: JsonObject, response: JsonObject, seconds: float) -> None:
+    def _record(self, hook: Hook, request: JsonObject, response: JsonObject, seconds: float) -> None:
         allowed = response["allowed"]
         code = "200" if allowed else str(response["status"]["code"])
         self._metrics.reviews.decided(
             hook,
-            text_at(asked, "operation"),
-            text_at(asked, "resource", "resource"),
+            text_at(request, "operation"),
+            text_at(request, "resource", "resource"),
             "allowed" if allowed else "denied",
             code,
             seconds,
         )
         if self._tracing is not None:
             self._tracing.annotate(
-                uid=asked["uid"],
-                operation=text_at(asked, "operation"),
-                resource=text_at(asked, "resource", "resource"),
+                uid=request["uid"],
+                operation=text_at(request, "operation"),
+                resource=text_at(request, "resource", "resource"),
                 decision="allowed" if allowed else "denied",
             )
         level = logging.DEBUG if allowed else logging.INFO
         if _log.isEnabledFor(level):
-            _log.log(level, "admission review", extra=_fields(hook, asked, response, code, seconds))
+            _log.log(level, "admission review", extra=_fields(hook, request, response, code, seconds))
 
 
-def _fields(hook: Hook, asked: JsonObject, response: JsonObject, code: str, seconds: float) -> dict[str, Any]:
-    kind = asked.get("kind")
-    user = asked.get("userInfo")
+def _fields(hook: Hook, request: JsonObject, response: JsonObject, code: str, seconds: float) -> dict[str, Any]:
+    kind = request.get("kind")
+    user = request.get("userInfo")
     details = response.get("status", {}).get("details", {})
     return {
-        "uid": asked["uid"],
+        "uid": request["uid"],
         "hook": hook,
-        "operation": asked.get("operation"),
+        "operation": request.get("operation"),
         "gvk": "/".join(str(kind.get(part, "")) for part in ("group", "version", "kind"))
         if isinstance(kind, dict)
         else "",
-        "object": "/".join(str(asked[part]) for part in ("namespace", "name") if asked.get(part)),
+        "object": "/".join(str(request[part]) for part in ("namespace", "name") if request.get(part)),
         "user": user.get("username") if isinstance(user, dict) else None,
         "decision": "allowed" if response["allowed"] else "denied",
         "code": int(code),

@@ -48,14 +48,14 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
         clusters = advisor.clusters((name,))
         if not clusters:
             raise ProblemError(Problem.NOT_FOUND, f"there is no member cluster {name[:253]!r}")
-        readable = await _readable(request, {name: said} if (said := upkeep.one(name)) else {})
-        shown = _shown(clusters[0], prefixes, readable)
-        if disrupting := [_hold(hold) for hold in holds(name)]:
+        readable = await _readable(request, {name: cluster_upkeep} if (cluster_upkeep := upkeep.one(name)) else {})
+        document = _shown(clusters[0], prefixes, readable)
+        if disrupting_holds := [_hold(hold) for hold in holds(name)]:
             if not await api.readable_kinds(request, DISRUPTING_KINDS) >= DISRUPTING_KINDS:
-                for hold in disrupting:
+                for hold in disrupting_holds:
                     hold["by"] = hold["message"] = ""
-            shown["holds"] = disrupting
-        return tagged(request, shown)
+            document["holds"] = disrupting_holds
+        return tagged(request, document)
 
     async def history(request: web.Request) -> web.Response:
         name = request.match_info["name"]
@@ -67,10 +67,10 @@ def add_routes(api: Api, holds: Callable[[str], Iterable[Hold]]) -> None:
         """Return the upkeep of the members, without what runs say that the caller may not list."""
         return await _readable(request, upkeep.every())
 
-    async def _readable(request: web.Request, found: Mapping[str, ClusterUpkeep]) -> Mapping[str, ClusterUpkeep]:
+    async def _readable(request: web.Request, upkeeps: Mapping[str, ClusterUpkeep]) -> Mapping[str, ClusterUpkeep]:
         if await api.readable_kinds(request, (UPGRADE_RUN,)):
-            return found
-        return {name: _without_upgrade(upkeep) for name, upkeep in found.items()}
+            return upkeeps
+        return {name: _without_upgrade(upkeep) for name, upkeep in upkeeps.items()}
 
     api.get("/v1/clusters", "/v1/clusters", every)
     api.get("/v1/clusters/{name}", "/v1/clusters/*", one)
@@ -91,8 +91,8 @@ def _hold(hold: Hold) -> MemberHold:
     return document
 
 
-def _shown(cluster: Cluster, prefixes: tuple[str, ...], kept: Mapping[str, ClusterUpkeep]) -> Cluster:
-    shown: Cluster = {**cluster, "placements": [ref for ref in cluster["placements"] if ref.startswith(prefixes)]}
-    if upkeep := kept.get(cluster["name"]):
-        shown["upkeep"] = upkeep
-    return shown
+def _shown(cluster: Cluster, prefixes: tuple[str, ...], upkeeps: Mapping[str, ClusterUpkeep]) -> Cluster:
+    document: Cluster = {**cluster, "placements": [ref for ref in cluster["placements"] if ref.startswith(prefixes)]}
+    if upkeep := upkeeps.get(cluster["name"]):
+        document["upkeep"] = upkeep
+    return document

@@ -72,8 +72,8 @@ def add_routes(api: Api, health: Health) -> None:
         # Subscribed before the headers are sent: a change in the meantime goes into the first event. The first event
         # names everything, as the viewer may have read before its subscription.
         unsubscribe = changes.subscribe(viewer.add)
-        ending = asyncio.create_task(health.draining.wait())
-        ending.add_done_callback(lambda _: viewer.wake.set())
+        draining = asyncio.create_task(health.draining.wait())
+        draining.add_done_callback(lambda _: viewer.wake.set())
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         response.force_close()
         try:
@@ -88,7 +88,7 @@ def add_routes(api: Api, health: Health) -> None:
         finally:
             unsubscribe()
             viewers.discard(viewer)
-            ending.cancel()
+            draining.cancel()
         return response
 
     api.get("/v1/events", "/v1/events", events)

@@ -91,7 +91,7 @@ def add_routes(api: Api, history: HistoryService) -> None:
 
 def _restricted(query: Query, readable: frozenset[Kind]) -> Query:
     """Return the query for a caller who may list these kinds."""
-    untold = {(kind.kind, written) for kind in OPEN - readable for written in _WRITTEN}
+    untold = {(kind.kind, operation) for kind in OPEN - readable for operation in _WRITTEN}
     if not readable >= DISRUPTING_KINDS:
         untold.add((MEMBER_CLUSTER.kind, EntryType.GATE))
     others = None if CONFIG_MAP in readable else _words(readable | OPEN)

@@ -36,15 +36,15 @@ async def redact_answer(api: Api, request: web.Request, answer: MemberGateAnswer
     """
     detail = answer["detail"]
     if answer["reason"] in OTHERS:
-        needed = DISRUPTING_KINDS
+        required_kinds = DISRUPTING_KINDS
     elif "run" in detail:
-        needed = frozenset({runs, UPGRADE_RUN} if "busyWith" in detail else {runs})
+        required_kinds = frozenset({runs, UPGRADE_RUN} if "busyWith" in detail else {runs})
     else:
         return answer
-    if needed <= await api.readable_kinds(request, needed):
+    if required_kinds <= await api.readable_kinds(request, required_kinds):
         return answer
-    redacted: MemberDetail = {"heldBy": {**detail["heldBy"], "by": ""}} if "heldBy" in detail else {}
-    return {**answer, "message": UNNAMED, "detail": redacted}
+    redaction: MemberDetail = {"heldBy": {**detail["heldBy"], "by": ""}} if "heldBy" in detail else {}
+    return {**answer, "message": UNNAMED, "detail": redaction}
 
 
 async def require_run(api: Api, request: web.Request, run: str) -> None:

@@ -125,10 +125,10 @@ def add_routes(api: Api, desk: GateService, history: HistoryService) -> None:
     async def renew(request: web.Request) -> web.Response:
         body = await api.read(request, RenewalModel)
         with problems():
-            renewed = await desk.reservations.renew(
+            reservation = await desk.reservations.renew(
                 request.match_info["id"], caller_of(request).username, body.ttl_seconds
             )
-        return unstored(reservation_document(renewed))
+        return unstored(reservation_document(reservation))
 
     async def release(request: web.Request) -> web.Response:
         with problems():

@@ -128,11 +128,11 @@ class DisruptionModel(RequestModel):
         yield from _not_among(list(Mode), self.mode, (*at, "mode"))
         if self.count is not None and not 0 <= self.count <= UNLIMITED:
             yield Mistake(json_pointer((*at, "count")), "invalid", f"{self.count}: must be from 0 to {UNLIMITED}")
-        visited: set[str] = set()
+        names: set[str] = set()
         for position, name in enumerate(self.nodes or ()):
-            if name in visited:
+            if name in names:
                 yield Mistake(json_pointer((*at, "nodes", position)), "duplicate", f"{quote(name)} is named twice")
-            visited.add(name)
+            names.add(name)
         yield from self._time_mistakes((*at, "now"))
         yield from self._count_mistakes((*at, "observed"))
         if self.reserve_seconds and not SHORTEST_SECONDS <= self.reserve_seconds <= LONGEST_SECONDS:
@@ -241,9 +241,9 @@ def refusal(mistakes: Sequence[Mistake]) -> ProblemError:
     return ProblemError.of_mistakes(mistakes, Problem.MALFORMED_REQUEST)
 
 
-def _not_among(words: Sequence[str], given: str, at: Sequence[str | int]) -> Iterator[Mistake]:
-    if given not in words:
-        yield Mistake(json_pointer(at), "invalid", f"{quote(given)}: must be one of {', '.join(words)}")
+def _not_among(words: Sequence[str], value: str, at: Sequence[str | int]) -> Iterator[Mistake]:
+    if value not in words:
+        yield Mistake(json_pointer(at), "invalid", f"{quote(value)}: must be one of {', '.join(words)}")
 
 
 _PROBLEMS: Final[Mapping[type[GateError], Problem]] = {

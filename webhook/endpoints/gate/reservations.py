@@ -129,17 +129,17 @@ def reservation_list(reservations: ReservationService, identity: str, prefixes: 
     """
     with problems():
         reservations.require_synced()
-    listed, unreadable = reservations.listed()
+    all_reservations, unreadable = reservations.listed()
     visible = [
-        (thing, each)
-        for thing, each in listed
-        if each.identity == identity or thing.gate != ROLLOUT or thing.name.startswith(prefixes)
+        (thing, reservation)
+        for thing, reservation in all_reservations
+        if reservation.identity == identity or thing.gate != ROLLOUT or thing.name.startswith(prefixes)
     ]
-    remaining = {each.id for each in without_halves(each for _, each in visible)}
+    remaining = {reservation.id for reservation in without_halves(reservation for _, reservation in visible)}
     items = [
-        _listed(thing, each, prefixes, mine=each.identity == identity)
-        for thing, each in visible
-        if each.id in remaining
+        _listed(thing, reservation, prefixes, mine=reservation.identity == identity)
+        for thing, reservation in visible
+        if reservation.id in remaining
     ]
     return {"items": items, "unreadable": [printable(text) for text in unreadable]}
 
@@ -188,9 +188,9 @@ def _listed(thing: Thing, reservation: Reservation, prefixes: tuple[str, ...], *
     return document
 
 
-def _taken(identifier: str, expires: datetime, granted: tuple[str, ...] | int) -> TakenReservation:
-    return {"id": identifier, "expires": format_time(expires), "granted": _granted(granted)}
+def _taken(identifier: str, expires: datetime, grant: tuple[str, ...] | int) -> TakenReservation:
+    return {"id": identifier, "expires": format_time(expires), "granted": _granted(grant)}
 
 
-def _granted(granted: tuple[str, ...] | int) -> list[str] | int:
-    return granted if isinstance(granted, int) else list(granted)
+def _granted(grant: tuple[str, ...] | int) -> list[str] | int:
+    return grant if isinstance(grant, int) else list(grant)

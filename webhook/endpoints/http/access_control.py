@@ -190,14 +190,14 @@ class Callers:
 
     def _by_session(self, request: web.Request, *, counts: bool) -> UserInfo | None:
         """Return the user of the session that a browser keeps; None without a session. Raises `ProblemError`."""
-        sealed = None if self._sessions is None else get_cookie(request, SESSION)
-        if self._sessions is None or sealed is None:
+        session_cookie = None if self._sessions is None else get_cookie(request, SESSION)
+        if self._sessions is None or session_cookie is None:
             return None
         if not counts:
             raise self._stranger("api", "a session of the page counts only for what the page reads: show a token")
         if not is_of_page(request, self._sessions.page):
             raise self._stranger("api", "a session of the page counts only where the page itself asks")
-        session = self._sessions.open(sealed)
+        session = self._sessions.open(session_cookie)
         if session is None:
             raise self._stranger("api", "the session has ended: sign in again")
         return session.user
@@ -235,8 +235,10 @@ class Callers:
         self._metrics.rejected(surface, "unauthenticated")
         audience = self._authenticator.audience
         if not detail:
-            made_for = f" made for the audience {audience}" if audience else ""
-            detail = f"the request needs a valid client certificate or a valid bearer token{made_for}, and has neither"
+            audience_hint = f" made for the audience {audience}" if audience else ""
+            detail = (
+                f"the request needs a valid client certificate or a valid bearer token{audience_hint}, and has neither"
+            )
         return ProblemError(
             Problem.UNAUTHENTICATED,
             detail,
@@ -296,9 +298,9 @@ class Callers:
         answers = await asyncio.gather(*(self._may(caller, access) for access in accesses))
         return frozenset(kind for kind, may in zip(kinds, answers, strict=True) if may)
 
-    async def _may(self, caller: UserInfo, wanted: Access | PathAccess) -> bool:
+    async def _may(self, caller: UserInfo, access: Access | PathAccess) -> bool:
         try:
-            return await self._authorizer.may(caller, wanted)
+            return await self._authorizer.may(caller, access)
         except NotReviewedError as error:
             raise _not_reviewed(error) from error
 
@@ -352,8 +354,8 @@ def get_cookie(request: web.Request, name: str) -> str | None:
     cookies of their own, so a host beside ours, which cannot set one of this name, could have it find one.
     """
     for pair in request.headers.get("Cookie", "").split(";"):
-        found, is_given, value = pair.strip(" ").partition("=")
-        if found == name and is_given:
+        cookie_name, has_value, value = pair.strip(" ").partition("=")
+        if cookie_name == name and has_value:
             return value
     return None
 

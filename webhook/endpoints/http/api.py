@@ -127,7 +127,7 @@ class Api:
         when_synced: bool = True,
         open_to_all: bool = False,
         of_page: bool = False,
-        refused: Callable[[int], object] | None = None,
+        on_refusal: Callable[[int], object] | None = None,
     ) -> None:
         """Serve POST on *path*; the other arguments are those of `get`.
 
@@ -135,7 +135,7 @@ class Api:
         page asks it, and it changes nothing.
         """
         posts = frozenset({"POST"})
-        endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE, refused)
+        endpoint = _Endpoint(posts, route, surface, when_synced, open_to_all, posts if of_page else _NONE, on_refusal)
         self.app.router.add_route("*", path, self._wrap(endpoint, handler))
 
     def serve(
@@ -186,11 +186,11 @@ class Api:
 
     def _wrap(self, endpoint: "_Endpoint", handler: Handler) -> Handler:
         route, surface = endpoint.route, endpoint.surface
-        counted = route in API_ROUTES
+        is_api_route = route in API_ROUTES
 
         async def handle(request: web.Request) -> web.StreamResponse:
             loop = asyncio.get_running_loop()
-            started = loop.time()
+            start = loop.time()
             response: web.StreamResponse
             self._in_flight[surface] += 1
             try:
@@ -214,8 +214,8 @@ class Api:
                 self._in_flight[surface] -= 1
             if endpoint.refused is not None and response.status >= HTTPStatus.BAD_REQUEST:
                 endpoint.refused(response.status)
-            if counted:
-                self.metrics.answered(route, response.status, loop.time() - started)
+            if is_api_route:
+                self.metrics.answered(route, response.status, loop.time() - start)
             return response
 
         return handle

@@ -156,7 +156,9 @@ class Bodies:
         victims = [body for body in others if not body.vouched] or ([] if strangers else others)
         if not victims:
             raise BodyMemoryError("all memory for bodies is in use")
-        victim = max(victims, key=lambda each: self._by_address[each.address])  # among equals the first: the oldest
+        victim = max(
+            victims, key=lambda reading: self._by_address[reading.address]
+        )  # among equals the first: the oldest
         victim.given_up = True
         if not victim.patience.expired():  # an expired timeout cannot be moved; that task ends by itself
             victim.patience.reschedule(asyncio.get_running_loop().time())

@@ -22,20 +22,20 @@ from scorer.api.values.quoting import quote
 from webhook.endpoints.http.problems import Mistake, Problem, ProblemError
 
 
-def check_names(request: web.Request, *known: str, lists: Collection[str] = ()) -> None:
+def check_names(request: web.Request, *names: str, lists: Collection[str] = ()) -> None:
     """Refuse a parameter that is misspelt or given twice, rather than answer a different question.
 
     Args:
         request: Has the query.
-        known: The parameters that there are.
+        names: The parameters that there are.
         lists: Those that may be given several times.
 
     Raises:
         ProblemError: There is another one, or one is given twice.
     """
     for name in request.query:
-        if name not in known:
-            refuse(name[:64], f"is not known here, only {', '.join(known)}", "unknown")
+        if name not in names:
+            refuse(name[:64], f"is not known here, only {', '.join(names)}", "unknown")
         if name not in lists and len(request.query.getall(name)) > 1:
             refuse(name, "is given more than once", "duplicate")
 
@@ -62,10 +62,10 @@ def whole_number(request: web.Request, name: str, usual: int, most: int) -> int:
     return int(text)
 
 
-def refuse(name: str, why: str, code: str = "invalid") -> NoReturn:
+def refuse(name: str, reason: str, code: str = "invalid") -> NoReturn:
     """Raise the `ProblemError` about one parameter."""
-    mistake = Mistake(f"/{name}", code, why)
-    raise ProblemError(Problem.VALIDATION_FAILED, f"{name}: {why}", mistakes=[mistake])
+    mistake = Mistake(f"/{name}", code, reason)
+    raise ProblemError(Problem.VALIDATION_FAILED, f"{name}: {reason}", mistakes=[mistake])
 
 
 LONGEST_PAGE: Final = 500
@@ -108,16 +108,16 @@ def page_of(request: web.Request, names: Sequence[str], by: str | None = None, o
         return Page(_named(query.getall(by), names, by, alone=set(query) <= {by, *others}), "")
     limit = whole_number(request, "limit", len(names), LONGEST_PAGE) if "limit" in query else len(names)
     start = bisect_right(names, _after(query[_CONTINUE])) if query.get(_CONTINUE) else 0
-    found = names[start : start + limit]
-    return Page(found, _token(found[-1]) if start + len(found) < len(names) else "")
+    page_names = names[start : start + limit]
+    return Page(page_names, _token(page_names[-1]) if start + len(page_names) < len(names) else "")
 
 
-def _named(wanted: Sequence[str], names: Sequence[str], by: str, *, alone: bool) -> Sequence[str]:
+def _named(wanted_names: Sequence[str], names: Sequence[str], by: str, *, alone: bool) -> Sequence[str]:
     if not alone:
         refuse(by, "items that are asked for by name come in one page: leave limit and continue out")
-    if len(wanted) > MOST_NAMES:
-        refuse(by, f"{len(wanted)} items: ask for at most {MOST_NAMES}", "too-many")
-    return sorted(set(wanted) & set(names))
+    if len(wanted_names) > MOST_NAMES:
+        refuse(by, f"{len(wanted_names)} items: ask for at most {MOST_NAMES}", "too-many")
+    return sorted(set(wanted_names) & set(names))
 
 
 def _token(name: str) -> str:

@@ -43,19 +43,19 @@ class TokenBuckets:
 
     def wait(self, key: Hashable, now: float) -> int:
         """Return what `take` would, and take nothing."""
-        left = self._left(key, now)
-        return 0 if left >= _ONE else max(1, math.ceil((1 - left) / self._rate))
+        tokens = self._left(key, now)
+        return 0 if tokens >= _ONE else max(1, math.ceil((1 - tokens) / self._rate))
 
     def charge(self, key: Hashable, now: float) -> None:
         """Take one even if none is left; the debt is never more than the bucket holds."""
         self._set(key, max(-self._burst, self._left(key, now) - 1), now)
 
     def _left(self, key: Hashable, now: float) -> float:
-        left, since = self._buckets.get(key, (self._burst, now))
-        return min(self._burst, left + (now - since) * self._rate)
+        tokens, since = self._buckets.get(key, (self._burst, now))
+        return min(self._burst, tokens + (now - since) * self._rate)
 
-    def _set(self, key: Hashable, left: float, now: float) -> None:
-        self._buckets[key] = (left, now)
+    def _set(self, key: Hashable, tokens: float, now: float) -> None:
+        self._buckets[key] = (tokens, now)
         self._buckets.move_to_end(key)
         if len(self._buckets) > MOST_KEYS:
             self._buckets.popitem(last=False)

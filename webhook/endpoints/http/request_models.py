@@ -79,26 +79,26 @@ def read_model(model: type[ModelT], value: JsonObject) -> ModelT:
 _CODES: Final = {"missing": "required", "extra_forbidden": "unknown", "too_long": "too-many", "too_short": "too-few"}
 
 
-def _place(given: Any, loc: Sequence[str | int], *, missing: bool) -> Iterator[str | int]:
+def _place(document: Any, loc: Sequence[str | int], *, missing: bool) -> Iterator[str | int]:
     """Yield where in a body something is wrong: of the path, what is there; the rest says which model was tried.
 
     Args:
-        given: The body.
+        document: The body.
         loc: The path, as pydantic has it.
         missing: Its last part is not there, and should be.
     """
     for number, part in enumerate(loc, 1):
-        exists = 0 <= part < len(given) if isinstance(given, list) and isinstance(part, int) else False
-        if exists or (isinstance(given, dict) and part in given):
-            given = given[part]
+        exists = 0 <= part < len(document) if isinstance(document, list) and isinstance(part, int) else False
+        if exists or (isinstance(document, dict) and part in document):
+            document = document[part]
             yield part
         elif missing and number == len(loc):
             yield part
 
 
-def _mistake(given: JsonObject, detail: Any) -> Mistake:
+def _mistake(document: JsonObject, detail: Any) -> Mistake:
     kind = detail["type"]
-    pointer = json_pointer(_place(given, detail["loc"], missing=kind == "missing"))
+    pointer = json_pointer(_place(document, detail["loc"], missing=kind == "missing"))
     message = detail["msg"].removeprefix("Value error, ")
     words = message[:1].lower() + message[1:]
     code = _CODES.get(kind) or ("type" if kind.endswith("_type") else "invalid")

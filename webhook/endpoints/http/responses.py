@@ -66,8 +66,8 @@ def tagged(request: web.Request, document: Mapping[str, object], revision: str =
     """
     body = encode(document, sort=True)
     digest = hashlib.sha256(body).hexdigest()[:16]
-    packed = len(body) >= SMALLEST and accepts_gzip(request)
-    tag = "-".join(part for part in (revision, digest, "gzip" if packed else "") if part)
+    is_compressed = len(body) >= SMALLEST and accepts_gzip(request)
+    tag = "-".join(part for part in (revision, digest, "gzip" if is_compressed else "") if part)
     members = {"ETag": f'"{tag}"', "Vary": "Accept-Encoding"}
     if request.method in {"GET", "HEAD"}:
         members["Cache-Control"] = "private, no-cache"
@@ -75,7 +75,7 @@ def tagged(request: web.Request, document: Mapping[str, object], revision: str =
             return web.Response(status=304, headers=members)
     headers = {"Content-Type": JSON, **members}
     response = web.Response(body=body, headers=headers, zlib_executor_size=_COMPRESSED_BESIDE)
-    if packed:
+    if is_compressed:
         response.enable_compression(web.ContentCoding.gzip)
     return response
 
@@ -125,10 +125,10 @@ def has_json_body(request: web.Request) -> bool:
     """Say whether the request announces uncompressed JSON in UTF-8."""
     if "Content-Encoding" in request.headers and request.headers["Content-Encoding"].lower() != "identity":
         return False
-    declared: Any = request.headers.get("Content-Type")
-    if declared == "application/json":
+    content_type: Any = request.headers.get("Content-Type")
+    if content_type == "application/json":
         return True
-    if declared is None or request.content_type.lower() != "application/json":
+    if content_type is None or request.content_type.lower() != "application/json":
         return False
     charset = request.charset
     return charset is None or charset.lower() == "utf-8"

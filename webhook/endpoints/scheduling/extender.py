@@ -104,7 +104,7 @@ def add_routes(api: Api, extender: HubExtender, tracing: Tracing | None = None) 
         handle = desk.handler(verb)
         if tracing is not None:
             handle = _traced(handle, verb, tracing)
-        api.post(path, path, handle, surface="extender", when_synced=False, refused=desk.refused)
+        api.post(path, path, handle, surface="extender", when_synced=False, on_refusal=desk.refused)
 
 
 def _traced(handle: Handler, verb: str, tracing: Tracing) -> Handler:
@@ -148,14 +148,14 @@ class _Desk:
 
         async def handle(request: web.Request) -> web.Response:
             loop = asyncio.get_running_loop()
-            started, result = loop.time(), "refused"
+            start, result = loop.time(), "refused"
             try:
                 answer = await self._answer(verb, request)
                 result = "error" if isinstance(answer.value, dict) and answer.value.get("Error") else "answered"
                 return web.Response(body=answer.text, headers=_HEADERS)
             finally:
                 requests[verb, result].inc()
-                seconds.observe(loop.time() - started)
+                seconds.observe(loop.time() - start)
 
         return handle
 
@@ -182,14 +182,14 @@ class _Desk:
         return answer
 
     async def _decide(self, verb: str, body: bytes) -> "_Answer":
-        how = self._verbs[verb]
-        args, count = await off_loop(len(body), lambda: _read(how, body))
+        format_ = self._verbs[verb]
+        args, count = await off_loop(len(body), lambda: _read(format_, body))
         self._counts.nodes[verb].observe(count)
         if count > MOST_CANDIDATES:
             self._metrics.rejected("extender", "size")
             detail = f"the call has {count} candidates; at most {MOST_CANDIDATES} are judged"
             raise ProblemError(Problem.PAYLOAD_TOO_LARGE, detail)
-        value = how.decide(args)
+        value = format_.decide(args)
         return _Answer(value, await off_loop(len(body), lambda: encode(value)))
 
     def _filter(self, args: ExtenderRequest) -> ExtenderFilterResult:
@@ -217,9 +217,9 @@ class _Answer:
     text: bytes
 
 
-def _read(how: _Verb, body: bytes) -> tuple[Any, int]:
-    args = how.read(parse_object(body))
-    return args, how.count(args)
+def _read(format_: _Verb, body: bytes) -> tuple[Any, int]:
+    args = format_.read(parse_object(body))
+    return args, format_.count(args)
 
 
 def _candidates(args: ExtenderRequest) -> int:

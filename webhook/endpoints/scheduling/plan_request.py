@@ -78,24 +78,24 @@ def requested_runs(body: PlanModel) -> list[ObjectKey] | None:
     return [ObjectKey(*family_in(ref.namespace).run.group_kind, ref.name, ref.namespace) for ref in body.runs]
 
 
-def read_proposal(body: PlanModel, known: HubKinds) -> Proposal:
+def read_proposal(body: PlanModel, kinds: HubKinds) -> Proposal:
     """Read the changes from the request body.
 
     Raises:
         ProblemError: An object is of an unknown kind, or has no name.
     """
-    given, mistakes = [], []
+    objects, mistakes = [], []
     for at, document in enumerate(body.objects):
-        found = list(_mistakes(document, known, ("objects", at)))
-        mistakes += found
-        if not found:
-            kind = known.find(*group_kind(document))
+        object_mistakes = list(_mistakes(document, kinds, ("objects", at)))
+        mistakes += object_mistakes
+        if not object_mistakes:
+            kind = kinds.find(*group_kind(document))
             assert kind is not None
-            given.append(ProposedObject(kind, document))
+            objects.append(ProposedObject(kind, document))
     if mistakes:
         raise ProblemError.of_mistakes(mistakes)
-    deleted = [Deleted(each.kind, each.name, each.namespace) for each in body.deleted]
-    return Proposal(given, (), deleted, body.lost, body.drained)
+    deleted = [Deleted(deletion.kind, deletion.name, deletion.namespace) for deletion in body.deleted]
+    return Proposal(objects, (), deleted, body.lost, body.drained)
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def plan_problems() -> Iterator[None]:
         raise ProblemError(Problem.DEADLINE_EXCEEDED, str(error), retry_after=1) from error
 
 
-def _mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+def _mistakes(document: JsonObject, kinds: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
     for member in ("apiVersion", "kind"):
         value = document.get(member)
         if value is None or value == "":
@@ -121,7 +121,7 @@ def _mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) 
         if not isinstance(value, str):
             yield Mistake(json_pointer((*at, member)), "type", f"{quote(value)}: must be a string")
             return
-    yield from _kind_mistakes(document, known, at)
+    yield from _kind_mistakes(document, kinds, at)
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
         code, reason = ("required", "must be given") if metadata is None else ("type", "must be an object")
@@ -135,15 +135,15 @@ def _mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) 
             yield Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")
 
 
-def _kind_mistakes(document: JsonObject, known: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
+def _kind_mistakes(document: JsonObject, kinds: HubKinds, at: tuple[str | int, ...]) -> Iterator[Mistake]:
     group, version = split_api_version(document["apiVersion"])
-    kind = known.find(group, document["kind"])
+    kind = kinds.find(group, document["kind"])
     if kind is None:
         others = sorted({other.api_version for other in KINDS.values() if other.kind == document["kind"]})
         hint = f"; it is served as {' and '.join(others)}" if others else ""
         detail = f"{quote(document['kind'])} of {quote(document['apiVersion'])} is not a known kind{hint}"
         yield Mistake(json_pointer((*at, "kind")), "unknown", detail)
     elif version not in kind.versions:
-        served = " and ".join(api_version(group, each) for each in kind.versions)
-        detail = f"{quote(document['apiVersion'])}: {kind.kind} is served as {served}"
+        versions = " and ".join(api_version(group, version) for version in kind.versions)
+        detail = f"{quote(document['apiVersion'])}: {kind.kind} is served as {versions}"
         yield Mistake(json_pointer((*at, "apiVersion")), "unknown", detail)

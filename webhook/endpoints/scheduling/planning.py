@@ -28,8 +28,8 @@ def add_routes(api: Api) -> None:
         proposal = read_proposal(body, api.answers.admission().kinds)
         contents = await api.readable_kinds(request, RESOURCE_SNAPSHOTS)
         kinds = await api.readable_kinds(request, (*PLACEMENTS, *RUNS))
-        compared = await _compared(api, request, proposal, body)
-        audience = Audience(kinds, requested_placements(body), requested_runs(body), contents, compared)
+        comparable = await _compared(api, request, proposal, body)
+        audience = Audience(kinds, requested_placements(body), requested_runs(body), contents, comparable)
         with plan_problems():
             document = await api.answers.planner.plan(proposal, caller_of(request), audience)
         return unstored(document)
@@ -39,8 +39,10 @@ def add_routes(api: Api) -> None:
 
 async def _compared(api: Api, request: web.Request, proposal: Proposal, body: PlanModel) -> frozenset[tuple[str, str]]:
     """Return the kinds whose objects the verdicts of admission may be about, by group and kind."""
-    known = api.answers.admission().kinds
-    asked = compared_kinds((each.document for each in proposal.objects), known)
-    asked |= {each.kind for each in proposal.objects}
-    asked |= {kind for each in body.deleted for kind in kinds_named(each.kind, known)}
-    return frozenset(kind.group_kind for kind in shown_with(await api.readable_kinds(request, asked - {OPEN})))
+    known_kinds = api.answers.admission().kinds
+    kinds_to_compare = compared_kinds((item.document for item in proposal.objects), known_kinds)
+    kinds_to_compare |= {item.kind for item in proposal.objects}
+    kinds_to_compare |= {kind for deletion in body.deleted for kind in kinds_named(deletion.kind, known_kinds)}
+    return frozenset(
+        kind.group_kind for kind in shown_with(await api.readable_kinds(request, kinds_to_compare - {OPEN}))
+    )

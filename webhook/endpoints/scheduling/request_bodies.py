@@ -122,7 +122,7 @@ def _cluster(document: JsonObject, index: int) -> MemberCluster:
     try:
         cluster = MemberCluster.read(document)
     except pydantic.ValidationError as error:
-        mistakes = [_mistake(found, at) for found in shape_errors(error)]
+        mistakes = [_mistake(shape_error, at) for shape_error in shape_errors(error)]
         raise ProblemError.of_mistakes(mistakes) from error
     if not cluster.metadata.name:
         raise ProblemError.of_mistakes([Mistake(json_pointer((*at, "metadata", "name")), "required", "must be given")])

@@ -143,9 +143,9 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         return question
 
     def evaluate(question: PlacementQuestion) -> PlacementVerdict:
-        started = time.perf_counter()
+        start = time.perf_counter()
         verdict = advisor.evaluate(question)
-        api.metrics.scored(time.perf_counter() - started, verdict.turned_away)
+        api.metrics.scored(time.perf_counter() - start, verdict.turned_away)
         return verdict
 
     async def score(request: web.Request) -> web.Response:
@@ -154,8 +154,8 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
         verdict = evaluate(question)
         # The token is tied to the policy too: a placement's policy may change between two pages, and the revision of
         # the fleet does not show that.
-        asked_for = f"{verdict.policy_hash} {body.model_dump_json(exclude={'continue_'})}"
-        query = hashlib.sha256(asked_for.encode()).digest()
+        fingerprint = f"{verdict.policy_hash} {body.model_dump_json(exclude={'continue_'})}"
+        query = hashlib.sha256(fingerprint.encode()).digest()
         try:
             start = continuation.start(body.continue_, verdict.fleet_revision, query)
         except ContinueExpiredError:
@@ -169,10 +169,10 @@ def add_routes(api: Api, *, explain_only: bool = False) -> None:
             # `explaining` runs here, on the event loop, and copies what it needs; only what it returns runs in the
             # thread. Before that there is no await since `evaluate`: ranking and explanations see the same fleet.
             trace = (await asyncio.to_thread(advisor.explaining(replace(question, names=names, anew=True))))["items"]
-            explained = {item["cluster"]: item for item in trace}
+            traces = {item["cluster"]: item for item in trace}
             for item in items:
-                if (found := explained.get(item["cluster"])) is not None:
-                    item["explanation"] = found
+                if (trace_item := traces.get(item["cluster"])) is not None:
+                    item["explanation"] = trace_item
         end = start + len(items)
         more = end < len(verdict.eligible) + len(verdict.rejected)
         document: ScoreAnswer = {

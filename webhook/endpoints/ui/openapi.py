@@ -33,19 +33,23 @@ def add_routes(api: Api) -> None:
     digest = hashlib.sha256(document).hexdigest()[:16]
     common = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     plain = {**common, "ETag": f'"{digest}"'}
-    packed = {**common, "ETag": f'"{digest}-gzip"'}
+    gzip_headers = {**common, "ETag": f'"{digest}-gzip"'}
     answers = {
         False: (document, plain, {**plain, "Content-Type": JSON}),
-        True: (gzip.compress(document, mtime=0), packed, {**packed, "Content-Type": JSON, "Content-Encoding": "gzip"}),
+        True: (
+            gzip.compress(document, mtime=0),
+            gzip_headers,
+            {**gzip_headers, "Content-Type": JSON, "Content-Encoding": "gzip"},
+        ),
     }
-    sent = TokenBuckets(PER_SECOND, BURST)
+    buckets = TokenBuckets(PER_SECOND, BURST)
 
     async def describe(request: web.Request) -> web.Response:
         body, unchanged, full = answers[accepts_gzip(request)]
         if matches_etag(request, unchanged["ETag"]):
             return web.Response(status=304, headers=unchanged)
         address = request.remote or ""
-        if request.method != "HEAD" and (wait := sent.take(address, asyncio.get_running_loop().time())):
+        if request.method != "HEAD" and (wait := buckets.take(address, asyncio.get_running_loop().time())):
             api.metrics.rejected("api", "rate")
             raise ProblemError(Problem.RATE_LIMITED, f"{address} asks for the description too often", retry_after=wait)
         return web.Response(body=body, headers=full)

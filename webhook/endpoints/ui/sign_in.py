@@ -32,13 +32,13 @@ _log = logging.getLogger(__name__)
 def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
     """Let people sign in and out."""
     rate = settings.failed_logins_per_second
-    coming_back = TokenBuckets(rate, max(1.0, rate))
-    told = TokenBuckets(rate, max(1.0, rate))
+    callback_buckets = TokenBuckets(rate, max(1.0, rate))
+    log_buckets = TokenBuckets(rate, max(1.0, rate))
     slots = asyncio.Semaphore(MAX_CONCURRENT_SIGN_INS)
 
     def failed(error: SignInError) -> web.Response:
         # Strangers can make this happen: no more of a trouble is in the log than could come back from one address.
-        if not told.take(error.trouble, asyncio.get_running_loop().time()):
+        if not log_buckets.take(error.trouble, asyncio.get_running_loop().time()):
             _log.warning("not signed in", extra={"trouble": str(error.trouble), "reason": str(error)})
         return _to_page(error.trouble)
 
@@ -46,29 +46,29 @@ def add_routes(api: Api, sign_in: SignIn, settings: AccessSettings) -> None:
         if request.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             return _to_page()  # where a person can begin, and no other site can for them
         try:
-            beginning = await sign_in.begin()
+            start = await sign_in.begin()
         except SignInError as error:
             return failed(error)
-        response = _to(beginning.address)
-        set_cookie(response, BEGUN, beginning.begun, BEGUN_LIFE)
+        response = _to(start.address)
+        set_cookie(response, BEGUN, start.begun, BEGUN_LIFE)
         return response
 
     async def finish(request: web.Request) -> web.Response:
         cookie = get_cookie(request, BEGUN)
         if cookie is None:  # costs nothing, and any site can have browsers ask for it
             return failed(SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun"))
-        if slots.locked() or coming_back.take(request.remote or "", asyncio.get_running_loop().time()):
+        if slots.locked() or callback_buckets.take(request.remote or "", asyncio.get_running_loop().time()):
             return failed(SignInError(SignInFailure.BUSY, "too many come back at once"))
         try:
             async with slots:
-                sealed, session = await sign_in.finish(request.query, cookie)
+                session_cookie, session = await sign_in.finish(request.query, cookie)
         except SignInError as error:
             response = failed(error)
             if error.trouble is SignInFailure.STALE:  # another one may have begun here, and is not over
                 return response
         else:
             response = _to_page(DONE)
-            set_cookie(response, SESSION, sealed, session.ends - api.answers.now())
+            set_cookie(response, SESSION, session_cookie, session.ends - api.answers.now())
         forget(response, BEGUN)
         return response
 
@@ -98,5 +98,5 @@ def _to(address: str) -> web.Response:
     return web.Response(status=303, headers={"Location": address, **_NO_STORE})
 
 
-def _to_page(said: str = "") -> web.Response:
-    return _to(f"/?sign-in={said}" if said else "/")
+def _to_page(outcome: str = "") -> web.Response:
+    return _to(f"/?sign-in={outcome}" if outcome else "/")

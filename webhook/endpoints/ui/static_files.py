@@ -43,12 +43,14 @@ def add_routes(app: web.Application, folder: Traversable | None = None, provider
         folder: None: that of the project.
         provider: What the page calls the provider that people may sign in with; empty: there is none.
     """
-    offered = _PROVIDER.replace('""', f'"{html.escape(provider)}"').encode()
+    provider_page = _PROVIDER.replace('""', f'"{html.escape(provider)}"').encode()
     for file in sorted((folder or files("webhook") / "page").iterdir(), key=lambda entry: entry.name):
         content_type = _TYPES.get("." + file.name.rpartition(".")[2])
         if content_type and file.is_file():
             path = PAGES.get(file.name) or f"/ui/{file.name}"
-            app.router.add_get(path, _static(file.read_bytes().replace(_PROVIDER.encode(), offered), content_type))
+            app.router.add_get(
+                path, _static(file.read_bytes().replace(_PROVIDER.encode(), provider_page), content_type)
+            )
 
 
 def _static(body: bytes, content_type: str) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -61,11 +63,11 @@ def _static(body: bytes, content_type: str) -> Callable[[web.Request], Awaitable
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Resource-Policy": "same-origin",
     }
-    plain, packed = {**common, "ETag": f'"{digest}"'}, {**common, "ETag": f'"{digest}-gzip"'}
+    plain, gzip_headers = {**common, "ETag": f'"{digest}"'}, {**common, "ETag": f'"{digest}-gzip"'}
     answers = {False: (body, plain, {**plain, "Content-Type": content_type})}
     if len(body) >= SMALLEST:
-        encoded = {**packed, "Content-Type": content_type, "Content-Encoding": "gzip"}
-        answers[True] = (gzip.compress(body, mtime=0), packed, encoded)
+        gzip_content_headers = {**gzip_headers, "Content-Type": content_type, "Content-Encoding": "gzip"}
+        answers[True] = (gzip.compress(body, mtime=0), gzip_headers, gzip_content_headers)
 
     async def handle(request: web.Request) -> web.Response:
         content, unchanged, full = answers[accepts_gzip(request) and True in answers]

@@ -71,8 +71,8 @@ def add_routes(api: Api, orders: UpgradeOrders) -> None:
     async def retry(request: web.Request) -> web.Response:
         body = await _body(api, request, RetryModel)
         new_name = "" if body.name is None else body.name
-        retried = await _carried_out(lambda: orders.retry(_name(request), caller_of(request), new_name))
-        answer: RetryAnswer = {"object": retried}
+        retry = await _carried_out(lambda: orders.retry(_name(request), caller_of(request), new_name))
+        answer: RetryAnswer = {"object": retry}
         return unstored(answer)
 
     async def approve(request: web.Request) -> web.Response:
@@ -129,5 +129,5 @@ async def _carried_out(order: Callable[[], Awaitable[ResultT]]) -> ResultT:
         raise ProblemError(Problem.NOT_READY, f"the hub does not answer: {error}", retry_after=1) from error
 
 
-def _said(ordered: Ordered) -> web.Response:
-    return unstored(ordered_document(ordered))
+def _said(order: Ordered) -> web.Response:
+    return unstored(ordered_document(order))

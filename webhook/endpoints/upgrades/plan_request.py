@@ -133,44 +133,44 @@ async def read_question(body: UpgradePlanModel, context: Context, may_get: MayGe
     """
     if isinstance(body.run, str) and not await may_get(kinds.UPGRADE_RUN, body.run):
         raise ProblemError(Problem.NOT_FOUND, unknown_run(body.run))
-    found, mistakes = dict[tuple[str | int, ...], JsonObject](), list[Mistake]()
+    documents, mistakes = dict[tuple[str | int, ...], JsonObject](), list[Mistake]()
     for at, kind, document in body.objects():
-        made, wrong = _checked(at, kind, document, context)
+        checked_document, wrong = _checked(at, kind, document, context)
         mistakes += wrong
-        found[at] = made
+        documents[at] = checked_document
         await asyncio.sleep(0)  # there may be thousands: others are answered between them
-    mistakes = mistakes or list(_twice(found))
+    mistakes = mistakes or list(_twice(documents))
     if mistakes:
         raise ProblemError.of_mistakes(mistakes)
-    await _check_strategy(found, may_get)
+    await _check_strategy(documents, may_get)
     return UpgradeQuestion(
-        run=found.get(("run",), body.run),
-        strategy=found.get(("strategy",)),
-        windows=_all(found, "windows", body.windows),
-        catalogs=_all(found, "catalogs", body.catalogs),
-        members=_all(found, "members", body.members),
+        run=documents.get(("run",), body.run),
+        strategy=documents.get(("strategy",)),
+        windows=_all(documents, "windows", body.windows),
+        catalogs=_all(documents, "catalogs", body.catalogs),
+        members=_all(documents, "members", body.members),
         approve_after=parse_wait_time(body.assume.approve_after),
         changes=body.changes if isinstance(body, UpgradeChangesModel) else (),
     )
 
 
-async def _check_strategy(found: dict[tuple[str | int, ...], JsonObject], may_get: MayGet) -> None:
+async def _check_strategy(documents: dict[tuple[str | int, ...], JsonObject], may_get: MayGet) -> None:
     """Check that the caller may get the strategy that a run of the body refers to, unless it is there as well.
 
     Raises:
         ProblemError: They may not, which is told as if there were none; or the hub does not say.
     """
-    if ("strategy",) in found:
+    if ("strategy",) in documents:
         return
-    name = text_at(found.get(("run",), {}), "spec", "strategyRef", "name")
+    name = text_at(documents.get(("run",), {}), "spec", "strategyRef", "name")
     if name and not await may_get(kinds.UPGRADE_STRATEGY, name):
         raise ProblemError(Problem.NOT_FOUND, f"there is no {kinds.UPGRADE_STRATEGY.kind} {quote(name)}")
 
 
 def _all(
-    found: dict[tuple[str | int, ...], JsonObject], member: str, given: tuple[Document, ...] | None
+    documents: dict[tuple[str | int, ...], JsonObject], member: str, members: tuple[Document, ...] | None
 ) -> list[JsonObject] | None:
-    return None if given is None else [found[member, at] for at in range(len(given))]
+    return None if members is None else [documents[member, at] for at in range(len(members))]
 
 
 def _checked(
@@ -191,11 +191,11 @@ def _checked(
     return verdict.document, mistakes
 
 
-def _twice(found: dict[tuple[str | int, ...], JsonObject]) -> Iterator[Mistake]:
+def _twice(documents: dict[tuple[str | int, ...], JsonObject]) -> Iterator[Mistake]:
     """Yield the objects whose names another one of their list has."""
-    visited = set()
-    for at, document in found.items():
+    visited_names = set()
+    for at, document in documents.items():
         key = at[0], name_of(document)
-        if key in visited:
+        if key in visited_names:
             yield Mistake(json_pointer((*at, "metadata", "name")), "duplicate", f"{quote(key[1])} is there twice")
-        visited.add(key)
+        visited_names.add(key)

@@ -72,13 +72,13 @@ def add_routes(api: Api, reports: UpgradeReports, secrets: SecretFile, *, unboun
     async def report(request: web.Request) -> web.Response:
         if not secrets.is_set:
             raise ProblemError(Problem.NOT_FOUND, "reports are not taken here: there is no handoff_secret_file")
-        parts, given = request.match_info, request.headers.get(SIGNATURE, "")
+        parts, signature = request.match_info, request.headers.get(SIGNATURE, "")
         operation = f"{parts['run']}/{parts['member']}/{parts['attempt']}"
-        if not is_signature(given):
+        if not is_signature(signature):
             raise api.invalid_signature(request, f"the header {SIGNATURE} is no signature such as sha256=HEX")
         credentials = await _read(secrets)
         async with api.body(request, LARGEST_REPORT_BYTES, vouched=False) as body:
-            if not is_signed(credentials, body, given):
+            if not is_signed(credentials, body, signature):
                 raise api.invalid_signature(request, f"the header {SIGNATURE} does not fit the body")
             try:
                 document = await off_loop(len(body), partial(parse_object, body, MOST_VALUES))
@@ -134,8 +134,8 @@ def _check_operation(operation: str, header: str, report: UpgradeReport, *, unbo
 
 
 def _twice(report: UpgradeReport) -> Iterator[Mistake]:
-    visited = set()
+    visited_names = set()
     for place, pool in enumerate(report.pools):
-        if pool.name in visited:
+        if pool.name in visited_names:
             yield Mistake(f"/pools/{place}/name", "duplicate", f"{quote(pool.name)} is there twice")
-        visited.add(pool.name)
+        visited_names.add(pool.name)

@@ -79,8 +79,8 @@ class TokenReviewer:
         answer = await self._server.request("POST", _PATH, body, seconds=REVIEW_SECONDS)
         status = status_of(answer)
         user = UserInfo.read(status.get("user"))
-        accepted = status.get("authenticated") is True and self._audience in (status.get("audiences") or ())
-        return _Holder(user if accepted and user.username else None)
+        is_accepted = status.get("authenticated") is True and self._audience in (status.get("audiences") or ())
+        return _Holder(user if is_accepted and user.username else None)
 
 
 CONFIG_MAP: Final = "extension-apiserver-authentication"
@@ -105,12 +105,12 @@ class HubAuthorities:
 
     async def read(self) -> bytes:
         """Return the authorities in PEM. Raises `CertificateError`."""
-        where = f"ConfigMap kube-system/{CONFIG_MAP}"
+        location = f"ConfigMap kube-system/{CONFIG_MAP}"
         try:
             document = await self._server.request("GET", _CONFIG_MAP_PATH, seconds=READ_SECONDS)
         except StoreError as error:
-            raise CertificateError(f"{where}: {error}") from error
+            raise CertificateError(f"{location}: {error}") from error
         pem = text_at(document, "data", KEY)
         if not pem.strip():
-            raise CertificateError(f"{where}: has no {KEY}; the hub accepts no client certificates")
+            raise CertificateError(f"{location}: has no {KEY}; the hub accepts no client certificates")
         return pem.encode()

@@ -42,28 +42,28 @@ class HubAccessReviewer:
             allows=bool,
         )
 
-    def cached(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed | None:
+    def cached(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed | None:
         """Return what `review` would, if every answer is remembered."""
-        if len(wanted) > MOST_REVIEWED:
+        if len(accesses) > MOST_REVIEWED:
             return None
-        answers = [self._known(user, access) for access in wanted]
+        answers = [self._known(user, access) for access in accesses]
         if None in answers:
             return None
         for _ in answers:
             self._counts.count("access", "cache")
-        return Reviewed(tuple(access for access, answer in zip(wanted, answers, strict=True) if answer is False))
+        return Reviewed(tuple(access for access, answer in zip(accesses, answers, strict=True) if answer is False))
 
-    async def review(self, user: UserInfo, wanted: Sequence[Access]) -> Reviewed:
-        """Return which of *wanted* the user may not do.
+    async def review(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed:
+        """Return which of *accesses* the user may not do.
 
         A question without an answer never counts as allowed: the result says that it was not answered.
         """
-        if len(wanted) > MOST_REVIEWED:
+        if len(accesses) > MOST_REVIEWED:
             return Reviewed(
-                unanswered=f"{len(wanted)} rights or more are needed, and at most {MOST_REVIEWED} are asked about"
+                unanswered=f"{len(accesses)} rights or more are needed, and at most {MOST_REVIEWED} are asked about"
             )
-        answers = await asyncio.gather(*(self._may_one_of(user, access) for access in wanted), return_exceptions=True)
-        denied = tuple(access for access, answer in zip(wanted, answers, strict=True) if answer is False)
+        answers = await asyncio.gather(*(self._may_one_of(user, access) for access in accesses), return_exceptions=True)
+        denied = tuple(access for access, answer in zip(accesses, answers, strict=True) if answer is False)
         failures = [answer for answer in answers if isinstance(answer, BaseException)]
         for failure in failures:
             if not isinstance(failure, NotReviewedError):
@@ -72,26 +72,26 @@ class HubAccessReviewer:
             _log.warning("access not reviewed", extra={"user": user.username, "reason": str(failures[0])})
         return Reviewed(denied, "the API server did not answer" if failures else "")
 
-    def _known(self, user: UserInfo, wanted: Access) -> bool | None:
-        answers = [self._reviews.cached(_key(user, access)) for access in wanted.alternatives]
+    def _known(self, user: UserInfo, requirement: Access) -> bool | None:
+        answers = [self._reviews.cached(_key(user, access)) for access in requirement.alternatives]
         return True if True in answers else None if None in answers else False
 
-    async def _may_one_of(self, user: UserInfo, wanted: Access) -> bool:
-        for access in wanted.alternatives:
+    async def _may_one_of(self, user: UserInfo, requirement: Access) -> bool:
+        for access in requirement.alternatives:
             if await self.may(user, access):
                 return True
         return False
 
-    async def may(self, user: UserInfo, wanted: Access | PathAccess) -> bool:
+    async def may(self, user: UserInfo, access: Access | PathAccess) -> bool:
         """Say whether *user* may do it. Raises `NotReviewedError` when the API server does not say."""
-        return await self._reviews.find(_key(user, wanted), lambda: self._ask(user, wanted))
+        return await self._reviews.find(_key(user, access), lambda: self._ask(user, access))
 
-    async def _ask(self, user: UserInfo, wanted: Access | PathAccess) -> bool:
+    async def _ask(self, user: UserInfo, access: Access | PathAccess) -> bool:
         spec: JsonObject = {"user": user.username, "groups": sorted(user.groups)}
-        if isinstance(wanted, PathAccess):
-            spec["nonResourceAttributes"] = {"path": wanted.path, "verb": wanted.verb}
+        if isinstance(access, PathAccess):
+            spec["nonResourceAttributes"] = {"path": access.path, "verb": access.verb}
         else:
-            spec["resourceAttributes"] = resource_attributes(wanted)
+            spec["resourceAttributes"] = resource_attributes(access)
         if user.uid:
             spec["uid"] = user.uid
         if user.extra:
@@ -102,5 +102,5 @@ class HubAccessReviewer:
         return status.get("allowed") is True and not status.get("denied")
 
 
-def _key(user: UserInfo, wanted: Access | PathAccess) -> Hashable:
-    return user.username, user.uid, user.groups, tuple(sorted(user.extra.items())), wanted
+def _key(user: UserInfo, access: Access | PathAccess) -> Hashable:
+    return user.username, user.uid, user.groups, tuple(sorted(user.extra.items())), access

@@ -99,11 +99,11 @@ class Reviews(Generic[AnswerT]):
         task = self._asking.get(key)
         if task is None:
             task = self._asking[key] = asyncio.create_task(self._ask(key, ask))
-            task.add_done_callback(lambda done: self._forget(key, done))
+            task.add_done_callback(lambda task: self._forget(key, task))
         return await asyncio.shield(task)  # a caller that is cancelled must not cancel it for the others
 
     async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        asked_at = asyncio.get_running_loop().time()  # what the answer says may be as old as the question
+        request_time = asyncio.get_running_loop().time()  # what the answer says may be as old as the question
         try:
             async with asyncio.timeout(REVIEW_SECONDS), self._slots:
                 answer = await ask()
@@ -111,13 +111,13 @@ class Reviews(Generic[AnswerT]):
             self._counts.count(self._kind, "error")
             raise NotReviewedError(str(error) or "the API server did not answer in time") from error
         self._counts.count(self._kind, "allow" if self._allows(answer) else "deny")
-        self._known[key] = (asked_at + self._seconds(answer), answer)
+        self._known[key] = (request_time + self._seconds(answer), answer)
         self._known.move_to_end(key)
         if len(self._known) > MOST_REMEMBERED:
             self._known.popitem(last=False)
         return answer
 
-    def _forget(self, key: Hashable, done: asyncio.Task[AnswerT]) -> None:
+    def _forget(self, key: Hashable, task: asyncio.Task[AnswerT]) -> None:
         del self._asking[key]
-        if not done.cancelled():
-            done.exception()  # retrieved here, as every caller may be gone: else asyncio logs it as never retrieved
+        if not task.cancelled():
+            task.exception()  # retrieved here, as every caller may be gone: else asyncio logs it as never retrieved

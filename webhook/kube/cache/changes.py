@@ -73,7 +73,7 @@ class Broadcaster(Generic[T]):
         """Whether there is any handler."""
         return bool(self._handlers)
 
-    def publish(self, told: T) -> None:
-        """Call every handler with *told*."""
+    def publish(self, event: T) -> None:
+        """Call every handler with *event*."""
         for handler in tuple(self._handlers):  # a copy: a handler may unsubscribe itself
-            handler(told)
+            handler(event)

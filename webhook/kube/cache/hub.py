@@ -153,7 +153,7 @@ class Hub:
         Args:
             kind: Its kind.
             document: As it was read.
-            this_version: Only if no client has written it since. Raises `ConflictError`; it is read then.
+            this_version: Only if no client has written it since. Otherwise `ConflictError`, and it is read again.
         """
         metadata, key = document["metadata"], key_of(document)
         version = metadata.get("resourceVersion", "") if this_version else ""
@@ -204,28 +204,28 @@ class Hub:
             status: The whole of it.
             tells_failures: The conditions of failing controllers are as in *status*, too; else they stay as they are.
         """
-        cached = self.cache.get(kind, *key_of(document))
-        if cached is None or cached["metadata"].get("uid") != document["metadata"].get("uid"):
+        cached_object = self.cache.get(kind, *key_of(document))
+        if cached_object is None or cached_object["metadata"].get("uid") != document["metadata"].get("uid"):
             return document
-        if cached["metadata"].get("generation") != document["metadata"].get("generation"):
+        if cached_object["metadata"].get("generation") != document["metadata"].get("generation"):
             return document
         if not tells_failures:
-            status = with_current_failures(status, cached)
+            status = with_current_failures(status, cached_object)
         place = (*kind.group_kind, key_of(document))
         pending = self._pending.get(place)
-        if cached.get("status", {}) == status and (pending is None or pending.shown is cached):
-            return cached
-        reported = {**cached, "status": status}
+        if cached_object.get("status", {}) == status and (pending is None or pending.shown is cached_object):
+            return cached_object
+        update = {**cached_object, "status": status}
         if pending is None:
             due_at = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
-            self._pending[place] = _Pending(kind, cached, reported, due_at)
+            self._pending[place] = _Pending(kind, cached_object, update, due_at)
             self._line_up(place)
         else:
-            if cached is not pending.shown:  # the watch or a write has brought a newer version since
-                pending.base = cached
-            pending.shown = reported
-        self.cache.of_kind(kind).show(reported)
-        return reported
+            if cached_object is not pending.shown:  # the watch or a write has brought a newer version since
+                pending.base = cached_object
+            pending.shown = update
+        self.cache.of_kind(kind).show(update)
+        return update
 
     async def run(self) -> None:
         """Store reported statuses until cancelled; what is not stored by then is taken out of the cache again."""
@@ -266,11 +266,11 @@ class Hub:
                 for line in self._lines:
                     if (place := next(iter(line), None)) is None:
                         continue
-                    when = self._pending[place].due + (0.0 if self._is_calm else LONGEST_DELAY_SECONDS)
-                    if when <= loop.time():
+                    due = self._pending[place].due + (0.0 if self._is_calm else LONGEST_DELAY_SECONDS)
+                    if due <= loop.time():
                         del line[place]
                         return place
-                    soonest = when if soonest is None else min(soonest, when)
+                    soonest = due if soonest is None else min(soonest, due)
                 self._wake.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(soonest):
@@ -296,47 +296,47 @@ class Hub:
     async def _store_status(self, place: _Place, pending: _Pending) -> None:
         """Store one status over the newest version of its object that is known."""
         kind, shelf = pending.kind, self.cache.of_kind(pending.kind)
-        cached = shelf.objects.get(place[2])
+        cached_object = shelf.objects.get(place[2])
         # The watch may have brought a newer version since: writing over the old one would only be a conflict.
-        if cached is not pending.shown and not self._rebase(pending, cached):
+        if cached_object is not pending.shown and not self._rebase(pending, cached_object):
             del self._pending[place]
             return
-        sent = pending.shown
-        if sent.get("status", {}) == pending.base.get("status", {}):
-            shelf.unshow(sent, pending.base)
+        status_update = pending.shown
+        if status_update.get("status", {}) == pending.base.get("status", {}):
+            shelf.unshow(status_update, pending.base)
             del self._pending[place]
             return
         try:
             async with self._slots.acquire(kind):
                 self.writes += 1
-                stored_status = await self.store.replace_status(kind, sent)
+                stored_status = await self.store.replace_status(kind, status_update)
         except ConflictError:
             await self._read(kind, place[2])
             raise
         except NotServedError:
             raise
         except NotFoundError:
-            shelf.drop(sent)
-            if pending.shown is sent:  # else it is that of a new object of the same name
+            shelf.drop(status_update)
+            if pending.shown is status_update:  # else it is that of a new object of the same name
                 del self._pending[place]
             return
         shelf.put(stored_status)
-        if pending.shown is sent:  # else `report` was called while the write was under way
+        if pending.shown is status_update:  # else `report` was called while the write was under way
             del self._pending[place]
             return
         pending.due = asyncio.get_running_loop().time() + STATUS_DELAY_SECONDS
         pending.failures = 0
-        cached = shelf.objects.get(place[2])
-        if cached is not pending.shown and not self._rebase(pending, cached):
+        cached_object = shelf.objects.get(place[2])
+        if cached_object is not pending.shown and not self._rebase(pending, cached_object):
             del self._pending[place]
 
-    def _rebase(self, pending: _Pending, known: JsonObject | None) -> bool:
+    def _rebase(self, pending: _Pending, live: JsonObject | None) -> bool:
         """Put a status on a newer version of its object; False: its uid or generation is another, so is its status."""
-        if known is None or any(
-            known["metadata"].get(member) != pending.base["metadata"].get(member) for member in ("uid", "generation")
+        if live is None or any(
+            live["metadata"].get(member) != pending.base["metadata"].get(member) for member in ("uid", "generation")
         ):
             return False
-        pending.base, pending.shown = known, {**known, "status": pending.shown.get("status", {})}
+        pending.base, pending.shown = live, {**live, "status": pending.shown.get("status", {})}
         self.cache.of_kind(pending.kind).show(pending.shown)
         return True
 
@@ -358,8 +358,8 @@ class Hub:
         except NotServedError:
             return
         except NotFoundError:
-            if (cached := shelf.objects.get(key)) is not None:
-                shelf.drop(cached)
+            if (cached_object := shelf.objects.get(key)) is not None:
+                shelf.drop(cached_object)
 
     @asynccontextmanager
     async def _slot(self, kind: Kind) -> AsyncIterator[None]:

@@ -149,9 +149,13 @@ class KindCache:
 
     def _unchanged_object(self, document: JsonObject) -> JsonObject | None:
         """Return the object as it is known, if that is at the version of *document*."""
-        cached = self.objects.get(key_of(document))
-        same = cached is not None and _version(cached) == _version(document) and _uid(cached) == _uid(document)
-        return cached if same else None
+        cached_object = self.objects.get(key_of(document))
+        same_version = (
+            cached_object is not None
+            and _version(cached_object) == _version(document)
+            and _uid(cached_object) == _uid(document)
+        )
+        return cached_object if same_version else None
 
     def reduced(self, document: JsonObject, before: JsonObject | None = None) -> JsonObject:
         """Return what is kept of an object, with parts that other objects share.
@@ -189,10 +193,10 @@ class KindCache:
         self._keep(key, document)
         self._tell(old, document)
 
-    def unshow(self, shown: JsonObject, stored: JsonObject) -> None:
-        """Show an object as it is stored again, unless it has changed since *shown* was shown."""
-        if self.objects.get(key_of(shown)) is shown:
-            self.show(stored)
+    def unshow(self, shown_object: JsonObject, stored_object: JsonObject) -> None:
+        """Show an object as it is stored again, unless it has changed since *shown_object* was shown."""
+        if self.objects.get(key_of(shown_object)) is shown_object:
+            self.show(stored_object)
 
     def drop(self, document: JsonObject) -> None:
         """Forget a deleted object; what the watch still brings of it does not bring it back."""
@@ -232,21 +236,21 @@ class KindCache:
         """
         listed = {key_of(document): document for document in documents}
         at = _version_of(version)
-        heard, gone = before or KindCacheSnapshot(self._listed_at, frozenset())
-        restored = at < heard
-        if restored:
+        last_event, deletions = before or KindCacheSnapshot(self._listed_at, frozenset())
+        is_restored = at < last_event
+        if is_restored:
             self.gone.clear()
-        for uid in gone.intersection(map(_uid, listed.values())):
+        for uid in deletions.intersection(map(_uid, listed.values())):
             self.gone.pop(uid, None)
         # `<= at`: what was written after the list was made is missing from it for no other reason.
         for old in [
-            old for key, old in self.objects.items() if key not in listed and (restored or _version(old) <= at)
+            old for key, old in self.objects.items() if key not in listed and (is_restored or _version(old) <= at)
         ]:
             self.drop(old)
         for document in listed.values():
-            self.put(document, even_if_older=restored, is_reduced=True)
+            self.put(document, even_if_older=is_restored, is_reduced=True)
         self._listed_at = at
-        self.heard = at if restored else max(self.heard, at)
+        self.heard = at if is_restored else max(self.heard, at)
         self.lists += 1
         self.seen = time.monotonic()
 

@@ -224,9 +224,9 @@ class Cache:
         shelf = self._shelves.get(kind.group_kind)
         return shelf.refusal if shelf is not None else ""
 
-    def refusals(self, needed: Iterable[Kind] = ()) -> list[str]:
-        """Return why the store does not let us read required kinds: those that are not optional, and *needed*."""
-        group_kinds = {kind.group_kind for kind in needed}
+    def refusals(self, kinds: Iterable[Kind] = ()) -> list[str]:
+        """Return why the store does not let us read required kinds: those that are not optional, and *kinds*."""
+        group_kinds = {kind.group_kind for kind in kinds}
         return [
             shelf.refusal
             for group_kind, shelf in self._shelves.items()
@@ -308,8 +308,10 @@ class Cache:
         """All member clusters as they are now."""
         if self._changed_members:
             changes, self._changed_members = self._changed_members, {}
-            gone = [name for name, member in changes.items() if member is None]
-            self._fleet = self._fleet.updated((member for member in changes.values() if member is not None), gone)
+            removed_names = [name for name, member in changes.items() if member is None]
+            self._fleet = self._fleet.updated(
+                (member for member in changes.values() if member is not None), removed_names
+            )
         return self._fleet
 
     def _note_member(self, change: ObjectDelta) -> None:
@@ -324,9 +326,9 @@ class Cache:
 
     def _fold(self) -> None:
         self._folding = None
-        started = time.monotonic()
+        start = time.monotonic()
         _ = self.fleet
-        self._fold_took = time.monotonic() - started
+        self._fold_took = time.monotonic() - start
 
     async def _follow(self, kind: Kind, shelf: KindCache) -> None:
         failures = refusals = 0

@@ -31,7 +31,7 @@ async def refresh_list(
     store: Store,
     kind: Kind,
     labels: Mapping[str, str],
-    known: Iterable[JsonObject],
+    objects: Iterable[JsonObject],
     namespace: str = "",
 ) -> None:
     """List the objects with these labels from the store into the cache.
@@ -41,13 +41,13 @@ async def refresh_list(
         store: Where they are.
         kind: Of all of them.
         labels: Valid as such.
-        known: The objects that the cache has with these labels; those that are not listed are read one by one.
+        objects: The objects that the cache has with these labels; those that are not listed are read one by one.
         namespace: Of all of them; empty for kinds that have none.
 
     Raises:
         StoreError: Other than that the kind does not exist.
     """
-    before = {key_of(document) for document in known}
+    before = {key_of(document) for document in objects}
     try:
         listing = await store.list(kind, namespace or None, labels)
     except NotFoundError:  # not served: no objects
@@ -61,12 +61,14 @@ async def refresh_list(
 
 async def _look_again(cache: Cache, store: Store, kind: Kind, key: Key) -> None:
     shelf = cache.of_kind(kind)
-    cached = shelf.objects.get(key)  # before the read: only this one is gone then, not one that is created meanwhile
+    cached_object = shelf.objects.get(
+        key
+    )  # before the read: only this one is gone then, not one that is created meanwhile
     try:
         shelf.put(await store.get(kind, key))
     except NotFoundError:
-        if cached is not None:
-            shelf.drop(cached)
+        if cached_object is not None:
+            shelf.drop(cached_object)
 
 
 async def is_deleted_with_definition(store: Store, kind: Kind) -> bool:

@@ -91,7 +91,7 @@ class ManagedAuthority:
         profile: CertificateProfile,
         now: Callable[[], datetime],
         check_seconds: float = 10.0,
-        counted: Callable[[str], object] = lambda _: None,
+        count_write: Callable[[str], object] = lambda _: None,
         tell: Callable[[JsonObject, Event], object] = lambda _, __: None,
     ) -> None:
         self._secret = secret
@@ -99,7 +99,7 @@ class ManagedAuthority:
         self._profile = profile
         self._now = now
         self._check_seconds = check_seconds
-        self._counted = counted
+        self._counted = count_write
         self._tell = tell
         self._registered: dict[str, Registered] | None = None  # by kind, as last seen; None: not read yet
         self._lineage: Lineage | None = None  # as last read; None: not read yet
@@ -112,8 +112,8 @@ class ManagedAuthority:
     @property
     def trust_pem(self) -> bytes:
         """What a client has to trust."""
-        trusted = self._lineage.trusted() if self._lineage is not None else ()
-        return pem_of(dict.fromkeys((*trusted, self._signer.certificate)))
+        authorities = self._lineage.trusted() if self._lineage is not None else ()
+        return pem_of(dict.fromkeys((*authorities, self._signer.certificate)))
 
     @property
     def above(self) -> Mapping[str, x509.Certificate]:
@@ -177,8 +177,8 @@ class ManagedAuthority:
             return f"there is no certificate authority yet: {self._trouble}"
         if self._registered is None:
             return f"the webhook configurations have not been read yet: {self._trouble}"
-        for kind, registered in self._registered.items():
-            if registered.bundles and not self._is_accepted_by(self._lineage, registered.trusted()):
+        for kind, configurations in self._registered.items():
+            if configurations.bundles and not self._is_accepted_by(self._lineage, configurations.trusted()):
                 return f"the caBundle of {kind} {self._bundles.name} does not verify the served certificate"
         return ""
 
@@ -192,10 +192,10 @@ class ManagedAuthority:
         pem = pem_of(self._lineage.trusted())
         return {kind: registered.is_in_sync(pem) for kind, registered in self._registered.items()}
 
-    def _is_accepted_by(self, lineage: Lineage, trusted: frozenset[x509.Certificate]) -> bool:
+    def _is_accepted_by(self, lineage: Lineage, authorities: frozenset[x509.Certificate]) -> bool:
         if self._signs_as(lineage):
-            return lineage.is_accepted_by(trusted, self._now())
-        return self._signer.certificate in trusted
+            return lineage.is_accepted_by(authorities, self._now())
+        return self._signer.certificate in authorities
 
     async def start(self) -> None:
         """Find the authority or make it; when that cannot be done at once, `keep` goes on trying."""
@@ -247,8 +247,8 @@ class ManagedAuthority:
         """
         async with self._one_at_a_time:
             for _ in range(MOST_TRIES):
-                registered, refusal = await self._read_bundles()
-                lineage = await self._agree(registered)
+                configurations, refusal = await self._read_bundles()
+                lineage = await self._agree(configurations)
                 before, self._lineage = self._lineage, lineage
                 if before is None or lineage.active.certificate != before.active.certificate:
                     self._announced = None
@@ -256,9 +256,9 @@ class ManagedAuthority:
                         self._tell(self._secret.reference, _rotated(lineage))
                 if refusal is not None:
                     raise refusal
-                self._registered = registered
+                self._registered = configurations
                 try:
-                    await self._announce(lineage, registered)
+                    await self._announce(lineage, configurations)
                 except ConflictError:
                     continue
                 self._trouble = ""
@@ -272,11 +272,11 @@ class ManagedAuthority:
         except StoreError as error:
             return {}, error
 
-    async def _agree(self, registered: Mapping[str, Registered]) -> Lineage:
+    async def _agree(self, configurations: Mapping[str, Registered]) -> Lineage:
         """Return what the Secret holds, after writing it where that was our turn."""
         for _ in range(MOST_TRIES):
             current = await self._secret.read()
-            desired = self._wanted(current, registered)
+            desired = self._wanted(current, configurations)
             if desired is current.lineage:
                 return desired
             try:
@@ -288,30 +288,32 @@ class ManagedAuthority:
                 raise
             if current.lineage is None or desired.generation != current.lineage.generation:
                 self._counted("success")
-                what = {"generation": desired.generation, "authority": desired.active.name}
-                _log.info("new certificate authority", extra={"secret": str(self._secret), **what})
+                fields = {"generation": desired.generation, "authority": desired.active.name}
+                _log.info("new certificate authority", extra={"secret": str(self._secret), **fields})
             return desired
         raise ConflictError(f"{self._secret} changes faster than it can be written")
 
-    def _wanted(self, stored: StoredLineage, registered: Mapping[str, Registered]) -> Lineage:
+    def _wanted(self, lineage: StoredLineage, configurations: Mapping[str, Registered]) -> Lineage:
         """Return what the Secret should hold; the same object where it holds that."""
-        if stored.lineage is None:
-            reason = stored.damage or "it is not there"
+        if lineage.lineage is None:
+            reason = lineage.damage or "it is not there"
             _log.warning("no certificate authority", extra={"secret": str(self._secret), "reason": reason})
-            desired = self._replacement(registered)
+            desired = self._replacement(configurations)
         else:
-            desired = self._timely(stored.lineage)
+            desired = self._timely(lineage.lineage)
         if self._is_provisional:
             return desired
         # Someone put another authority there: until every replica has heard of it, ours has to stay trusted.
         return desired.trusting([self._signer.certificate], self._now())
 
-    def _replacement(self, registered: Mapping[str, Registered]) -> Lineage:
+    def _replacement(self, configurations: Mapping[str, Registered]) -> Lineage:
         now, life = self._now(), self._profile.authority_life
         if self._lineage is not None:  # its key is still known here: clients are carried over
             return self._lineage.rolled_over(now, life)
         # Replicas that are running serve leaves of what the API server trusts; it goes on trusting them.
-        candidates = (one for bundle in registered.values() for one in sorted(bundle.trusted(), key=fingerprint))
+        candidates = (
+            authority for bundle in configurations.values() for authority in sorted(bundle.trusted(), key=fingerprint)
+        )
         return Lineage.begin(now, life).trusting(dict.fromkeys(candidates), now)
 
     def _timely(self, lineage: Lineage) -> Lineage:
@@ -321,15 +323,15 @@ class ManagedAuthority:
             return lineage.rolled_over(now, self._profile.authority_life)
         return lineage.without_expired(now)
 
-    async def _announce(self, lineage: Lineage, registered: dict[str, Registered]) -> None:
+    async def _announce(self, lineage: Lineage, configurations: dict[str, Registered]) -> None:
         """Have both configurations trust what the Secret says. Raises `StoreError`."""
         pem = pem_of(lineage.trusted())
-        for kind, known in registered.items():
-            if not known.is_in_sync(pem):
+        for kind, configuration in configurations.items():
+            if not configuration.is_in_sync(pem):
                 self._announced = None
-                await self._bundles.write(kind, known, pem)
+                await self._bundles.write(kind, configuration, pem)
                 _log.info("caBundle written", extra={"configuration": f"{kind} {self._bundles.name}"})
-                registered[kind] = replace(known, bundles=dict.fromkeys(known.bundles, pem))
+                configurations[kind] = replace(configuration, bundles=dict.fromkeys(configuration.bundles, pem))
         if self._announced is None:
             self._announced = self._now()
 

@@ -110,13 +110,13 @@ class ApiServer:
         """
         if self._dated is None:
             return None
-        said, when = self._dated
+        date_text, received_at = self._dated
         try:
-            then = parsedate_to_datetime(said)
+            then = parsedate_to_datetime(date_text)
         except ValueError:
             return None
-        passed = timedelta(seconds=asyncio.get_running_loop().time() - when)
-        return then + passed if then.tzinfo is not None else None
+        elapsed = timedelta(seconds=asyncio.get_running_loop().time() - received_at)
+        return then + elapsed if then.tzinfo is not None else None
 
     async def __aenter__(self) -> Self:
         return self
@@ -158,14 +158,14 @@ class ApiServer:
         if fence is not None:
             fence()  # only saves the trouble: the check that counts is the body's, when it leaves
             data = FencedBody(content or b"", fence)
-        started = asyncio.get_running_loop().time()
+        start = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(seconds):
                 await self._turns.acquire()
         except TimeoutError as error:
             raise UnavailableError(f"{method} {path} waited {seconds:g} s for other requests to be answered") from error
         try:
-            patience = _patience(max(0.001, started + seconds - asyncio.get_running_loop().time()))
+            patience = _patience(max(0.001, start + seconds - asyncio.get_running_loop().time()))
             async with self.send(method, path, data, query, content_type, patience, accept) as response:
                 content = await response.read()
                 document = decode(content)
@@ -212,17 +212,17 @@ class ApiServer:
             if response.status >= 300:
                 content = await response.read()
                 raise _refusal(response, decode(content), content)
-            received = 0
+            received_bytes = 0
             try:
                 async for line in response.content:
-                    received += len(line)
+                    received_bytes += len(line)
                     event = decode(line)
                     if event.get("type") == "ERROR":
                         status = event.get("object") or {}
                         raise error_of(int(status.get("code") or 500), status, line, None)
                     if not isinstance(event.get("object"), dict):
                         raise UnavailableError(f"{self.address} sent no event on {path}: {line[:200]!r}")
-                    yield event, response.content.total_bytes > received
+                    yield event, response.content.total_bytes > received_bytes
             except ValueError as error:  # a line longer than the buffer
                 raise ExpiredError(f"{path}: an event cannot be read: {error}") from error
 
@@ -279,7 +279,7 @@ class ApiServer:
             if isinstance(data, FencedBody) and data.refusal is not None:
                 raise data.refusal from None
             reason = str(error) or type(error).__name__
-            self.contact.failed(reason, refused=is_about_certificates(error))
+            self.contact.failed(reason, is_refused=is_about_certificates(error))
             raise UnavailableError(f"{self.address} does not answer {method} {path}: {reason}") from error
 
     async def _accepted(self, attempt: Callable[[Login], Awaitable[aiohttp.ClientResponse]]) -> aiohttp.ClientResponse:
@@ -321,7 +321,7 @@ class ApiServer:
         if date := response.headers.get("Date"):
             self._dated = date, asyncio.get_running_loop().time()
         if response.status == 401 or response.status in PASSING or response.status >= 500:
-            self.contact.failed(f"HTTP {response.status}", refused=response.status == 401)
+            self.contact.failed(f"HTTP {response.status}", is_refused=response.status == 401)
         else:
             self.contact.answered()
 

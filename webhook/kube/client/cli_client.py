@@ -148,9 +148,9 @@ class HubHttp:
             raise self._unavailable("GET", path, error) from _cause(error)
 
         async def parts() -> AsyncIterator[bytes]:
-            following = response.stream(LARGEST_PART)
+            parts = response.stream(LARGEST_PART)
             try:
-                while (part := await _in_thread(lambda: next(following, None))) is not None:
+                while (part := await _in_thread(lambda: next(parts, None))) is not None:
                     yield part
             except (HTTPError, OSError) as error:
                 raise self._unavailable("GET", path, error) from _cause(error)
@@ -171,10 +171,10 @@ class HubHttp:
         headers: Mapping[str, str],
         timeout: Timeout,
     ) -> urllib3.BaseHTTPResponse:
-        asked = f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path
+        url = f"{path}{'&' if '?' in path else '?'}{urlencode(query)}" if query else path
         return self._pool.urlopen(
             method,
-            self._root + asked,
+            self._root + url,
             body=content,
             headers={"Accept": "application/json", "User-Agent": "harbormaster", **headers},
             retries=False,
@@ -193,8 +193,8 @@ def _manager(proxy: str | None, trust: Mapping[str, Any]) -> urllib3.PoolManager
     if not proxy:
         return urllib3.PoolManager(maxsize=_MOST_KEPT, **trust)
     name, _, password = (urlsplit(proxy).netloc.rpartition("@")[0]).partition(":")
-    shown = make_headers(proxy_basic_auth=f"{unquote(name)}:{unquote(password)}") if name else None
-    return urllib3.ProxyManager(proxy, maxsize=_MOST_KEPT, proxy_headers=shown, **trust)
+    proxy_headers = make_headers(proxy_basic_auth=f"{unquote(name)}:{unquote(password)}") if name else None
+    return urllib3.ProxyManager(proxy, maxsize=_MOST_KEPT, proxy_headers=proxy_headers, **trust)
 
 
 def _cause(error: BaseException) -> Exception:

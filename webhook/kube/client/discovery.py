@@ -49,7 +49,7 @@ class Discovery:
 
     async def refresh(self) -> None:
         """See `webhook.kube.ports.ServedKinds`."""
-        found: dict[tuple[str, str], Kind] = {}
+        kinds_by_group: dict[tuple[str, str], Kind] = {}
         silent = set()
         for path in (ApiPath("api"), ApiPath("apis")):
             listing = await self._server.request("GET", path, accept=ACCEPT)
@@ -57,36 +57,40 @@ class Discovery:
                 raise UnavailableError(f"{path} answers with {listing.get('kind')!r} instead of {_LIST}")
             for group in listing.get("items") or ():
                 for kind in _kinds(group):
-                    found[kind.group_kind] = kind
+                    kinds_by_group[kind.group_kind] = kind
                 if any(version.get("freshness") == "Stale" for version in group.get("versions") or ()):
                     silent.add(str(group["metadata"].get("name") or ""))
         for identity, kind in self._kinds.items():
             if kind.group in silent:  # its server is down, which does not mean that the kind is gone
-                found.setdefault(identity, kind)
+                kinds_by_group.setdefault(identity, kind)
         # Both at once, after the last await: a reader sees the old answer or the new one, never half of it.
         # The same object as long as nothing has changed: what was made with it need not be made again.
-        kinds = self._kinds if found == self._kinds else MappingProxyType(found)
+        kinds = self._kinds if kinds_by_group == self._kinds else MappingProxyType(kinds_by_group)
         self._kinds, self._silent = kinds, frozenset(silent)
 
 
 def _kinds(group: JsonObject) -> Iterator[Kind]:
     """Yield the kinds of one group; versions come in the server's order of preference."""
     name = str(group["metadata"].get("name") or "")
-    served: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    resources_of: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for version in group.get("versions") or ():
         for resource in version.get("resources") or ():
             kind = (resource.get("responseKind") or {}).get("kind")
             if kind and set(resource.get("verbs") or ()) >= _NEEDED:
-                served.setdefault(str(kind), []).append((str(version["version"]), resource))
-    for kind, found in served.items():
-        versions = tuple(version for version, _ in found)
-        built_in = KINDS.get((name, kind))
-        if built_in is not None and built_in.versions[0] in versions:
-            more = tuple(version for version in versions if version not in built_in.versions)
-            lost = tuple(version for version in built_in.versions if version in versions)
-            yield built_in if not more and lost == built_in.versions else replace(built_in, versions=(*lost, *more))
+                resources_of.setdefault(str(kind), []).append((str(version["version"]), resource))
+    for kind, resources in resources_of.items():
+        versions = tuple(version for version, _ in resources)
+        builtin = KINDS.get((name, kind))
+        if builtin is not None and builtin.versions[0] in versions:
+            more = tuple(version for version in versions if version not in builtin.versions)
+            versions_left = tuple(version for version in builtin.versions if version in versions)
+            yield (
+                builtin
+                if not more and versions_left == builtin.versions
+                else replace(builtin, versions=(*versions_left, *more))
+            )
             continue
-        resource = found[0][1]
+        resource = resources[0][1]
         yield Kind(
             group=name,
             versions=versions,
@@ -95,7 +99,9 @@ def _kinds(group: JsonObject) -> Iterator[Kind]:
             namespaced=resource.get("scope") == "Namespaced",
             short_names=tuple(resource.get("shortNames") or ()),
             has_status=any(
-                sub.get("subresource") == "status" for _, each in found for sub in each.get("subresources") or ()
+                sub.get("subresource") == "status"
+                for _, resource in resources
+                for sub in resource.get("subresources") or ()
             ),
-            built_in=built_in is not None,
+            built_in=builtin is not None,
         )

@@ -106,7 +106,7 @@ class HubStore:
         """See `webhook.kube.ports.Store`."""
         loop = asyncio.get_running_loop()
         while True:
-            started = loop.time()
+            start = loop.time()
             query = {
                 "watch": "true",
                 "allowWatchBookmarks": "true",
@@ -117,7 +117,7 @@ class HubStore:
                 document = event["object"]
                 since = str(_metadata(document, "an event")["resourceVersion"])  # the next watch goes on from here
                 yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since, more)
-            if loop.time() - started < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
+            if loop.time() - start < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
                 await asyncio.sleep(SHORTEST_WATCH_SECONDS)
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:
@@ -130,12 +130,12 @@ class HubStore:
 
     async def replace_metadata(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
-        found = document["metadata"]
+        stored_metadata = document["metadata"]
         metadata: JsonObject = {
-            "resourceVersion": found["resourceVersion"],
-            "finalizers": found.get("finalizers") or [],
+            "resourceVersion": stored_metadata["resourceVersion"],
+            "finalizers": stored_metadata.get("finalizers") or [],
         }
-        metadata |= {name: found[name] for name in ("labels", "annotations") if found.get(name)}
+        metadata |= {name: stored_metadata[name] for name in ("labels", "annotations") if stored_metadata.get(name)}
         path = path_of_object(kind, key_of(document))
         change = {"metadata": metadata}
         return self._read(
@@ -145,8 +145,8 @@ class HubStore:
     async def replace_status(self, kind: Kind, document: JsonObject) -> JsonObject:
         """See `webhook.kube.ports.Store`."""
         if kind.group in _CUSTOM_GROUPS:  # of a custom object the server takes nothing but the status
-            found = document["metadata"]
-            metadata = {name: found[name] for name in _IDENTITY if name in found}
+            stored = document["metadata"]
+            metadata = {name: stored[name] for name in _IDENTITY if name in stored}
             desired = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
             document = desired | ({"status": document["status"]} if "status" in document else {})
         return await self._write("PUT", path_of_object(kind, key_of(document), "status"), document)
@@ -220,9 +220,9 @@ class HubStore:
         return document
 
 
-def _metadata(document: JsonObject, what: str) -> JsonObject:
+def _metadata(document: JsonObject, request: str) -> JsonObject:
     """Return the metadata of a document. Raises `UnavailableError` when it has none: then a proxy has answered."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
-        raise UnavailableError(f"the answer to {what} is not a document of an API server")
+        raise UnavailableError(f"the answer to {request} is not a document of an API server")
     return metadata

@@ -60,15 +60,15 @@ class Contact:
         """Note an answer of the server to a client that it accepts."""
         self._answered, self._refused = self._clock(), None
 
-    def failed(self, reason: str, *, refused: bool) -> None:
+    def failed(self, reason: str, *, is_refused: bool) -> None:
         """Note a request without such an answer.
 
         Args:
             reason: Fit for a user.
-            refused: Certificates or credentials are the reason, also after they were read again.
+            is_refused: Certificates or credentials are the reason, also after they were read again.
         """
         self._reason = reason
-        if not refused:
+        if not is_refused:
             self._refused = None
         elif self._refused is None:
             self._refused = self._clock()

@@ -84,27 +84,27 @@ class Leader(LeaseClient):
     async def _lead(self, term: Term, body: Body) -> bool:
         """Do the work of one term. Returns whether it ended by itself; else the term was lost."""
         work = asyncio.create_task(body(term), name="term")
-        renewing = asyncio.create_task(self._keep_renewing(term), name="renewing")
-        expiring = asyncio.create_task(expired(term), name="expiring")
-        ended = False
+        renewal = asyncio.create_task(self._keep_renewing(term), name="renewing")
+        expiry = asyncio.create_task(expired(term), name="expiring")
+        has_ended = False
         try:
-            await asyncio.wait((work, renewing, expiring), return_when=asyncio.FIRST_COMPLETED)
-            ended = work.done() and term.left > 0
-            if not ended:
+            await asyncio.wait((work, renewal, expiry), return_when=asyncio.FIRST_COMPLETED)
+            has_ended = work.done() and term.left > 0
+            if not has_ended:
                 # From here on the fence refuses every write, also those that leave while the work is being cancelled.
                 term.until = min(term.until, self._clock())
                 log.warning("leadership lost", extra={"lease": str(self._lease), "holder": self.holder})
         finally:
             # Stop first, release second: the next leader may write as soon as the Lease is free.
-            await stop_work((work, renewing, expiring), self._times.stop, self._end)
+            await stop_work((work, renewal, expiry), self._times.stop, self._end)
             await self._release(term)
-        if ended:
+        if has_ended:
             work.result()
         elif not work.cancelled() and (error := work.exception()) is not None:
             log.error("the work of a leader failed while it stopped", exc_info=error)
-        if not renewing.cancelled():
-            renewing.result()
-        return ended
+        if not renewal.cancelled():
+            renewal.result()
+        return has_ended
 
     async def _keep_renewing(self, term: Term) -> None:
         """Push the end of the term until it is over, or the Lease is seen to be no longer ours."""
@@ -151,21 +151,23 @@ class Leader(LeaseClient):
         record = await self._read()
         if self._clock() < self._taken_until:
             return None
-        sent = self._clock()  # before the request: other candidates count from when they see it stored, never earlier
+        sent_at = (
+            self._clock()
+        )  # before the request: other candidates count from when they see it stored, never earlier
         if record is None:
             self._observe(await self._create(self._held_by(self.identity)))
         else:
             await self._write(self._renewed(record))
-        return sent + self._times.renew
+        return sent_at + self._times.renew
 
     async def _renew(self) -> float | None:
         # Written over the version last seen, which saves a read: a conflict tells if another candidate has written.
         record = self._record if self._is_fresh else await self._read()
         if record is None or holder_of(record) != self.identity:
             return None
-        sent = self._clock()
+        sent_at = self._clock()
         await self._write(self._renewed(record))
-        return sent + self._times.renew
+        return sent_at + self._times.renew
 
     async def _read(self) -> JsonObject | None:
         record = await self._get()

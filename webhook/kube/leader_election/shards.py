@@ -196,22 +196,22 @@ class Shards(LeaseClient):
         for shard in self._holdings.keys() - share:
             self._holdings[shard].task.cancel()  # the entry keeps it until its work has stopped
         may_take = self._clock() >= self._wary_until
-        taken = share - elsewhere - self._holdings.keys() if may_take else frozenset[int]()
+        free_shards = share - elsewhere - self._holdings.keys() if may_take else frozenset[int]()
         self._beat += 1
         # What others have written into their entries is theirs, though work of ours may not have stopped yet.
-        entry = _ReplicaEntry(self._beat, (frozenset(self._holdings) - elsewhere) | taken)
-        sent = self._clock()  # before the request: others count from when they see it stored, never earlier
+        entry = _ReplicaEntry(self._beat, (frozenset(self._holdings) - elsewhere) | free_shards)
+        sent_at = self._clock()  # before the request: others count from when they see it stored, never earlier
         self._is_mere_beat = entry.shards == self._shown
-        renewed = tuple(self._holdings.values())
+        holdings = tuple(self._holdings.values())
         await self._store_roll(record, {**others, self.identity: entry})
-        self._enrolled, self._renewed, self._shown = entry.beat, sent, entry.shards
+        self._enrolled, self._renewed, self._shown = entry.beat, sent_at, entry.shards
         if entry.shards:
             self._led = self._clock()
-        until = sent + self._times.renew
-        for holding in renewed:
+        until = sent_at + self._times.renew
+        for holding in holdings:
             if holding.term.left > 0:  # a renewal that succeeds after the deadline does not revive a term
                 holding.term.until = until
-        for shard in sorted(taken):
+        for shard in sorted(free_shards):
             self._begin(shard, Term(until, self._clock), tasks, body)
         return ""
 
@@ -287,23 +287,23 @@ class Shards(LeaseClient):
     async def _work(self, shard: int, term: Term, body: Body) -> None:
         """Do the work of one term of a shard."""
         work = asyncio.create_task(body(shard, term), name=f"work on shard {shard}")
-        expiring = asyncio.create_task(expired(term), name="expiring")
-        ended = False
+        expiry = asyncio.create_task(expired(term), name="expiring")
+        has_ended = False
         try:
-            await asyncio.wait((work, expiring), return_when=asyncio.FIRST_COMPLETED)
-            ended = work.done() and term.left > 0
+            await asyncio.wait((work, expiry), return_when=asyncio.FIRST_COMPLETED)
+            has_ended = work.done() and term.left > 0
         finally:
             move = Move.HANDED_OVER if term.left > 0 else Move.LOST
             if move is Move.LOST:  # else what is being written may still be, while the work stops
                 term.until = min(term.until, self._clock())
             try:  # nothing hurries while the term goes on: others take the shard only when its work has stopped
-                await stop_work((work, expiring), term.left + self._times.stop, self._end)
+                await stop_work((work, expiry), term.left + self._times.stop, self._end)
             finally:
                 term.until = float("-inf")
                 self._holdings.pop(shard, None)
                 self._tell(shard, move)
                 self._wake.set()
-        if ended:
+        if has_ended:
             work.result()
         elif not work.cancelled() and (error := work.exception()) is not None:
             log.error("the work on a shard failed while it stopped", exc_info=error)

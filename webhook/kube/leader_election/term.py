@@ -192,14 +192,14 @@ class LeaseClient:
 
     def _held_by(self, holder: str, record: JsonObject | None = None) -> JsonObject:
         """Return the spec of the Lease, renewed now for *holder*, who may have held it before."""
-        held = {
+        lease = {
             "holderIdentity": holder,
             "leaseDurationSeconds": round(self._times.lease),
             "renewTime": self._micro_time(),
         }
         if record is None:
-            return {**held, "acquireTime": held["renewTime"], "leaseTransitions": 0}
-        spec = {**spec_of(record), **held}
+            return {**lease, "acquireTime": lease["renewTime"], "leaseTransitions": 0}
+        spec = {**spec_of(record), **lease}
         if holder_of(record) != holder:
             before = spec.get("leaseTransitions")
             spec["leaseTransitions"] = (before if isinstance(before, int) else 0) + 1
@@ -248,16 +248,16 @@ async def stop_work(tasks: Iterable[asyncio.Task[None]], seconds: float, end: Ca
     reason = f"the work of a leader did not stop within {seconds:g} s"
     # A task that swallows its cancellation would go on into the next leader's term: then the process has to end.
     limit = asyncio.get_running_loop().call_later(seconds, end, reason)
-    cancelled = False
+    is_cancelled = False
     for task in tasks:
         task.cancel()
     while any(not task.done() for task in tasks):
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:
-            cancelled = True
+            is_cancelled = True
     limit.cancel()
-    if cancelled:
+    if is_cancelled:
         raise asyncio.CancelledError
 
 

@@ -84,11 +84,11 @@ class MaintenanceWindows:
             targets: What the windows that count apply to.
         """
         key = name_of(member), targets
-        cached = self._of_upgrades.get(key)
-        if cached is None or cached[0] is not member:
+        entry = self._of_upgrades.get(key)
+        if entry is None or entry[0] is not member:
             windows = windows_of(member, self._definitions, targets, self._selecting)
-            cached = self._of_upgrades[key] = member, windows
-        return cached[1]
+            entry = self._of_upgrades[key] = member, windows
+        return entry[1]
 
     def of_upgrade(self, member: JsonObject, targets: frozenset[WindowTarget], now: datetime) -> WindowState | None:
         """Say whether a MemberCluster may be upgraded at *now* by its windows; None: it has none that apply.
@@ -102,18 +102,18 @@ class MaintenanceWindows:
         return self._standing(names, now) if names else None
 
     def _windows_of(self, member: JsonObject) -> MemberWindows:
-        cached = self._of.get(name_of(member))
-        if cached is None or cached[0] is not member:
+        entry = self._of.get(name_of(member))
+        if entry is None or entry[0] is not member:
             windows = windows_of(member, self._definitions, OF_UPDATES, self._selecting)
-            cached = self._of[name_of(member)] = member, windows
-        return cached[1]
+            entry = self._of[name_of(member)] = member, windows
+        return entry[1]
 
     def _standing(self, names: tuple[str, ...], now: datetime) -> WindowState:
-        cached = self._standings.get(names)
-        if cached is None or not cached[0] <= now < (cached[1].until or cached[0] + _LOOKED_AGAIN):
+        entry = self._standings.get(names)
+        if entry is None or not entry[0] <= now < (entry[1].until or entry[0] + _LOOKED_AGAIN):
             readable = [window for name in names if (window := self._definitions[name].window) is not None]
-            cached = self._standings[names] = now, window_state(readable, now)
-        return cached[1]
+            entry = self._standings[names] = now, window_state(readable, now)
+        return entry[1]
 
     def _take(self, change: ObjectDelta) -> None:
         """Take in a window that is new or gone, or has another spec."""

@@ -48,13 +48,15 @@ def used_snapshots(cache: Cache, family: Family, ref: PlacementRef) -> set[str]:
 
     Those of other placements may be among them: the labels that tell placements apart may have been edited as well.
     """
-    used = {text_at(binding, "spec", "resourceSnapshotName") for binding in cache.list(family.binding, ref.namespace)}
-    used |= {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in cache.list(WORK)}
+    snapshot_names = {
+        text_at(binding, "spec", "resourceSnapshotName") for binding in cache.list(family.binding, ref.namespace)
+    }
+    snapshot_names |= {annotation(work, PARENT_RESOURCE_SNAPSHOT_NAME) for work in cache.list(WORK)}
     for run in cache.list(family.run, ref.namespace):
         if text_at(run, "spec", "placementName") == ref.name:
             indexes = text_at(run, "spec", "resourceSnapshotIndex"), text_at(run, "status", "resourceSnapshotIndexUsed")
-            used |= {f"{ref.name}-{index}-snapshot" for index in indexes}
-    return used
+            snapshot_names |= {f"{ref.name}-{index}-snapshot" for index in indexes}
+    return snapshot_names
 
 
 def without_works(cache: Cache, bindings: Iterable[JsonObject]) -> set[str]:

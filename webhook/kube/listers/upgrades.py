@@ -118,23 +118,23 @@ class HubUpgrades:
         members: dict[str, Member] = {}
         for name, document in documents.items():
             windows, inventory = self._windows.of_upgrades(document, targets), inventories.get(name)
-            cached = self._members.get((name, upgrade))
-            given = (document, windows, inventory)
-            if cached is None or any(old is not new for old, new in zip(cached[0], given, strict=True)):
+            entry = self._members.get((name, upgrade))
+            inputs = (document, windows, inventory)
+            if entry is None or any(old is not new for old, new in zip(entry[0], inputs, strict=True)):
                 member = read_member(document, windows, inventory, upgrader=self._default_upgrader)
-                cached = self._members[name, upgrade] = given, member
-            members[name] = cached[1]
-        for gone in [key for key in self._members if key[0] not in documents]:
-            del self._members[gone]
+                entry = self._members[name, upgrade] = inputs, member
+            members[name] = entry[1]
+        for obsolete_key in [key for key in self._members if key[0] not in documents]:
+            del self._members[obsolete_key]
         return members
 
     def catalog(self) -> ReleaseCatalog:
         """Return what is published; a catalog that cannot be read publishes nothing."""
         documents = tuple(self._cache.list(kinds.VERSION_CATALOG))
-        cached = self._catalog
-        if len(cached[0]) != len(documents) or any(a is not b for a, b in zip(cached[0], documents, strict=True)):
-            cached = self._catalog = documents, ReleaseCatalog.of(catalogs_of(documents))
-        return cached[1]
+        entry = self._catalog
+        if len(entry[0]) != len(documents) or any(a is not b for a, b in zip(entry[0], documents, strict=True)):
+            entry = self._catalog = documents, ReleaseCatalog.of(catalogs_of(documents))
+        return entry[1]
 
     def strategy(self, run: ClusterUpgradeRun) -> StrategySpec | None:
         """Return the strategy that a run refers to; None: there is none, or the run has started."""
@@ -173,7 +173,7 @@ class HubUpgrades:
 
     def samples(self) -> list[Sample]:
         """Return how long the upgrades of all runs took."""
-        return [sample for each in self.others("") for sample in self._runs.samples(each)]
+        return [sample for other_run in self.others("") for sample in self._runs.samples(other_run)]
 
     async def placements(self, run: ClusterUpgradeRun) -> list[GuardedPlacement]:
         """Return the placements with the clusters that they are bound to, and how many a run may upgrade at once.
@@ -183,10 +183,10 @@ class HubUpgrades:
         Raises:
             StoreError: The hub does not answer.
         """
-        found, budgets = [], dict[str, JsonObject]()
+        placements, budgets = [], dict[str, JsonObject]()
         if run.spec.placement_guard.mode is not PlacementGuardMode.OFF:
-            listed = await self._store.list(kinds.DISRUPTION_BUDGET)
-            budgets = {name_of(document): document for document in listed.items}
+            budgets_listed = await self._store.list(kinds.DISRUPTION_BUDGET)
+            budgets = {name_of(document): document for document in budgets_listed.items}
         for family in FAMILIES:
             clusters: dict[tuple[str, str], set[str]] = {}
             for binding in self._cache.list(family.binding):
@@ -197,8 +197,8 @@ class HubUpgrades:
             for (namespace, name), names in sorted(clusters.items()):
                 budget = budgets.get(name) if family is CLUSTER else None
                 allowed = self._allowed(family, namespace, name, len(names), budget)
-                found.append(GuardedPlacement(name, frozenset(names), allowed, namespace))
-        return found
+                placements.append(GuardedPlacement(name, frozenset(names), allowed, namespace))
+        return placements
 
     def _allowed(self, family: Family, namespace: str, name: str, total: int, budget: JsonObject | None) -> int:
         placement = self._cache.get(family.placement, name, namespace) or {}
@@ -218,31 +218,31 @@ class _Runs:
 
     def read(self, document: JsonObject) -> ClusterUpgradeRun:
         name = name_of(document)
-        cached = self._known.get(name)
-        if cached is None or cached[0] is not document:
-            cached = self._known[name] = document, _parse(document)
-        if isinstance(cached[1], str):
-            raise UnreadableRunError(cached[1])
-        return cached[1]
+        entry = self._known.get(name)
+        if entry is None or entry[0] is not document:
+            entry = self._known[name] = document, _parse(document)
+        if isinstance(entry[1], str):
+            raise UnreadableRunError(entry[1])
+        return entry[1]
 
     def samples(self, run: ClusterUpgradeRun) -> tuple[Sample, ...]:
-        cached = self._samples.get(run.metadata.name)
-        if cached is None or cached[0] is not run:
-            cached = self._samples[run.metadata.name] = run, tuple(samples_of(run))
-        return cached[1]
+        entry = self._samples.get(run.metadata.name)
+        if entry is None or entry[0] is not run:
+            entry = self._samples[run.metadata.name] = run, tuple(samples_of(run))
+        return entry[1]
 
     def occupied(self, run: ClusterUpgradeRun) -> tuple[tuple[str, str], ...]:
-        cached = self._occupied.get(run.metadata.name)
-        if cached is None or cached[0] is not run:
-            cached = self._occupied[run.metadata.name] = run, tuple(occupied(run))
-        return cached[1]
+        entry = self._occupied.get(run.metadata.name)
+        if entry is None or entry[0] is not run:
+            entry = self._occupied[run.metadata.name] = run, tuple(occupied(run))
+        return entry[1]
 
     def keep(self, names: Collection[str]) -> None:
         """Forget all but the runs of these names."""
-        for gone in self._known.keys() - set(names):
-            del self._known[gone]
-            self._samples.pop(gone, None)
-            self._occupied.pop(gone, None)
+        for name in self._known.keys() - set(names):
+            del self._known[name]
+            self._samples.pop(name, None)
+            self._occupied.pop(name, None)
 
 
 def _parse(document: JsonObject) -> ClusterUpgradeRun | str:

@@ -39,10 +39,10 @@ async def read_login(kubeconfig: Path | None, context: str | None) -> Login:
     """
     if kubeconfig is None:
         return await _library_login(None)
-    chosen = await asyncio.to_thread(read_context, kubeconfig, context)
-    if _OF_LIBRARY.isdisjoint(chosen.user):
-        return await asyncio.to_thread(_static_login, chosen)
-    return await _library_login(chosen)
+    selected = await asyncio.to_thread(read_context, kubeconfig, context)
+    if _OF_LIBRARY.isdisjoint(selected.user):
+        return await asyncio.to_thread(_static_login, selected)
+    return await _library_login(selected)
 
 
 async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpoint:
@@ -51,19 +51,19 @@ async def read_endpoint(kubeconfig: Path, context: str | None) -> ApiServerEndpo
     Raises:
         ConfigurationError: The file cannot be used, or does not check the certificate of the server.
     """
-    chosen = await asyncio.to_thread(read_context, kubeconfig, context)
-    server = chosen.cluster["server"].rstrip("/")
-    if chosen.cluster.get("insecure-skip-tls-verify"):
+    selected = await asyncio.to_thread(read_context, kubeconfig, context)
+    server = selected.cluster["server"].rstrip("/")
+    if selected.cluster.get("insecure-skip-tls-verify"):
         reason = f" true: nothing vouches for {server}; name its authority instead: certificate-authority"
-        raise chosen.error("cluster", "insecure-skip-tls-verify", reason)
-    file, authorities = await asyncio.to_thread(_authorities, chosen)
+        raise selected.error("cluster", "insecure-skip-tls-verify", reason)
+    file, authorities = await asyncio.to_thread(_authorities, selected)
     if file is not None:
         try:
             content = await asyncio.to_thread(read_bounded, file)
         except OSError as error:
-            raise _unusable(chosen, "cluster", "certificate-authority", error) from error
+            raise _unusable(selected, "cluster", "certificate-authority", error) from error
         authorities = content.decode("ascii", errors="replace")
-    cluster = chosen.cluster
+    cluster = selected.cluster
     return ApiServerEndpoint(
         server, authorities or "", text_at(cluster, "tls-server-name"), text_at(cluster, "proxy-url")
     )
@@ -119,8 +119,8 @@ async def _library_login(context: KubeconfigContext | None) -> Login:
         reason = " ".join(str(error).split())
         if isinstance(error, OSError) and error.strerror:
             reason = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-        where = context or "no --kubeconfig is given and this runs in no pod"
-        raise ConfigurationError(f"{where}: {reason}") from error
+        location = context or "no --kubeconfig is given and this runs in no pod"
+        raise ConfigurationError(f"{location}: {reason}") from error
 
 
 def _configured_login(configuration: "Configuration") -> Login:
@@ -138,9 +138,9 @@ def _configured_login(configuration: "Configuration") -> Login:
 
 
 def _login(
-    address: str, trust: ssl.SSLContext | bool, shown: Credentials, proxy: str | None, server_name: str | None
+    address: str, trust: ssl.SSLContext | bool, credentials: Credentials, proxy: str | None, server_name: str | None
 ) -> Login:
-    return Login(address, trust, shown, proxy or environment_proxy(address), server_name or None)
+    return Login(address, trust, credentials, proxy or environment_proxy(address), server_name or None)
 
 
 def _verify_nothing(trust: ssl.SSLContext) -> None:

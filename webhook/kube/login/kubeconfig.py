@@ -78,8 +78,8 @@ class KubeconfigContext:
             for field in _TEXTS[member]:
                 value = fields.get(field)
                 if value is not None and not isinstance(value, str):
-                    shown = "" if field in _SECRET else f" {str(value)[:_SHOWN]!r}:"
-                    raise self.error(member, field, f"{shown} must be text; put it in quotes")
+                    excerpt = "" if field in _SECRET else f" {str(value)[:_SHOWN]!r}:"
+                    raise self.error(member, field, f"{excerpt} must be text; put it in quotes")
         server = self.cluster.get("server")
         if not server:
             raise self.error("cluster", "server", " is missing: the address of the API server")
@@ -173,8 +173,8 @@ class Kubeconfig:
                 )
             fields = (entry or {}).get(member)
             if not isinstance(fields, dict) and not (member == "user" and not fields):
-                where = f"kubeconfig {self.file}: context {_shown(name)}: {member} {_shown(str(part_name))}"
-                raise ConfigurationError(f"{where}: must be an object")
+                location = f"kubeconfig {self.file}: context {_shown(name)}: {member} {_shown(str(part_name))}"
+                raise ConfigurationError(f"{location}: must be an object")
             parts[member] = fields or {}
         return KubeconfigContext(
             self.file,
@@ -193,8 +193,8 @@ class Kubeconfig:
     def _one(self, section: Section, name: object, context: str) -> Mapping[str, Any] | None:
         entries = self._named(section, name)
         if len(entries) > 1:
-            where = f"kubeconfig {self.file}: context {_shown(context)}"
-            raise ConfigurationError(f"{where}: {section}: {_shown(str(name))} is there {len(entries)} times")
+            location = f"kubeconfig {self.file}: context {_shown(context)}"
+            raise ConfigurationError(f"{location}: {section}: {_shown(str(name))} is there {len(entries)} times")
         return entries[0] if entries else None
 
     def _named(self, section: Section, name: object) -> Sequence[Mapping[str, Any]]:
@@ -225,17 +225,17 @@ def find_context(kubeconfigs: Sequence[Kubeconfig], name: str | None) -> Kubecon
             from another file.
     """
     files = ", ".join(str(kubeconfig.file) for kubeconfig in kubeconfigs)
-    chosen = name or next(filter(None, (kubeconfig.current_context for kubeconfig in kubeconfigs)), "")
-    if not chosen:
+    context_name = name or next(filter(None, (kubeconfig.current_context for kubeconfig in kubeconfigs)), "")
+    if not context_name:
         raise ConfigurationError(f"kubeconfig {files}: has no current context; name one: --context NAME")
     for position, kubeconfig in enumerate(kubeconfigs):
-        if kubeconfig.has_context(chosen):
-            context = kubeconfig.context(chosen)
+        if kubeconfig.has_context(context_name):
+            context = kubeconfig.context(context_name)
             _check_unambiguous(kubeconfigs[:position], kubeconfig, context)
             return context
     names = [context_name for kubeconfig in kubeconfigs for context_name in kubeconfig.context_names()]
-    listed = ", ".join(map(printable, names[:20])) or "none"
-    raise ConfigurationError(f"kubeconfig {files}: has no context {_shown(chosen)}; those there: {listed}")
+    names_text = ", ".join(map(printable, names[:20])) or "none"
+    raise ConfigurationError(f"kubeconfig {files}: has no context {_shown(context_name)}; those there: {names_text}")
 
 
 def _check_unambiguous(earlier: Sequence[Kubeconfig], own: Kubeconfig, context: KubeconfigContext) -> None:

@@ -85,12 +85,12 @@ class CaBundles:
             )
         return configurations
 
-    async def write(self, kind: str, registered: Registered, pem: bytes) -> None:
+    async def write(self, kind: str, configuration: Registered, pem: bytes) -> None:
         """Tell the API server to trust *pem*, in every entry that says something else.
 
         Args:
             kind: Of the configuration.
-            registered: What was read of it.
+            configuration: What was read of it.
             pem: The bundle.
 
         Raises:
@@ -98,16 +98,16 @@ class CaBundles:
             StoreError: The hub refused, or did not answer.
         """
         bundle = b64encode(pem).decode("ascii")
-        stale = [name for name, known in registered.bundles.items() if known != pem]
-        await self._patch(kind, registered, stale, {"clientConfig": {"caBundle": bundle}})
+        stale = [name for name, bundle in configuration.bundles.items() if bundle != pem]
+        await self._patch(kind, configuration, stale, {"clientConfig": {"caBundle": bundle}})
 
-    async def close(self, kind: str, registered: Registered, names: Iterable[str]) -> None:
+    async def close(self, kind: str, configuration: Registered, names: Iterable[str]) -> None:
         """Have the API server refuse what hooks of these names cannot judge. Arguments and errors: as `write`."""
-        await self._patch(kind, registered, names, {"failurePolicy": "Fail"})
+        await self._patch(kind, configuration, names, {"failurePolicy": "Fail"})
 
-    async def _patch(self, kind: str, registered: Registered, names: Iterable[str], change: JsonObject) -> None:
+    async def _patch(self, kind: str, configuration: Registered, names: Iterable[str], change: JsonObject) -> None:
         # The version keeps an entry that a `helm upgrade` has just removed from being added again, with nothing in it.
-        version = text_at(registered.document, "metadata", "resourceVersion")
+        version = text_at(configuration.document, "metadata", "resourceVersion")
         patch = {
             "metadata": {"resourceVersion": version},
             "webhooks": [{"name": name, **change} for name in names],

@@ -49,10 +49,10 @@ class HookCalls:
         self,
         configurations: CaBundles,
         clock: Callable[[], float] = time.monotonic,
-        noted: Callable[[Mapping[str, Registered]], Awaitable[None]] | None = None,
+        on_configurations: Callable[[Mapping[str, Registered]], Awaitable[None]] | None = None,
     ) -> None:
         self._configurations = configurations
-        self._noted = noted
+        self._noted = on_configurations
         self._clock = clock
         self._called: frozenset[str] = frozenset()  # secrets, and an empty text for the plain paths
         self._called_before: dict[str, float] = {}  # likewise, with the time until which they count
@@ -98,14 +98,16 @@ class HookCalls:
             if self._noted is not None:
                 await self._noted(configurations)
 
-    def _note(self, found: Mapping[str, Registered]) -> None:
-        called = frozenset(secret for configuration in found.values() for secret in _called_by(configuration.document))
+    def _note(self, configurations: Mapping[str, Registered]) -> None:
+        secrets = frozenset(
+            secret for configuration in configurations.values() for secret in _called_by(configuration.document)
+        )
         end = self._clock() + GRACE_SECONDS
-        lasting = {secret: until for secret, until in self._called_before.items() if until > self._clock()}
-        self._called_before = lasting | dict.fromkeys(self._called - called, end)
-        if called != self._called:
-            _log.info("hooks called by other paths", extra={"plain": "" in called, "secrets": len(called - {""})})
-        self._called, self._trouble = called, ""
+        remaining = {secret: until for secret, until in self._called_before.items() if until > self._clock()}
+        self._called_before = remaining | dict.fromkeys(self._called - secrets, end)
+        if secrets != self._called:
+            _log.info("hooks called by other paths", extra={"plain": "" in secrets, "secrets": len(secrets - {""})})
+        self._called, self._trouble = secrets, ""
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -42,7 +42,7 @@ class EnforcementMonitor:
     def __init__(
         self,
         name: str,
-        closed: Mapping[str, frozenset[str]],
+        closed_webhooks: Mapping[str, frozenset[str]],
         record: Callable[[JsonObject, Event], object],
         *,
         expected: bool,
@@ -50,7 +50,7 @@ class EnforcementMonitor:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
-        self._closed = closed
+        self._closed = closed_webhooks
         self._record = record
         self._close = close
         self._clock = clock
@@ -70,9 +70,9 @@ class EnforcementMonitor:
         """
         self._report(configurations)
         if self._close is not None:
-            for kind, registered in configurations.items():
-                if fail_open := self._fail_open(kind, registered):
-                    await self._close(kind, registered, fail_open)
+            for kind, configuration in configurations.items():
+                if fail_open := self._fail_open(kind, configuration):
+                    await self._close(kind, configuration, fail_open)
 
     def _report(self, configurations: Mapping[str, Registered]) -> None:
         self._seen |= configurations.keys()
@@ -91,23 +91,23 @@ class EnforcementMonitor:
         """Return whether each configuration that is expected enforces what it should, by kind."""
         return {kind: problem is None for kind, problem in self._problems.items()}
 
-    def _fail_open(self, kind: str, registered: Registered) -> list[str]:
-        hooks = dicts_at(registered.document, "webhooks")
+    def _fail_open(self, kind: str, configuration: Registered) -> list[str]:
+        hooks = dicts_at(configuration.document, "webhooks")
         names = (text_at(hook, "name") for hook in hooks if text_at(hook, "failurePolicy") == "Ignore")
         return sorted(self._closed.get(kind, frozenset()).intersection(names))
 
-    def _problem(self, kind: str, registered: Registered | None) -> Event | None:
-        if registered is None or not dicts_at(registered.document, "webhooks"):
-            subject = "is not there" if registered is None else "has no hooks"
+    def _problem(self, kind: str, configuration: Registered | None) -> Event | None:
+        if configuration is None or not dicts_at(configuration.document, "webhooks"):
+            subject = "is not there" if configuration is None else "has no hooks"
             note = f"{kind} {self._name} {subject}: the API server asks about no write; {ADVICE}"
             return Event("WebhookConfigurationMissing", note, "Warning")
-        fail_open = self._fail_open(kind, registered)
+        fail_open = self._fail_open(kind, configuration)
         if not fail_open:
             return None
-        named = ", ".join(fail_open[:_MOST_NAMED]) + (", …" if len(fail_open) > _MOST_NAMED else "")
+        names = ", ".join(fail_open[:_MOST_NAMED]) + (", …" if len(fail_open) > _MOST_NAMED else "")
         note = (
             f"{kind} {self._name} lets writes pass that cannot be judged: "
-            f"failurePolicy of {len(fail_open)} hooks is Ignore and not Fail: {named}; {ADVICE}"
+            f"failurePolicy of {len(fail_open)} hooks is Ignore and not Fail: {names}; {ADVICE}"
         )
         return Event("WebhooksFailOpen", note, "Warning")
 

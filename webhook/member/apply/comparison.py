@@ -69,24 +69,24 @@ async def compare(item: Manifest, live: JsonObject, member: MemberStore, *, full
     """
     if full:
         return DriftComparison(differences(item.kind, item.document, live))
-    sent = without_nulls(configuration(item.document, live))
+    body = without_nulls(configuration(item.document, live))
     try:
-        desired = await member.apply(item.kind, sent, manager=MANAGER, force=True, dry_run=True)
+        desired = await member.apply(item.kind, body, manager=MANAGER, force=True, dry_run=True)
     except InvalidObjectError:
         return DriftComparison(differences(item.kind, item.document, live), degraded=True)
     return DriftComparison(differences(item.kind, desired, live, author=item.document))
 
 
 def differences(
-    kind: Kind, wanted: JsonObject, live: JsonObject, *, author: JsonObject | None = None
+    kind: Kind, desired: JsonObject, live: JsonObject, *, author: JsonObject | None = None
 ) -> tuple[JsonObject, ...]:
     """Return ``{path, valueInMember, valueInHub}`` for every field that differs, by path, at most 100.
 
     Args:
         kind: The kind of both.
-        wanted: What the hub wants, or the outcome of applying it.
+        desired: What the hub wants, or the outcome of applying it.
         live: The object on the member.
-        author: The manifest that names the fields to ignore. None: unset, *wanted* is it.
+        author: The manifest that names the fields to ignore. None: unset, *desired* is it.
 
     Raises:
         NotComparableError: One of the two is nested too deeply.
@@ -94,13 +94,13 @@ def differences(
     is_secret = kind.group_kind == SECRET
     details = []
     try:
-        compared = _comparable(with_member_fields(wanted, live, author=author))
-        for path, in_member, in_hub in _differences((), _comparable(live), compared):
+        comparable = _comparable(with_member_fields(desired, live, author=author))
+        for path, in_member, in_hub in _differences((), _comparable(live), comparable):
             detail: JsonObject = {"path": "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)}
-            hidden = is_secret and not is_shown(path)
+            is_redacted = is_secret and not is_shown(path)
             for field, value in (("valueInMember", in_member), ("valueInHub", in_hub)):
                 if value is not _ABSENT:
-                    detail[field] = REDACTED if hidden else _text(value)
+                    detail[field] = REDACTED if is_redacted else _text(value)
             details.append(detail)
             if len(details) == DETAIL_LIMIT:
                 break
@@ -118,8 +118,12 @@ def unknown_differences(item: Manifest, live: JsonObject) -> tuple[JsonObject, .
     unknown = set(unknown_fields(item.document, live))
     if not unknown:
         return ()
-    found = differences(item.kind, item.document, live)
-    return tuple(each for each in found if any(f"{each['path']}/".startswith(f"{path}/") for path in unknown))
+    all_differences = differences(item.kind, item.document, live)
+    return tuple(
+        difference
+        for difference in all_differences
+        if any(f"{difference['path']}/".startswith(f"{path}/") for path in unknown)
+    )
 
 
 def missing_object() -> tuple[JsonObject, ...]:

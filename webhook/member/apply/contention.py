@@ -107,15 +107,15 @@ class ContestedObjects:
             after: The object as stored. None: unknown, the other writer was faster.
             now: Time of the pass.
         """
-        undoes, left = mark(before, ""), b"" if after is None else mark(after, "")
+        undoes, undoes_digest = mark(before, ""), b"" if after is None else mark(after, "")
         record = self._of(item)
         if record is None:  # new content: the object differs because the agent has not applied it yet
-            record = self._known[item.identity] = _Rivalry(manifest_hash(item.document), now, left, now)
+            record = self._known[item.identity] = _Rivalry(manifest_hash(item.document), now, undoes_digest, now)
         elif record.written != now and undoes != record.failed:
             in_a_row = record.contested or not _passed(IN_A_ROW, record.written, now)
             record.undone = record.undone + 1 if in_a_row else 1
             record.rival = other_managers(before, item.document)
-        record.written, record.left, record.failed = now, left, undoes if after is None else b""
+        record.written, record.left, record.failed = now, undoes_digest, undoes if after is None else b""
         self._known.move_to_end(item.identity)
         if len(self._known) > MOST:
             self._known.popitem(last=False)

@@ -45,8 +45,8 @@ def without_dropped(kind: Kind, manifest: JsonObject, live: JsonObject) -> JsonO
     It removes what our last apply set and no other manager has. So these are the fields that ``before-first-apply`` has
     as well, and those that are missing from our entry. A field that another client manages remains.
     """
-    merged = three_way_merge(kind, last_manifest(live), whole_object(manifest, live), live)
-    pruned = _pruned(live, merged, own_fields(live), fields_of_unknown(live), fields_of_others(live))
+    result = three_way_merge(kind, last_manifest(live), whole_object(manifest, live), live)
+    pruned = _pruned(live, result, own_fields(live), fields_of_unknown(live), fields_of_others(live))
     return None if pruned == live else pruned
 
 
@@ -60,8 +60,8 @@ def unknown_fields(manifest: JsonObject, live: JsonObject) -> tuple[str, ...]:
     fields = None if is_untracked(live) else fields_of_unknown(live)
     if fields == {}:
         return ()
-    known = [own_fields(live), *fields_of_others(live)]
-    paths = _unknown((), _comparable(manifest), _comparable(live), fields, known)
+    known_fields = [own_fields(live), *fields_of_others(live)]
+    paths = _unknown((), _comparable(manifest), _comparable(live), fields, known_fields)
     return tuple("/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path) for path in paths)
 
 
@@ -120,14 +120,14 @@ def _unknown(
     manifest: Any,
     live: Any,
     fields: Mapping[str, Any] | None,
-    known: Sequence[Mapping[str, Any]],
+    known_fields: Sequence[Mapping[str, Any]],
 ) -> Iterator[tuple[str, ...]]:
     """Yield the paths that *fields* have, None for all, and that neither the manifest nor a known manager has."""
     for name in sorted(live):
         key = f"f:{name}"
         if fields is not None and key not in fields:
             continue
-        known_below = [entry[key] for entry in known if key in entry]
+        known_below = [entry[key] for entry in known_fields if key in entry]
         below = None if fields is None else fields[key] or None
         if name not in manifest:
             if not known_below:

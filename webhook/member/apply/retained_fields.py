@@ -47,25 +47,25 @@ def configuration(manifest: JsonObject, live: JsonObject | None) -> JsonObject:
     """Return a manifest as it is sent for server-side apply. *live* is None while there is no such object."""
     if live is None:
         return without_member_fields(manifest, {})
-    document, adopted = without_member_fields(manifest, live), with_member_fields(manifest, live)
+    document, full_document = without_member_fields(manifest, live), with_member_fields(manifest, live)
     for path in member_fields(manifest, live):
         for fields in field_sets(live):
-            document = _with_whole_value(document, manifest, adopted, fields, path)
+            document = _with_whole_value(document, manifest, full_document, fields, path)
     return _with_finalizers(document, own_finalizers(live))
 
 
-def disowned(live: JsonObject, manifest: JsonObject, sent: JsonObject) -> JsonObject | None:
+def disowned(live: JsonObject, manifest: JsonObject, body: JsonObject) -> JsonObject | None:
     """Return *live* without our ownership of fields that we no longer send, or None if we own no such field.
 
     Args:
         live: The object on the member.
         manifest: The manifest.
-        sent: The configuration made of it.
+        body: The configuration made of it.
     """
 
     def change(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         for path in unmanaged_fields(manifest, live):
-            fields = _without(fields, manifest, sent, path)
+            fields = _without(fields, manifest, body, path)
         return fields
 
     return with_own_field_sets(live, change)
@@ -77,19 +77,20 @@ def _with_finalizers(document: JsonObject, finalizers: Sequence[str]) -> JsonObj
     return {**document, "metadata": {**document["metadata"], "finalizers": list(finalizers)}}
 
 
-def _with_whole_value(document: Any, manifest: Any, adopted: Any, fields: Mapping[str, Any], path: Path) -> Any:
-    """Return *document* with the value of *adopted* where *fields* end above *path*: the API server replaces it whole.
+def _with_whole_value(document: Any, manifest: Any, full_document: Any, fields: Mapping[str, Any], path: Path) -> Any:
+    """Return *document* with the value of *full_document* where *fields* end above *path*.
 
-    Example: ``args`` of a container is one value, and a pointer names its first item.
+    The API server replaces such a value whole. Example: ``args`` of a container is one value, and a
+    pointer names its first item.
     """
     head, rest = path[0], path[1:]
     for key in _keys(fields, manifest, head) if rest else ():
-        value, whole, below = _value(document, key), _value(adopted, key), fields[key]
-        if value is None or whole is None:
+        value, whole_value, below = _value(document, key), _value(full_document, key), fields[key]
+        if value is None or whole_value is None:
             continue
         if below:
-            whole = _with_whole_value(value, _value(manifest, key), whole, below, rest)
-        document = _with_value(document, key, whole)
+            whole_value = _with_whole_value(value, _value(manifest, key), whole_value, below, rest)
+        document = _with_value(document, key, whole_value)
     return document
 
 
@@ -99,19 +100,19 @@ def _with_value(part: Any, key: str, value: Any) -> Any:
     return [value if _has_keys(item, key) else item for item in part]
 
 
-def _without(fields: Mapping[str, Any], manifest: Any, sent: Any, path: Path) -> Mapping[str, Any]:
-    """Return a ``fieldsV1`` without the field at *path*, unless *sent* has a value there.
+def _without(fields: Mapping[str, Any], manifest: Any, body: Any, path: Path) -> Mapping[str, Any]:
+    """Return a ``fieldsV1`` without the field at *path*, unless *body* has a value there.
 
     A value that the API server replaces as a whole is owned as a whole, so it is only dropped if nothing of it is sent.
-    A position in *path* is one in *manifest*: *sent* may have fewer items.
+    A position in *path* is one in *manifest*: *body* may have fewer items.
     """
     head, rest = path[0], path[1:]
     remaining = dict(fields)
     for key in _keys(fields, manifest, head):
-        value, below = _value(sent, key), fields[key]
+        value, below = _value(body, key), fields[key]
         if rest and below:
-            if left := _without(below, _value(manifest, key), value, rest):
-                remaining[key] = left
+            if fields_left := _without(below, _value(manifest, key), value, rest):
+                remaining[key] = fields_left
                 continue
         elif value is not None:
             continue
@@ -143,5 +144,5 @@ def _value(part: Any, key: str) -> Any:
 def _has_keys(item: Any, key: str) -> bool:
     """Return whether a list item has the keys of an element of a ``fieldsV1``. Keys may be left to their defaults."""
     keys = orjson.loads(key[2:])
-    given = {name: item[name] for name in keys if name in item} if isinstance(item, Mapping) else {}
-    return bool(given) and all(keys[name] == value for name, value in given.items())
+    key_fields = {name: item[name] for name in keys if name in item} if isinstance(item, Mapping) else {}
+    return bool(key_fields) and all(keys[name] == value for name, value in key_fields.items())

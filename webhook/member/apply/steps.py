@@ -156,8 +156,8 @@ class Steps:
                 with _step(ManifestReason.FAILED_TO_REPORT_DIFF, live, "not released by this agent: "):
                     live = await self.member.replace(item.kind, without_owner(live, self._owner["name"]) or live)
             return await self._report_difference(item, live), live
-        counted = runs_once(item)
-        if counted and (live is None or is_deleting(live)) and (run := await self.jobs.past_run(item)) is not None:
+        is_job = runs_once(item)
+        if is_job and (live is None or is_deleting(live)) and (run := await self.jobs.past_run(item)) is not None:
             return _not_repeated(item, run), None
         if live is not None and self.rivals.holds_back(item, live, self.now):
             return self._contested(item), live
@@ -171,7 +171,7 @@ class Steps:
             return manifest_result(item, ManifestReason.NOT_TAKEN_OVER, message, live), live
         if live is not None and (drifted := await self._drift_before(item, live)) is not None:
             return drifted, live
-        live = await self._apply_once(item, live) if counted else await self._apply(item, live)
+        live = await self._apply_once(item, live) if is_job else await self._apply(item, live)
         if before is not None and live is not before and content(live) != content(before):
             self.rivals.changed(item, before, live, self.now)
         else:
@@ -216,23 +216,23 @@ class Steps:
             except NotFoundError:
                 return None
 
-    async def _take_over(self, item: Manifest, live: JsonObject, kept: list[JsonObject]) -> JsonObject:
+    async def _take_over(self, item: Manifest, live: JsonObject, owner_references: list[JsonObject]) -> JsonObject:
         """Add our owner reference to an object that was there before; change nothing but its owners and its mark.
 
         Args:
             item: The manifest.
             live: The object.
-            kept: Its owners without those that are left behind.
+            owner_references: Its owners without those that are left behind.
 
         Raises:
             _FailedError: The object has another owner, or differs and whenToTakeOver is IfNoDiff.
             StoreError: The member refuses.
         """
-        for owner in filter(is_applied_work, kept):
+        for owner in filter(is_applied_work, owner_references):
             message = f"another placement put the object here: AppliedWork {owner['name']} owns it"
             raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
-        if kept and not self.strategy.allow_co_ownership:
-            names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in kept)
+        if owner_references and not self.strategy.allow_co_ownership:
+            names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in owner_references)
             message = f"owned by {names}, and allowCoOwnership is false"
             raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live)
         if self.strategy.when_to_take_over == "IfNoDiff" and not self._was_ours(live):
@@ -241,7 +241,7 @@ class Steps:
                 message = f"{len(comparison.details)} fields differ, and whenToTakeOver is IfNoDiff"
                 raise _FailedError(ManifestReason.FAILED_TO_TAKE_OVER, StoreError(message), live, comparison.details)
         # Over the version that was judged: an owner that was added meanwhile causes a conflict and another look.
-        return await self.member.replace(item.kind, unfreed(with_owners(live, [*kept, self._owner])))
+        return await self.member.replace(item.kind, unfreed(with_owners(live, [*owner_references, self._owner])))
 
     async def _left_behind(self, owner: Mapping[str, Any]) -> bool:
         """Say whether *owner* is an AppliedWork that is left behind, or an earlier one of this Work.

@@ -68,19 +68,19 @@ def merge_key(kind: Kind, path: Path) -> str:
     return _ELSEWHERE.get((kind.kind, path), "")
 
 
-def three_way_merge(kind: Kind, last: JsonObject, wanted: JsonObject, live: JsonObject) -> JsonObject:
+def three_way_merge(kind: Kind, last: JsonObject, desired: JsonObject, live: JsonObject) -> JsonObject:
     """Return *live* with the manifest applied; the arguments are not changed.
 
     Args:
         kind: The kind of the object; decides how its lists are merged.
         last: The manifest that was applied last; empty when unknown: then nothing is removed.
-        wanted: The manifest. A null in it removes the field.
+        desired: The manifest. A null in it removes the field.
         live: The object on the member.
     """
-    merged = _merge_maps(kind, (), last, wanted, live)
+    result = _merge_maps(kind, (), last, desired, live)
     if "apiVersion" in live:
-        merged["apiVersion"] = live["apiVersion"]  # one object, several versions: keep the one that the store uses
-    return merged
+        result["apiVersion"] = live["apiVersion"]  # one object, several versions: keep the one that the store uses
+    return result
 
 
 def last_applied(live: Mapping[str, Any]) -> JsonObject:
@@ -94,46 +94,48 @@ def last_applied(live: Mapping[str, Any]) -> JsonObject:
 
 
 def _merge_maps(
-    kind: Kind, path: Path, last: Mapping[str, Any], wanted: Mapping[str, Any], live: Mapping[str, Any]
+    kind: Kind, path: Path, last: Mapping[str, Any], desired: Mapping[str, Any], live: Mapping[str, Any]
 ) -> JsonObject:
-    dropped = {name for name in last if name not in wanted} | {name for name, value in wanted.items() if value is None}
-    merged = {name: value for name, value in live.items() if name not in dropped}
+    dropped = {name for name in last if name not in desired} | {
+        name for name, value in desired.items() if value is None
+    }
+    result = {name: value for name, value in live.items() if name not in dropped}
     for name in dropped & _SHARED & live.keys():
         if isinstance(last.get(name), Mapping) and isinstance(live[name], Mapping):
-            left = {key: value for key, value in live[name].items() if key not in last[name]}
-            merged.update({name: left} if left else {})
-    for name, value in wanted.items():
+            without_last = {key: value for key, value in live[name].items() if key not in last[name]}
+            result.update({name: without_last} if without_last else {})
+    for name, value in desired.items():
         if value is not None:
-            merged[name] = _merge(kind, (*path, name), last.get(name), value, live.get(name))
-    return merged
+            result[name] = _merge(kind, (*path, name), last.get(name), value, live.get(name))
+    return result
 
 
-def _merge(kind: Kind, path: Path, last: Any, wanted: Any, live: Any) -> Any:
-    if isinstance(wanted, Mapping):
-        return _merge_maps(kind, path, *(part if isinstance(part, Mapping) else {} for part in (last, wanted, live)))
-    if isinstance(wanted, list) and isinstance(live, list):
+def _merge(kind: Kind, path: Path, last: Any, desired: Any, live: Any) -> Any:
+    if isinstance(desired, Mapping):
+        return _merge_maps(kind, path, *(part if isinstance(part, Mapping) else {} for part in (last, desired, live)))
+    if isinstance(desired, list) and isinstance(live, list):
         before = last if isinstance(last, list) else []
         key = merge_key(kind, path)
-        parts = [_by_key(part, key) for part in (before, wanted, live)] if key else []
+        parts = [_by_key(part, key) for part in (before, desired, live)] if key else []
         if parts and None not in parts:
             return _merge_items(kind, path, *(part for part in parts if part is not None))
-    return without_nulls(wanted) if kind.built_in else wanted
+    return without_nulls(desired) if kind.built_in else desired
 
 
 def _merge_items(
-    kind: Kind, path: Path, last: Mapping[Any, Any], wanted: Mapping[Any, Any], live: Mapping[Any, Any]
+    kind: Kind, path: Path, last: Mapping[Any, Any], desired: Mapping[Any, Any], live: Mapping[Any, Any]
 ) -> list[Any]:
     """Merge lists by key: the manifest's items in its order, then those that others added."""
-    ours = [_merge_maps(kind, path, last.get(key, {}), item, live.get(key, {})) for key, item in wanted.items()]
-    return ours + [item for key, item in live.items() if key not in wanted and key not in last]
+    ours = [_merge_maps(kind, path, last.get(key, {}), item, live.get(key, {})) for key, item in desired.items()]
+    return ours + [item for key, item in live.items() if key not in desired and key not in last]
 
 
 def _by_key(items: Sequence[Any], key: str) -> dict[Any, Any] | None:
     """Return *items* by their merge key; None when an item has no key or two share one."""
-    keyed = {}
+    items_by_key = {}
     for item in items:
         value = item.get(key) if isinstance(item, Mapping) else None
-        if not isinstance(value, str | int) or value in keyed:
+        if not isinstance(value, str | int) or value in items_by_key:
             return None
-        keyed[value] = item
-    return keyed
+        items_by_key[value] = item
+    return items_by_key

@@ -71,8 +71,8 @@ class Writer:
         if self.strategy.type == "ServerSideApply":
             config = self.strategy.server_side_apply_config
             force = config is not None and config.force
-        elif (merged := self._merged(item, live)) is not None:
-            return await self._client_side(item, live, merged)
+        elif (result := self._merged(item, live)) is not None:
+            return await self._client_side(item, live, result)
         return await self._server_side(item, live, force=force)
 
     async def _check(self, item: Manifest, live: JsonObject) -> None:
@@ -80,8 +80,10 @@ class Writer:
             if (freed := without_own_finalizers(live)) is not None:
                 live = await self.member.replace(item.kind, freed)
             reason = obstacle(item.kind, live)
-            blocked = f" ({reason})" if reason else ""
-            raise StoreError(f"the object is being deleted on the member{blocked}; it is applied once that is done")
+            reason_suffix = f" ({reason})" if reason else ""
+            raise StoreError(
+                f"the object is being deleted on the member{reason_suffix}; it is applied once that is done"
+            )
         others = [owner for owner in owners(live) if owner["uid"] != self.owner["uid"]]
         if others and not self.strategy.allow_co_ownership:
             names = ", ".join(f"{owner['kind']} {owner['name']}" for owner in others)
@@ -92,19 +94,19 @@ class Writer:
         if live is not None and unknown_fields(item.document, live):
             return None
         before, last = live or {}, last_manifest(live) if live else {}
-        merged = three_way_merge(item.kind, last, whole_object(item.document, live), before)
-        if live is not None and member_fields(item.document, merged) != member_fields(item.document, live):
+        result = three_way_merge(item.kind, last, whole_object(item.document, live), before)
+        if live is not None and member_fields(item.document, result) != member_fields(item.document, live):
             # The write decides who fills a field: without its aggregationRule, a ClusterRole has its author's rules.
-            merged = three_way_merge(item.kind, last, whole_object(item.document, live, outcome=merged), before)
-        annotations = _annotations(item.document, annotations_of(merged), live or {})
+            result = three_way_merge(item.kind, last, whole_object(item.document, live, outcome=result), before)
+        annotations = _annotations(item.document, annotations_of(result), live or {})
         if annotations[LAST_APPLIED] == "":
             return None
-        return {**merged, "metadata": {**merged["metadata"], "annotations": annotations}}
+        return {**result, "metadata": {**result["metadata"], "annotations": annotations}}
 
     async def _client_side(self, item: Manifest, live: JsonObject | None, merged: JsonObject) -> JsonObject:
         applied = self._applied(item, "merged")
         if live is None:
-            written = await self.member.create(item.kind, with_owners(merged, [self.owner]))
+            response = await self.member.create(item.kind, with_owners(merged, [self.owner]))
         elif merged == live or self.fingerprints.matches(live, applied):
             return live
         else:
@@ -112,9 +114,9 @@ class Writer:
                 live, await self.member.replace(item.kind, merged, dry_run=True), applied
             ):
                 return live
-            written = await self.member.replace(item.kind, merged)
-        self.fingerprints.note(written, applied)
-        return written
+            response = await self.member.replace(item.kind, merged)
+        self.fingerprints.note(response, applied)
+        return response
 
     async def _server_side(self, item: Manifest, live: JsonObject | None, *, force: bool) -> JsonObject:
         force = force or (live is not None and has_no_other_managers(live))
@@ -123,20 +125,20 @@ class Writer:
             return live
         if live is not None:
             live = await self._prepared(item, live)
-        sent = self._configuration(item, live)
+        body = self._configuration(item, live)
         if live is not None and is_applied(live) and _carries(live, item):
-            outcome = await self.member.apply(item.kind, sent, manager=MANAGER, force=force, dry_run=True)
+            outcome = await self.member.apply(item.kind, body, manager=MANAGER, force=force, dry_run=True)
             if self._is_unchanged(live, outcome, applied):
                 return live
-        if live is not None and (turned := as_applied(live)) is not None:
-            live = await self.member.replace(item.kind, turned)
-            sent = self._configuration(item, live)  # the replace has changed the resourceVersion
-        written = await self.member.apply(item.kind, sent, manager=MANAGER, force=force)
-        if live is not None and member_fields(item.document, written) != member_fields(item.document, live):
-            sent = self._configuration(item, written)  # as in `_merged`: the write decides who fills a field
-            written = await self.member.apply(item.kind, sent, manager=MANAGER, force=force)
-        self.fingerprints.note(written, applied)
-        return written
+        if live is not None and (converted := as_applied(live)) is not None:
+            live = await self.member.replace(item.kind, converted)
+            body = self._configuration(item, live)  # the replace has changed the resourceVersion
+        response = await self.member.apply(item.kind, body, manager=MANAGER, force=force)
+        if live is not None and member_fields(item.document, response) != member_fields(item.document, live):
+            body = self._configuration(item, response)  # as in `_merged`: the write decides who fills a field
+            response = await self.member.apply(item.kind, body, manager=MANAGER, force=force)
+        self.fingerprints.note(response, applied)
+        return response
 
     async def _prepared(self, item: Manifest, live: JsonObject) -> JsonObject:
         """Give up and remove the fields with which a server-side apply would do the wrong thing."""
@@ -148,10 +150,10 @@ class Writer:
 
     def _is_unchanged(self, live: JsonObject, outcome: JsonObject, applied: str) -> bool:
         """Return whether a write would change nothing; if so, record the fingerprint."""
-        same = content(outcome) == content(live)
-        if same:
+        is_same = content(outcome) == content(live)
+        if is_same:
             self.fingerprints.note(live, applied)
-        return same
+        return is_same
 
     def _configuration(self, item: Manifest, live: JsonObject | None) -> JsonObject:
         """Return the apply configuration: our fields, bound to the object that was read."""
@@ -177,20 +179,20 @@ def _carries(live: JsonObject, item: Manifest) -> bool:
     return annotations_of(live).get(SPEC_HASH) == manifest_hash(item.document)
 
 
-def _annotations(manifest: JsonObject, wanted: Mapping[str, str], live: JsonObject) -> JsonObject:
-    """Return *wanted* with the manifest and its hash.
+def _annotations(manifest: JsonObject, desired: Mapping[str, str], live: JsonObject) -> JsonObject:
+    """Return *desired* with the manifest and its hash.
 
     A manifest that would make the annotations too large is left out. So is any manifest while it is unknown which other
     fields of the object an earlier one had.
     """
-    annotations = {**wanted, SPEC_HASH: manifest_hash(manifest)}
+    annotations = {**desired, SPEC_HASH: manifest_hash(manifest)}
     before = annotations_of(live)
     text = dump_json(manifest).decode()
     previous = before.get(LAST_APPLIED)
     if previous is not None and previous != text and _is_same_manifest(previous, manifest):
         text = previous  # only the order of the fields differs
-    everything = {**before, **annotations, LAST_APPLIED: text}
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in everything.items())
+    all_annotations = {**before, **annotations, LAST_APPLIED: text}
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in all_annotations.items())
     fits = size <= LONGEST_ANNOTATIONS and not unknown_fields(manifest, live)
     return {**annotations, LAST_APPLIED: text if fits else ""}
 

@@ -54,19 +54,19 @@ async def report_obstacles(work: JsonObject, hub: Store, member: MemberStore, no
     return message
 
 
-async def report_refusal(work: JsonObject, why: str, hub: Store, now: datetime) -> None:
+async def report_refusal(work: JsonObject, reason: str, hub: Store, now: datetime) -> None:
     """Write into the status of a Work that the agent may not remove its content.
 
     Args:
         work: It is being deleted.
-        why: The answer of the API server.
+        reason: The answer of the API server.
         hub: Where it is.
         now: The time of a transition.
 
     Raises:
         StoreError: The hub did not answer.
     """
-    message = f"Work {name_of(work)}: the agent may not remove its content: {why}"
+    message = f"Work {name_of(work)}: the agent may not remove its content: {reason}"
     await _report(work, "ForbiddenByMember", message, hub, now)
 
 
@@ -94,8 +94,8 @@ def with_obstacles(work: JsonObject, status: JsonObject, message: str, now: date
 
 def new_obstacles(work: JsonObject, message: str) -> Iterator[Event]:
     """Yield an Event about obstacles that the Work's status does not show yet. Empty: no obstacles."""
-    shown = [each.get("message") for each in conditions_of(work) if each.get("type") == REMOVED]
-    if message and message not in shown:
+    messages = [condition.get("message") for condition in conditions_of(work) if condition.get("type") == REMOVED]
+    if message and message not in messages:
         yield Event(FINALIZERS_REMAIN, message, "Warning")
 
 
@@ -131,9 +131,9 @@ async def _obstacles(name: str, member: MemberStore) -> list[str]:
 
 def _joined(obstacles: Iterable[str]) -> str:
     """Return the first few obstacles, and the number of the others."""
-    named = list(obstacles)
-    more = [f"{len(named) - _MOST_NAMED} more objects"] if len(named) > _MOST_NAMED else []
-    return "; ".join([*named[:_MOST_NAMED], *more])
+    names = list(obstacles)
+    more = [f"{len(names) - _MOST_NAMED} more objects"] if len(names) > _MOST_NAMED else []
+    return "; ".join([*names[:_MOST_NAMED], *more])
 
 
 def _name(identity: ManifestIdentity) -> str:

@@ -71,11 +71,13 @@ class Definitions:
         kind = next(iter(kinds_of([definition]).values()), None)
         if kind is None or not kind.versions:
             return "it serves no version, so that its objects cannot be listed"
-        owned = await self._owned()
+        applied_work_uids = await self._owned()
         try:
             async for items in _pages(kind, self.member):
                 for item in items:
-                    if not (owners(item) and all(_is_by(owner, owned) for owner in owners(item))) or is_marked(item):
+                    if not (
+                        owners(item) and all(_is_by(owner, applied_work_uids) for owner in owners(item))
+                    ) or is_marked(item):
                         return f"{kind.kind} {Key(name_of(item), namespace_of(item))} did not come from a Work"
         except (ForbiddenError, NotFoundError) as error:
             return f"its objects cannot be listed: {error}"
@@ -85,12 +87,12 @@ class Definitions:
             raise
         return ""
 
-    async def report(self, definition: JsonObject, why: str) -> None:
-        """Write Events about *definition*, which was released because of *why*."""
+    async def report(self, definition: JsonObject, reason: str) -> None:
+        """Write Events about *definition*, which was released because of *reason*."""
         name = name_of(definition)
         message = (
-            f"CustomResourceDefinition {name} is not placed any more, but stays on the member without an owner: {why}; "
-            f"to delete it with all its objects, run on the member: kubectl delete crd {name}"
+            f"CustomResourceDefinition {name} is not placed any more, but stays on the member without an owner: "
+            f"{reason}; to delete it with all its objects, run on the member: kubectl delete crd {name}"
         )
         await record_event(self.work, Event(DEFINITION_RELEASED, message, "Warning"), self.hub, self.member, self.now)
 
@@ -100,13 +102,13 @@ class Definitions:
         A Work that is older than what was applied may lack objects that its AppliedWork owns.
         """
         try:
-            listed = (await self.hub.list(WORK, self.us.namespace)).items
+            applied_work_uids = (await self.hub.list(WORK, self.us.namespace)).items
             applied_works = (await self.member.list(APPLIED_WORK)).items
         except NotFoundError as error:  # not that the definition is missing, which callers would conclude
             raise UnavailableError(f"nothing is known about the objects of a definition: {error}") from error
         works = {
             name_of(work): work
-            for work in listed
+            for work in applied_work_uids
             if not is_deleting(work) or (is_marked_for_removal(work) and annotation(work, ABANDON) != "true")
         }
         mine = name_of(self.work)
@@ -118,8 +120,8 @@ class Definitions:
         )
 
 
-def _is_by(owner: JsonObject, owned: frozenset[str]) -> bool:
-    return is_applied_work(owner) and owner["uid"] in owned
+def _is_by(owner: JsonObject, applied_work_uids: frozenset[str]) -> bool:
+    return is_applied_work(owner) and owner["uid"] in applied_work_uids
 
 
 async def _pages(kind: Kind, member: MemberStore) -> AsyncIterator[Sequence[JsonObject]]:

@@ -87,13 +87,13 @@ async def written_at(owner: JsonObject, identity: ManifestIdentity, member: Memb
     """
     written = False
 
-    async def change(found: JsonObject) -> None:
+    async def change(live: JsonObject) -> None:
         nonlocal written
         # The uid: an AppliedWork of the same name that was created since is not the one that the object refers to.
-        if is_deleting(found) or found["metadata"]["uid"] != owner["uid"]:
+        if is_deleting(live) or live["metadata"]["uid"] != owner["uid"]:
             return
-        if identity not in written_down(found):
-            await member.replace_status(APPLIED_WORK, with_resource(found, identity))
+        if identity not in written_down(live):
+            await member.replace_status(APPLIED_WORK, with_resource(live, identity))
         written = True
 
     await on_latest(APPLIED_WORK, Key(owner["name"]), member, change)

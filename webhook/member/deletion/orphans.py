@@ -37,7 +37,7 @@ from webhook.member.store.ports import MemberStore
 
 
 async def recreated(
-    going: AppliedWorkDeletingError, work: JsonObject, hub: Store, member: MemberStore, us: HubMember, now: datetime
+    error: AppliedWorkDeletingError, work: JsonObject, hub: Store, member: MemberStore, us: HubMember, now: datetime
 ) -> tuple[JsonObject, JsonObject]:
     """Free an AppliedWork that another client deletes while its Work exists.
 
@@ -51,12 +51,12 @@ async def recreated(
         AppliedWorkDeletingError: It is not ours to free, or another finalizer still holds it.
         StoreError: The hub or the member did not answer.
     """
-    found = going.found
-    if not may_free(found, us):
-        raise going
+    live_applied_work = error.found
+    if not may_free(live_applied_work, us):
+        raise error
     # The Work's status first: the list in the AppliedWork goes with it, and without either the freed objects are lost.
-    work = await remember(work, found, hub, now)
-    await free(found, recorded(work, found, compared=True), member, us)
+    work = await remember(work, live_applied_work, hub, now)
+    await free(live_applied_work, recorded(work, live_applied_work, compared=True), member, us)
     metadata = work["metadata"]
     return work, await applied_work(Key(metadata["name"], metadata["namespace"]), member, us)
 
@@ -98,21 +98,21 @@ async def adopt_freed(
     return owner
 
 
-def may_free(found: JsonObject, us: HubMember) -> bool:
+def may_free(applied_work: JsonObject, us: HubMember) -> bool:
     """Return whether an AppliedWork is not another member's, and has our finalizer."""
-    is_held = APPLIED_WORK_CLEANUP in finalizers_of(found)
-    return is_held and ownership_of(found, us) is not AppliedWorkOwnership.ANOTHERS
+    has_cleanup = APPLIED_WORK_CLEANUP in finalizers_of(applied_work)
+    return has_cleanup and ownership_of(applied_work, us) is not AppliedWorkOwnership.ANOTHERS
 
 
 async def free(
-    found: JsonObject, identities: Iterable[ManifestIdentity], member: MemberStore, us: HubMember | None = None
+    applied_work: JsonObject, identities: Iterable[ManifestIdentity], member: MemberStore, us: HubMember | None = None
 ) -> None:
     """Remove an AppliedWork from the owners of its objects, then remove our finalizer from it.
 
     In this order: without our finalizer, the garbage collector deletes every object that still refers to it.
 
     Args:
-        found: An AppliedWork that another client deletes.
+        applied_work: An AppliedWork that another client deletes.
         identities: Its objects. They remain without an owner.
         member: Where they are.
         us: Marks the objects, so that the next AppliedWork of this member takes them back. None: unset.
@@ -120,25 +120,27 @@ async def free(
     Raises:
         StoreError: The member did not answer.
     """
-    name, uid = found["metadata"]["name"], found["metadata"]["uid"]
-    owned = list(identities)
+    name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
+    owned_identities = list(identities)
     # Kinds that discovery does not list count as gone with their objects; not so in a group that did not answer.
-    if unknown := {identity.group for identity in owned} & member.served.silent:
+    if unknown := {identity.group for identity in owned_identities} & member.served.silent:
         raise StoreError(f"AppliedWork {name} is held: the member does not say which kinds {sorted(unknown)} serve")
-    for identity, kind in await served_kinds(owned, member):
+    for identity, kind in await served_kinds(owned_identities, member):
 
         async def change(live: JsonObject, kind: Kind = kind) -> None:
-            if (released := without_owner(live, name)) is not None:
-                await member.replace(kind, released if us is None else marked_freed(released, name, us))
+            if (without_us := without_owner(live, name)) is not None:
+                await member.replace(kind, without_us if us is None else marked_freed(without_us, name, us))
 
         try:
             await on_latest(kind, Key(identity.name, identity.namespace), member, change)
         except ForbiddenError:
-            if identity in written_down(found):  # the others may never have been applied, so nothing is lost
+            if identity in written_down(applied_work):  # the others may never have been applied, so nothing is lost
                 raise
 
     async def let_go(live: JsonObject) -> None:
-        if (gone := without_finalizer(live, APPLIED_WORK_CLEANUP)) is not None and live["metadata"]["uid"] == uid:
-            await member.replace(APPLIED_WORK, gone)
+        if (without_cleanup := without_finalizer(live, APPLIED_WORK_CLEANUP)) is not None and live["metadata"][
+            "uid"
+        ] == uid:
+            await member.replace(APPLIED_WORK, without_cleanup)
 
     await on_latest(APPLIED_WORK, Key(name), member, let_go)

@@ -69,7 +69,7 @@ class LeftOvers(NamedTuple):
 async def remove_left_overs(
     work: JsonObject,
     owner: JsonObject,
-    decoded: Sequence[Manifest | RejectedManifest],
+    items: Sequence[Manifest | RejectedManifest],
     hub: Store,
     member: MemberStore,
     us: HubMember,
@@ -85,41 +85,41 @@ async def remove_left_overs(
     Raises:
         StoreError: The hub or the member does not answer.
     """
-    desired = {item.identity for item in decoded}
+    desired = {item.identity for item in items}
     recorded_objects = recorded(work, owner)
     await _let_go_of_untouchable(recorded_objects, owner, member, us, limits)
-    left = [identity for identity in recorded_objects if identity not in desired]
+    left_overs = [identity for identity in recorded_objects if identity not in desired]
     content = RemovalFacts(signed=has_hub_signature(work))
-    if left and removal_action(content) is RemovalAction.KEPT:
-        fields = {"work": owner["metadata"]["name"], "objects": len(left)}
+    if left_overs and removal_action(content) is RemovalAction.KEPT:
+        fields = {"work": owner["metadata"]["name"], "objects": len(left_overs)}
         _log.warning("keeping objects that a Work no longer holds: its content is not what the hub wrote", extra=fields)
-        return LeftOvers(left)
+        return LeftOvers(left_overs)
     try:
-        released = parse_left_out(annotation(work, RELEASE))
-        left_out = parse_left_out(annotation(work, LEFT_OUT)) - released
+        left_out_release = parse_left_out(annotation(work, RELEASE))
+        left_out = parse_left_out(annotation(work, LEFT_OUT)) - left_out_release
     except (ValueError, TypeError):  # another client wrote it
-        return LeftOvers(left)
-    refused = [identity for identity in left if identity in left_out]
-    left = [identity for identity in left if identity not in left_out]
-    heirs = await sibling_works(work, hub, member) if left else NO_SIBLING_WORKS
+        return LeftOvers(left_overs)
+    refusals = [identity for identity in left_overs if identity in left_out]
+    left_overs = [identity for identity in left_overs if identity not in left_out]
+    heirs = await sibling_works(work, hub, member) if left_overs else NO_SIBLING_WORKS
     definitions = Definitions(work, hub, member, us, now)
-    keeping = _Keeping(owner, content, limits, us, heirs, definitions, released)
-    keeping.keep(await _spaces_of_marked(left, owner, member))
-    found = await served_kinds(_inside_first(left), member)
-    refused += [identity for identity in unanswered(owner, member) if identity in left]
-    for identity, kind in found:
+    keeping = _Keeping(owner, content, limits, us, heirs, definitions, left_out_release)
+    keeping.keep(await _spaces_of_marked(left_overs, owner, member))
+    kinds_served = await served_kinds(_inside_first(left_overs), member)
+    refusals += [identity for identity in unanswered(owner, member) if identity in left_overs]
+    for identity, kind in kinds_served:
         try:
             if not await _settle(kind, Key(identity.name, identity.namespace), member, keeping):
-                refused.append(identity)
+                refusals.append(identity)
         except StoreError as error:
             if isinstance(error, UnavailableError):
                 await still_answers(member, owner)
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
             _log.warning("cannot remove an object that its Work no longer holds", extra=fields)
-            refused.append(identity)
+            refusals.append(identity)
     if keeping.left_to_cluster:
         await record_event(work, _released_event(keeping.left_to_cluster), hub, member, now)
-    return LeftOvers(refused, bool(keeping.deleting), left_over_obstacles(keeping.deleting, now))
+    return LeftOvers(refusals, bool(keeping.deleting), left_over_obstacles(keeping.deleting, now))
 
 
 def _released_event(identities: Sequence[ManifestIdentity]) -> Event:
@@ -133,18 +133,18 @@ def _released_event(identities: Sequence[ManifestIdentity]) -> Event:
 
 
 async def _let_go_of_untouchable(
-    known: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
+    identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore, us: HubMember, limits: MemberLimits
 ) -> None:
     """Release the objects that the agent leaves alone; no others are read."""
     keeping = _Keeping(owner, RemovalFacts(listed=True), limits, us)
-    for identity, kind in await served_kinds(known, member):
+    for identity, kind in await served_kinds(identities, member):
         about = (identity.group, kind.versions, identity.kind, identity.name, identity.namespace)
         if limits.refusal(*about, cluster_scoped=not kind.namespaced):
             await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
 
 
 async def release_compared(
-    dropped: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore, us: HubMember
+    identities: Sequence[ManifestIdentity], owner: JsonObject, member: MemberStore, us: HubMember
 ) -> list[ManifestIdentity]:
     """Release the objects that an earlier agent took over to compare them, and that their Work dropped since.
 
@@ -156,16 +156,16 @@ async def release_compared(
     Raises:
         StoreError: The member does not answer. The Work's status lists these objects until its next pass.
     """
-    refused, keeping = [], _Keeping(owner, RemovalFacts(listed=True, compared=True), DEFAULT_LIMITS, us)
-    for identity, kind in await served_kinds(dropped, member):
+    refusals, keeping = [], _Keeping(owner, RemovalFacts(listed=True, compared=True), DEFAULT_LIMITS, us)
+    for identity, kind in await served_kinds(identities, member):
         try:
             with suppress(ForbiddenError):  # what the agent may not read, it has not taken over
                 await _settle(kind, Key(identity.name, identity.namespace), member, keeping)
         except NotReleasedError as error:
             fields = {"object": identity, "work": owner["metadata"]["name"], "reason": str(error)}
             _log.warning("object not released", extra=fields)
-            refused.append(identity)
-    return refused
+            refusals.append(identity)
+    return refusals
 
 
 async def remove_content(
@@ -207,28 +207,30 @@ async def remove_content(
         owner = await adopt_freed(work, owner, member, us)
     if owner is None:
         return True
-    known, ours = recorded(work, owner, compared=True), set(written_down(owner))
+    recorded_identities, ours = recorded(work, owner, compared=True), set(written_down(owner))
     content, limits = replace(content, compared=reports_diff(work)), limits_of(work, limits)
     heirs, definitions = await sibling_works(work, hub, member), Definitions(work, hub, member, us, now)
-    keeping, inherited = _Keeping(owner, content, limits, us, heirs, definitions), True
-    keeping.keep(await _spaces_of_marked(known, owner, member))
-    found_kinds = await served_kinds(_inside_first(known), member)
+    keeping, all_inherited = _Keeping(owner, content, limits, us, heirs, definitions), True
+    keeping.keep(await _spaces_of_marked(recorded_identities, owner, member))
+    found_kinds = await served_kinds(_inside_first(recorded_identities), member)
     if unknown := unanswered(owner, member):  # they may be annotated to be kept
         groups = sorted({identity.group for identity in unknown})
         raise NotReleasedError(f"AppliedWork {key.name} is held: discovery of the groups {groups} failed on the member")
     for identity, kind in found_kinds:
         try:
-            inherited &= await _settle(kind, Key(identity.name, identity.namespace), member, keeping, collected=True)
+            all_inherited &= await _settle(
+                kind, Key(identity.name, identity.namespace), member, keeping, is_collected=True
+            )
         except ForbiddenError:
             if identity in ours:  # it may be marked to stay, which we may not read: remove nothing until we may
                 raise
-    if not inherited:  # an heir has not come to the member yet: if the AppliedWork went now, the object would, too
+    if not all_inherited:  # an heir has not come to the member yet: if the AppliedWork went now, the object would, too
         return False
     if await _deleted(key, owner, member):
         return True
-    marked = owner["metadata"].get("deletionTimestamp")
-    if marked and now - parse_time(marked) >= STUCK_AFTER:
-        await _unblock(known, owner, member)
+    deletion_timestamp = owner["metadata"].get("deletionTimestamp")
+    if deletion_timestamp and now - parse_time(deletion_timestamp) >= STUCK_AFTER:
+        await _unblock(recorded_identities, owner, member)
     return False
 
 
@@ -286,30 +288,30 @@ class _Keeping:
     def ask(self, kind: Kind, live: JsonObject) -> tuple[RemovalFacts, JsonObject]:
         """Return what is known of an object, and the object without our AppliedWork among its owners."""
         about = live["metadata"]
-        released = without_owner(live, self._name)
-        marked = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
+        without_us = without_owner(live, self._name)
+        is_marked_object = is_marked(live) or (kind == NAMESPACE and about["name"] in self._spaces)
         space = about.get("namespace") or ""
         names = (kind.group, kind.versions, kind.kind, about["name"], space)
         identity = ManifestIdentity(*kind.group_kind, space, about["name"])
         untouchable = identity in self._released or bool(
             self._limits.refusal(*names, cluster_scoped=not kind.namespaced)
         )
-        compared = self._content.compared and was_compared(live, self._name)
-        inherited = identity in self._heirs.holders
-        if (marked or untouchable or compared or inherited) and space:
+        was_compared_before = self._content.compared and was_compared(live, self._name)
+        is_inherited = identity in self._heirs.holders
+        if (is_marked_object or untouchable or was_compared_before or is_inherited) and space:
             self._spaces.add(space)
         content = replace(
             self._content,
-            ours=released is not None,
-            shared=bool(owners(released or live)),
-            marked=marked,
+            ours=without_us is not None,
+            shared=bool(owners(without_us or live)),
+            marked=is_marked_object,
             untouchable=untouchable,
             occupied=is_definition(kind),  # until `webhook.member.deletion.crds` has found no such object
-            compared=compared,
-            inherited=inherited,
+            compared=was_compared_before,
+            inherited=is_inherited,
             unsettled=self._heirs.unsettled,
         )
-        return content, released or live
+        return content, without_us or live
 
     def note_deleting(self, kind: Kind, live: JsonObject) -> bool:
         """Note an object that was deleted, and return whether the deletion may take time."""
@@ -363,9 +365,9 @@ async def _mark_space(content: RemovalFacts, live: JsonObject, member: MemberSto
     if not (space and content.marked):
         return
 
-    async def change(found: JsonObject) -> None:
-        if any(map(is_applied_work, owners(found))) and not is_marked(found):
-            await member.replace(NAMESPACE, with_metadata(found, annotations={KEEP: "true"}))
+    async def change(namespace: JsonObject) -> None:
+        if any(map(is_applied_work, owners(namespace))) and not is_marked(namespace):
+            await member.replace(NAMESPACE, with_metadata(namespace, annotations={KEEP: "true"}))
 
     await on_latest(NAMESPACE, Key(space), member, change)
 
@@ -373,10 +375,12 @@ async def _mark_space(content: RemovalFacts, live: JsonObject, member: MemberSto
 def _inside_first(identities: Sequence[ManifestIdentity]) -> list[ManifestIdentity]:
     """Return objects in namespaces before the namespaces, and definitions last: their objects are deleted with them."""
     definition = CUSTOM_RESOURCE_DEFINITION.group_kind
-    return sorted(identities, key=lambda each: (not each.namespace, (each.group, each.kind) == definition))
+    return sorted(
+        identities, key=lambda identity: (not identity.namespace, (identity.group, identity.kind) == definition)
+    )
 
 
-async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, collected: bool = False) -> bool:
+async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, *, is_collected: bool = False) -> bool:
     """Carry out the fate of one object, and return whether that is done. If not, it has to wait for its heir.
 
     A missing object, or one that is not ours, is left alone.
@@ -386,14 +390,14 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
         key: Its key.
         member: Where it is.
         keeping: What is known of it.
-        collected: Its AppliedWork is deleted, too: the member's garbage collector deletes the object unless it is a
+        is_collected: Its AppliedWork is deleted, too: the member's garbage collector deletes the object unless it is a
             definition, or removes our reference from an object that only other owners keep.
     """
     settled = True
 
     async def change(live: JsonObject) -> None:
         nonlocal settled
-        content, released = keeping.ask(kind, live)
+        content, without_us = keeping.ask(kind, live)
         reason = ""
         if (
             keeping.definitions
@@ -401,7 +405,7 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
             and removal_action(replace(content, occupied=False)) is RemovalAction.REMOVED
         ):
             if is_deleting(live):  # its objects are being deleted already
-                settled = collected or not keeping.note_deleting(kind, live)
+                settled = is_collected or not keeping.note_deleting(kind, live)
                 return
             reason = await keeping.definitions.deletion_refusal(live)
             content = replace(content, occupied=bool(reason))
@@ -409,13 +413,13 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
             case RemovalAction.REMOVED:
                 if (freed := without_own_finalizers(live)) is not None:
                     live = await member.replace(kind, freed)
-                await _delete(kind, key, live, member, collected=collected)
-                settled = collected or not keeping.note_deleting(kind, live)
-            case RemovalAction.RELEASED if not collected or content.outlives_owner:
+                await _delete(kind, key, live, member, is_collected=is_collected)
+                settled = is_collected or not keeping.note_deleting(kind, live)
+            case RemovalAction.RELEASED if not is_collected or content.outlives_owner:
                 # The namespace first: once released, the object is not ours, and no later pass would get to this.
                 await _mark_space(content, live, member)
                 try:
-                    await member.replace(kind, released)
+                    await member.replace(kind, without_us)
                 except ForbiddenError as error:
                     raise NotReleasedError(str(error)) from error
                 keeping.note_released(kind, key)
@@ -430,12 +434,12 @@ async def _settle(kind: Kind, key: Key, member: MemberStore, keeping: _Keeping, 
     return settled
 
 
-async def _delete(kind: Kind, key: Key, live: JsonObject, member: MemberStore, *, collected: bool) -> None:
+async def _delete(kind: Kind, key: Key, live: JsonObject, member: MemberStore, *, is_collected: bool) -> None:
     metadata = live["metadata"]
     if is_definition(kind):
         # Even if its AppliedWork goes, too: the garbage collector may take hours, and checks no objects.
         await member.delete(kind, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
-    elif not collected and not is_deleting(live):
+    elif not is_collected and not is_deleting(live):
         # The uid: an object of this name that was created since is not the one that was judged.
         await member.delete(kind, key, uid=metadata.get("uid", ""))
 

@@ -211,37 +211,39 @@ class Membership:
 
         A member that has joined stays joined when its cluster does not answer.
         """
-        hub, joined = hub_uid(document), self._applying is not None and self._applied_for == hub_uid(document)
-        if joined and self._rhythm.clock() < self._due:
+        hub, was_applied = hub_uid(document), self._applying is not None and self._applied_for == hub_uid(document)
+        if was_applied and self._rhythm.clock() < self._due:
             return True
         try:
-            await (self._registration.verify(hub) if joined else self._registration.claim(hub))
+            await (self._registration.verify(hub) if was_applied else self._registration.claim(hub))
         except ForeignClusterError as error:
             await self._complain("ClusterOfAnother", f"{error}; `harbormaster agent --take-over` makes it ours")
             return False
         except StoreError as error:
-            if joined:
+            if was_applied:
                 return True
             await self._complain("NotRecorded", str(error))
             return False
-        if not joined:
+        if not was_applied:
             await self._stop_applying()  # it may still apply for a hub of another uid
         self.refused = ""
         return True
 
-    async def _complain(self, reason: str, why: str) -> None:
+    async def _complain(self, reason: str, refusal: str) -> None:
         """Say in the log, in the readiness check and on the hub why this cluster is not joined."""
-        self.refused = why
-        self._say("not joined", "error", why)
+        self.refused = refusal
+        self._say("not joined", "error", refusal)
         with suppress(StoreError):
-            await report_refusal(self._hub, self._key, reason, why, self._rhythm.now())
+            await report_refusal(self._hub, self._key, reason, refusal, self._rhythm.now())
 
-    def _say(self, what: str, level: str, why: str = "") -> None:
+    def _say(self, action: str, level: str, reason: str = "") -> None:
         """Log the state of the membership, once each time that it changes."""
-        if (what, why) != self._said:
-            self._said = what, why
-            extra = {"cluster": self._key.name, "namespace": self._key.namespace} | ({"reason": why} if why else {})
-            _log.log(logging.getLevelNamesMapping()[level.upper()], what, extra=extra)
+        if (action, reason) != self._said:
+            self._said = action, reason
+            extra = {"cluster": self._key.name, "namespace": self._key.namespace} | (
+                {"reason": reason} if reason else {}
+            )
+            _log.log(logging.getLevelNamesMapping()[level.upper()], action, extra=extra)
 
     async def _stop_applying(self) -> None:
         """Stop applying, which any pass tolerates anywhere, and wait until no pass is running."""
@@ -257,18 +259,18 @@ class Membership:
             self._period, self._due = period, float("-inf")
         if self._rhythm.clock() < self._due:
             return self._due - self._rhythm.clock()
-        started = self._rhythm.clock()
+        start = self._rhythm.clock()
         wait = await self._attempt(
             self._beat(), (next_heartbeat(_EPOCH, period, self._rhythm.jitter()) - _EPOCH).total_seconds()
         )
         assert wait is not None
-        self._due = (started if not self._failures else self._rhythm.clock()) + wait
+        self._due = (start if not self._failures else self._rhythm.clock()) + wait
         return max(0.0, self._due - self._rhythm.clock())
 
-    async def _attempt(self, doing: Coroutine[Any, Any, None], then: float) -> float | None:
-        """Await *doing*; return *then* (0: None), or a short wait when it failed."""
+    async def _attempt(self, coroutine: Coroutine[Any, Any, None], then: float) -> float | None:
+        """Await *coroutine*; return *then* (0: None), or a short wait when it failed."""
         try:
-            await doing
+            await coroutine
         except StoreError as error:
             wait = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
             self._failures += 1
@@ -303,7 +305,9 @@ class Membership:
             await self._release(hub_uid(document))
             figures = await self._collect()
             with suppress(NotFoundError):
-                await report(self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now(), joined=False)
+                await report(
+                    self._hub, INTERNAL_MEMBER_CLUSTER, self._key, figures, self._rhythm.now(), is_joined=False
+                )
         self._say("left the fleet", "info")
 
     async def _release(self, hub: str) -> None:
@@ -329,11 +333,11 @@ def has_left(document: Mapping[str, Any]) -> bool:
     """Say whether an InternalMemberCluster shows the last report of an agent that has left."""
     for agent in list_at(document, "status", "agentStatus"):
         if agent.get("type") == MEMBER_AGENT:
-            joined: Mapping[str, Any] = next(
+            joined_condition: Mapping[str, Any] = next(
                 (condition for condition in agent.get("conditions") or () if condition.get("type") == "Joined"), {}
             )
-            current = joined.get("observedGeneration") == document["metadata"].get("generation")
-            return bool(joined.get("status") == FALSE and current)
+            current = joined_condition.get("observedGeneration") == document["metadata"].get("generation")
+            return bool(joined_condition.get("status") == FALSE and current)
     return False
 
 

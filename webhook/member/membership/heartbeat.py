@@ -100,7 +100,7 @@ def heartbeat_status(
     now: datetime,
     *,
     generation: int,
-    joined: bool = True,
+    is_joined: bool = True,
 ) -> JsonObject:
     """Return the ``status`` that a heartbeat stores.
 
@@ -110,7 +110,7 @@ def heartbeat_status(
         figures: What was collected.
         now: The time of the heartbeat.
         generation: Of the object.
-        joined: False for the last report of an agent that leaves.
+        is_joined: False for the last report of an agent that leaves.
     """
     at = format_time(now)
     agents = dicts_at(old, "agentStatus")
@@ -118,7 +118,8 @@ def heartbeat_status(
     agent = {
         "type": MEMBER_AGENT,
         "conditions": merge_conditions(
-            ours.get("conditions") or (), _agent_conditions(figures, joined=joined, generation=generation, now=now)
+            ours.get("conditions") or (),
+            _agent_conditions(figures, is_joined=is_joined, generation=generation, now=now),
         ),
         "lastReceivedHeartbeat": at,
     }
@@ -132,7 +133,7 @@ def heartbeat_status(
         reason = "this cluster is recorded as the member"
         conditions.append(make_condition(IDENTITY_ACCEPTED, TRUE, "Recorded", reason, generation=generation, now=now))
     if kind == MEMBER_CLUSTER:
-        conditions = _cluster_conditions(joined=joined, generation=generation, now=now) + conditions
+        conditions = _cluster_conditions(is_joined=is_joined, generation=generation, now=now) + conditions
     status: JsonObject = {
         "conditions": merge_conditions(old.get("conditions") or (), conditions),
         "properties": _properties(old, figures, format_time(figures.observed or now)),
@@ -146,8 +147,8 @@ def heartbeat_status(
 
 def _properties(old: Mapping[str, Any], figures: HeartbeatFigures, at: str) -> JsonObject:
     properties = {name: {"value": value, "observationTime": at} for name, value in figures.properties.items()}
-    retained = (old.get("properties") or {}) if figures.keeps_others else {}
-    return dict(sorted({**retained, **properties}.items()))
+    other_properties = (old.get("properties") or {}) if figures.keeps_others else {}
+    return dict(sorted({**other_properties, **properties}.items()))
 
 
 def _usage(old: Mapping[str, Any], figures: HeartbeatFigures, at: str) -> JsonObject:
@@ -162,7 +163,7 @@ def _usage(old: Mapping[str, Any], figures: HeartbeatFigures, at: str) -> JsonOb
 
 
 async def report(
-    hub: Store, kind: Kind, key: Key, figures: HeartbeatFigures, now: datetime, *, joined: bool = True
+    hub: Store, kind: Kind, key: Key, figures: HeartbeatFigures, now: datetime, *, is_joined: bool = True
 ) -> JsonObject:
     """Write one heartbeat into the status of the object; return the object as stored.
 
@@ -176,18 +177,18 @@ async def report(
     """
     for _ in range(MOST_ATTEMPTS - 1):
         try:
-            return await _report(hub, kind, key, figures, now, joined=joined)
+            return await _report(hub, kind, key, figures, now, is_joined=is_joined)
         except ConflictError:
             continue
-    return await _report(hub, kind, key, figures, now, joined=joined)
+    return await _report(hub, kind, key, figures, now, is_joined=is_joined)
 
 
 async def _report(
-    hub: Store, kind: Kind, key: Key, figures: HeartbeatFigures, now: datetime, *, joined: bool
+    hub: Store, kind: Kind, key: Key, figures: HeartbeatFigures, now: datetime, *, is_joined: bool
 ) -> JsonObject:
     document = await hub.get(kind, key)
     generation = document["metadata"].get("generation", 0)
-    status = heartbeat_status(kind, status_of(document), figures, now, generation=generation, joined=joined)
+    status = heartbeat_status(kind, status_of(document), figures, now, generation=generation, is_joined=is_joined)
     return await hub.replace_status(kind, {**document, "status": status})
 
 
@@ -206,13 +207,15 @@ async def report_refusal(hub: Store, key: Key, reason: str, message: str, now: d
         IDENTITY_ACCEPTED, FALSE, reason, message[:LONGEST_MESSAGE], generation=generation, now=now
     )
     conditions = old.get("conditions") or ()
-    others = [each for each in conditions if each.get("type") != IDENTITY_ACCEPTED]
+    others = [condition for condition in conditions if condition.get("type") != IDENTITY_ACCEPTED]
     desired = [*others, *merge_conditions(conditions, [condition])]
     if desired != list(conditions):
         await hub.replace_status(INTERNAL_MEMBER_CLUSTER, {**document, "status": {**old, "conditions": desired}})
 
 
-def _agent_conditions(figures: HeartbeatFigures, *, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
+def _agent_conditions(
+    figures: HeartbeatFigures, *, is_joined: bool, generation: int, now: datetime
+) -> list[JsonObject]:
     def made(kind: str, good: bool, reasons: tuple[str, str], messages: tuple[str, str]) -> JsonObject:
         status, index = (TRUE, 0) if good else (FALSE, 1)
         return make_condition(kind, status, reasons[index], messages[index], generation=generation, now=now)
@@ -220,7 +223,7 @@ def _agent_conditions(figures: HeartbeatFigures, *, joined: bool, generation: in
     return [
         made(
             "Joined",
-            joined,
+            is_joined,
             ("InternalMemberClusterJoined", "InternalMemberClusterLeft"),
             ("the agent takes Works", "the agent has left and takes no more Works"),
         ),
@@ -233,8 +236,8 @@ def _agent_conditions(figures: HeartbeatFigures, *, joined: bool, generation: in
     ]
 
 
-def _cluster_conditions(*, joined: bool, generation: int, now: datetime) -> list[JsonObject]:
-    if joined:
+def _cluster_conditions(*, is_joined: bool, generation: int, now: datetime) -> list[JsonObject]:
+    if is_joined:
         pairs = (
             ("ReadyToJoin", TRUE, "MemberClusterReadyToJoin", "the hub is ready for the agent"),
             ("Joined", TRUE, "MemberClusterJoined", "all agents have joined"),
@@ -289,10 +292,12 @@ def _works_found(without_work: Mapping[str, int], generation: int, now: datetime
         reason = "each AppliedWork on this cluster has its Work on the hub"
         return make_condition(DISCOVERED_WORKS, TRUE, "WorksFound", reason, generation=generation, now=now)
     names = sorted(without_work)
-    listed = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    names_text = ", ".join(names[:MOST_NAMED]) + (
+        f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    )
     reason = (
         f"{len(names)} AppliedWorks on this cluster have no Work on the hub, and own {sum(without_work.values())} "
-        f"objects that are not placed any more: {listed}"
+        f"objects that are not placed any more: {names_text}"
     )
     reason = f"{reason[: LONGEST_MESSAGE - len(_TO_REMOVE)]}{_TO_REMOVE}"
     return make_condition(DISCOVERED_WORKS, FALSE, "WorksMissing", reason, generation=generation, now=now)

@@ -67,7 +67,7 @@ class HubAccess:
             InvalidSecretError: A key is missing or its value is no base64 of a text.
         """
         data = dict_at(secret, "data")
-        return cls(**{field: _text(data, key, required=field not in _OPTIONAL) for field, key in _KEYS.items()})
+        return cls(**{field: _text(data, key, is_required=field not in _OPTIONAL) for field, key in _KEYS.items()})
 
     @property
     def endpoint(self) -> ApiServerEndpoint:
@@ -97,10 +97,10 @@ def _encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def _text(data: Mapping[str, Any], key: str, *, required: bool) -> str:
+def _text(data: Mapping[str, Any], key: str, *, is_required: bool) -> str:
     encoded = data.get(key)
     if not encoded:
-        if required:
+        if is_required:
             raise InvalidSecretError(f"data.{key} is missing")
         return ""
     try:

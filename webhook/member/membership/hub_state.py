@@ -55,6 +55,6 @@ async def read_member_state(hub: Store, cluster: str, now: datetime) -> HubMembe
         namespace = await hub.get(NAMESPACE, Key(space))
     except NotFoundError:
         return HubMemberState(leaving=True)
-    joined = spec_of(document).get("state") == MemberState.JOIN
-    leaving = not joined or is_deleting(namespace)
+    is_joined = spec_of(document).get("state") == MemberState.JOIN
+    leaving = not is_joined or is_deleting(namespace)
     return HubMemberState(leaving=leaving, accepts_older=accepts_older(document, now))

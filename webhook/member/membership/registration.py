@@ -100,10 +100,10 @@ class Registration:
         Raises:
             StoreError: The cluster did not answer.
         """
-        recorded = _recorded(await self._read())
-        if recorded is None:
+        registration = _recorded(await self._read())
+        if registration is None:
             return False
-        return HubMember.named(self._cluster, recorded.hub if self._hub is None else self._hub).may_be(recorded)
+        return HubMember.named(self._cluster, registration.hub if self._hub is None else self._hub).may_be(registration)
 
     async def claim(self, hub: str) -> None:
         """Record that the cluster is ours, and prepare for applying.
@@ -148,10 +148,10 @@ class Registration:
             StoreError: The cluster did not answer.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()
-        recorded = _recorded(record)
-        if recorded == us:
+        registration = _recorded(record)
+        if registration == us:
             return
-        if reason := refusal(recorded, (), us):
+        if reason := refusal(registration, (), us):
             raise ForeignClusterError(reason)
         await self._write(record, us)
 
@@ -162,8 +162,8 @@ class Registration:
             StoreError: The cluster did not answer, or did not store it.
         """
         us, record = HubMember.named(self._cluster, hub), await self._read()
-        recorded = _recorded(record)
-        if recorded is not None and not us.may_be(recorded):
+        registration = _recorded(record)
+        if registration is not None and not us.may_be(registration):
             return
         for applied_work in await self._applied_works():
             if is_owned_by(applied_work, us):
@@ -177,7 +177,7 @@ class Registration:
         """Take up an AppliedWork that we had let go; when taking over, let go one that is another's."""
         if is_released(applied_work):
             if us.may_be(placed_by(applied_work)):
-                await self._change(applied_work, lambda found: _held(found, us))
+                await self._change(applied_work, lambda live: _held(live, us))
         elif self._take_over and ownership_of(applied_work, us) is AppliedWorkOwnership.ANOTHERS:
             await self._change(applied_work, _freed)
 
@@ -185,9 +185,9 @@ class Registration:
         """Change the latest version of an AppliedWork; leave it alone if it is gone or was replaced by another."""
         name, uid = applied_work["metadata"]["name"], applied_work["metadata"]["uid"]
 
-        async def write(found: JsonObject) -> None:
-            if found["metadata"]["uid"] == uid:
-                await self._member.replace(APPLIED_WORK, change(found))
+        async def write(live: JsonObject) -> None:
+            if live["metadata"]["uid"] == uid:
+                await self._member.replace(APPLIED_WORK, change(live))
 
         await on_latest(APPLIED_WORK, Key(name), self._member, write)
 

@@ -33,9 +33,9 @@ REASON = "AppliedWorkOfAnother"
 class AppliedWorkDeletingError(StoreError):
     """The AppliedWork of the Work's name, *found*, is being deleted."""
 
-    def __init__(self, found: JsonObject) -> None:
-        super().__init__(f"AppliedWork {found['metadata']['name']} is still being deleted on the member")
-        self.found = found
+    def __init__(self, applied_work: JsonObject) -> None:
+        super().__init__(f"AppliedWork {applied_work['metadata']['name']} is still being deleted on the member")
+        self.found = applied_work
 
 
 class AnothersError(Exception):
@@ -62,8 +62,8 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
         raise AppliedWorkDeletingError(applied)
     match ownership_of(applied, us):
         case AppliedWorkOwnership.OURS:
-            finalized = with_finalizer(applied, APPLIED_WORK_CLEANUP)
-            return applied if finalized is None else await member.replace(APPLIED_WORK, finalized)
+            with_cleanup = with_finalizer(applied, APPLIED_WORK_CLEANUP)
+            return applied if with_cleanup is None else await member.replace(APPLIED_WORK, with_cleanup)
         case AppliedWorkOwnership.UNMARKED:
             return await member.replace(APPLIED_WORK, adopted(applied, us)) if us.hub else applied
         case AppliedWorkOwnership.ANOTHERS:
@@ -79,14 +79,14 @@ async def applied_work(key: Key, member: MemberStore, us: HubMember) -> JsonObje
     return await member.replace(APPLIED_WORK, adopted(forgotten, us))
 
 
-async def _release(found: JsonObject, member: MemberStore) -> None:
+async def _release(applied_work: JsonObject, member: MemberStore) -> None:
     """Take an AppliedWork off the owners of every object on its books."""
-    name = found["metadata"]["name"]
-    for identity, kind in await served_kinds(written_down(found), member):
+    name = applied_work["metadata"]["name"]
+    for identity, kind in await served_kinds(written_down(applied_work), member):
 
         async def change(live: JsonObject, kind: Kind = kind) -> None:
-            if (released := without_owner(live, name)) is not None:
-                await member.replace(kind, released)
+            if (without_us := without_owner(live, name)) is not None:
+                await member.replace(kind, without_us)
 
         await on_latest(kind, Key(identity.name, identity.namespace), member, change)
 
@@ -108,24 +108,24 @@ async def _make(key: Key, member: MemberStore, us: HubMember) -> JsonObject:
         raise StoreError(f"{subject} ({error})") from error
 
 
-def forbidden_status(work: JsonObject, why: str, now: datetime) -> JsonObject:
+def forbidden_status(work: JsonObject, reason: str, now: datetime) -> JsonObject:
     """Return the status of a Work that the agent cannot apply, because it lacks rights on the member.
 
     The entries of its objects remain as last reported: they are the books of what may be on the member.
     """
     kind, generation = "DiffReported" if reports_diff(work) else "Applied", generation_of(work)
-    message = f"the agent has no rights on the member: {why}"
+    message = f"the agent has no rights on the member: {reason}"
     condition = make_condition(kind, FALSE, "ForbiddenByMember", message, generation=generation, now=now)
     return {**status_of(work), "conditions": merge_conditions(conditions_of(work), [condition])}
 
 
-def refused_status(work: JsonObject, why: str, kinds: ManifestKinds, now: datetime) -> JsonObject:
+def refused_status(work: JsonObject, reason: str, kinds: ManifestKinds, now: datetime) -> JsonObject:
     """Return the status of a Work that is not applied, because its AppliedWork is another's."""
     manifests = list_at(work, "spec", "workload", "manifests")
-    results = [manifest_result(item, ManifestReason.NOT_OURS, why) for item in decode(manifests, kinds)]
+    results = [manifest_result(item, ManifestReason.NOT_OURS, reason) for item in decode(manifests, kinds)]
     status = work_status(work, results, now)
     kind = "DiffReported" if reports_diff(work) else "Applied"
     generation = work["metadata"].get("generation", 0)
-    condition = make_condition(kind, FALSE, REASON, why, generation=generation, now=now)
-    others = [each for each in status["conditions"] if each["type"] not in (kind, "Available")]
+    condition = make_condition(kind, FALSE, REASON, reason, generation=generation, now=now)
+    others = [condition for condition in status["conditions"] if condition["type"] not in (kind, "Available")]
     return {**status, "conditions": [*merge_conditions(conditions_of(work), [condition]), *others]}

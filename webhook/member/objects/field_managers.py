@@ -92,8 +92,8 @@ def as_applied(live: JsonObject) -> JsonObject | None:
         if entry.get("apiVersion") == first.get("apiVersion"):
             fields = _union(fields, entry.get("fieldsV1") or {})
     remaining = [entry for entry in entries if entry is not first and not _is(entry, _UPDATE)]
-    merged = {**first, "operation": _APPLY, "fieldsV1": fields}
-    return {**live, "metadata": {**live["metadata"], "managedFields": [merged, *remaining]}}
+    applied_entry = {**first, "operation": _APPLY, "fieldsV1": fields}
+    return {**live, "metadata": {**live["metadata"], "managedFields": [applied_entry, *remaining]}}
 
 
 def is_field_conflict(error: ConflictError) -> bool:
@@ -140,6 +140,6 @@ def _is(entry: Mapping[str, Any], operation: str) -> bool:
     return (entry.get("manager"), entry.get("operation"), entry.get("subresource") or "") == (MANAGER, operation, "")
 
 
-def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> JsonObject:
-    shared = {name: _union(one[name], other[name]) for name in one.keys() & other.keys()}
-    return {**one, **other, **shared}
+def _union(first: Mapping[str, Any], other: Mapping[str, Any]) -> JsonObject:
+    shared = {name: _union(first[name], other[name]) for name in first.keys() & other.keys()}
+    return {**first, **other, **shared}

@@ -91,8 +91,8 @@ def read_runs(applied_work: Mapping[str, Any]) -> dict[str, JobRun]:
     try:
         entries = orjson.loads(annotation(applied_work, JOB_RUNS) or "{}")
         return {
-            str(name): JobRun(str(manifest), str(uid), repeated=bool(repeated))
-            for name, (manifest, uid, *repeated) in entries.items()
+            str(name): JobRun(str(manifest), str(uid), repeated=bool(flags))
+            for name, (manifest, uid, *flags) in entries.items()
         }
     except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError):
         return {}
@@ -110,14 +110,14 @@ class JobRuns:
     """
 
     def __init__(
-        self, work: JsonObject, owner: JsonObject, held: Iterable[Manifest], member: MemberStore, us: HubMember
+        self, work: JsonObject, owner: JsonObject, items: Iterable[Manifest], member: MemberStore, us: HubMember
     ) -> None:
         self.owner = owner
         """The AppliedWork as last written."""
         self._work = work
         self._member = member
         self._us = us
-        self._held = {str(item.key) for item in held if runs_once(item)}
+        self._held = {str(item.key) for item in items if runs_once(item)}
         self._runs = read_runs(owner)
         self._before: dict[str, dict[str, JobRun]] = {}
         self._elsewhere: list[dict[str, JobRun]] | None = None
@@ -135,10 +135,10 @@ class JobRuns:
         run = run or self._of_earlier_release(item, manifest)
         if run is None:
             return None
-        requested = annotation(item.document, RUN_AGAIN) == manifest
-        if requested and not run.repeated:
+        is_requested = annotation(item.document, RUN_AGAIN) == manifest
+        if is_requested and not run.repeated:
             return None
-        run = replace(run, repeated=requested)
+        run = replace(run, repeated=is_requested)
         self._note(key, run)
         return run
 
@@ -167,14 +167,14 @@ class JobRuns:
             return None
         identity = {name: text for name, text in item.identity._asdict().items() if text}
         entries = dicts_at(self._work, "status", "manifestConditions")
-        entry = next((each for each in entries if identity.items() <= (each.get("identifier") or {}).items()), {})
+        entry = next((entry for entry in entries if identity.items() <= (entry.get("identifier") or {}).items()), {})
         if not _is_applied(entry.get("conditions") or ()):
             return None
-        applied = [each for each in conditions_of(self._work) if each.get("type") == "Applied"]
-        if [each.get("observedGeneration") for each in applied] != [generation_of(self._work)]:
+        applied = [condition for condition in conditions_of(self._work) if condition.get("type") == "Applied"]
+        if [condition.get("observedGeneration") for condition in applied] != [generation_of(self._work)]:
             return JobRun(manifest)
         resources = dicts_at(self.owner, "status", "appliedResources")
-        uids = [str(each.get("uid") or "") for each in resources if identity.items() <= each.items()]
+        uids = [str(resource.get("uid") or "") for resource in resources if identity.items() <= resource.items()]
         return JobRun(manifest, next(filter(None, uids), _UNKNOWN_UID))
 
     async def record_start(self, item: Manifest) -> str:
@@ -185,10 +185,10 @@ class JobRuns:
             StoreError: The member did not answer.
         """
         key, manifest = str(item.key), job_hash(item.document)
-        requested = annotation(item.document, RUN_AGAIN) == manifest
+        is_requested = annotation(item.document, RUN_AGAIN) == manifest
         async with self._writing:
             self._before[key] = self._records_of(key)
-            self._note(key, JobRun(manifest, repeated=requested))
+            self._note(key, JobRun(manifest, repeated=is_requested))
             if (text := self._text()) is None:
                 self._restore(key)
                 return f"too many Jobs with ttlSecondsAfterFinished: their record exceeds {LONGEST_RECORD} bytes"
@@ -224,8 +224,8 @@ class JobRuns:
         """Note a Job that exists and has the manifest."""
         key, manifest = str(item.key), job_hash(item.document)
         run = self._runs.get(key)
-        repeated = run is not None and run.manifest == manifest and run.repeated
-        self._note(key, JobRun(manifest, uid_of(live), repeated=repeated))
+        is_repeated = run is not None and run.manifest == manifest and run.repeated
+        self._note(key, JobRun(manifest, uid_of(live), repeated=is_repeated))
 
     async def store(self) -> JsonObject:
         """Write the runs if they have changed, and return the AppliedWork.
@@ -244,16 +244,16 @@ class JobRuns:
 
     def _text(self) -> str | None:
         """Return the annotation, or None if the runs of the Jobs that the Work holds are too long for it."""
-        dropped = [key for key in self._runs if key not in self._held]
-        held = sorted(key for key in self._runs if key in self._held)
+        obsolete_keys = [key for key in self._runs if key not in self._held]
+        keys = sorted(key for key in self._runs if key in self._held)
         while True:
-            entries = {key: _entry(self._runs[key]) for key in (*dropped, *held)}
+            entries = {key: _entry(self._runs[key]) for key in (*obsolete_keys, *keys)}
             text = dump_json(entries).decode()
             if len(text) <= LONGEST_RECORD:
                 return text
-            if not dropped:
+            if not obsolete_keys:
                 return None
-            dropped = dropped[len(dropped) // 2 + 1 :] if len(dropped) > 1 else []
+            obsolete_keys = obsolete_keys[len(obsolete_keys) // 2 + 1 :] if len(obsolete_keys) > 1 else []
 
 
 def _earlier(key: str, manifest: str) -> str:
@@ -272,7 +272,7 @@ def _entry(run: JobRun) -> list[Any]:
 
 
 def _is_applied(conditions: Iterable[Mapping[str, Any]]) -> bool:
-    return any(each.get("type") == "Applied" and each.get("status") == TRUE for each in conditions)
+    return any(condition.get("type") == "Applied" and condition.get("status") == TRUE for condition in conditions)
 
 
 def _is_refusal(error: StoreError) -> bool:

@@ -43,13 +43,13 @@ async def discover_kinds(member: MemberStore, manifests: Sequence[object], *, ap
         for manifest in manifests
         if isinstance(manifest, Mapping) and group_kind(manifest) == CUSTOM_RESOURCE_DEFINITION.group_kind
     ]
-    coming = kinds_of(definitions) if applies else {}
+    new_kinds = kinds_of(definitions) if applies else {}
     kinds = ManifestKinds(member.served.kinds)
     for manifest in manifests:
         if isinstance(manifest, Mapping) and kinds.find(*group_kind(manifest), _version(manifest)) is None:
             await member.served.refresh()
             break
-    return ManifestKinds(member.served.kinds, coming)
+    return ManifestKinds(member.served.kinds, new_kinds)
 
 
 def _version(manifest: Mapping[str, Any]) -> str:
@@ -156,14 +156,14 @@ async def on_latest(kind: Kind, key: Key, member: Store, change: Callable[[JsonO
 
 
 async def write_ahead(
-    work: JsonObject, decoded: Sequence[Manifest | RejectedManifest], hub: Store, now: datetime
+    work: JsonObject, items: Sequence[Manifest | RejectedManifest], hub: Store, now: datetime
 ) -> JsonObject:
     """Record in the Work's status which objects are about to be applied for the first time, before any of them is.
 
     After a crash in between, the next pass knows what this one may have left on the member.
     """
-    coming = [item for item in decoded if isinstance(item, Manifest)]
-    identifiers = [manifest_result(item, ManifestReason.PREPARING_TO_PROCESS, "").identifier() for item in coming]
+    manifests = [item for item in items if isinstance(item, Manifest)]
+    identifiers = [manifest_result(item, ManifestReason.PREPARING_TO_PROCESS, "").identifier() for item in manifests]
     return await _announced(work, identifiers, hub, now)
 
 
@@ -197,18 +197,18 @@ async def _announced(work: JsonObject, identifiers: Iterable[JsonObject], hub: S
 
 async def record(
     owner: JsonObject,
-    decoded: Sequence[Manifest | RejectedManifest],
+    items: Sequence[Manifest | RejectedManifest],
     live: Mapping[ManifestIdentity, JsonObject],
-    refused: Iterable[ManifestIdentity],
+    refusals: Iterable[ManifestIdentity],
     member: MemberStore,
 ) -> None:
     """Write into the AppliedWork which objects it owns; an object that failed this time keeps its entry.
 
     Args:
         owner: The AppliedWork as read at the start of the pass.
-        decoded: The manifests of the Work.
+        items: The manifests of the Work.
         live: The objects that were applied in this pass.
-        refused: Left-overs that are still there.
+        refusals: Left-overs that are still there.
         member: Where the AppliedWork is.
 
     Raises:
@@ -216,14 +216,14 @@ async def record(
     """
     before = {_identity(entry): entry for entry in list_at(owner, "status", "appliedResources")}
     resources = []
-    for item in decoded:
+    for item in items:
         document = live.get(item.identity)
         if isinstance(item, Manifest) and document is not None:
             identifier = manifest_result(item, ManifestReason.APPLIED, "").identifier()
             resources.append({**identifier, "uid": document["metadata"].get("uid", "")})
-        elif (entry := before.get(item.identity)) is not None and not _listed(item, decoded):
+        elif (entry := before.get(item.identity)) is not None and not _listed(item, items):
             resources.append(entry)
-    resources.extend(before.get(identity) or _resource(identity, len(decoded)) for identity in refused)
+    resources.extend(before.get(identity) or _resource(identity, len(items)) for identity in refusals)
     status = {"appliedResources": resources}
     if status != (owner.get("status") or {"appliedResources": []}):
         # Over the version read at the start, not the latest: this list does not have what was handed over meanwhile,
@@ -231,8 +231,8 @@ async def record(
         await member.replace_status(APPLIED_WORK, {**owner, "status": status})
 
 
-def _listed(item: Manifest | RejectedManifest, decoded: Sequence[Manifest | RejectedManifest]) -> bool:
+def _listed(item: Manifest | RejectedManifest, items: Sequence[Manifest | RejectedManifest]) -> bool:
     """Say whether *item* repeats another manifest."""
     return isinstance(item, RejectedManifest) and any(
-        isinstance(other, Manifest) and other.identity == item.identity for other in decoded
+        isinstance(other, Manifest) and other.identity == item.identity for other in items
     )

@@ -60,9 +60,9 @@ class ManifestKinds:
 
     def find(self, group: str, kind: str, version: str) -> Kind | None:
         """Return the kind with *version* first; None when it is neither served nor coming in that version."""
-        for known in (self.served.get((group, kind)), self.coming.get((group, kind))):
-            if known is not None and version in known.versions:
-                return in_version(known, version)
+        for kinds in (self.served.get((group, kind)), self.coming.get((group, kind))):
+            if kinds is not None and version in kinds.versions:
+                return in_version(kinds, version)
         return None
 
     def serves(self, kind: Kind) -> bool:
@@ -148,7 +148,7 @@ def decode(
 
     When an object occurs twice (in whatever version), the second is rejected. So is an object that *limits* excludes.
     """
-    decoded: list[Manifest | RejectedManifest] = []
+    items: list[Manifest | RejectedManifest] = []
     ordinals: dict[ManifestIdentity, int] = {}
     for ordinal, document in enumerate(manifests):
         item = _decode(ordinal, document, kinds, limits)
@@ -157,8 +157,8 @@ def decode(
             if first != ordinal:
                 message = f"{item.kind} {item.key} is already manifest {first} of this Work"
                 item = _rejected(item, ManifestReason.DUPLICATED, message)
-        decoded.append(item)
-    return decoded
+        items.append(item)
+    return items
 
 
 def _rejected(item: Manifest, reason: ManifestReason, message: str) -> RejectedManifest:

@@ -36,7 +36,7 @@ def is_applied_work(owner: Mapping[str, Any]) -> bool:
 
 def is_owned(document: Mapping[str, Any], owner: Mapping[str, Any]) -> bool:
     """Say whether *owner* is among the owners; an AppliedWork that was created again is another owner."""
-    return any(is_applied_work(known) and known["uid"] == owner["uid"] for known in owners(document))
+    return any(is_applied_work(reference) and reference["uid"] == owner["uid"] for reference in owners(document))
 
 
 def with_owners(document: JsonObject, references: list[JsonObject]) -> JsonObject:

@@ -47,18 +47,18 @@ class _Feed:
         self,
         kind: Kind,
         replace_all: Callable[[Sequence[JsonObject]], None],
-        put: Callable[[JsonObject], None],
+        on_event: Callable[[JsonObject], None],
         drop: Callable[[JsonObject], None],
-        answered: Callable[[], None],
+        on_answer: Callable[[], None],
     ) -> None:
         self.kind = kind
         self.synced = False
         self.problem = "not listed yet"
         self.refused = False
         self._replace_all = replace_all
-        self._put = put
+        self._put = on_event
         self._drop = drop
-        self._answered = answered
+        self._answered = on_answer
 
     def listed(self, items: Sequence[JsonObject]) -> None:
         """See `ResourceEventHandler.listed`."""
@@ -219,12 +219,12 @@ class Collector:
         usage = self._observed.usage
         age = self._now() - prices.updated_at if prices.updated_at else timedelta()
         region = self._region or usage.region
-        listed = prices.of(region)
-        basis = (usage.node_revision, prices, region, cluster_cost((), listed, age).reason)
+        price_list = prices.of(region)
+        basis = (usage.node_revision, prices, region, cluster_cost((), price_list, age).reason)
         if self._cost is None or self._cost[0] != basis:
-            self._cost = basis, cluster_cost(usage.priced_nodes(), listed, age)
+            self._cost = basis, cluster_cost(usage.priced_nodes(), price_list, age)
         cost = self._cost[1]
-        return cost, _about_cost(cost, usage, listed, region) + (f"; {problem}" if problem else "")
+        return cost, _about_cost(cost, usage, price_list, region) + (f"; {problem}" if problem else "")
 
     async def _ask_provider(self, provider: ProviderCommand, figures: HeartbeatFigures) -> HeartbeatFigures:
         if provider.has_failed():
@@ -234,19 +234,19 @@ class Collector:
         except CollectionError as error:
             if provider.has_failed():
                 return figures
-            known = self._provided
-            if known is None:
+            answer = self._provided
+            if answer is None:
                 return replace(figures, problem=str(error), problem_reason=error.reason, keeps_others=True)
-            return replace(_with(figures, known), problem=str(error), problem_reason=error.reason)
+            return replace(_with(figures, answer), problem=str(error), problem_reason=error.reason)
         return replace(_with(figures, self._provided), remark=self._provided.remark)
 
 
-def _with(figures: HeartbeatFigures, provided: Provided) -> HeartbeatFigures:
+def _with(figures: HeartbeatFigures, answer: Provided) -> HeartbeatFigures:
     """Return *figures* with what a provider reported, which takes precedence."""
-    resources = provided.resources
+    resources = answer.resources
     return replace(
         figures,
-        properties={**figures.properties, **provided.properties},
+        properties={**figures.properties, **answer.properties},
         capacity={**figures.capacity, **resources.get("capacity", {})},
         allocatable={**figures.allocatable, **resources.get("allocatable", {})},
         available={**figures.available, **resources.get("available", {})},

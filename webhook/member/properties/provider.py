@@ -177,9 +177,9 @@ def parse_answer(answer: bytes, remark: str = "") -> Provided:
     parts = {
         part: {
             name: _amount(value, f"resources.{part}.{name}")
-            for name, value in _object(listed, f"resources.{part}").items()
+            for name, value in _object(amounts, f"resources.{part}").items()
         }
-        for part, listed in resources.items()
+        for part, amounts in resources.items()
     }
     return Provided(properties, parts, remark)
 

@@ -69,9 +69,9 @@ class Usage:
 
     def replace_nodes(self, documents: Iterable[JsonObject]) -> None:
         """Replace all nodes by these."""
-        listed = {document["metadata"]["name"]: read_node(document) for document in documents}
-        for name in [*(name for name in self._nodes if name not in listed), *listed]:
-            self._set_node(name, listed.get(name))
+        nodes = {document["metadata"]["name"]: read_node(document) for document in documents}
+        for name in [*(name for name in self._nodes if name not in nodes), *nodes]:
+            self._set_node(name, nodes.get(name))
 
     def put_pod(self, document: JsonObject) -> None:
         """Add or update a pod."""
@@ -83,9 +83,9 @@ class Usage:
 
     def replace_pods(self, documents: Iterable[JsonObject]) -> None:
         """Replace all pods by these."""
-        listed = {key_of(document): read_pod(document) for document in documents}
-        for key in [*(key for key in self._pods if key not in listed), *listed]:
-            self._set_pod(key, listed.get(key))
+        pods = {key_of(document): read_pod(document) for document in documents}
+        for key in [*(key for key in self._pods if key not in pods), *pods]:
+            self._set_pod(key, pods.get(key))
 
     def _set_node(self, name: str, new: _NodeCapacity | None) -> None:
         old = self._nodes.pop(name, None)
@@ -137,8 +137,8 @@ class Usage:
     @property
     def available(self) -> dict[str, str]:
         """`allocatable` without the requests of the pods; never below zero."""
-        left = self._allocatable.plus(self._requested, -1)
-        return Amounts(max(0, left.cpu), max(0, left.memory)).texts()
+        free = self._allocatable.plus(self._requested, -1)
+        return Amounts(max(0, free.cpu), max(0, free.memory)).texts()
 
     def priced_nodes(self) -> Iterator[PricedNode]:
         """Yield what the cost of each node depends on."""
@@ -163,10 +163,10 @@ def read_pod(document: Mapping[str, Any]) -> Amounts | None:
     spec = spec_of(document)
     if not spec.get("nodeName") or status_of(document).get("phase") in _ENDED:
         return None
-    requested = Amounts()
+    requests = Amounts()
     for container in spec.get("containers") or ():
-        requested = requested.plus(_amounts((container.get("resources") or {}).get("requests")))
-    return requested
+        requests = requests.plus(_amounts((container.get("resources") or {}).get("requests")))
+    return requests
 
 
 def _amounts(resources: object) -> Amounts:

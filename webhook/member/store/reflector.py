@@ -101,18 +101,18 @@ async def follow(
 async def list_and_watch(
     store: Store,
     kind: Kind,
-    listed: Callable[[Sequence[JsonObject]], None],
+    on_list: Callable[[Sequence[JsonObject]], None],
     changed: Callable[[WatchEvent], None],
     *,
     namespace: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> None:
-    """Pass all objects of *kind* to *listed*, then each change to *changed*, until the watch fails.
+    """Pass all objects of *kind* to *on_list*, then each change to *changed*, until the watch fails.
 
     Args:
         store: Where they are.
         kind: Which ones.
-        listed: Receives all objects.
+        on_list: Receives all objects.
         changed: Receives the changes since; bookmarks are not passed on.
         namespace: Only those in it.
         labels: List only those with these labels.
@@ -122,7 +122,7 @@ async def list_and_watch(
     """
     listing = await store.list(kind, namespace, labels)
     # Before the watch, which starts at this version: no change falls between the list and the watch.
-    listed(listing.items)
+    on_list(listing.items)
     version = listing.resource_version
     del listing  # or all of it would stay in memory for as long as the watch lasts
     async for event in store.watch(kind, version, namespace):

@@ -169,13 +169,13 @@ class AppliedObjects:
         """Start and stop watches; return whether a Work holds a kind that the member does not serve yet."""
         for group_kind in self._watches.keys() - self._kinds.keys():
             self._stop(group_kind)
-        unserved, self._unserved = self._unserved, set()
-        if unserved or any(self._find(group_kind) is None for group_kind in self._missing()):
+        unserved_kinds, self._unserved = self._unserved, set()
+        if unserved_kinds or any(self._find(group_kind) is None for group_kind in self._missing()):
             await self._refresh()
-        for lost in unserved.intersection(self._watched()):
+        for unwatched_kind in unserved_kinds.intersection(self._watched()):
             # Discovery lags behind: while it still lists the version, the watch keeps retrying.
-            if self._find(lost.group_kind) != lost:
-                self._stop(lost.group_kind)
+            if self._find(unwatched_kind.group_kind) != unwatched_kind:
+                self._stop(unwatched_kind.group_kind)
         for group_kind in self._missing():
             if (kind := self._find(group_kind)) is not None:
                 self._watches[group_kind] = kind, group.create_task(self._follow(kind))
@@ -241,20 +241,20 @@ class AppliedObjects:
     def changed(self, kind: Kind, event: WatchEvent) -> None:
         """Wake the Works that an object belongs to."""
         key = key_of(event.document)
-        gone = event.type is EventType.DELETED
+        is_deleted = event.type is EventType.DELETED
         if kind == APPLIED_WORK:
             if self.applied_works is not None:
                 self.applied_works.pop(key.name, None)
-                if not gone and self._stays(event.document):
+                if not is_deleted and self._stays(event.document):
                     self.applied_works[key.name] = _size(event.document)
-            if (gone and key.name in self._held) or is_deleting(event.document):
+            if (is_deleted and key.name in self._held) or is_deleting(event.document):
                 self._wake_soon(key.name, DELETED_SECONDS)
             return
         identity = ManifestIdentity(kind.group, kind.kind, key.namespace, key.name)
         works = self._works.get(identity)
         if not works:
             return
-        if gone:
+        if is_deleted:
             self._sums.pop(identity, None)
             seconds = DELETED_SECONDS
         else:
@@ -287,8 +287,8 @@ def _identity(manifest: object) -> ManifestIdentity | None:
         return None
     group, _ = split_api_version(str(manifest.get("apiVersion") or ""))
     kind, name = str(manifest.get("kind") or ""), name_of(manifest)
-    built_in = KINDS.get((group, kind))
-    namespace = "" if built_in is not None and not built_in.namespaced else namespace_of(manifest)
+    builtin = KINDS.get((group, kind))
+    namespace = "" if builtin is not None and not builtin.namespaced else namespace_of(manifest)
     return ManifestIdentity(group, kind, namespace, name) if kind and name else None
 
 

@@ -60,8 +60,8 @@ class DelayingQueue(Generic[Entry]):
         """Have *entry* handled at *due*, or earlier if it is already due earlier."""
         if entry in self._is_ready or entry in self._again:
             return
-        cached = self._due.get(entry)
-        if cached is None or due < cached:
+        previous_due = self._due.get(entry)
+        if previous_due is None or due < previous_due:
             self._due[entry] = due
             heapq.heappush(self._heap, (due, next(self._order), entry))
             if self._heap[0][0] == due:

@@ -201,16 +201,16 @@ async def _apply(
     manifests = manifests_of(work)
     strategy = ApplyStrategy.read(spec_of(work).get("applyStrategy") or {})
     applies = not reports_diff(work)
-    decoded = decode(manifests, await discover_kinds(member, manifests, applies=applies), limits)
-    desired = {item.identity for item in decoded}
-    left = LeftOvers([identity for identity in recorded(work, owner) if identity not in desired])
+    items = decode(manifests, await discover_kinds(member, manifests, applies=applies), limits)
+    desired = {item.identity for item in items}
+    left_overs = LeftOvers([identity for identity in recorded(work, owner) if identity not in desired])
     if applies:
-        left = await remove_left_overs(work, owner, decoded, hub, member, us, now, limits)
-        work = await write_ahead(work, decoded, hub, now)
+        left_overs = await remove_left_overs(work, owner, items, hub, member, us, now, limits)
+        work = await write_ahead(work, items, hub, now)
     else:
-        dropped = [identity for identity in recorded(work, owner, compared=True) if identity not in desired]
-        left.remaining.extend(await release_compared(dropped, owner, member, us))
-    jobs = JobRuns(work, owner, [item for item in decoded if isinstance(item, Manifest) and applies], member, us)
+        compared_left_overs = [identity for identity in recorded(work, owner, compared=True) if identity not in desired]
+        left_overs.remaining.extend(await release_compared(compared_left_overs, owner, member, us))
+    jobs = JobRuns(work, owner, [item for item in items if isinstance(item, Manifest) and applies], member, us)
     steps = Steps(
         us=us,
         applied_work=owner,
@@ -223,15 +223,15 @@ async def _apply(
         jobs=jobs,
         now=now,
     )
-    results, live = await _process(decoded, steps, single_wave=not applies)
+    results, live = await _process(items, steps, single_wave=not applies)
     owner = await jobs.store()
     # The AppliedWork first: the status stored next drops the left-overs that are still there, and a crash between the
     # two writes in the other order would leave them in neither list.
-    await record(owner, decoded, live, left.remaining, member)
-    for event in (*_newly_contested(work, results), *new_obstacles(work, left.obstacles)):
+    await record(owner, items, live, left_overs.remaining, member)
+    for event in (*_newly_contested(work, results), *new_obstacles(work, left_overs.obstacles)):
         await record_event(work, event, hub, member, now)
-    outcome = await _store(work, with_obstacles(work, work_status(work, results, now), left.obstacles, now), hub)
-    return replace(outcome, removing=left.deleting), owner
+    outcome = await _store(work, with_obstacles(work, work_status(work, results, now), left_overs.obstacles, now), hub)
+    return replace(outcome, removing=left_overs.deleting), owner
 
 
 async def _store(work: JsonObject, status: JsonObject, hub: Store) -> WorkOutcome:
@@ -262,9 +262,13 @@ def _outcome(generation: int, status: JsonObject) -> WorkOutcome:
     digest = ";".join(
         ",".join(f"{condition['type']}={condition['reason']}" for condition in group) for group in conditions
     )
-    done = {condition["type"] for condition in status["conditions"] if condition["status"] == TRUE}
-    contested = any(condition["reason"] == ManifestReason.ANOTHER_WRITER for group in conditions for condition in group)
-    return WorkOutcome(generation, digest, settled=bool(done & {"Available", "DiffReported"}), contested=contested)
+    types_true = {condition["type"] for condition in status["conditions"] if condition["status"] == TRUE}
+    is_contested = any(
+        condition["reason"] == ManifestReason.ANOTHER_WRITER for group in conditions for condition in group
+    )
+    return WorkOutcome(
+        generation, digest, settled=bool(types_true & {"Available", "DiffReported"}), contested=is_contested
+    )
 
 
 def _reports_status(work: JsonObject) -> bool:
@@ -274,12 +278,12 @@ def _reports_status(work: JsonObject) -> bool:
 
 async def _hold(work: JsonObject, hub: Store) -> JsonObject:
     """Put our finalizer on the Work, so that it stays until its objects are gone."""
-    finalized = with_finalizer(work, WORK_CLEANUP)
-    return work if finalized is None else await hub.replace(WORK, finalized)
+    with_cleanup = with_finalizer(work, WORK_CLEANUP)
+    return work if with_cleanup is None else await hub.replace(WORK, with_cleanup)
 
 
 async def _process(
-    decoded: Sequence[Manifest | RejectedManifest], steps: Steps, *, single_wave: bool
+    items: Sequence[Manifest | RejectedManifest], steps: Steps, *, single_wave: bool
 ) -> tuple[list[ManifestResult], dict[ManifestIdentity, JsonObject]]:
     """Process all manifests in waves; return a result for each, in order, and the objects that were applied.
 
@@ -288,7 +292,7 @@ async def _process(
     """
     results = {
         item.ordinal: manifest_result(item, item.reason, item.message)
-        for item in decoded
+        for item in items
         if isinstance(item, RejectedManifest)
     }
     live: dict[ManifestIdentity, JsonObject] = {}
@@ -308,7 +312,7 @@ async def _process(
         if document is not None and result.applied:
             live[item.identity] = document
 
-    manifests = [item for item in decoded if isinstance(item, Manifest)]
+    manifests = [item for item in items if isinstance(item, Manifest)]
     for wave in plan_waves(manifests, single_wave=single_wave):
         ready, early = await _defined(wave, live, steps.member)
         for item in early:
@@ -449,16 +453,16 @@ async def clean_up_without_work(
         StoreError: The hub or the member did not answer: try again later.
     """
     try:
-        found = await member.get(APPLIED_WORK, Key(name))
+        applied_work = await member.get(APPLIED_WORK, Key(name))
     except NotFoundError:
         return
-    if not is_deleting(found) or not may_free(found, us):
+    if not is_deleting(applied_work) or not may_free(applied_work, us):
         return
-    if not is_marked_for_removal(found):
-        await free(found, written_down(found), member)
+    if not is_marked_for_removal(applied_work):
+        await free(applied_work, written_down(applied_work), member)
         return
-    if not is_owned_by(found, us):
-        await member.replace(APPLIED_WORK, adopted(found, us))
+    if not is_owned_by(applied_work, us):
+        await member.replace(APPLIED_WORK, adopted(applied_work, us))
     metadata = {"name": name, "namespace": us.namespace}
     work = {"apiVersion": WORK.api_version, "kind": WORK.kind, "metadata": metadata}
     await remove_content(work, RemovalFacts(going=True, ordered=True), hub, member, now, us, limits)
@@ -468,13 +472,13 @@ async def _what_is_known(
     work: JsonObject, us: HubMember, word: MemberStateReader, hub: Store, member: MemberStore, now: datetime
 ) -> RemovalFacts:
     """Find out what decides the fate of a deleted Work's content; send an Event if its removal was not ordered."""
-    ordered = is_marked_for_removal(work)
-    if not ordered:
+    is_ordered = is_marked_for_removal(work)
+    if not is_ordered:
         await record_event(work, Event(KEPT_WITHOUT_ORDER, NO_ORDER, "Warning"), hub, member, now)
-    leaving = ordered and (await word()).leaving  # without an order everything stays anyway
-    abandoned = annotation(work, ABANDON) == "true"
-    older = ordered and not leaving and await _is_older(work, us, word, hub, member, now)
-    return RemovalFacts(going=True, ordered=ordered, abandoned=abandoned, leaving=leaving, older=older)
+    is_leaving = is_ordered and (await word()).leaving  # without an order everything stays anyway
+    is_abandoned = annotation(work, ABANDON) == "true"
+    older = is_ordered and not is_leaving and await _is_older(work, us, word, hub, member, now)
+    return RemovalFacts(going=True, ordered=is_ordered, abandoned=is_abandoned, leaving=is_leaving, older=older)
 
 
 async def _is_older(

@@ -59,7 +59,7 @@ async def note_applied(work: JsonObject, owner: JsonObject, member: MemberStore)
         return
 
     async def change(live: JsonObject) -> None:
-        if live["metadata"]["uid"] == owner["metadata"]["uid"] and (noted := with_applied(live, work)) is not None:
-            await member.replace(APPLIED_WORK, noted)
+        if live["metadata"]["uid"] == owner["metadata"]["uid"] and (updated := with_applied(live, work)) is not None:
+            await member.replace(APPLIED_WORK, updated)
 
     await on_latest(APPLIED_WORK, Key(owner["metadata"]["name"]), member, change)

@@ -109,7 +109,7 @@ class Stage:
 
     async def beat(self, *, skew=timedelta(), figures=FIGURES, joined=True):
         """Let the agent report, by a clock that is *skew* ahead."""
-        await report(self.store, INTERNAL_MEMBER_CLUSTER, INTERNAL, figures, self.time + skew, joined=joined)
+        await report(self.store, INTERNAL_MEMBER_CLUSTER, INTERNAL, figures, self.time + skew, is_joined=joined)
 
     async def work(self, name, **metadata):
         space = {"name": name, "namespace": SPACE, "finalizers": [WORK_CLEANUP, "example.com/other"], **metadata}

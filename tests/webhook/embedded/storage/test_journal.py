@@ -55,7 +55,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
 
 
 async def test_versions_are_not_reused_when_the_last_object_is_gone(tmp_path):
-    store = EmbeddedStore.open(tmp_path / "hub.db", retained=1)
+    store = EmbeddedStore.open(tmp_path / "hub.db", retention=1)
     for _ in range(100):
         await store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
         await store.delete(NAMESPACE, Key("a"))
@@ -108,7 +108,7 @@ async def test_a_watch_resumes_after_a_restart(tmp_path):
 
 async def test_the_file_does_not_grow_with_every_write(tmp_path):
     path = tmp_path / "hub.db"
-    store = EmbeddedStore.open(path, retained=64)
+    store = EmbeddedStore.open(path, retention=64)
     stored = await store.create(PLACEMENT, make_placement("a", n=0, text="x" * 1000))
     for turn in range(1, 2000):
         stored = await store.replace(PLACEMENT, stored | {"spec": {"n": turn, "text": "x" * 1000}})

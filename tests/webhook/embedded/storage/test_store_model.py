@@ -67,7 +67,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        self.store = EmbeddedStore.open(Path(self.folder.name) / "hub.db", retained=500)
+        self.store = EmbeddedStore.open(Path(self.folder.name) / "hub.db", retention=500)
 
     def teardown(self) -> None:
         self.store.close()

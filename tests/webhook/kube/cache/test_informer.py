@@ -353,7 +353,7 @@ async def test_once_filled_it_stays_filled_while_another_kind_is_still_to_come(s
 
 
 async def test_falling_behind_the_stores_memory_ends_in_a_new_list():
-    store = EmbeddedStore.open(None, retained=2)
+    store = EmbeddedStore.open(None, retention=2)
     try:
         async with running(Cache(store), PLACEMENT, BINDING) as cache:
             await asyncio.gather(*(store.create(PLACEMENT, make(PLACEMENT, f"p{number}")) for number in range(40)))

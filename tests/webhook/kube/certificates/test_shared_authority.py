@@ -50,7 +50,7 @@ class Replica:
             CertificateProfile((NAME,), ()),
             clock,
             check_seconds=0.01,
-            counted=self.counted.append,
+            count_write=self.counted.append,
             tell=lambda document, event: self.told.append((document, event)),
         )
         self.leaf: Leaf | None = None

@@ -47,7 +47,7 @@ def test_silence_begins_a_minute_after_the_last_answer(contact, clock):
     clock.now += PATIENCE_SECONDS - 1
     assert contact.outage() == ""
     contact.answered()
-    contact.failed("connection refused", refused=False)
+    contact.failed("connection refused", is_refused=False)
     clock.now += PATIENCE_SECONDS
     assert contact.outage() == "no answer for 60 s: connection refused"
     contact.answered()
@@ -55,9 +55,9 @@ def test_silence_begins_a_minute_after_the_last_answer(contact, clock):
 
 
 def test_a_minute_of_refusals_is_reason_to_restart(contact, clock):
-    contact.failed("certificate verify failed", refused=True)
+    contact.failed("certificate verify failed", is_refused=True)
     clock.now += PATIENCE_SECONDS - 1
-    contact.failed("certificate verify failed", refused=True)
+    contact.failed("certificate verify failed", is_refused=True)
     assert contact.refusal() == ""
     clock.now += 1
     assert contact.refusal() == "refused for 60 s: certificate verify failed"
@@ -67,11 +67,11 @@ def test_a_minute_of_refusals_is_reason_to_restart(contact, clock):
 
 @pytest.mark.parametrize("reason", ["connection refused", "timeout", "HTTP 503"])
 def test_an_outage_is_none_also_after_a_refusal(contact, clock, reason):
-    contact.failed("certificate verify failed", refused=True)
+    contact.failed("certificate verify failed", is_refused=True)
     clock.now += PATIENCE_SECONDS / 2
-    contact.failed(reason, refused=False)
+    contact.failed(reason, is_refused=False)
     clock.now += 10 * PATIENCE_SECONDS
-    contact.failed("certificate verify failed", refused=True)
+    contact.failed("certificate verify failed", is_refused=True)
     assert contact.refusal() == ""
     assert contact.outage() != ""
 

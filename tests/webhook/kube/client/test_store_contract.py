@@ -17,7 +17,7 @@ RETAINED = 100
 
 @pytest.fixture
 def store() -> Iterator[EmbeddedStore]:
-    opened = EmbeddedStore.open(None, retained=RETAINED)
+    opened = EmbeddedStore.open(None, retention=RETAINED)
     yield opened
     opened.close()
 

@@ -30,7 +30,7 @@ FIGURES = HeartbeatFigures(
 
 
 def status(figures=FIGURES, old=None, now=NOW, *, kind=MEMBER_CLUSTER, joined=True):
-    return heartbeat_status(kind, old or {}, figures, now, generation=4, joined=joined)
+    return heartbeat_status(kind, old or {}, figures, now, generation=4, is_joined=joined)
 
 
 def by_type(conditions):
