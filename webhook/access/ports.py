@@ -16,7 +16,7 @@ class AccessReviewer(Protocol):
         ...
 
     async def review(self, user: UserInfo, accesses: Sequence[Access]) -> Reviewed:
-        """Return which of *accesses* the user may not do; a question without an answer never counts as allowed."""
+        """Return which of *accesses* the user may not do. An unanswered question never counts as allowed."""
         ...
 
 

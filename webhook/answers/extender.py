@@ -229,7 +229,7 @@ class _Nodes:
         self._changed.clear()
 
     def of_pools(self, nodes: Collection[ExtenderNode]) -> Fleet:
-        """Return the nodes of node pools as a fleet; nodes in *nodes* take precedence over the known ones."""
+        """Return the nodes of node pools as a fleet. Nodes in *nodes* take precedence over the cached ones."""
         if self._fleet is None:
             self._fleet = Fleet.of(self._as_member(node) for node in self.by_name.values() if node.is_of_pool)
         elif self._changed:

@@ -67,7 +67,7 @@ def load_prices(path: Path, reader: Callable[[Any], T]) -> T:
 
     Args:
         path: The file.
-        reader: Reads the decoded file; raises `InvalidPricesError`.
+        reader: Reads the decoded file. May raise `InvalidPricesError`.
 
     Raises:
         PriceFileError: It cannot be used.

@@ -137,7 +137,7 @@ def resolve(
     """Check that every object is of a known kind, has a name, and is the only one of that name.
 
     Args:
-        documents: What was read.
+        documents: The documents of the files.
         custom: Kinds that are known besides ours, Kubernetes' own, and those defined among *documents*.
         namespace: For objects that need one and name none.
 
@@ -166,7 +166,7 @@ def resolve_each(
     """Return the objects of known kinds that have a name, and the mistakes of the others.
 
     Args:
-        documents: What was read.
+        documents: The documents of the files.
         kinds: The known kinds.
         namespace: For objects that need one and name none.
     """

@@ -142,7 +142,7 @@ def findings(
 
     Args:
         admission: The verdicts of the plan.
-        objects: What they are about, in the same order.
+        objects: The objects of the verdicts, in the same order.
         texts: Of the files, by the file of a `Source`.
     """
     positions = Positions(texts)

@@ -82,7 +82,7 @@ async def apply_all(
 
     Args:
         client: Of the hub.
-        objects: What to apply.
+        objects: The objects to apply.
         dry_run: How far it goes.
         keep_edits: Leave an object alone that was changed on the hub while its file has stayed the same.
         validation: How the hub treats unknown fields.
@@ -212,7 +212,7 @@ def three_way_patch(last: Mapping[str, Any], desired: Mapping[str, Any], current
 
     Args:
         last: What was wanted last time: its members that are no longer wanted are removed.
-        desired: What is wanted now; members that are null are removed.
+        desired: The desired state. Members that are null are removed.
         current: What is stored; members that are only there stay.
     """
     patch: JsonObject = {name: None for name in last if name not in desired and current.get(name) is not None}

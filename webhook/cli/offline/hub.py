@@ -61,7 +61,7 @@ def make_hub(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime
     """Make a hub of *objects*; kinds that no decision depends on are left out.
 
     Args:
-        objects: What was read.
+        objects: The objects of the files.
         now: The instant to judge by; None: when the newest heartbeat among *objects* came, else *clock*.
         clock: The time of day.
 
@@ -108,7 +108,7 @@ def store(objects: Sequence[Loaded], *, now: datetime | None, clock: datetime) -
     """Return the hub that *objects* would make, without admission.
 
     Args:
-        objects: What was read.
+        objects: The objects of the files.
         now: The instant to judge by; None: when the newest heartbeat among *objects* came, else *clock*.
         clock: The time of day.
 

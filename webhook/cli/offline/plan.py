@@ -47,7 +47,7 @@ def plan_files(
     """Plan on files that are both the hub and what is planned on it.
 
     Args:
-        objects: What was read.
+        objects: The objects of the files.
         fate: What becomes of members.
         now: The instant to judge by; None: see `webhook.cli.offline.hub.store`.
         clock: The time of day.

@@ -364,7 +364,7 @@ def _warnings(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> Ite
 
 
 def _check(admission: Sequence[JsonObject], objects: Sequence[Loaded]) -> None:
-    """Tell what admission says; the verdicts are in the order of *objects*.
+    """Report the verdicts of admission, which are in the order of *objects*.
 
     Raises:
         UserError: Something is refused.

@@ -170,7 +170,7 @@ def stopping_options(command: _Command) -> _Command:
 
 
 def waiting_options(command: _Command) -> _Command:
-    """Give a command the options of `WaitOptions`; it gets them as ``wait_options``."""
+    """Give a command the options of `WaitOptions` as ``wait_options``."""
     return grouped("wait_options", WaitOptions, *_WAIT, _THROUGH_APPROVALS)(command)
 
 

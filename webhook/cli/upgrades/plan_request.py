@@ -28,7 +28,7 @@ def plan_question(name: str, objects: Iterable[Loaded], follows: str = "") -> tu
 
     Args:
         name: Of the run, in the files or else on the hub; empty: it is the only one in the files.
-        objects: What the files say.
+        objects: The objects of the files.
         follows: The strategy that a run of the hub names; empty: none.
 
     Raises:

@@ -195,7 +195,7 @@ def figures(behaviour: Behaviour, reserved: Mapping[str, int], namespaces: Mappi
 
     Args:
         behaviour: With the figures as written.
-        reserved: What the Pods placed there request, resource name to 10^-9 units.
+        reserved: Requests of the Pods placed there, resource name to 10^-9 units.
         namespaces: Namespace to the Work that created it; used only if namespaces are reported.
     """
     status = behaviour.status or {}

@@ -76,7 +76,7 @@ class ApiServerVerifier:
         candidate = url_secret.encode("utf-8", "surrogateescape")
         matches = False
         secrets = () if self._calls is None else self._calls.secrets
-        for secret in (*self._secrets, *secrets):  # all of them: the time must not tell which one came close
+        for secret in (*self._secrets, *secrets):  # all of them, so that the time does not depend on the match
             matches |= compare_digest(secret, candidate)
         return matches
 

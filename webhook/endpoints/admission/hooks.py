@@ -408,7 +408,7 @@ class ReviewHandler:
         if now > deadline:
             return self._refuse(503, "deadline", "the time the caller allows is used up")
         self._record(hook, review["request"], verdict["response"], now - start)
-        if is_known:  # what strangers say of themselves is no history
+        if is_known:  # names that unauthenticated callers claim are not recorded
             note_review(self._history, review["request"], verdict["response"])
         return web.Response(body=encode(verdict), headers=_JSON)
 

@@ -41,7 +41,7 @@ async def refresh_list(
         store: Where they are.
         kind: Of all of them.
         labels: Valid as such.
-        objects: The objects that the cache has with these labels; those that are not listed are read one by one.
+        objects: The cached objects with these labels. Those that the list lacks are read one by one.
         namespace: Of all of them; empty for kinds that have none.
 
     Raises:
@@ -61,9 +61,7 @@ async def refresh_list(
 
 async def _look_again(cache: Cache, store: Store, kind: Kind, key: Key) -> None:
     shelf = cache.of_kind(kind)
-    cached_object = shelf.objects.get(
-        key
-    )  # before the read: only this one is gone then, not one that is created meanwhile
+    cached_object = shelf.objects.get(key)  # before the read: an object that is created during it must remain cached
     try:
         shelf.put(await store.get(kind, key))
     except NotFoundError:

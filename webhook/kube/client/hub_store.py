@@ -117,7 +117,7 @@ class HubStore:
                 document = event["object"]
                 since = str(_metadata(document, "an event")["resourceVersion"])  # the next watch goes on from here
                 yield WatchEvent(EventType(event["type"]), self._typed(kind, document), since, more)
-            if loop.time() - start < SHORTEST_WATCH_SECONDS:  # a server that ends every watch at once
+            if loop.time() - start < SHORTEST_WATCH_SECONDS:  # a server that ends every watch immediately
                 await asyncio.sleep(SHORTEST_WATCH_SECONDS)
 
     async def create(self, kind: Kind, document: JsonObject) -> JsonObject:

@@ -90,7 +90,7 @@ class CaBundles:
 
         Args:
             kind: Of the configuration.
-            configuration: What was read of it.
+            configuration: The configuration as read.
             pem: The bundle.
 
         Raises:

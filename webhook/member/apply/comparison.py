@@ -84,7 +84,7 @@ def differences(
 
     Args:
         kind: The kind of both.
-        desired: What the hub wants, or the outcome of applying it.
+        desired: The manifest of the hub, or the outcome of applying it.
         live: The object on the member.
         author: The manifest that names the fields to ignore. None: unset, *desired* is it.
 
