@@ -28,6 +28,7 @@ ROOT: Final = Path(__file__).parents[2]
 PARTS: Final = (
     "engine",
     "admission",
+    "removals",
     "hook",
     "scoring",
     "extender",

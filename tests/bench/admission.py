@@ -166,9 +166,14 @@ def call(row: str, number: int, root: str = "") -> bytes:
             },
         },
     }
+    return request(f"{root}/{hook}/{PLACEMENT.group}/{PLACEMENT.plural}", review)
+
+
+def request(path: str, review: JsonObject) -> bytes:
+    """Return a whole request of an API server that asks about a write."""
     body = orjson.dumps(review)
     head = (
-        f"POST {root}/{hook}/{PLACEMENT.group}/{PLACEMENT.plural}?timeout=5s HTTP/1.1\r\n"
+        f"POST {path}?timeout=5s HTTP/1.1\r\n"
         "Host: harbormaster.harbormaster-system.svc\r\n"
         "User-Agent: kube-apiserver-admission\r\n"
         f"Content-Length: {len(body)}\r\n"
