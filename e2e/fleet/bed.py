@@ -41,8 +41,9 @@ COLLECTORS = ("garbage-collector-controller", "namespace-controller")
 QUICK: Mapping[str, Any] = {
     "resource_snapshot_interval_seconds": 0,
     "resource_collection_seconds": 0.5,
+    "removal_confirmation": "Off",
 }
-"""Someone who changes content waits for half a second, not for half a minute."""
+"""Changed content waits for half a second, not for half a minute. Most tests delete what they have placed."""
 
 InstallDefinitions = Callable[[Cluster], None]
 

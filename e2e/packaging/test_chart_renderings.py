@@ -169,7 +169,7 @@ def test_the_hooks_are_those_that_the_program_prints(helm, on):
             **{camel(name): value for name, value in switched.items()},
             "placementAuthorization": rights,
             "enforcementExemptUsers": exempt,
-            "removalConfirmation": "Confirm" if "removals" in on else "Off",
+            "removalConfirmation": "" if "removals" in on else "Off",
             "removalConfirmationExempt": "example.com/preview=yes",
         },
         "webhook": {"secrets": ["s" * 32]},

@@ -39,7 +39,7 @@ ANOTHER_HUB = {"--server", "--kubeconfig", "--context"}
 OF_THE_READER = re.compile(
     r"no such (file|folder)|there is no \w|NotFound: |is also in|has no (stage|Member|AfterStageWait)"
     r"|is over \(|waits for no approval|does not wait for|nothing to undo"
-    r"|run \S+ is (Pending|Running|Stopped|Completed)"
+    r"|run \S+ is (Pending|Running|Stopped|Completed)|without confirmation"
 )
 REFUSED = {
     "apply -f examples/refused/two-mistakes.yaml",

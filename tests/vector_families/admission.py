@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION
 from tests.vector_families.line import Line
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
@@ -30,6 +31,7 @@ def _context(line: Line) -> Context:
         "block_pod_disruption_budgets": bool(config.get("blockPDBs")),
         "guard_rail": bool(config.get("guardRail")),
         "protect_works": bool(config.get("guardRail")),  # the line's one switch for G-04 to G-11
+        "removal": NO_CONFIRMATION,  # as in the reference
         "deny_member_label_changes": bool(config.get("denyModifyMemberClusterLabels")),
         "allowed_users": frozenset(config.get("allowedUsers") or ()),
     }

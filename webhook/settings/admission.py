@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from pydantic import Field
 
 from scorer.api.placement.staged_update import RunState
-from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
+from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
 from webhook.settings.environment import Reads, Settings
 from webhook.settings.installation import InstallationSettings
 from webhook.settings.placement import PlaceableSettings, RemovalSettings
@@ -92,7 +92,7 @@ class AdmissionSettings:
     live_seconds: float = 0.05
     enforce_budgets: bool = False
     enforcement_exempt_users: frozenset[str] = frozenset()
-    removal: RemovalPolicy = NO_CONFIRMATION
+    removal: RemovalPolicy = DEFAULT_POLICY
 
 
 class RuleSettings(Settings):

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from scorer.member_gate.holds import MemberDisruption
 from scorer.reservations import LEASE_PREFIX
-from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
+from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
 from scorer.rollout.selection.exclusions import SelectionSettings
 from scorer.rollout.snapshots.resources import SnapshotSettings
 from scorer.shards import MOST_SHARDS, WHOLE, Share
@@ -45,7 +45,7 @@ class LoopSettings:
 
     snapshots: SnapshotSettings = field(default_factory=SnapshotSettings)
     selection: SelectionSettings = field(default_factory=SelectionSettings)
-    removal: RemovalPolicy = NO_CONFIRMATION
+    removal: RemovalPolicy = DEFAULT_POLICY
     removal_needs_budget: bool = True
     stalled_after: timedelta = timedelta(minutes=10)
     renewed_after: timedelta = timedelta(seconds=5)

@@ -70,9 +70,9 @@ class RemovalSettings(Settings):
     """Removals of content from members: which need confirmation, and how they are measured."""
 
     removal_confirmation: Literal["", "Off", "Warn", "Confirm"] = Field(
-        default="Off",
-        description="Mode of every removal of content: `Off` (it proceeds, as in KubeFleet), `Warn` or `Confirm`; "
-        "empty: as the settings of the single effects say.",
+        default="",
+        description="One mode for every effect: `Off` (removals proceed, as in KubeFleet), `Warn` or `Confirm`; "
+        "empty: each effect has the mode of its own setting.",
     )
     removal_confirmation_data: ConfirmationMode = Field(
         default=ConfirmationMode.CONFIRM,

@@ -77,7 +77,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_NEEDS_BUDGET" .Values.settings.removalNeedsBudget "true") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_SNAPSHOT_INTERVAL_SECONDS" .Values.settings.resourceSnapshotIntervalSeconds "30") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_COLLECTION_SECONDS" .Values.settings.resourceCollectionSeconds "15") }}
-{{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION" .Values.settings.removalConfirmation "Off") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION" .Values.settings.removalConfirmation "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION_DATA" .Values.settings.removalConfirmationData "Confirm") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION_MANY_OBJECTS" .Values.settings.removalConfirmationManyObjects "Confirm") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION_OBJECTS" .Values.settings.removalConfirmationObjects "Warn") }}
@@ -132,7 +132,7 @@
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_NEEDS_BUDGET" .Values.settings.removalNeedsBudget "true") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_SNAPSHOT_INTERVAL_SECONDS" .Values.settings.resourceSnapshotIntervalSeconds "30") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_RESOURCE_COLLECTION_SECONDS" .Values.settings.resourceCollectionSeconds "15") }}
-{{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION" .Values.settings.removalConfirmation "Off") }}
+{{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION" .Values.settings.removalConfirmation "") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION_DATA" .Values.settings.removalConfirmationData "Confirm") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION_MANY_OBJECTS" .Values.settings.removalConfirmationManyObjects "Confirm") }}
 {{- include "harbormaster.setting" (list "HARBORMASTER_REMOVAL_CONFIRMATION_OBJECTS" .Values.settings.removalConfirmationObjects "Warn") }}

@@ -218,6 +218,8 @@ EFFECTS: Final = ("data", "many_objects", "objects", "many_clusters", "clusters"
 """The fields of a policy that have a mode."""
 _MODES: Final = frozenset(ConfirmationMode)
 _BUILT_IN: Final = parse_kind_patterns(DATA_KINDS)
+DEFAULT_POLICY: Final = RemovalPolicy()
+"""The policy of an operator who sets nothing (DV-R1)."""
 NO_CONFIRMATION: Final = RemovalPolicy().with_every_mode(ConfirmationMode.OFF)
 """The behaviour of the reference."""
 CONFIRM_VERB: Final = "confirmremoval"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scorer.api import kinds
-from scorer.rollout.confirmation.policy import RemovalPolicy
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
 from webhook.admission.registration import WebhookEndpoint, webhook_configurations
 from webhook.admission.registry import REGISTRY
 from webhook.settings.admission import AdmissionSettings, PlacementAuthorization
@@ -20,7 +20,7 @@ def hooks(settings=SETTINGS, endpoint=None):
 
 
 def test_every_kind_is_registered_for_what_the_registry_says():
-    validating, mutating = hooks(replace(SETTINGS, removal=RemovalPolicy()))
+    validating, mutating = hooks()
     for entry in REGISTRY.values():
         if entry.kind.built_in:
             continue
@@ -31,8 +31,8 @@ def test_every_kind_is_registered_for_what_the_registry_says():
 
 
 def test_removals_of_content_are_asked_about_where_they_need_confirmation():
-    asked, _ = hooks(replace(SETTINGS, removal=RemovalPolicy()))
-    silent, _ = hooks()
+    asked, _ = hooks()
+    silent, _ = hooks(replace(SETTINGS, removal=NO_CONFIRMATION))
     added = {
         "namespaces.removal": ["UPDATE", "DELETE"],
         "namespaces.exemption": ["CREATE"],
@@ -76,20 +76,20 @@ def test_only_namespaces_that_are_created_exempt_are_asked_about():
 
 def test_labels_of_namespaces_are_judged_on_every_subresource_and_during_the_deletion():
     """An update of the status, or of the finalizers, can change labels, too."""
-    hook = hooks(replace(SETTINGS, removal=RemovalPolicy()))[0]["namespaces.removal.validate.harbormaster.dev"]
+    hook = hooks()[0]["namespaces.removal.validate.harbormaster.dev"]
     assert hook["rules"][0]["resources"] == ["namespaces", "namespaces/finalize", "namespaces/status"]
     [condition] = [each for each in hook["matchConditions"] if each["name"] == "not-deleted-yet"]
     assert condition["expression"] == 'request.operation == "UPDATE" || !has(oldObject.metadata.deletionTimestamp)'
 
 
 def test_the_guard_rail_leaves_time_to_judge_removals():
-    on, _ = hooks(replace(SETTINGS, removal=RemovalPolicy(), guard_rail=True))
+    on, _ = hooks(replace(SETTINGS, guard_rail=True))
     seconds = {name.partition(".validate")[0]: hook["timeoutSeconds"] for name, hook in on.items()}
     assert (seconds["namespaces.guard"], seconds["customresourcedefinitions.guard"]) == (2, 2)
     assert "namespaces.exemption" not in seconds
     [rule] = on["namespaces.removal.validate.harbormaster.dev"]["rules"]
     assert (rule["operations"], rule["resources"]) == (["UPDATE"], ["namespaces/finalize", "namespaces/status"])
-    off, _ = hooks(replace(SETTINGS, guard_rail=True))
+    off, _ = hooks(replace(SETTINGS, removal=NO_CONFIRMATION, guard_rail=True))
     assert off["namespaces.guard.validate.harbormaster.dev"]["timeoutSeconds"] == 1
 
 
@@ -171,7 +171,7 @@ def test_defaulting_fails_open_and_sees_what_others_changed():
     ],
 )
 def test_kinds_of_kubernetes_are_asked_about_only_when_a_guard_rail_is_on(switch, plurals):
-    switch = {"protect_deletions": False, **switch}
+    switch = {"protect_deletions": False, "removal": NO_CONFIRMATION, **switch}
     ours = {entry.kind.plural for entry in REGISTRY.values() if not entry.kind.built_in}
     found = hooks(replace(SETTINGS, **switch), WebhookEndpoint(namespace="fleet-system"))[0].values()
     foreign = [hook for hook in found if hook["rules"][0]["resources"][0].partition("/")[0] not in ours]

@@ -9,10 +9,9 @@ from scorer.api.kinds import NAMESPACE, NODE_POOL, PLACEMENT, VOLUME_CLAIM
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import name_of, uid_of, with_metadata, with_spec
 from scorer.rollout.confirmation.digests import Confirmation
-from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
+from scorer.rollout.confirmation.policy import DEFAULT_POLICY, NO_CONFIRMATION
 from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.webhook.controllers.placements.confirmed_world import (
-    DEFAULTS,
     confirm,
     confirming,
     delete,
@@ -47,7 +46,7 @@ class Reader:
         return Reviewed(tuple(access for access in needed if access.verb in self.denied))
 
 
-async def context_of(world, policy=DEFAULTS, user=ALICE):
+async def context_of(world, policy=DEFAULT_POLICY, user=ALICE):
     make = CachedContext(world.cache, AdmissionSettings(removal=policy), utc_now)
     await world.until(lambda: world.cache.synced)
     return make().with_user(user)
@@ -73,7 +72,7 @@ def found(losses):
 async def placed_by_label():
     """Run a hub on which ``shop`` is placed because of its label."""
     term = {"group": "", "version": "v1", "kind": "Namespace", "labelSelector": {"matchLabels": LABEL}}
-    async with running(removal=RemovalPolicy()) as world:
+    async with running() as world:
         await world.add(make_member("fish"), make_member("lion"))
         shop = await world.store.get(NAMESPACE, Key("shop"))
         await world.store.replace(NAMESPACE, with_metadata(shop, labels=LABEL))
@@ -214,7 +213,7 @@ async def test_a_node_pool_with_nodes_is_confirmed_on_itself():
         "metadata": {"name": "general", "uid": "u-pool"},
         "status": {"resources": {"nodes": "3"}},
     }
-    context = Context(user=ALICE, settings=AdmissionSettings(removal=RemovalPolicy()), now=utc_now())
+    context = Context(user=ALICE, settings=AdmissionSettings(), now=utc_now())
     losses = removal_losses(deletion(pool), context)
     assert [loss.ref for loss in losses] == ["nodepool/general"]
     verdict = removal_verdict(deletion(pool), losses, [uid_of(pool)])
@@ -235,7 +234,7 @@ async def test_a_node_pool_with_nodes_is_confirmed_on_itself():
 )
 def test_the_record_of_what_was_carried_out_needs_the_verb(before, after, needs):
     old, new = (make_placement(metadata={"annotations": each}) for each in (before, after))
-    context = Context(user=ALICE, settings=AdmissionSettings(removal=RemovalPolicy()), now=utc_now())
+    context = Context(user=ALICE, settings=AdmissionSettings(), now=utc_now())
     own = Access("confirmremoval", PLACEMENT.group, PLACEMENT.plural, name_of(new))
     assert confirmation_rights(update(old, new), context) == (((own,),) if needs else ())
 

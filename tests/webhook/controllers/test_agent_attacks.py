@@ -154,7 +154,7 @@ async def test_a_proof_of_an_earlier_placement_of_that_name_claims_nothing(world
     await world.add(VAULT)
     await world.until(lambda: world.bound("vault") == ["good", "rogue"])
     kept = annotations_of(work_of(world, "vault-work"))
-    await world.store.delete(PLACEMENT, Key("vault"))
+    await world.delete_placement("vault")
     await world.until(lambda: world.cache.get(PLACEMENT, "vault") is None)
     await label_rogue(world, pci="no")
     metadata = {"name": "vault-work", "namespace": ROGUE, "labels": {PARENT_PLACEMENT: "vault", PARENT_BINDING: "x"}}
@@ -194,7 +194,7 @@ async def test_a_work_that_claims_another_placement_of_its_cluster_takes_nothing
     await world.add(make_placement("quay", home="dock"))
     await world.until(lambda: world.bound("quay") == ["good", "rogue"])
     await claim(world, work_of(world, "quay-work"))
-    await world.store.delete(PLACEMENT, Key("web"))
+    await world.delete_placement("web")
     await world.until(lambda: world.cache.get(PLACEMENT, "web") is None)
     await settled(world)
     assert await card_on(world, "good") == await card_on(world, "rogue") == {"x": "1"}

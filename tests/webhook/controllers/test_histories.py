@@ -44,6 +44,7 @@ from scorer.api.unstructured.documents import with_spec
 from scorer.api.values.int_or_percent import scaled_up
 from scorer.placement.policy_hash import policy_hash
 from scorer.rollout.apply_strategy import effective_apply_strategy
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION
 from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
 from scorer.rollout.snapshots.policies import plan_policy_snapshots
 from scorer.rollout.snapshots.resources import UNTHROTTLED, plan_resource_snapshots
@@ -95,8 +96,12 @@ class History:
     def _live(self) -> Life:
         life = Life(self.store, KINDS)
         self.rollout = RolloutController(life.hub, self.clock, LoopSettings(), MaintenanceWindows(life.cache))
-        self.scheduler = SchedulerController(life.hub, self.clock, lambda *_: None, self.rollout, life.keys)
-        self.works = WorkGenerator(life.hub, self.clock, Served(), lambda document, event: None, life.keys)
+        self.scheduler = SchedulerController(
+            life.hub, self.clock, lambda *_: None, self.rollout, life.keys, removal=NO_CONFIRMATION
+        )
+        self.works = WorkGenerator(
+            life.hub, self.clock, Served(), lambda document, event: None, life.keys, removal=NO_CONFIRMATION
+        )
         self.eviction = EvictionController(life.hub, self.clock)
         return life
 

@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from scorer.api.family import family_in
-from scorer.api.kinds import BINDING, EVENT, KINDS, MEMBER_CLUSTER, PLACEMENT, WORK, Kind
+from scorer.api.kinds import BINDING, EVENT, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT, WORK, Kind
 from scorer.api.meta import JsonObject
-from scorer.api.unstructured.documents import current_condition, is_deleting, with_spec
+from scorer.api.names import REMOVAL_CONFIRMATION
+from scorer.api.unstructured.documents import current_condition, is_deleting, with_metadata, with_spec
 from scorer.membership.missed_heartbeats import LIMIT, REPORTING
+from scorer.rollout.confirmation.policy import ConfirmationMode
 from scorer.rollout.snapshots.resources import SnapshotSettings
 from tests.waiting import PATIENCE_SECONDS
 from tests.webhook.edits import edit
@@ -40,10 +43,15 @@ SILENT_AFTER = LIMIT + timedelta(seconds=1)
 
 
 class World:
-    """The hub and everything that runs on it."""
+    """The hub and everything that runs on it.
 
-    def __init__(self, **settings: Any) -> None:
-        self.store = EmbeddedStore.open(None)
+    Args:
+        data: Folder that keeps the hub and the members for the next world. None: disabled.
+        settings: Of the loop.
+    """
+
+    def __init__(self, data: Path | None = None, **settings: Any) -> None:
+        self.store = EmbeddedStore.open(data / "hub.db" if data else None)
         self.cache = Cache(self.store)
         self.hub = Hub(self.store, self.cache)
         how = LoopSettings(snapshots=NO_DEBOUNCE, **settings)
@@ -53,7 +61,7 @@ class World:
         self.registry = CollectorRegistry()
         observer = LoopMetrics(self.registry, lambda: True).term()
         self.loop = make_loop(self.hub, lambda: utc_now() + self.ahead, self.selectables, how, observer)
-        self.members = SimulatedMembers(self.store, None)
+        self.members = SimulatedMembers(self.store, data)
 
     async def add(self, *documents: JsonObject) -> None:
         """Create objects."""
@@ -64,6 +72,12 @@ class World:
     async def change(self, kind: Kind, name: str, namespace: str = "", **spec: Any) -> None:
         """Replace fields of an object's spec."""
         await edit(self.store, kind, Key(name, namespace), lambda it: with_spec(it, **spec))
+
+    async def delete_placement(self, name: str) -> None:
+        """Delete a ClusterResourcePlacement whose removals need no confirmation."""
+        off = {REMOVAL_CONFIRMATION: str(ConfirmationMode.OFF)}
+        await edit(self.store, PLACEMENT, Key(name), lambda it: with_metadata(it, annotations=off))
+        await self.store.delete(PLACEMENT, Key(name))
 
     async def until(self, test: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until *test* holds and nothing is written any more, Events included."""
@@ -143,12 +157,13 @@ class World:
 
 
 @asynccontextmanager
-async def running(**settings: Any) -> AsyncIterator[World]:
-    """Run a world with these settings of the loop."""
-    world = World(**settings)
-    for name in ("default", "shop", "dock", "quay", LoopSettings().namespace):
-        await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    await world.add(make_config_map("rates", value="1"))
+async def running(data: Path | None = None, **settings: Any) -> AsyncIterator[World]:
+    """Run a world with these settings of the loop; on *data* of an earlier world, it goes on from there."""
+    world = World(data, **settings)
+    if not world.store.objects(NAMESPACE):
+        for name in ("default", "shop", "dock", "quay", LoopSettings().namespace):
+            await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await world.add(make_config_map("rates", value="1"))
 
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scorer.member_gate.holds import MemberDisruption
-from scorer.rollout.confirmation.policy import NO_CONFIRMATION, ConfirmationMode, RemovalPolicy
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION, ConfirmationMode
 from webhook.settings.environment import SettingsError
 from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 from webhook.settings.loop import HubLoopSettings, LoopSettings
@@ -16,7 +16,6 @@ def test_the_defaults_are_those_of_the_reference():
     settings = HubLoopSettings.read({}).loop()
     gated = (MemberDisruption.EVICTION, MemberDisruption.UPGRADE)  # which waits only for what the reference has not
     assert settings == LoopSettings(
-        removal=NO_CONFIRMATION,
         gate_members=gated,
         node_disruption=NodeDisruptionOptions(NodeDisruptionMode.ADVISE),
     )
@@ -59,7 +58,6 @@ def test_which_removals_need_confirmation_reaches_the_loop():
     policy = (
         HubLoopSettings.read(
             {
-                "HARBORMASTER_REMOVAL_CONFIRMATION": "",
                 "HARBORMASTER_REMOVAL_CONFIRMATION_OBJECTS": "Confirm",
                 "HARBORMASTER_REMOVAL_CONFIRMATION_PLACEMENT": "Off",
                 "HARBORMASTER_REMOVAL_CONFIRMATION_WINDOW_SECONDS": "60",
@@ -79,8 +77,8 @@ def test_which_removals_need_confirmation_reaches_the_loop():
     assert policy.exempt is None
     every = HubLoopSettings.read({"HARBORMASTER_REMOVAL_CONFIRMATION": "Warn"}).loop().removal
     assert set(every.modes.values()) == {ConfirmationMode.WARN}
-    unset = HubLoopSettings.read({"HARBORMASTER_REMOVAL_CONFIRMATION": ""}).loop().removal
-    assert unset == RemovalPolicy()
+    off = HubLoopSettings.read({"HARBORMASTER_REMOVAL_CONFIRMATION": "Off"}).loop().removal
+    assert off == NO_CONFIRMATION
 
 
 def test_how_nodes_are_disrupted_reaches_the_loop():

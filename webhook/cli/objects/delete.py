@@ -21,7 +21,8 @@ from webhook.cli.options.hub import HubOptions, hub_options
 HELP = """Delete objects.
 
 Name them as KIND/NAME or KIND NAME..., by their labels (-l), or by the files they came from. If you delete a
-placement, the agents remove the objects it has placed from its clusters. The command waits until they are gone.
+placement, the agents remove the objects it has placed from its clusters. The command waits until they are gone. A
+deletion that the hub refuses without confirmation is confirmed with `harbormaster confirm`.
 
 \b
 Examples:

@@ -52,7 +52,7 @@ from scorer.placement.request import read_request
 from scorer.placement.schedule import ScheduleResult, confirm, hold, schedule
 from scorer.placement.wake import RequeueCandidate, woken
 from scorer.rollout.confirmation.deletion import DeletionVerdict
-from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
+from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
 from scorer.rollout.removal.deletion import (
     is_removal_requested,
     is_unscheduled_by_others,
@@ -116,7 +116,7 @@ class SchedulerController:
         record: Callable[[JsonObject, Event], None],
         rollout: FirstRollout,
         keys: WorkKeys,
-        removal: RemovalPolicy = NO_CONFIRMATION,
+        removal: RemovalPolicy = DEFAULT_POLICY,
     ) -> None:
         self._hub = hub
         self._now = now

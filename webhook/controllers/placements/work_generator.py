@@ -40,7 +40,7 @@ from scorer.api.unstructured.documents import (
 from scorer.membership.missed_heartbeats import unheard
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
 from scorer.rollout.confirmation.on_cluster import LeavingJudgement
-from scorer.rollout.confirmation.policy import NO_CONFIRMATION, RemovalPolicy
+from scorer.rollout.confirmation.policy import DEFAULT_POLICY, RemovalPolicy
 from scorer.rollout.confirmation.sources import placeable_group
 from scorer.rollout.object_size import parse_left_out
 from scorer.rollout.removal.deletion import is_abandoned, is_removal_requested
@@ -127,7 +127,7 @@ class WorkGenerator:
         record: Callable[[JsonObject, Event], None],
         keys: WorkKeys,
         selection: SelectionSettings = DEFAULT_SETTINGS,
-        removal: RemovalPolicy = NO_CONFIRMATION,
+        removal: RemovalPolicy = DEFAULT_POLICY,
     ) -> None:
         self._hub = hub
         self._now = now

@@ -13,7 +13,6 @@ from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from tests.webhook.cli.conftest import running_hub
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
-    DEFAULTS,
     confirm,
     confirming,
     delete,
@@ -55,7 +54,7 @@ def opened(tmp_path, monkeypatch):
     @asynccontextmanager
     async def world():
         async with confirming() as running:
-            context = CachedContext(running.cache, AdmissionSettings(removal=DEFAULTS), utc_now)
+            context = CachedContext(running.cache, AdmissionSettings(), utc_now)
             found.extend((running, context))
             await running.until(lambda: running.cache.synced)
             yield running.store

@@ -216,7 +216,7 @@ async def test_deleting_a_placement_leaves_nothing_behind():
         await add_members(world)
         await world.add(make_placement("p", pick_n(2)))
         await world.until(lambda: is_available(world, "p"))
-        await world.store.delete(PLACEMENT, Key("p"))
+        await world.delete_placement("p")
         await world.until(lambda: not world.works() and world.cache.get(PLACEMENT, "p") is None)
         for kind in (BINDING, POLICY_SNAPSHOT, RESOURCE_SNAPSHOT):
             assert world.cache.list(kind) == []

@@ -3,20 +3,19 @@
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from scorer.api.kinds import BINDING, KINDS, NAMESPACE, PLACEMENT
+from scorer.api.kinds import BINDING, KINDS, MEMBER_CLUSTER, NAMESPACE, PLACEMENT
 from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import conditions_of, with_metadata
 from scorer.rollout.confirmation.digests import Confirmation
-from scorer.rollout.confirmation.policy import RemovalPolicy
 from tests.builders.placement import make_placement
 from tests.webhook.controllers.world import make_config_map, make_member, running
 from tests.webhook.edits import edit
+from webhook.embedded.simulation.scripts import SIMULATE
 from webhook.kube.ports import Key
 from webhook.runtime.clock import utc_now
 
 STATEFUL_SET, CONFIG_MAP = KINDS["apps", "StatefulSet"], KINDS["", "ConfigMap"]
 MEMBERS = ("fish", "lion", "wolf")
-DEFAULTS = RemovalPolicy()
 
 
 def make_database(name="db", namespace="shop"):
@@ -30,9 +29,9 @@ def make_database(name="db", namespace="shop"):
 
 
 @asynccontextmanager
-async def confirming(*members, count=6, placement=None, policy=DEFAULTS, **settings):
+async def confirming(*members, count=6, placement=None, **settings):
     """Run a hub on which ``shop``, with a database and ConfigMaps, is placed on members."""
-    async with running(removal=policy, **settings) as world:
+    async with running(**settings) as world:
         await world.add(*(make_member(name) for name in members or MEMBERS))
         await world.add(make_database(), *(make_config_map(f"c{number}") for number in range(count)))
         await world.until(lambda: all(map(world.has_joined, members or MEMBERS)))
@@ -66,6 +65,13 @@ async def confirm(world, *named, name="shop", hours=1):
 async def delete(world, kind, name, namespace=""):
     """Delete an object as a user does."""
     await world.store.delete(kind, Key(name, namespace))
+
+
+async def silence(world, *members, over=False):
+    """Let agents stop to answer, or answer again."""
+    simulate = {SIMULATE: None if over else "silent"}
+    for name in members:
+        await edit(world.store, MEMBER_CLUSTER, Key(name), lambda it: with_metadata(it, annotations=simulate))
 
 
 async def on_members(world, kind, name, namespace="shop", members=MEMBERS):

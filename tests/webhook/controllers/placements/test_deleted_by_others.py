@@ -70,7 +70,7 @@ async def test_a_placement_that_somebody_deletes_goes_with_what_it_placed_also_w
     await start(world)
     for item in bindings(world):
         await world.store.delete(BINDING, Key(item["metadata"]["name"]))
-    await world.store.delete(PLACEMENT, Key("web"))
+    await world.delete_placement("web")
     await world.until(lambda: world.cache.get(PLACEMENT, "web") is None and not bindings(world) and not world.works())
     assert await placed(world, "a", "b", "c") == dict.fromkeys("abc")
 

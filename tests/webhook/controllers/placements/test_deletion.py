@@ -16,6 +16,7 @@ from scorer.api.names import (
     member_namespace,
 )
 from scorer.api.unstructured.documents import annotation
+from scorer.rollout.confirmation.policy import NO_CONFIRMATION
 from scorer.rollout.removal.marks import is_marked_for_removal, marked_for_removal
 from tests.webhook.controllers.by_hand import CrashError, Life, Served
 from webhook.controllers.placements.scheduler import SchedulerController
@@ -63,6 +64,10 @@ async def add_world(store, policy="Abandon"):
             await add_work(store, cluster, name)
 
 
+def make_scheduler(process):
+    return SchedulerController(process.hub, lambda: None, lambda *_: None, None, process.keys, removal=NO_CONFIRMATION)
+
+
 async def clean_up(store, writes=None, *, lands=False, deleted=None):
     """Let a process do its part of the deletion; it dies after so many writes.
 
@@ -87,7 +92,7 @@ async def clean_up(store, writes=None, *, lands=False, deleted=None):
     try:
         await process.hear()
         process.store.writes_left, process.store.last_one_lands = writes, lands
-        await SchedulerController(process.hub, lambda: None, lambda *_: None, None, process.keys).reconcile(REF)
+        await make_scheduler(process).reconcile(REF)
         works = WorkGenerator(process.hub, lambda: None, Served(), lambda *_: None, process.keys)
         for cluster in CLUSTERS:
             await works.reconcile(BindingRef(PLACEMENT.kind, f"p-{cluster}"))
@@ -185,7 +190,7 @@ async def test_the_end_of_a_placement_is_not_ordered_on_hearsay(store, again):
             await add(store, PLACEMENT, {"name": "p"}, going["spec"])
         before = [await store.get(BINDING, Key(f"p-{cluster}")) for cluster in CLUSTERS]
         with suppress(RetryError, StoreError):
-            await SchedulerController(process.hub, lambda: None, lambda *_: None, None, process.keys).reconcile(REF)
+            await make_scheduler(process).reconcile(REF)
         assert [await store.get(BINDING, Key(f"p-{cluster}")) for cluster in CLUSTERS] == before
     finally:
         await process.end()

@@ -6,7 +6,7 @@ The whole world runs: store, loop and simulated members.
 import pytest
 
 from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, NAMESPACED_BINDING, PLACEMENT, RESOURCE_PLACEMENT
-from scorer.api.names import FORGET_WORKS, MEMBER_CLUSTER_FINALIZER
+from scorer.api.names import FORGET_WORKS, MEMBER_CLUSTER_FINALIZER, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import is_deleting, with_metadata, without_finalizer
 from scorer.rollout.removal.marks import is_marked_for_removal
 from tests.builders.placement import fixed, make_placement, namespace_term
@@ -38,7 +38,8 @@ async def shop():
         home = namespace_term("shop") | {"selectionScope": "NamespaceOnly"}
         await found.add(make_member("a"), make_placement("home", selectors=[home]))
         await found.until(lambda: found.condition("home", "Available").get("status") == "True")
-        await found.add(make_placement("web", namespace="shop", selectors=[selector]))
+        placement = make_placement("web", namespace="shop", selectors=[selector])
+        await found.add(with_metadata(placement, annotations={REMOVAL_CONFIRMATION: "Off"}))
         await found.until(lambda: found.view("web", "shop")["state"] == "available")
         await annotate(found, MEMBER_CLUSTER, "a", **{SIMULATE: "silent"})
         await found.until(lambda: True)
@@ -58,7 +59,7 @@ def reported(world):
 
 
 async def delete(world):
-    await world.store.delete(PLACEMENT, Key("web"))
+    await world.delete_placement("web")
     await world.until(lambda: len(world.works()) == 1 and is_marked_for_removal(world.works()[0]))
     pass_time(world, minutes=1)
     world.again()

@@ -13,7 +13,7 @@ from scorer.api.kinds import (
     PLACEMENT,
     RESOURCE_PLACEMENT,
 )
-from scorer.api.names import SCHEDULER_CLEANUP
+from scorer.api.names import REMOVAL_CONFIRMATION, SCHEDULER_CLEANUP
 from scorer.api.unstructured.documents import current_condition, finalizers_of, is_deleting
 from tests.builders.placement import make_placement
 from tests.waiting import until
@@ -47,7 +47,7 @@ async def test_its_works_go_with_the_placement_also_when_their_controller_is_beh
     await delete_bindings(world)
     await world.until(lambda: is_available(world) and len(bindings(world)) == 3)
     async with held_up(world.loop.queues["work"]):
-        await world.store.delete(PLACEMENT, Key("web"))
+        await world.delete_placement("web")
         await until(lambda: SCHEDULER_CLEANUP not in finalizers_of(world.cache.get(PLACEMENT, "web")))
     await world.until(lambda: not bindings(world) and not world.works())
     assert world.cache.get(PLACEMENT, "web") is None
@@ -149,7 +149,7 @@ async def shop():
         await found.until(lambda: found.condition("home", "Available").get("status") == "True")
         selector = {"group": "", "version": "v1", "kind": "ConfigMap", "name": "rates"}
         document = {"apiVersion": RESOURCE_PLACEMENT.api_version, "kind": RESOURCE_PLACEMENT.kind}
-        metadata = {"name": "web", "namespace": "shop"}
+        metadata = {"name": "web", "namespace": "shop", "annotations": {REMOVAL_CONFIRMATION: "Off"}}
         await found.add({**document, "metadata": metadata, "spec": {"resourceSelectors": [selector]}})
         await found.until(lambda: found.view("web", "shop")["state"] == "available")
         yield found
@@ -191,7 +191,7 @@ async def test_a_binding_that_waits_for_its_placement_goes_as_soon_as_that_says_
     """It was deleted by hand; its Works look again by themselves after half a minute only."""
     await start(world)
     async with held_up(world.loop.queues["scheduler"]):
-        await world.store.delete(PLACEMENT, Key("web"))
+        await world.delete_placement("web")
         for item in bindings(world):
             await world.store.delete(BINDING, Key(item["metadata"]["name"]))
         await until(lambda: all(map(is_deleting, bindings(world))) and world.loop.queues["work"].idle)

@@ -1,7 +1,6 @@
 """Objects that leave clusters by an override or an older snapshot: they stay there until the removal is confirmed."""
 
 from scorer.api.kinds import NAMESPACED_OVERRIDE, PLACEMENT, STAGED_RUN, WORK
-from scorer.rollout.confirmation.policy import RemovalPolicy
 from tests.webhook.controllers.override_rules import delete as deleting
 from tests.webhook.controllers.override_rules import make_override
 from tests.webhook.controllers.placements.confirmed_world import (
@@ -96,7 +95,7 @@ async def test_an_override_that_deletes_one_config_map_is_a_warning():
 
 async def test_a_run_back_to_a_snapshot_without_the_database_keeps_it():
     everywhere = ("t1", "t2", "v1", "v2", "v3")
-    async with staged(make_stage("test"), make_stage("live"), removal=RemovalPolicy()) as world:
+    async with staged(make_stage("test"), make_stage("live")) as world:
         await world.add(make_run("first"))
         await world.until(lambda: _succeeded(world, "first"))
         await world.add(make_database())

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from scorer.api.kinds import BINDING, LEASE, PLACEMENT, UPGRADE_RUN
+from scorer.api.kinds import BINDING, LEASE, UPGRADE_RUN
 from scorer.api.unstructured.documents import current_condition
 from scorer.member_gate.holds import MemberDisruption
 from tests.builders.placement import make_placement
@@ -15,7 +15,6 @@ from tests.webhook.controllers.world import controller, make_config_map, make_me
 from tests.webhook.gate.gates import Tool
 from webhook.gate.errors import MemberHeldError
 from webhook.gate.keeper import Claimant
-from webhook.kube.ports import Key
 from webhook.runtime.clock import utc_now
 
 ALL = tuple(MemberDisruption)
@@ -134,6 +133,6 @@ async def test_what_somebody_has_reserved_of_the_placement_uses_its_limits_up():
 async def test_a_placement_that_is_deleted_keeps_no_member():
     async with gated_world(*ALL) as world:
         await release_anew(world)
-        await world.store.delete(PLACEMENT, Key("web"))
+        await world.delete_placement("web")
         await world.until(lambda: not world.cache.list(BINDING))
         await world.until(lambda: not list(world.store.objects(LEASE)))

@@ -10,7 +10,6 @@ import yaml
 from scorer.api.kinds import KINDS, RESOURCE_SNAPSHOT
 from scorer.api.names import SOURCES
 from scorer.api.unstructured.documents import conditions_of, with_metadata
-from scorer.rollout.confirmation.policy import RemovalPolicy
 from tests.builders.placement import make_placement
 from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import MEMBERS, make_database
@@ -128,7 +127,7 @@ class Fleet:
 
 @pytest.mark.parametrize("accident", ACCIDENTS, ids=lambda accident: accident["name"])
 async def test_no_member_loses_what_must_be_confirmed(accident):
-    async with running(removal=RemovalPolicy()) as world:
+    async with running() as world:
         fleet = Fleet(world)
         await world.add(*(make_member(name, use="shop") for name in MEMBERS))
         await world.add(make_database(), CLAIM, *(make_config_map(f"c{number}") for number in range(12)))

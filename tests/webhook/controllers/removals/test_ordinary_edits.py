@@ -5,7 +5,6 @@ from collections import Counter
 
 from scorer.api.kinds import EVICTION, PLACEMENT
 from scorer.api.unstructured.documents import conditions_of, with_metadata
-from scorer.rollout.confirmation.policy import RemovalPolicy
 from tests.builders.placement import fixed, make_placement
 from tests.webhook.controllers.world import CONFIG_MAP, make_config_map, make_member, pick_n, running
 from tests.webhook.edits import edit
@@ -100,7 +99,7 @@ class Team:
 async def test_nothing_needs_confirmation():
     chance = random.Random(SEED)
     made = Counter()
-    async with running(removal=RemovalPolicy()) as world:
+    async with running() as world:
         await world.add(*(make_member(name, nodes=number + 1) for number, name in enumerate(CLUSTERS)))
         await world.until(lambda: all(map(world.has_joined, CLUSTERS)))
         teams = [Team(number, chance) for number in range(TEAMS)]

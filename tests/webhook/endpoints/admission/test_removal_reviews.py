@@ -10,8 +10,6 @@ from tests.webhook.endpoints.world_server import serving
 from webhook.access.rights import Reviewed
 from webhook.kube.ports import Key
 
-ON = {"removal_confirmation": ""}
-
 
 class Denying:
     """Rights of users who lack some verbs."""
@@ -49,7 +47,7 @@ async def response_to(port, *write):
 
 
 async def test_a_refusal_names_the_digest_that_lets_the_write_pass():
-    async with confirming() as world, serving(world, **ON) as port:
+    async with confirming() as world, serving(world) as port:
         await world.until(lambda: world.cache.synced)
         shop = await world.store.get(NAMESPACE, Key("shop"))
         refused = await response_to(port, "DELETE", shop)
@@ -63,7 +61,7 @@ async def test_a_refusal_names_the_digest_that_lets_the_write_pass():
 
 
 async def test_rights_decide_over_names_and_confirmations():
-    async with confirming() as world, serving(world, access=Denying("get", "confirmremoval", "place"), **ON) as port:
+    async with confirming() as world, serving(world, access=Denying("get", "confirmremoval", "place")) as port:
         await world.until(lambda: world.cache.synced)
         refused = await response_to(port, "DELETE", await world.store.get(NAMESPACE, Key("shop")))
         assert "crp/shop" not in json.dumps(refused)
