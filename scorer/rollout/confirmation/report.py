@@ -10,7 +10,13 @@ from typing import Any, Final
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.event import Event
 from scorer.api.meta import JsonObject
-from scorer.api.names import CONFIRM_REMOVAL, REMOVAL_PENDING_CONDITION, RESOURCES_SELECTED
+from scorer.api.names import (
+    ACCEPT_OLDER_UNTIL,
+    CONFIRM_REMOVAL,
+    REMOVAL_CONFIRMATION,
+    REMOVAL_PENDING_CONDITION,
+    RESOURCES_SELECTED,
+)
 from scorer.api.unstructured.documents import (
     annotation,
     conditions_of,
@@ -39,6 +45,8 @@ CONTENT_ORPHANED: Final = "PlacementContentOrphaned"
 """Reason of the Event about content that remains when its namespace on the hub is deleted."""
 REMOVED_WITH_WARNING: Final = "ContentRemoved"
 """Reason of the Event about a removal that proceeds with a warning."""
+CONFIRMATION_BYPASSED: Final = "RemovalConfirmationBypassed"
+"""Reason of the Event about pending removals that proceed because confirmation was switched off."""
 _LONGEST_MESSAGE: Final = 16_384
 _MOST_NAMED: Final = 10
 
@@ -62,8 +70,17 @@ def oldest(items: Iterable[RemovalItem]) -> datetime | None:
     return min((item.since for item in items if item.since), default=None)
 
 
-def pending_message(placement: JsonObject, items: Sequence[RemovalItem], now: datetime) -> str:
-    """Return the effect, the digests, and why a confirmation on the placement does not count."""
+def pending_message(
+    placement: JsonObject, items: Sequence[RemovalItem], now: datetime, held: Sequence[str] = ()
+) -> str:
+    """Return the effect, the digests, why a confirmation does not count, and which clusters hold older Works.
+
+    Args:
+        placement: With its annotations.
+        items: The pending items.
+        now: The present time.
+        held: Clusters that hold Works because these are older than what was applied: the hub was restored.
+    """
     groups = confirmable_groups(uid_of(placement), items)
     effects = ", ".join(_counted(items))
     listed, size = [], 0
@@ -76,7 +93,11 @@ def pending_message(placement: JsonObject, items: Sequence[RemovalItem], now: da
     more = f" and {len(groups) - len(listed)} more" if len(groups) > len(listed) else ""
     message = f"{effects} until confirmed: {', '.join(listed)}{more}"
     problem = confirmation_problem(placement, now)
-    return f"{message}; {CONFIRM_REMOVAL}: {problem}" if problem else message
+    message = f"{message}; {CONFIRM_REMOVAL}: {problem}" if problem else message
+    if not held:
+        return message
+    restored = f"older Works are held on {_named(held)}: {ACCEPT_OLDER_UNTIL} accepts them, and confirms no removal"
+    return f"{message}; {restored}"
 
 
 def _counted(items: Sequence[RemovalItem]) -> Iterable[str]:
@@ -102,7 +123,7 @@ def confirmation_problem(placement: JsonObject, now: datetime) -> str:
 
 
 def with_removal_pending(
-    placement: JsonObject, status: JsonObject, items: Sequence[RemovalItem], now: datetime
+    placement: JsonObject, status: JsonObject, items: Sequence[RemovalItem], now: datetime, held: Sequence[str] = ()
 ) -> JsonObject:
     """Return a status with the condition RemovalPending, or without it if nothing is pending.
 
@@ -111,10 +132,11 @@ def with_removal_pending(
         status: The status to store.
         items: The pending items.
         now: The time of a transition.
+        held: Clusters that hold older Works.
     """
     made = []
     if items:
-        message = pending_message(placement, items, now)
+        message = pending_message(placement, items, now, held)
         since = oldest(items) or now
         made.append(_condition(placement, REMOVAL_PENDING_CONDITION, TRUE, CONFIRMATION_REQUIRED, message, since))
     return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)
@@ -151,9 +173,8 @@ def pending_events(placement: JsonObject, status: Mapping[str, Any]) -> Iterable
 
 def orphaned_event(placement: JsonObject, clusters: Sequence[str]) -> Event:
     """Return the Event about content that remains because the namespace of its placement is deleted unconfirmed."""
-    more = f" and {len(clusters) - _MOST_NAMED} more" if len(clusters) > _MOST_NAMED else ""
     message = (
-        f"the content of ResourcePlacement {name_of(placement)} stays on {', '.join(clusters[:_MOST_NAMED])}{more}: "
+        f"the content of ResourcePlacement {name_of(placement)} stays on {_named(clusters)}: "
         "its removal was not confirmed: create the placement again to have it managed"
     )
     return Event(CONTENT_ORPHANED, message, "Warning")
@@ -162,7 +183,20 @@ def orphaned_event(placement: JsonObject, clusters: Sequence[str]) -> Event:
 def warning_event(items: Sequence[RemovalItem], clusters: Sequence[str] = ()) -> Event:
     """Return the Event about content that is removed with a warning."""
     subjects = [*map(str, items), *(f"cluster {cluster}" for cluster in clusters)]
-    more = f" and {len(subjects) - _MOST_NAMED} more" if len(subjects) > _MOST_NAMED else ""
-    return Event(
-        REMOVED_WITH_WARNING, f"removed without confirmation: {', '.join(subjects[:_MOST_NAMED])}{more}", "Warning"
-    )
+    return Event(REMOVED_WITH_WARNING, f"removed without confirmation: {_named(subjects)}", "Warning")
+
+
+def bypassed_event(placement: JsonObject) -> Event | None:
+    """Return the Event about removals that were pending when confirmation was switched off. None: nothing was."""
+    kinds = {condition.get("type"): condition for condition in conditions_of(placement)}
+    pending = kinds.get(REMOVAL_PENDING_CONDITION)
+    if pending is None or pending.get("status") != TRUE:
+        return None
+    source = f"the annotation {REMOVAL_CONFIRMATION}" if annotation(placement, REMOVAL_CONFIRMATION) else "the settings"
+    message = f"{source} switched confirmation off, and these removals proceed: {pending.get('message')}"
+    return Event(CONFIRMATION_BYPASSED, message[:1024], "Warning")
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{', '.join(names[:_MOST_NAMED])}{more}"

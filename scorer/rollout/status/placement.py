@@ -56,7 +56,7 @@ from scorer.rollout.status.placement_conditions import (
     placement_condition,
 )
 from scorer.rollout.status.progress import STALLED, STALLED_REASON, find_stall
-from scorer.rollout.works.hub_restore import NEXT_STEP, OLDER_THAN_APPLIED
+from scorer.rollout.works.hub_restore import NEXT_STEP, holds_older
 
 RESYNC = timedelta(minutes=30)
 """Resync period of a placement that is not complete."""
@@ -374,7 +374,11 @@ class _Reporter:
                 yield self._summary(word, UNKNOWN, words.unknown, message, len(entries))
                 return
             if bad:
-                held_count = sum(_is_held(entry) for entry in entries) if word in (APPLIED, DIFF_REPORTED) else 0
+                held_count = (
+                    sum(holds_older(entry["conditions"]) for entry in entries)
+                    if word in (APPLIED, DIFF_REPORTED)
+                    else 0
+                )
                 restored = (
                     f"; hub restored: on {_clusters(held_count)} Works are held; {NEXT_STEP}" if held_count else ""
                 )
@@ -441,11 +445,6 @@ def _unavailable_period(placement: JsonObject) -> timedelta:
 def _status(entry: JsonObject, word: str) -> str:
     """Return the status of a cluster's condition; Unknown if the chain of conditions ended before it."""
     return next((condition["status"] for condition in entry["conditions"] if condition["type"] == word), UNKNOWN)
-
-
-def _is_held(entry: JsonObject) -> bool:
-    """Return whether Works of a cluster are older than what its member has applied."""
-    return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in entry["conditions"])
 
 
 def _clusters(count: int) -> str:

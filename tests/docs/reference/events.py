@@ -43,6 +43,7 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
             "RemovalPending", WARNING, "the removal of content waits for confirmation, or of other content than before"
         ),
         Told("PlacementContentOrphaned", WARNING, "its namespace is deleted unconfirmed, and its content stays"),
+        Told("RemovalConfirmationBypassed", WARNING, "pending removals proceed because confirmation was switched off"),
         Told("ContentRemoved", WARNING, "content leaves members without confirmation"),
         Told("NoResourcesSelected", WARNING, "it selects nothing any more"),
         Told("PlacementNotRemoved", WARNING, "it is being deleted, and waits for Works"),

@@ -13,12 +13,21 @@ from scorer.api.family import Family
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
-from scorer.api.unstructured.documents import annotation, metadata_of, namespace_of, status_of, with_metadata
+from scorer.api.unstructured.documents import (
+    annotation,
+    conditions_of,
+    metadata_of,
+    namespace_of,
+    status_of,
+    text_at,
+    with_metadata,
+)
 from scorer.rollout.confirmation.deletion import DeletionJudgement, DeletionVerdict, judge_deletion
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
 from scorer.rollout.confirmation.objects import ObjectFacts, ObjectJudgement, judge_objects, places_only_exempt
 from scorer.rollout.confirmation.policy import RemovalPolicy
 from scorer.rollout.confirmation.report import (
+    bypassed_event,
     oldest,
     orphaned_event,
     pending_events,
@@ -31,6 +40,7 @@ from scorer.rollout.selection.content import resource_identifier
 from scorer.rollout.selection.selector import Selection
 from scorer.rollout.snapshots.content_record import NO_RECORD, ContentRecord
 from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
+from scorer.rollout.works.hub_restore import holds_older
 from scorer.rollout.writes import Verb, Write
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.kube.cache.hub import Hub
@@ -89,13 +99,21 @@ class ContentRemovals:
         selection: Selection | None,
         judgement: ObjectJudgement | None,
     ) -> JsonObject:
-        """Return the status of a placement with its pending removals, without a verdict with those on record."""
+        """Return the status of a placement with its pending removals, without a verdict with those on record.
+
+        If confirmation was switched off, an Event reports what was pending.
+        """
         cache, ref, now = self._hub.cache, family.ref(placement), self._now()
         snapshots = [] if judgement else children(cache, family.resource_snapshot, ref)
-        items = pending_items(snapshots, children(cache, family.binding, ref))
+        bindings = children(cache, family.binding, ref)
+        items = pending_items(snapshots, bindings)
         pending = (*(judgement.pending if judgement else ()), *items)
         self._observer.removal_pending(family.placement, ref, oldest(pending))
-        status = with_removal_pending(placement, status, pending, now)
+        if self.is_off(placement):
+            self._report_bypass(placement)
+        holding = (each for each in bindings if pending and holds_older(conditions_of(each)))
+        held = sorted(text_at(each, "spec", "targetCluster") for each in holding)
+        status = with_removal_pending(placement, status, pending, now, held)
         return status if selection is None else with_resources_selected(placement, status, len(selection.objects), now)
 
     def await_confirmation(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> None:
@@ -163,10 +181,17 @@ class ContentRemovals:
     def tell_deletion(self, placement: JsonObject, judgement: DeletionJudgement) -> None:
         """Emit an Event about content that is orphaned, or removed with a warning."""
         namespace = self.namespace(namespace_of(placement)) if namespace_of(placement) else None
+        if judgement.clusters and not judgement.digest and self.is_off(placement):
+            self._report_bypass(placement)
         if judgement.verdict is DeletionVerdict.ABANDONED and judgement.clusters:
             self._record(namespace or placement, orphaned_event(placement, judgement.clusters))
         elif judgement.warned:
             self._record(placement, warning_event((), judgement.clusters))
+
+    def _report_bypass(self, placement: JsonObject) -> None:
+        """Emit an Event about pending removals that are carried out because confirmation was switched off."""
+        if (event := bypassed_event(placement)) is not None:
+            self._record(placement, event)
 
     def warn(self, placement: JsonObject, judgement: ObjectJudgement | None, writes: Iterable[Write]) -> None:
         """Emit an Event about objects that a new snapshot removes with a warning."""
