@@ -17,7 +17,8 @@ from scorer.api.unstructured.documents import current_condition, is_deleting, wi
 from scorer.membership.missed_heartbeats import LIMIT, REPORTING
 from scorer.rollout.confirmation.policy import ConfirmationMode
 from scorer.rollout.snapshots.resources import SnapshotSettings
-from tests.waiting import PATIENCE_SECONDS
+from tests.waiting import PATIENCE_SECONDS, until
+from tests.webhook.controllers.by_hand import CrashError, MortalStore
 from tests.webhook.edits import edit
 from webhook.answers.placements import placement_view
 from webhook.controllers.assembly import make_loop
@@ -45,6 +46,7 @@ SILENT_AFTER = LIMIT + timedelta(seconds=1)
 class World:
     """The hub and everything that runs on it.
 
+
     Args:
         data: Folder that keeps the hub and the members for the next world. None: disabled.
         settings: Of the loop.
@@ -52,16 +54,48 @@ class World:
 
     def __init__(self, data: Path | None = None, **settings: Any) -> None:
         self.store = EmbeddedStore.open(data / "hub.db" if data else None)
-        self.cache = Cache(self.store)
-        self.hub = Hub(self.store, self.cache)
-        how = LoopSettings(snapshots=NO_DEBOUNCE, **settings)
-        self.selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), how.selection)
+        self.settings = LoopSettings(snapshots=NO_DEBOUNCE, **settings)
         self.ahead = timedelta()
         """How far the clock of the loop is ahead of that of the members."""
+        self.members = SimulatedMembers(self.store, data)
+        self._replaced = asyncio.Event()
+        self._make_process()
+
+    def _make_process(self) -> None:
+        """Make a process of the loop. It knows nothing but what is stored."""
+        self.mortal = MortalStore(self.store)
+        """The store as the loop uses it: it may die at any write."""
+        self.cache = Cache(self.store)
+        self.hub = Hub(self.mortal, self.cache)
+        self.selectables = Selectables(self.cache, EmbeddedKinds(self.store.kinds), self.settings.selection)
         self.registry = CollectorRegistry()
         observer = LoopMetrics(self.registry, lambda: True).term()
-        self.loop = make_loop(self.hub, lambda: utc_now() + self.ahead, self.selectables, how, observer)
-        self.members = SimulatedMembers(self.store, data)
+        self.loop = make_loop(self.hub, lambda: utc_now() + self.ahead, self.selectables, self.settings, observer)
+
+    async def run(self) -> None:
+        """Run the members, and one process of the loop after the other."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.members.run())
+            while True:
+                process = [tasks.create_task(self.cache.run()), tasks.create_task(self._live())]
+                await self._replaced.wait()
+                for task in process:
+                    task.cancel()
+                await asyncio.wait(process)
+                self._make_process()
+                self._replaced.clear()
+
+    async def _live(self) -> None:
+        try:
+            await self.loop.run()
+        except* CrashError:
+            await asyncio.Event().wait()
+
+    async def restart(self) -> None:
+        """Replace the process of the loop, as after a crash."""
+        before = self.loop
+        self._replaced.set()
+        await until(lambda: self.loop is not before)
 
     async def add(self, *documents: JsonObject) -> None:
         """Create objects."""
@@ -165,13 +199,7 @@ async def running(data: Path | None = None, **settings: Any) -> AsyncIterator[Wo
             await world.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         await world.add(make_config_map("rates", value="1"))
 
-    async def run() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(world.cache.run())
-            tasks.create_task(world.loop.run())
-            tasks.create_task(world.members.run())
-
-    task = asyncio.create_task(run())
+    task = asyncio.create_task(world.run())
     try:
         yield world
     finally:
