@@ -12,8 +12,14 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
-from scorer.api.meta import JsonObject, parse_time
-from scorer.api.names import PREVIOUS_BINDING_STATE, REMOVAL_PENDING, WORK_CLEANUP
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import (
+    CONTENT_REMOVED_AT,
+    CONTENT_REMOVED_IN,
+    PREVIOUS_BINDING_STATE,
+    REMOVAL_PENDING,
+    WORK_CLEANUP,
+)
 from scorer.api.placement.binding import BindingState
 from scorer.api.unstructured.documents import (
     annotation,
@@ -24,6 +30,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     status_of,
     with_finalizer,
+    with_metadata,
     with_spec,
 )
 
@@ -117,6 +124,7 @@ class BindingView:
         empty: Unscheduled and without Works: its cluster has none of its content, and will not get any.
         superseded: Its snapshot group is incomplete, and a later one replaces it: its Works are never made.
         pending: Reason why its content is not removed yet. None: unset, the removal is ordered.
+        content_removed: When its cluster lost content by a confirmed removal. None: unset.
     """
 
     name: str
@@ -130,6 +138,7 @@ class BindingView:
     empty: bool = False
     superseded: bool = False
     pending: PendingReason | None = None
+    content_removed: datetime | None = None
 
     @classmethod
     def of(cls, document: JsonObject, *, empty: bool = False, superseded: bool = False) -> "BindingView":
@@ -156,11 +165,20 @@ class BindingView:
             empty=empty,
             superseded=superseded,
             pending=pending_reason(document),
+            content_removed=_content_removed(document),
         )
 
     def status(self, kind: str) -> str:
         """Return the status of the current condition of type *kind*, or an empty string."""
         return str((self.conditions.get(kind) or {}).get("status") or "")
+
+
+def _content_removed(document: Mapping[str, Any]) -> datetime | None:
+    text = annotation(document, CONTENT_REMOVED_AT)
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
 
 
 def is_rolling(binding: BindingView) -> bool:
@@ -210,20 +228,40 @@ def readiness(binding: BindingView, now: datetime, unavailable_period: timedelta
 
     If availability is untrackable, the binding is ready once it has been applied for longer than *unavailable_period*.
     At exactly that age it is not ready yet, and the wait is zero. It is also ready if the transition time is further in
-    the future than the period: a clock was wrong, and the wait would be as long as the error.
+    the future than the period: a clock was wrong, and the wait would be as long as the error. A cluster that lost
+    content by a confirmed removal is not ready for the same period.
     """
     if binding.status(DIFF_REPORTED) == TRUE:
         return BindingReadiness(ready=True, wait=timedelta())
     available = binding.conditions.get(AVAILABLE)
     if not available or available.get("status") != TRUE:
         return BindingReadiness(ready=False, wait=None)
-    since = available.get("lastTransitionTime")
-    if available.get("reason") not in UNTRACKABLE_REASONS or not since:
+    since = available.get("lastTransitionTime") if available.get("reason") in UNTRACKABLE_REASONS else None
+    times = [*([parse_time(since)] if since else []), *([binding.content_removed] if binding.content_removed else [])]
+    ages = [age for time in times if abs(age := now - time) <= unavailable_period]
+    if not ages:
         return BindingReadiness(ready=True, wait=timedelta())
-    age = now - parse_time(since)
-    if abs(age) > unavailable_period:
-        return BindingReadiness(ready=True, wait=timedelta())
-    return BindingReadiness(ready=False, wait=unavailable_period - age)
+    return BindingReadiness(ready=False, wait=unavailable_period - min(ages))
+
+
+def losing_content(document: JsonObject, master: Mapping[str, Any], now: datetime) -> JsonObject:
+    """Return a binding that moves to a snapshot, with the time at which its cluster loses content by that.
+
+    Args:
+        document: The binding, as it is now.
+        master: The master of the snapshot.
+        now: The present time.
+    """
+    removed_in, index = annotation(master, CONTENT_REMOVED_IN), _index(spec_of(document).get("resourceSnapshotName"))
+    if not removed_in.isdecimal() or index is None or index >= int(removed_in):
+        return document
+    return with_metadata(document, annotations={CONTENT_REMOVED_AT: format_time(now)})
+
+
+def _index(master: object) -> int | None:
+    """Return the index in the name of a master snapshot. None: unknown."""
+    index = str(master or "").removesuffix("-snapshot").rpartition("-")[2]
+    return int(index) if index.isdecimal() else None
 
 
 def bound(document: JsonObject, snapshot: str, overrides: Overrides) -> JsonObject:

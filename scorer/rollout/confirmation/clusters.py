@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import orjson
-
 from scorer.api.kinds import group_kind
-from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
-from scorer.api.names import CLUSTERS_HELD, POLICY_INDEX, REMOVAL_PENDING
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.names import CLUSTERS_HELD, REMOVAL_PENDING
 from scorer.api.unstructured.documents import (
     annotation,
-    index_of,
     name_of,
     namespace_of,
     spec_of,
@@ -36,6 +33,7 @@ from scorer.rollout.confirmation.digests import (
 from scorer.rollout.confirmation.objects import MANY, is_large_share
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
 from scorer.rollout.confirmation.sources import MOST_GROUPS
+from scorer.rollout.snapshots.clusters_held import DIGEST_PART, ClustersHeld
 
 _UNKNOWN = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -48,11 +46,13 @@ class PendingRemoval:
         reason: Reason for waiting.
         since: Since when.
         groups: Digests of the roll-ups that it was shown in, the latest first.
+        asked: It has waited for confirmation, and does so again if the clusters picked instead are dropped.
     """
 
     reason: PendingReason
     since: datetime
     groups: tuple[str, ...] = ()
+    asked: bool = False
 
     @classmethod
     def of(cls, binding: Mapping[str, Any]) -> "PendingRemoval | None":
@@ -64,15 +64,23 @@ class PendingRemoval:
         if not text:
             return None
         reason, _, rest = text.partition(" ")
-        since, *groups = rest.split(" ")
+        since, *words = rest.split(" ")
+        groups = tuple(word for word in words if word != PendingReason.CONFIRMATION)
         try:
-            return cls(PendingReason(reason), parse_time(since), tuple(groups))
+            return cls(PendingReason(reason), parse_time(since), groups, len(groups) < len(words))
         except ValueError:
             return cls(PendingReason.CONFIRMATION, _UNKNOWN)
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a user was asked to confirm the removal."""
+        return self.asked or self.reason is PendingReason.CONFIRMATION
+
     def format(self) -> str:
         """Return the value of the annotation."""
-        return " ".join([str(self.reason), format_time(self.since), *self.groups])
+        is_noted = self.is_asked and self.reason is not PendingReason.CONFIRMATION
+        asked = [str(PendingReason.CONFIRMATION)] if is_noted else []
+        return " ".join([str(self.reason), format_time(self.since), *asked, *self.groups])
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +186,7 @@ def _mode(facts: ClusterFacts, rest: Sequence[DroppedCluster], total: int, repla
         return ConfirmationMode.OFF
     running = len(facts.remaining) + replaced
     net = total - running
-    is_asked = any(each.pending and each.pending.reason is PendingReason.CONFIRMATION for each in rest)
+    is_asked = any(each.pending and each.pending.is_asked for each in rest)
     many = running == 0 or net > MANY or is_large_share(net, total) or (is_asked and len(rest) > replaced)
     modes = [facts.policy.many_clusters] if many else []
     return strictest([*modes, *([facts.policy.clusters] if net > 0 else [])])
@@ -189,7 +197,7 @@ def _is_confirmed(dropped: DroppedCluster, facts: ClusterFacts) -> bool:
     own = dropped.item.digest(facts.placement_uid)
     digests = {own, *(dropped.pending.groups if dropped.pending else ())}
     record = CarriedOut.of(dropped.binding).without_expired(facts.now)
-    return bool(digests & facts.confirmation.digests) and not record.is_spent(own)
+    return bool(digests & facts.confirmation.digests) and record.is_renewed(own, facts.confirmation.expiry)
 
 
 def _pending(rest: Iterable[DroppedCluster], reason: PendingReason, facts: ClusterFacts) -> dict[str, PendingRemoval]:
@@ -206,19 +214,22 @@ def _pending(rest: Iterable[DroppedCluster], reason: PendingReason, facts: Clust
         groups = each.pending.groups if each.pending else ()
         if (digest := rolled_up.get(each.item, "")) and digest not in groups:
             groups = (digest, *groups)[:MOST_GROUPS]
-        pending[name_of(each.binding)] = PendingRemoval(reason, since, groups)
+        asked = reason is not PendingReason.CONFIRMATION and bool(each.pending and each.pending.is_asked)
+        pending[name_of(each.binding)] = PendingRemoval(reason, since, groups, asked)
     return pending
 
 
 def clusters_held(snapshots: Iterable[JsonObject], now: datetime, window: timedelta) -> int:
     """Return the largest number of clusters that a placement had when it left some within the window. 0: none left.
 
+    Clusters whose removal was confirmed since are taken off: they do not count against later losses.
+
     Args:
         snapshots: All policy snapshots of the placement.
         now: The present time.
         window: How far back they count.
     """
-    return max((count for when, count in _held(snapshots) if when > now - window), default=0)
+    return ClustersHeld.of(snapshots).since(now - window).largest
 
 
 def with_clusters_held(
@@ -226,33 +237,25 @@ def with_clusters_held(
 ) -> JsonObject | None:
     """Return the latest policy snapshot with the record that its placement leaves clusters. None: unchanged.
 
-    Clusters that are confirmed are taken off the numbers on record: they do not count against later losses.
-
     Args:
         snapshot: The latest policy snapshot.
         snapshots: All policy snapshots of the placement.
         judged: The verdict.
         facts: What it is about.
     """
-    confirmed = len(judged.confirmed)
     if not judged.ordered:
         return None
-    recent = [(when, count) for when, count in _held(snapshots) if when > facts.now - facts.policy.window]
+    record, now = ClustersHeld.of(snapshots), facts.now.replace(microsecond=0)
+    counts = record.counts
     if judged.ordered - judged.confirmed:
-        recent.append((facts.now.replace(microsecond=0), len(facts.remaining) + len(facts.dropped)))
-    entries = [[format_time(when), count - confirmed] for when, count in recent if count > confirmed]
-    text = dump_json(entries).decode() if entries else ""
+        counts = (*counts, (now, len(facts.remaining) + len(facts.dropped)))
+    digests = (
+        each.item.digest(facts.placement_uid)[:DIGEST_PART]
+        for each in facts.dropped
+        if name_of(each.binding) in judged.confirmed
+    )
+    after = ClustersHeld(counts, {**dict.fromkeys(digests, now), **record.confirmed})
+    text = after.since(facts.now - facts.policy.window).format()
     if text == annotation(snapshot, CLUSTERS_HELD):
         return None
     return with_metadata(snapshot, annotations={CLUSTERS_HELD: text or None})
-
-
-def _held(snapshots: Iterable[JsonObject]) -> list[tuple[datetime, int]]:
-    """Return the record of the latest policy snapshot that has one."""
-    recorded = [each for each in snapshots if annotation(each, CLUSTERS_HELD)]
-    latest = max(recorded, key=lambda each: index_of(each, POLICY_INDEX), default=None)
-    try:
-        entries = orjson.loads(annotation(latest or {}, CLUSTERS_HELD) or "[]")
-        return [(parse_time(when), int(count)) for when, count in entries]
-    except (ValueError, TypeError):
-        return []

@@ -19,7 +19,7 @@ import orjson
 
 from scorer.api.meta import dump_json, format_time, parse_time
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL
-from scorer.api.unstructured.documents import annotation
+from scorer.api.unstructured.documents import annotation, annotations_of, generation_of, uid_of
 from scorer.rollout.object_size import ObjectIdentity
 
 DIGEST_LENGTH: Final = 20
@@ -29,6 +29,11 @@ MOST_ITEMS: Final = 100
 """How many items are listed one by one; more are rolled up."""
 REMOVAL_NOT_CONFIRMED: Final = "RemovalNotConfirmed"
 """Reason of the causes of a refusal: each names a placement, or NodePool, and one digest."""
+_LONGEST_ANNOTATIONS: Final = 240 * 1024
+"""Bytes of all annotations of an object, a little below the limit of an API server."""
+_LONGEST_RECORD: Final = 96 * 1024
+_ENTRY_BYTES: Final = 8 * 1024
+"""Bytes of a new expiry and order in the record."""
 _DIGEST: Final = re.compile(rf"[0-9a-f]{{{DIGEST_LENGTH}}}", re.ASCII)
 
 
@@ -188,66 +193,120 @@ def validity_error(confirmation: Confirmation, now: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CarriedOut:
-    """The digests that the loop has carried out, until they expire. It does not accept them again.
+    """The digests that the loop has carried out, until they expire.
+
+    It accepts one again only from a confirmation that expires later than that of the record. So a confirmation that a
+    GitOps tool applies a second time confirms nothing, and a new one counts immediately.
 
     Args:
-        until: When each digest expires.
-        orders: The index of the resource snapshot that carries a digest out, and of which it therefore still counts.
-            A digest without one is carried out without a snapshot.
+        until: Expiry of the confirmation that named each digest.
+        orders: The write that carries a digest out, and until which it therefore still counts: the index of a resource
+            snapshot, or the Works of a binding. A digest without one is carried out by the write of the record.
     """
 
     until: Mapping[str, datetime] = field(default_factory=dict)
-    orders: Mapping[str, int] = field(default_factory=dict)
+    orders: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, placement: Mapping[str, Any]) -> "CarriedOut":
-        """Read the record of a placement. Entries that cannot be read are left out."""
+    def of(cls, document: Mapping[str, Any]) -> "CarriedOut":
+        """Read the record of a placement or a binding. One that cannot be read counts as empty."""
+        until: dict[str, datetime] = {}
+        orders: dict[str, str] = {}
         try:
-            entries = orjson.loads(annotation(placement, CARRIED_OUT) or "{}")
-            until = {str(digest): parse_time(entry[0]) for digest, entry in entries.items()}
-            orders = {str(digest): int(entry[1]) for digest, entry in entries.items() if len(entry) > 1}
-        except (ValueError, TypeError, AttributeError, LookupError):
+            for expiry, by_order in orjson.loads(annotation(document, CARRIED_OUT) or "{}").items():
+                for order, listed in by_order.items():
+                    digests = listed.split(" ")
+                    until |= dict.fromkeys(digests, parse_time(expiry))
+                    orders |= dict.fromkeys(digests, order) if order else {}
+        except (ValueError, TypeError, AttributeError):
             return cls()
         return cls(until, orders)
 
-    def with_digests(self, digests: Iterable[str], expiry: datetime, index: int | None = None) -> "CarriedOut":
-        """Return the record with further digests. An earlier entry of the same digest stays.
+    def with_digests(self, digests: Iterable[str], expiry: datetime, order: str = "") -> "CarriedOut":
+        """Return the record with further digests. An entry remains unless *digests* have a later expiry.
 
         Args:
             digests: Those carried out.
             expiry: When their confirmation expires.
-            index: The index of the resource snapshot that carries them out. None: unset.
+            order: The write that carries them out. Empty: that of the record.
         """
-        fresh = sorted(set(digests) - self.until.keys())
-        orders = {} if index is None else dict.fromkeys(fresh, index)
-        return CarriedOut({**self.until, **dict.fromkeys(fresh, expiry)}, {**self.orders, **orders})
+        fresh = [digest for digest in digests if digest not in self.until or expiry > self.until[digest]]
+        orders = {digest: each for digest, each in self.orders.items() if digest not in fresh}
+        return CarriedOut(
+            {**self.until, **dict.fromkeys(fresh, expiry)}, {**orders, **(dict.fromkeys(fresh, order) if order else {})}
+        )
 
     def without_expired(self, now: datetime) -> "CarriedOut":
         """Return the record without digests that have expired."""
         until = {digest: expiry for digest, expiry in self.until.items() if expiry > now}
-        return CarriedOut(until, {digest: index for digest, index in self.orders.items() if digest in until})
+        return CarriedOut(until, {digest: order for digest, order in self.orders.items() if digest in until})
 
-    def is_spent(self, digest: str, latest_index: int | None = None) -> bool:
-        """Return whether a digest is not accepted any more.
+    def is_renewed(self, digest: str, expiry: datetime | None) -> bool:
+        """Return whether a digest is not on record, or confirmed anew: until later than on record."""
+        return digest not in self.until or (expiry is not None and expiry > self.until[digest])
+
+    def is_spent(self, digest: str, expiry: datetime | None, latest_index: int) -> bool:
+        """Return whether a digest of a placement is not accepted any more.
 
         One that is recorded for a resource snapshot counts until that snapshot exists: after a crash in between, its
         order is still to be carried out.
 
         Args:
             digest: The digest.
-            latest_index: Index of the latest resource snapshot. None: unknown.
+            expiry: When the confirmation that names it expires.
+            latest_index: Index of the latest resource snapshot.
         """
-        if digest not in self.until:
+        if self.is_renewed(digest, expiry):
             return False
-        order = self.orders.get(digest)
-        return order is None or latest_index is None or latest_index >= order
+        order = self.orders.get(digest, "")
+        return not order.isdecimal() or latest_index >= int(order)
+
+    def is_ordered(self, digest: str, work: str) -> bool:
+        """Return whether a digest was recorded to take objects out of a Work as it is now: see `work_version`."""
+        return work in self.orders.get(digest, "").split(" ")
 
     def format(self) -> str:
         """Return the value of the annotation. Empty: no record."""
-        if not self.until:
-            return ""
-        entries = {
-            digest: [format_time(expiry), *([self.orders[digest]] if digest in self.orders else [])]
-            for digest, expiry in sorted(self.until.items())
-        }
-        return dump_json(entries).decode()
+        entries: dict[str, dict[str, list[str]]] = {}
+        for digest, expiry in sorted(self.until.items()):
+            by_order = entries.setdefault(format_time(expiry), {})
+            by_order.setdefault(self.orders.get(digest, ""), []).append(digest)
+        return (
+            dump_json(
+                {
+                    expiry: {order: " ".join(digests) for order, digests in sorted(by_order.items())}
+                    for expiry, by_order in sorted(entries.items())
+                }
+            ).decode()
+            if entries
+            else ""
+        )
+
+
+def work_version(work: Mapping[str, Any]) -> str:
+    """Return what changes whenever the objects of a Work do."""
+    return f"{uid_of(work)[:8]}.{generation_of(work)}"
+
+
+def room_for_digests(document: Mapping[str, Any], now: datetime) -> int:
+    """Return how many more digests the record of a placement or a binding has room for.
+
+    An API server bounds the annotations of an object. A record that it refused would stop the rollout, so further
+    removals wait until earlier entries expire.
+    """
+    record = CarriedOut.of(document).without_expired(now).format()
+    others = sum(len(key) + len(str(text).encode()) for key, text in annotations_of(document).items())
+    others -= len(annotation(document, CARRIED_OUT).encode())
+    return max(0, min(_LONGEST_RECORD, _LONGEST_ANNOTATIONS - others) - len(record) - _ENTRY_BYTES) // (
+        DIGEST_LENGTH + 1
+    )
+
+
+def fitting_digests(
+    digests: Iterable[str], document: Mapping[str, Any], expiry: datetime | None, now: datetime
+) -> frozenset[str]:
+    """Return those of *digests* that the record of an object has room for, in order."""
+    record = CarriedOut.of(document).without_expired(now)
+    fresh = sorted({digest for digest in digests if record.is_renewed(digest, expiry)})
+    fitting = fresh[: room_for_digests(document, now)] if fresh else []
+    return frozenset(fitting).union(digest for digest in digests if not record.is_renewed(digest, expiry))

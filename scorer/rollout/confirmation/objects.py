@@ -9,18 +9,19 @@ Source: docs/specifications/removal.md 2, 3 and 6.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
 from scorer.api.kinds import NAMESPACE
-from scorer.api.meta import JsonObject, parse_time
-from scorer.api.unstructured.documents import is_deleting, metadata_of, uid_of
+from scorer.api.meta import JsonObject
+from scorer.api.unstructured.documents import is_deleting, uid_of
 from scorer.rollout.confirmation.digests import (
     CarriedOut,
     Confirmation,
     RemovalEffect,
     RemovalItem,
     confirmable_groups,
+    fitting_digests,
     rolled_up_digest,
 )
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
@@ -28,10 +29,12 @@ from scorer.rollout.confirmation.sources import (
     MOST_GROUPS,
     ObjectSource,
     PlacedObject,
+    has_pending,
     placed_objects,
     unwrapped,
     with_pending,
 )
+from scorer.rollout.confirmation.window import recent_groups, retained_groups
 from scorer.rollout.object_size import ObjectIdentity, by_identity, object_identity
 from scorer.rollout.selection.selector import order_key
 from scorer.rollout.snapshots.groups import SnapshotGroup, latest_group, placed_group
@@ -83,7 +86,7 @@ class ObjectJudgement:
         pending: Items that wait for confirmation.
         warned: Items removed with a warning.
         confirmed: The digests that are carried out now.
-        retained: Name of the snapshot with the largest selection of the window. It is not trimmed from the history.
+        retained: Names of the snapshots that the window needs. They are not trimmed from the history.
     """
 
     objects: tuple[JsonObject, ...]
@@ -91,7 +94,7 @@ class ObjectJudgement:
     pending: tuple[RemovalItem, ...] = ()
     warned: tuple[RemovalItem, ...] = ()
     confirmed: frozenset[str] = frozenset()
-    retained: str = ""
+    retained: frozenset[str] = frozenset()
 
 
 def judge_objects(facts: ObjectFacts) -> ObjectJudgement:
@@ -124,20 +127,22 @@ class _Judge:
         self._leaving = [identity for identity in leaving if not self._is_exempt(identity)]
         self._confirmation = Confirmation.of(facts.placement, facts.now)
         self._carried_out = CarriedOut.of(facts.placement)
+        self._record = self._carried_out.without_expired(facts.now)
 
     def judgement(self) -> ObjectJudgement:
+        facts = self._facts
         units: dict[RemovalItem, list[ObjectIdentity]] = defaultdict(list)
         for identity in self._leaving:
             units[self._unit(identity)].append(identity)
         sized = {replace(item, objects=len(members)): members for item, members in units.items()}
-        confirmed = {item: digest for item, members in sized.items() if (digest := self._accepted(item, members))}
+        confirmed = self._confirmed(sized)
         rest = {item: members for item, members in sized.items() if item not in confirmed}
         done = {identity for item in confirmed for identity in sized[item]}
         many = self._are_many(done)
         modes = {item: self._mode(item, members, many=many) for item, members in rest.items()}
         waiting = {item: rest[item] for item, mode in modes.items() if mode is ConfirmationMode.CONFIRM}
         pending = self._pending(waiting)
-        objects, sources = with_pending(self._facts.selected, self._sources, pending, self._envelopes())
+        objects, sources = with_pending(facts.selected, self._sources, pending, self._envelopes())
         return ObjectJudgement(
             tuple(sorted(objects, key=order_key)),
             sources,
@@ -146,8 +151,14 @@ class _Judge:
             ),
             tuple(sorted(item for item, mode in modes.items() if mode is ConfirmationMode.WARN)),
             frozenset(confirmed.values()),
-            max(self._recent, key=lambda group: len(group.objects()), default=SnapshotGroup(-1, None)).name,
+            retained_groups(facts.groups, facts.policy.window, facts.now),
         )
+
+    def _confirmed(self, units: Mapping[RemovalItem, Sequence[ObjectIdentity]]) -> dict[RemovalItem, str]:
+        """Return the confirmed items with the digests that confirm them, as many as the record has room for."""
+        accepted = {item: digest for item, members in units.items() if (digest := self._accepted(item, members))}
+        fitting = fitting_digests(accepted.values(), self._facts.placement, self._confirmation.expiry, self._facts.now)
+        return {item: digest for item, digest in accepted.items() if digest in fitting}
 
     def _unit(self, identity: ObjectIdentity) -> RemovalItem:
         """Return the item that an object belongs to: its Namespace, if that leaves with it or ends on the hub.
@@ -167,8 +178,8 @@ class _Judge:
 
     def _counts(self, digest: str) -> bool:
         """Return whether a digest is confirmed, and not carried out yet."""
-        record = self._carried_out.without_expired(self._facts.now)
-        return digest in self._confirmation.digests and not record.is_spent(digest, self._index)
+        confirmation = self._confirmation
+        return digest in confirmation.digests and not self._record.is_spent(digest, confirmation.expiry, self._index)
 
     def _is_exempt(self, identity: ObjectIdentity) -> bool:
         return is_exempt(identity, self._facts.policy, self._recently_placed, self._facts.namespace)
@@ -246,17 +257,6 @@ class _Judge:
         return by_identity(filter(is_envelope, self._base.objects())) if self._base else {}
 
 
-def recent_groups(groups: Sequence[SnapshotGroup], window: timedelta, now: datetime) -> list[SnapshotGroup]:
-    """Return the complete snapshots of the window, the latest first, and the one that was the latest at its start."""
-    recent: list[SnapshotGroup] = []
-    for group in reversed(groups):
-        if group.is_complete:
-            recent.append(group)
-            if _created(group, now) < now - window:
-                break
-    return recent
-
-
 def is_exempt(
     identity: ObjectIdentity,
     policy: RemovalPolicy,
@@ -301,21 +301,12 @@ def _since(placed: PlacedObject) -> datetime:
     return placed.since
 
 
-def _created(group: SnapshotGroup, now: datetime) -> datetime:
-    """Return when a snapshot group was created. An unreadable or missing time counts as now."""
-    text: Any = metadata_of(group.master or {}).get("creationTimestamp")
-    try:
-        return parse_time(text) if text else now
-    except ValueError:
-        return now
-
-
 def pending_objects(group: SnapshotGroup | None) -> tuple[RemovalItem, ...]:
     """Return the items that a snapshot group records as pending, without judging again.
 
     The objects of a Namespace that is pending itself belong to its item.
     """
-    placed = placed_objects(group) if group else {}
+    placed = placed_objects(group) if group and has_pending(group) else {}
     waiting = {identity: each for identity, each in placed.items() if each.since is not None}
     items: dict[ObjectIdentity, list[ObjectIdentity]] = defaultdict(list)
     for identity in waiting:

@@ -6,8 +6,9 @@ Both show only when the Works of a cluster are made, so the judgement is per clu
 Source: docs/specifications/removal.md 6.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -16,7 +17,14 @@ import orjson
 from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import OBJECTS_PENDING
 from scorer.api.unstructured.documents import annotation, manifests_of, uid_of
-from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem, confirmable_groups
+from scorer.rollout.confirmation.digests import (
+    CarriedOut,
+    Confirmation,
+    RemovalEffect,
+    RemovalItem,
+    confirmable_groups,
+    fitting_digests,
+)
 from scorer.rollout.confirmation.objects import MANY, is_exempt, is_large_share
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy, strictest
 from scorer.rollout.confirmation.sources import PlacedObject
@@ -36,12 +44,14 @@ class LeavingObjects:
             the present Works are of was deleted by another client.
         placed: The content of that snapshot.
         shown: All that is pending for the placement: the roll-ups that users see are made of it.
+        works: The version of the Work that holds each object: see `work_version`.
     """
 
     held: frozenset[ObjectIdentity]
     leaving: frozenset[ObjectIdentity]
     placed: Mapping[ObjectIdentity, PlacedObject]
     shown: tuple[RemovalItem, ...] = ()
+    works: Mapping[ObjectIdentity, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +61,12 @@ class LeavingJudgement:
     Args:
         pending: Items that wait for confirmation.
         warned: Items removed with a warning.
-        confirmed: The digests that are carried out now.
+        confirmed: The digests that are carried out now, with the versions of the Works that lose objects by each.
     """
 
     pending: tuple[RemovalItem, ...] = ()
     warned: tuple[RemovalItem, ...] = ()
-    confirmed: frozenset[str] = frozenset()
+    confirmed: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def identities(self) -> frozenset[ObjectIdentity]:
@@ -95,12 +105,18 @@ def judge_leaving(
         for each in judged
     ]
     uid = uid_of(placement)
-    digests = {digest for digest in confirmation.digests if not carried_out.is_spent(digest)}
+    digests = confirmation.digests
     groups = (*confirmable_groups(uid, items), *confirmable_groups(uid, objects.shown)) if digests else ()
     rolled_up = {item: group.digest for group in groups if group.digest in digests for item in group.items}
     own = {item: digest for item in items if (digest := item.digest(uid)) in digests}
-    accepted = rolled_up | own
-    confirmed = {item: accepted[item] for item in items if item in accepted}
+    accepted = {
+        item: digest
+        for item, digest in (rolled_up | own).items()
+        if carried_out.is_renewed(digest, confirmation.expiry)
+        or carried_out.is_ordered(digest, objects.works.get(item.identity, ""))
+    }
+    fitting = fitting_digests(accepted.values(), binding, confirmation.expiry, now)
+    confirmed = {item: accepted[item] for item in items if accepted.get(item) in fitting}
     rest = [item for item in items if item not in confirmed]
     many = len(rest) > MANY or is_large_share(len(rest), len(objects.held)) or 0 < len(objects.held) == len(rest)
     before = {item: item.since for item in pending_on(binding)}
@@ -112,8 +128,17 @@ def judge_leaving(
             if mode is ConfirmationMode.CONFIRM
         ),
         tuple(item for item, mode in modes.items() if mode is ConfirmationMode.WARN),
-        frozenset(confirmed.values()),
+        _works_by_digest(confirmed, objects.works),
     )
+
+
+def _works_by_digest(
+    confirmed: Mapping[RemovalItem, str], works: Mapping[ObjectIdentity, str]
+) -> dict[str, frozenset[str]]:
+    versions: dict[str, set[str]] = defaultdict(set)
+    for item, digest in confirmed.items():
+        versions[digest].add(works.get(item.identity, ""))
+    return {digest: frozenset(each) for digest, each in sorted(versions.items())}
 
 
 def _mode(policy: RemovalPolicy, item: RemovalItem, *, many: bool) -> ConfirmationMode:

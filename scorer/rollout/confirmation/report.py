@@ -3,13 +3,13 @@
 Source: docs/specifications/removal.md 9.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from scorer.api.conditions import FALSE, TRUE, make_condition, merge_conditions
 from scorer.api.event import Event
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import (
     ACCEPT_OLDER_UNTIL,
     CONFIRM_REMOVAL,
@@ -24,20 +24,25 @@ from scorer.api.unstructured.documents import (
     is_deleting,
     name_of,
     status_of,
+    text_at,
     uid_of,
 )
 from scorer.rollout.bindings import PendingReason, pending_reason
 from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.rollout.confirmation.digests import (
+    CarriedOut,
+    ConfirmableGroup,
     Confirmation,
     RemovalEffect,
     RemovalItem,
     confirmable_groups,
+    room_for_digests,
     validity_error,
 )
 from scorer.rollout.confirmation.objects import pending_objects
 from scorer.rollout.confirmation.on_cluster import pending_on
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
+from scorer.rollout.works.hub_restore import holds_older
 
 CONFIRMATION_REQUIRED: Final = str(PendingReason.CONFIRMATION)
 NO_RESOURCES_SELECTED: Final = "NoResourcesSelected"
@@ -71,7 +76,7 @@ def oldest(items: Iterable[RemovalItem]) -> datetime | None:
 
 
 def pending_message(
-    placement: JsonObject, items: Sequence[RemovalItem], now: datetime, held: Sequence[str] = ()
+    placement: JsonObject, items: Sequence[RemovalItem], now: datetime, bindings: Iterable[JsonObject] = ()
 ) -> str:
     """Return the effect, the digests, why a confirmation does not count, and which clusters hold older Works.
 
@@ -79,7 +84,7 @@ def pending_message(
         placement: With its annotations.
         items: The pending items.
         now: The present time.
-        held: Clusters that hold Works because these are older than what was applied: the hub was restored.
+        bindings: All of its bindings.
     """
     groups = confirmable_groups(uid_of(placement), items)
     effects = ", ".join(_counted(items))
@@ -92,23 +97,33 @@ def pending_message(
         listed.append(entry)
     more = f" and {len(groups) - len(listed)} more" if len(groups) > len(listed) else ""
     message = f"{effects} until confirmed: {', '.join(listed)}{more}"
-    problem = confirmation_problem(placement, now)
-    message = f"{message}; {CONFIRM_REMOVAL}: {problem}" if problem else message
-    if not held:
-        return message
-    restored = f"older Works are held on {_named(held)}: {ACCEPT_OLDER_UNTIL} accepts them, and confirms no removal"
-    return f"{message}; {restored}"
+    bindings = list(bindings)
+    problem = confirmation_problem(placement, now) or _spent_problem(placement, groups, now, bindings)
+    problems = [f"{CONFIRM_REMOVAL}: {problem}"] if problem else []
+    return "; ".join([message, *problems, *_restored_hub(bindings)])
+
+
+def _restored_hub(bindings: Iterable[JsonObject]) -> Iterator[str]:
+    """Yield which clusters hold Works that are older than what was applied, because the hub was restored."""
+    holding = (binding for binding in bindings if holds_older(conditions_of(binding)))
+    if held := sorted(text_at(binding, "spec", "targetCluster") for binding in holding):
+        yield f"older Works are held on {_named(held)}: {ACCEPT_OLDER_UNTIL} accepts them, and confirms no removal"
 
 
 def _counted(items: Sequence[RemovalItem]) -> Iterable[str]:
-    objects = sum(item.objects for item in items if item.effect is RemovalEffect.OBJECT)
-    clusters = sum(item.effect is RemovalEffect.CLUSTER for item in items)
+    objects, clusters = _numbers(items)
     if objects:
         yield f"{objects} object{'s' if objects > 1 else ''} stay{'' if objects > 1 else 's'} on the members"
     if clusters:
         yield f"the content stays on {clusters} dropped cluster{'s' if clusters > 1 else ''}"
     if any(item.effect is RemovalEffect.PLACEMENT for item in items):
         yield "the content of the deleted placement stays"
+
+
+def _numbers(items: Sequence[RemovalItem]) -> tuple[int, int]:
+    """Return the numbers of objects and of clusters."""
+    objects = sum(item.objects for item in items if item.effect is RemovalEffect.OBJECT)
+    return objects, sum(item.effect is RemovalEffect.CLUSTER for item in items)
 
 
 def confirmation_problem(placement: JsonObject, now: datetime) -> str:
@@ -122,8 +137,35 @@ def confirmation_problem(placement: JsonObject, now: datetime) -> str:
         return str(error)
 
 
+def _spent_problem(
+    placement: JsonObject, groups: Iterable[ConfirmableGroup], now: datetime, bindings: Iterable[JsonObject]
+) -> str:
+    """Return why a digest that is confirmed is pending nevertheless. Empty: none is."""
+    confirmation = Confirmation.of(placement, now)
+    asked = sorted(confirmation.digests.intersection(group.digest for group in groups))
+    if not asked or confirmation.expiry is None:
+        return ""
+    waiting = (each for each in bindings if pending_on(each) or pending_reason(each))
+    records = [CarriedOut.of(document).without_expired(now) for document in (placement, *waiting)]
+    spent = [digest for digest in asked if not all(each.is_renewed(digest, confirmation.expiry) for each in records)]
+    if spent:
+        until = max(each.until[spent[0]] for each in records if spent[0] in each.until)
+        return (
+            f"{spent[0]} was carried out before: it counts again in a confirmation that expires after "
+            f"{format_time(until)}"
+        )
+    if room_for_digests(placement, now) == 0:
+        until = min(records[0].until.values(), default=confirmation.expiry)
+        return f"the record of carried out removals is full until {format_time(until)}"
+    return ""
+
+
 def with_removal_pending(
-    placement: JsonObject, status: JsonObject, items: Sequence[RemovalItem], now: datetime, held: Sequence[str] = ()
+    placement: JsonObject,
+    status: JsonObject,
+    items: Sequence[RemovalItem],
+    now: datetime,
+    bindings: Iterable[JsonObject] = (),
 ) -> JsonObject:
     """Return a status with the condition RemovalPending, or without it if nothing is pending.
 
@@ -132,11 +174,11 @@ def with_removal_pending(
         status: The status to store.
         items: The pending items.
         now: The time of a transition.
-        held: Clusters that hold older Works.
+        bindings: All of its bindings: some of the digests carried out are on record there.
     """
     made = []
     if items:
-        message = pending_message(placement, items, now, held)
+        message = pending_message(placement, items, now, bindings)
         since = oldest(items) or now
         made.append(_condition(placement, REMOVAL_PENDING_CONDITION, TRUE, CONFIRMATION_REQUIRED, message, since))
     return _with_conditions(placement, status, made, REMOVAL_PENDING_CONDITION)

@@ -6,20 +6,23 @@ entry for each of its objects, in order.
 Source: docs/specifications/removal.md 6.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 import orjson
 
-from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.meta import JsonObject, dump_json, format_time, parse_time
 from scorer.api.names import LEFT_OUT, SOURCES
 from scorer.api.unstructured.documents import annotation, with_metadata, with_spec
 from scorer.rollout.object_size import ObjectIdentity, format_left_out, object_identity
 from scorer.rollout.snapshots.groups import SnapshotGroup, selected_resources
 from scorer.rollout.snapshots.resources import is_envelope
 
+_LONGEST_RECORD: Final = 128 * 1024
+"""Bytes of the record of one snapshot: half of what an API server allows for all annotations of an object."""
 MOST_GROUPS: Final = 4
 """How many roll-ups of an object are remembered: so many earlier confirmations of it still count."""
 
@@ -39,33 +42,6 @@ class ObjectSource:
     since: datetime | None = None
     keys: Mapping[str, datetime] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
-
-    def encoded(self) -> Any:
-        """Return the entry of the annotation."""
-        if self.since is None and not self.keys:
-            return self.uid
-        keys = {key: format_time(since) for key, since in sorted(self.keys.items())}
-        entry = {
-            "uid": self.uid,
-            "since": self.since and format_time(self.since),
-            "keys": keys,
-            "groups": list(self.groups),
-        }
-        return {name: value for name, value in entry.items() if value}
-
-    @classmethod
-    def decode(cls, entry: Any) -> "ObjectSource":
-        """Read an entry of the annotation.
-
-        Raises:
-            ValueError, TypeError, AttributeError: Another client wrote it, and it cannot be read.
-        """
-        if isinstance(entry, str):
-            return cls(entry)
-        since = entry.get("since")
-        keys = {str(key): parse_time(text) for key, text in (entry.get("keys") or {}).items()}
-        groups = tuple(map(str, entry.get("groups") or ()))
-        return cls(str(entry.get("uid") or ""), parse_time(since) if since else None, keys, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +65,82 @@ class PlacedObject:
     groups: tuple[str, ...] = ()
 
 
+def format_sources(sources: Mapping[ObjectIdentity, ObjectSource], contents: Sequence[JsonObject]) -> str:
+    """Return the annotation of a snapshot about its objects, in order.
+
+    An API server bounds it. If it is too long, it first loses roll-ups but the latest, then all of them, and the
+    entries of an envelope share the time of the first.
+    """
+    found = [sources.get(object_identity(content), ObjectSource()) for content in contents]
+    for reduce in _REDUCTIONS:
+        entries = [_encoded(reduce(each), content) for each, content in zip(found, contents, strict=True)]
+        text = dump_json(entries).decode()
+        if len(text) <= _LONGEST_RECORD:
+            break
+    return text
+
+
 def sources_of(snapshot: JsonObject) -> list[ObjectSource]:
     """Return the source of each object of one resource snapshot. If the annotation does not fit it, all are blank."""
-    count = len(selected_resources(snapshot))
+    contents = selected_resources(snapshot)
     try:
         entries = orjson.loads(annotation(snapshot, SOURCES) or "[]")
-        sources = [ObjectSource.decode(entry) for entry in entries]
-    except (ValueError, TypeError, AttributeError):
-        sources = []
-    return sources if len(sources) == count else [ObjectSource()] * count
+        return [_decoded(entry, content) for entry, content in zip(entries, contents, strict=True)]
+    except (ValueError, TypeError, AttributeError, LookupError):
+        return [ObjectSource()] * len(contents)
+
+
+def _latest_group(source: ObjectSource) -> ObjectSource:
+    return replace(source, groups=source.groups[:1])
+
+
+def _coarse(source: ObjectSource) -> ObjectSource:
+    first = min(source.keys.values(), default=None)
+    return replace(source, groups=(), keys=dict.fromkeys(source.keys, first) if first else {})
+
+
+def _encoded(source: ObjectSource, content: JsonObject) -> Any:
+    """Return the entry of an object: its uid, or while it is pending an object with short names.
+
+    The pending entries of an envelope are ranges of positions in the order of its keys, by time.
+    """
+    if source.since is None and not source.keys:
+        return source.uid
+    position = {key: at for at, (key, _) in enumerate(_entries(content))}
+    by_time: dict[str, list[int]] = defaultdict(list)
+    for key in source.keys.keys() & position.keys():  # an envelope that is too large keeps its earlier content
+        by_time[format_time(source.keys[key])].append(position[key])
+    entry = {
+        "uid": source.uid,
+        "since": source.since and format_time(source.since),
+        "keys": {since: _ranges(sorted(positions)) for since, positions in sorted(by_time.items())},
+        "groups": " ".join(source.groups),
+    }
+    return {name: value for name, value in entry.items() if value}
+
+
+def _decoded(entry: Any, content: JsonObject) -> ObjectSource:
+    if isinstance(entry, str):
+        return ObjectSource(entry)
+    since, names = entry.get("since"), [key for key, _ in _entries(content)]
+    keys = {
+        names[at]: parse_time(time)
+        for time, ranges in (entry.get("keys") or {}).items()
+        for first, last in ((part.split("-")[0], part.split("-")[-1]) for part in ranges.split(","))
+        for at in range(int(first), int(last) + 1)
+    }
+    groups = tuple(str(entry.get("groups") or "").split())
+    return ObjectSource(str(entry.get("uid") or ""), parse_time(since) if since else None, keys, groups)
+
+
+def _ranges(positions: Sequence[int]) -> str:
+    """Return ascending positions as ``0-4,7``."""
+    starts = [at for at in range(len(positions)) if at == 0 or positions[at] != positions[at - 1] + 1]
+    runs = [positions[start:end] for start, end in zip(starts, [*starts[1:], len(positions)], strict=True)]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+_REDUCTIONS: Final[tuple[Callable[[ObjectSource], ObjectSource], ...]] = (lambda source: source, _latest_group, _coarse)
 
 
 def placed_objects(group: SnapshotGroup) -> dict[ObjectIdentity, PlacedObject]:
@@ -130,6 +173,11 @@ def _entries(envelope: JsonObject) -> Iterator[tuple[str, JsonObject]]:
             yield str(key), content
 
 
+def has_pending(group: SnapshotGroup) -> bool:
+    """Return whether a group holds objects whose removal is pending. Of all others, the entry is a uid."""
+    return any("{" in annotation(document, SOURCES) for document in group.documents)
+
+
 def placeable_group(group: SnapshotGroup, created: datetime | None) -> SnapshotGroup:
     """Return a snapshot group as a cluster gets it: without objects that were pending before its binding was created.
 
@@ -139,8 +187,8 @@ def placeable_group(group: SnapshotGroup, created: datetime | None) -> SnapshotG
         group: A complete snapshot group.
         created: When the binding was created. None: unknown.
     """
-    if created is None or not any("{" in annotation(document, SOURCES) for document in group.documents):
-        return group  # nothing is pending: each entry is a uid
+    if created is None or not has_pending(group):
+        return group
     absent: set[ObjectIdentity] = set()
     documents = []
     for document in group.documents:

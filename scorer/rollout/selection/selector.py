@@ -6,6 +6,7 @@ refused in every mode, a term with neither name nor labels skips them, and any s
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -70,9 +71,16 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class InvalidSelection:
-    """A user error that makes the whole selection fail. No new content is placed until the user corrects it."""
+    """A user error that makes the whole selection fail. No new content is placed until the user corrects it.
+
+    Args:
+        message: The error.
+        rest: The selection without the namespace of its namespaced terms, which was deleted: a user may confirm that
+            its content is removed. None: unset, the error is another one.
+    """
 
     message: str
+    rest: Selection | None = None
 
 
 def select_resources(
@@ -93,9 +101,25 @@ def select_resources(
     """
     selector = _Selector(namespace, inventory, kinds, settings)
     try:
-        selected = selector.run(terms)
+        return _selection(selector, selector.run(terms))
+    except _LostNamespaceError as error:
+        with suppress(_UserError):
+            return InvalidSelection(str(error), _selection(selector, selector.run(_cluster_scoped(terms, kinds))))
+        return InvalidSelection(str(error))
     except _UserError as error:
         return InvalidSelection(str(error))
+
+
+def _cluster_scoped(
+    terms: Iterable[Mapping[str, Any]], kinds: Mapping[tuple[str, str], Kind]
+) -> list[Mapping[str, Any]]:
+    """Return the terms for cluster-scoped kinds, Namespaces aside."""
+    served = ((term, kinds.get((term.get("group") or "", term.get("kind") or ""))) for term in terms)
+    return [term for term, kind in served if kind and not kind.namespaced and kind != NAMESPACE]
+
+
+def _selection(selector: "_Selector", selected: Iterable[JsonObject]) -> Selection:
+    selected = list(selected)
     content = sorted(map(stored_content, selected), key=order_key)
     uids = {(*group_kind(each), namespace_of(each), name_of(each)): uid_of(each) for each in selected}
     identifiers = tuple(map(resource_identifier, content))
@@ -104,6 +128,10 @@ def select_resources(
 
 class _UserError(Exception):
     """A user error, which becomes an `InvalidSelection`."""
+
+
+class _LostNamespaceError(_UserError):
+    """The namespace of the namespaced terms does not exist, or is being deleted."""
 
 
 class _Selector:
@@ -156,7 +184,8 @@ class _Selector:
         document = self._inventory.get(NAMESPACE, name)
         if document is None or is_deleting(document):
             state = "does not exist" if document is None else "is being deleted"
-            raise _UserError(f"NamespaceWithResourceSelectors must select exactly one namespace: {name} {state}")
+            message = f"NamespaceWithResourceSelectors must select exactly one namespace: {name} {state}"
+            raise _LostNamespaceError(message)
         return str(name)
 
     def _term(self, term: Mapping[str, Any], home: str) -> Iterator[JsonObject]:

@@ -3,14 +3,13 @@
 Source: docs/specifications/removal.md 6.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from scorer.api.meta import JsonObject, dump_json
+from scorer.api.meta import JsonObject
 from scorer.api.names import SOURCES
 from scorer.api.unstructured.documents import annotation, name_of, spec_of, with_metadata
-from scorer.rollout.object_size import ObjectIdentity, object_identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +17,20 @@ class ContentRecord:
     """The record of the snapshots of a group.
 
     Args:
-        sources: An entry for each object, as JSON. None: unset, nothing is recorded.
-        retained: Name of a master that is not trimmed from the history.
+        sources: Returns the record about the objects of one snapshot. None: unset, nothing is recorded.
+        retained: Names of masters that are not trimmed from the history.
+        removes: The objects lack some of the latest snapshot by a confirmed removal.
     """
 
-    sources: Mapping[ObjectIdentity, Any] | None = None
-    retained: str = ""
+    sources: Callable[[Sequence[JsonObject]], str] | None = None
+    retained: frozenset[str] = frozenset()
+    removes: bool = False
 
     def written(self, snapshot: JsonObject) -> JsonObject:
         """Return a new snapshot with its record."""
         if self.sources is None:
             return snapshot
-        entries = [self.sources.get(object_identity(content), "") for content in _contents(snapshot)]
-        return with_metadata(snapshot, annotations={SOURCES: dump_json(entries).decode()})
+        return with_metadata(snapshot, annotations={SOURCES: self.sources(_contents(snapshot))})
 
 
 NO_RECORD: Final = ContentRecord()

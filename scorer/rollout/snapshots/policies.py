@@ -4,12 +4,13 @@ Source: rollout.md 4; scheduling.md 1; KubeFleet pkg/controllers/placement/contr
 """
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scorer.api.family import family_in
 from scorer.api.meta import JsonObject
 from scorer.api.names import (
+    CLUSTERS_HELD,
     IS_LATEST_SNAPSHOT,
     NUMBER_OF_CLUSTERS,
     PARENT_PLACEMENT,
@@ -29,6 +30,7 @@ from scorer.api.unstructured.documents import (
     spec_of,
     with_metadata,
 )
+from scorer.rollout.snapshots.clusters_held import ClustersHeld
 from scorer.rollout.snapshots.resources import history_limit, index_in_name
 from scorer.rollout.writes import Write, create, delete, replace
 
@@ -95,16 +97,25 @@ def plan_policy_snapshots(
     # next pass repairs. The other order would leave two, which stops the planning (see above).
     planned: list[Write] = []
     surplus = ordered[: max(0, len(ordered) - history_limit(placement) + 1)]
-    if labelled and labelled[0] not in surplus:
+    # The record of clusters that were left outlives the history: its snapshots go once the successor has it.
+    recording = [snapshot for snapshot in ordered if annotation(snapshot, CLUSTERS_HELD)]
+    retained = [snapshot for snapshot in surplus if snapshot in recording]
+    if labelled and (labelled[0] not in surplus or labelled[0] in retained):
         planned.append(replace(with_metadata(labelled[0], labels={IS_LATEST_SNAPSHOT: "false"})))
-    planned += (delete(snapshot) for snapshot in surplus if not is_deleting(snapshot))
+    planned += _deletions(snapshot for snapshot in surplus if snapshot not in retained)
     indices = [_index(snapshot) for snapshot in ordered]
     if not indices and history_limit(placement) == 1:
         used = (str(spec_of(binding).get("schedulingPolicySnapshotName") or "") for binding in bindings)
         indices = [index_in_name(name, f"{name_of(placement)}-") for name in used]
     index = max(indices, default=-1) + 1
-    snapshot = _make(placement, index, text, annotations)
-    return PolicySnapshotPlan((*planned, create(snapshot)), name_of(snapshot), index)
+    snapshot = _make(
+        placement, index, text, {**annotations, CLUSTERS_HELD: ClustersHeld.of(recording).format() or None}
+    )
+    return PolicySnapshotPlan((*planned, create(snapshot), *_deletions(retained)), name_of(snapshot), index)
+
+
+def _deletions(snapshots: Iterable[JsonObject]) -> Iterator[Write]:
+    return (delete(snapshot) for snapshot in snapshots if not is_deleting(snapshot))
 
 
 def _index(snapshot: JsonObject) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 from scorer.api.family import family_in
 from scorer.api.meta import JsonObject, format_time, parse_time
 from scorer.api.names import (
+    CONTENT_REMOVED_IN,
     IS_LATEST_SNAPSHOT,
     LEFT_OUT,
     NEXT_CANDIDATE_DETECTION_TIME,
@@ -28,6 +29,7 @@ from scorer.api.names import (
     RESOURCE_INDEX,
     SOURCES,
     SUBINDEX_OF_RESOURCE_SNAPSHOT,
+    SUPERSEDED_AT,
 )
 from scorer.api.placement.placement import DEFAULT_REVISION_HISTORY_LIMIT
 from scorer.api.unstructured.documents import (
@@ -176,7 +178,9 @@ def plan_resource_snapshots(
         )
 
     def group_of(index: int) -> list[JsonObject]:
-        records = {LEFT_OUT: left_out, RELEASE: releases.record}
+        removed_in = annotation((latest and latest.master) or {}, CONTENT_REMOVED_IN)
+        removed_in = str(index) if content.removes else removed_in
+        records = {LEFT_OUT: left_out, RELEASE: releases.record, CONTENT_REMOVED_IN: removed_in}
         group = _make_group(placement, index, fitting.objects, parts, digest, records)
         return [content.written(document) for document in group]
 
@@ -208,10 +212,12 @@ def plan_resource_snapshots(
     abandoned = [group for group in unfinished if group not in resumable]
     complete = [group for group in groups if group not in unfinished]
     surplus = complete[: max(0, len(complete) - history_limit(placement) + 1)]
+    ended = {} if content.sources is None else {SUPERSEDED_AT: format_time(now)}
+    surplus = [group for group in surplus if group.name not in content.retained]
     needed = [group for group in surplus if group in (latest, placed_group(groups))]
-    old = [group for group in surplus if group not in needed and group.name != content.retained]
+    old = [group for group in surplus if group not in needed]
     return plan(
-        [*_delete(abandoned), *_succeed(latest, resumable, group_of(index), old), *_delete(needed)],
+        [*_delete(abandoned), *_succeed(latest, resumable, group_of(index), old, ended), *_delete(needed)],
         index,
     )
 
@@ -233,6 +239,7 @@ def _succeed(
     begun: Sequence[SnapshotGroup],
     wanted: Sequence[JsonObject],
     old: Sequence[SnapshotGroup],
+    ended: Mapping[str, str],
 ) -> Iterator[Write]:
     """Yield the writes that replace the latest group by a new one.
 
@@ -241,6 +248,7 @@ def _succeed(
         begun: The new group as far as it exists.
         wanted: The snapshots of the new group, the master first.
         old: The groups to delete before the new one counts.
+        ended: Annotations of the latest group when it ends.
     """
     # The master comes last: a group with a master is complete, and until then clusters keep the latest complete group.
     # The label is moved before, so that no two groups are labelled. A crash in between leaves none or the old one.
@@ -248,7 +256,7 @@ def _succeed(
     existing = {name_of(document) for group in begun for document in group.documents}
     yield from (create(document) for document in shards if name_of(document) not in existing)
     if latest is not None and latest.master is not None and is_labelled(latest):
-        yield replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"}))
+        yield replace(with_metadata(latest.master, labels={IS_LATEST_SNAPSHOT: "false"}, annotations=ended))
     yield from _delete(old)
     yield create(master)
 

@@ -3,6 +3,7 @@
 import sys
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -146,8 +147,11 @@ async def _annotate(client: Client, place: ResourcePath, digests: frozenset[str]
     now = utc_now()
     document = await client.get(place)
     earlier = Confirmation.of(document, now)
-    expiry = max(filter(None, (earlier.expiry, now + DEFAULT_VALIDITY)))
-    text = Confirmation(digests | (earlier.digests - CarriedOut.of(document).until.keys()), expiry).format()
+    record = CarriedOut.of(document).without_expired(now)
+    # A digest on record counts again only in a confirmation that expires later.
+    renewed = [record.until[digest] + timedelta(seconds=1) for digest in digests & record.until.keys()]
+    expiry = max(filter(None, (earlier.expiry, now + DEFAULT_VALIDITY, *renewed)))
+    text = Confirmation(digests | (earlier.digests - record.until.keys()), expiry).format()
     version = metadata_of(document).get("resourceVersion")
     await client.patch(place, {"metadata": {"resourceVersion": version, "annotations": {CONFIRM_REMOVAL: text}}})
     return format_time(expiry)

@@ -188,17 +188,15 @@ class PlacementController:
             return await self._clean_up(family, ref, placement)
         placement = await self._hold(family, placement)
         selection = await self._select(family, ref, placement)
+        judgement = self._removals.judge(family, placement, selection)
         if isinstance(selection, InvalidSelection):
-            await self._collect_strays(family, ref, placement)
-            report = invalid_selection(placement, selection.message, self._now())
-            return await self._report(family, placement, self._with_removals(family, placement, report))
+            return await self._hold_content(family, ref, placement, selection, judgement)
         policy = self._policy(family, ref, placement)
         # The first policy snapshot after the content, because it wakes the scheduler, which can then bind what it
         # creates. A later one before: what is to leave a cluster does not get new content there first.
         is_first = not children(self._hub.cache, family.policy_snapshot, ref)
         if not is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
-        judgement = self._removals.judge(family, placement, selection)
         latest, pending, too_large = await self._keep_resources(family, ref, placement, selection, judgement)
         if is_first:
             await self._hub.carry_out(family.policy_snapshot, policy)
@@ -206,6 +204,24 @@ class PlacementController:
         status = with_objects_not_selected(placement, report.status, selection.cluster_objects.values(), self._now())
         report = self._with_removals(family, placement, replace(report, status=status), selection, judgement)
         return soonest(await self._report(family, placement, report), pending)
+
+    async def _hold_content(
+        self,
+        family: Family,
+        ref: PlacementRef,
+        placement: JsonObject,
+        selection: InvalidSelection,
+        judgement: ObjectJudgement | None,
+    ) -> Result:
+        """Keep what is placed while the selection is invalid, but for what was confirmed to be removed."""
+        waits = DONE
+        if selection.rest is not None and judgement is not None:
+            _, waits, _ = await self._keep_resources(family, ref, placement, selection.rest, judgement)
+        else:
+            await self._collect_strays(family, ref, placement)
+        report = invalid_selection(placement, selection.message, self._now())
+        report = self._with_removals(family, placement, report, judgement=judgement)
+        return soonest(await self._report(family, placement, report), waits)
 
     async def _hold(self, family: Family, placement: JsonObject) -> JsonObject:
         """Put on the finalizers that deletion needs: the scheduler's too, in one write with ours.

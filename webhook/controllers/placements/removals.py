@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from scorer.api.event import Event
 from scorer.api.family import Family
@@ -36,11 +37,11 @@ from scorer.rollout.confirmation.report import (
     with_removal_pending,
     with_resources_selected,
 )
+from scorer.rollout.confirmation.sources import format_sources
 from scorer.rollout.selection.content import resource_identifier
-from scorer.rollout.selection.selector import Selection
+from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.content_record import NO_RECORD, ContentRecord
 from scorer.rollout.snapshots.groups import latest_group, snapshot_groups
-from scorer.rollout.works.hub_restore import holds_older
 from scorer.rollout.writes import Verb, Write
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.kube.cache.hub import Hub
@@ -73,9 +74,17 @@ class ContentRemovals:
         self._policy = policy
         self._observer = observer
 
-    def judge(self, family: Family, placement: JsonObject, selection: Selection) -> ObjectJudgement | None:
-        """Return the verdict on objects that are placed and no longer selected. None: disabled."""
+    def judge(
+        self, family: Family, placement: JsonObject, selection: Selection | InvalidSelection
+    ) -> ObjectJudgement | None:
+        """Return the verdict on objects that are placed and no longer selected. None: disabled.
+
+        Of an invalid selection, nothing is removed but what is confirmed: None unless something is, or is pending.
+        """
         policy = self._policy.of(placement)
+        if isinstance(selection, InvalidSelection):
+            judgement = self.judge(family, placement, selection.rest) if selection.rest else None
+            return judgement if judgement and (judgement.pending or judgement.confirmed) else None
         if policy.is_off:
             return None
         groups = snapshot_groups(children(self._hub.cache, family.resource_snapshot, family.ref(placement)))
@@ -111,9 +120,7 @@ class ContentRemovals:
         self._observer.removal_pending(family.placement, ref, oldest(pending))
         if self.is_off(placement):
             self._report_bypass(placement)
-        holding = (each for each in bindings if pending and holds_older(conditions_of(each)))
-        held = sorted(text_at(each, "spec", "targetCluster") for each in holding)
-        status = with_removal_pending(placement, status, pending, now, held)
+        status = with_removal_pending(placement, status, pending, now, bindings)
         return status if selection is None else with_resources_selected(placement, status, len(selection.objects), now)
 
     def await_confirmation(self, family: Family, placement: JsonObject, judgement: DeletionJudgement) -> None:
@@ -148,9 +155,11 @@ class ContentRemovals:
         """Write on a placement that digests are carried out, before they are. Return the placement."""
         now = self._now()
         before, expiry = CarriedOut.of(placement).without_expired(now), Confirmation.of(placement, now).expiry
-        if expiry is None or not set(digests) - before.until.keys():
+        if expiry is None:
             return placement
-        after = before.with_digests(digests, expiry, index)
+        after = before.with_digests(digests, expiry, "" if index is None else str(index))
+        if after == before:
+            return placement
         return await self._hub.amend(
             family.placement, with_metadata(placement, annotations={CARRIED_OUT: after.format()})
         )
@@ -211,9 +220,7 @@ def content_record(judgement: ObjectJudgement | None) -> ContentRecord:
     """Return the record of the snapshots that hold the judged objects."""
     if judgement is None:
         return NO_RECORD
-    return ContentRecord(
-        {identity: source.encoded() for identity, source in judgement.sources.items()}, judgement.retained
-    )
+    return ContentRecord(partial(format_sources, judgement.sources), judgement.retained, bool(judgement.confirmed))
 
 
 def seen_of_confirmation(placement: JsonObject) -> tuple[str, str]:

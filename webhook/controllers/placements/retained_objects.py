@@ -9,9 +9,10 @@ from datetime import datetime
 from scorer.api.event import Event
 from scorer.api.family import Family
 from scorer.api.kinds import NAMESPACE
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, format_time
 from scorer.api.names import (
     CARRIED_OUT,
+    CONTENT_REMOVED_AT,
     LEFT_OUT,
     OBJECTS_PENDING,
     ON_FAILURE,
@@ -23,7 +24,7 @@ from scorer.api.names import (
 )
 from scorer.api.unstructured.documents import annotation, name_of, namespace_of, spec_of, text_at, uid_of, with_metadata
 from scorer.rollout.bindings import NO_OVERRIDES, Overrides
-from scorer.rollout.confirmation.digests import CarriedOut, Confirmation
+from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, work_version
 from scorer.rollout.confirmation.on_cluster import (
     LeavingJudgement,
     LeavingObjects,
@@ -148,7 +149,8 @@ class RetainedObjects:
         if not leaving:
             return LeavingJudgement()
         shown = pending_items(snapshots, children(cache, family.binding, ref))
-        objects = LeavingObjects(held, frozenset(leaving), placed, shown)
+        versions = {identity: work_version(work) for work in works for identity in objects_in([work])}
+        objects = LeavingObjects(held, frozenset(leaving), placed, shown, versions)
         policy = self._policy.of(placement)
         return judge_leaving(policy, placement, binding, objects, self._namespace, self._now())
 
@@ -176,8 +178,12 @@ class RetainedObjects:
             self._record(placement, warning_event(judgement.warned))
         expiry = Confirmation.of(placement, self._now()).expiry if placement else None
         if judgement.confirmed and expiry is not None:
+            # With the Works as they are now: if the process ends before it writes them, the next one goes on.
             record = CarriedOut.of(binding).without_expired(self._now())
-            annotations[CARRIED_OUT] = record.with_digests(judgement.confirmed, expiry).format()
+            for digest, versions in judgement.confirmed.items():
+                record = record.with_digests([digest], expiry, " ".join(sorted(versions)))
+            if (text := record.format()) != annotation(binding, CARRIED_OUT):
+                annotations |= {CARRIED_OUT: text, CONTENT_REMOVED_AT: format_time(self._now())}
         if not annotations:
             return binding
         return await self._hub.replace(family.binding, with_metadata(binding, annotations=annotations))

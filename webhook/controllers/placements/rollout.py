@@ -26,6 +26,7 @@ from scorer.api.unstructured.documents import (
     has_current_status,
     is_deleting,
     name_of,
+    namespace_of,
     spec_of,
     text_at,
 )
@@ -43,6 +44,7 @@ from scorer.rollout.bindings import (
     bound,
     is_recreated,
     is_rolling,
+    losing_content,
     pending_reason,
     rollout_started_status,
     views,
@@ -357,9 +359,13 @@ class RolloutController:
         snapshot, overrides = state.snapshot, state.overrides
         if plan.action is not Action.ROLL or snapshot is None:
             return
+        namespace = next(map(namespace_of, documents.values()), "")
+        master = self._hub.cache.get(family.resource_snapshot, snapshot, namespace) or {}
+        losing = {binding.name: losing_content(documents[binding.name], master, self._now()) for binding in plan.update}
         bind = (
-            self._bind(family, bound(documents[binding.name], snapshot, overrides.get(binding.cluster, NO_OVERRIDES)))
+            self._bind(family, bound(document, snapshot, overrides.get(binding.cluster, NO_OVERRIDES)))
             for binding in (*plan.update, *plan.bind)
+            if (document := losing.get(binding.name, documents[binding.name]))
         )
         remove = (mark_and_delete(self._hub, family.binding, documents[binding.name]) for binding in plan.remove)
         await run_concurrently([*bind, *remove])

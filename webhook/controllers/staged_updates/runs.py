@@ -37,7 +37,7 @@ from scorer.api.unstructured.documents import (
 from scorer.member_gate.holds import staged_update_holder, staged_update_holds
 from scorer.rollout.bindings import Overrides
 from scorer.rollout.removal.deletion import awaits_restoration
-from scorer.rollout.selection.selector import Selection
+from scorer.rollout.selection.selector import InvalidSelection, Selection
 from scorer.rollout.snapshots.content_record import NO_RECORD
 from scorer.rollout.snapshots.groups import SnapshotGroup, snapshot_groups
 from scorer.staged_update.approval.analysis_evaluation import ANALYZED, has_automatic_approval, is_check_pending
@@ -285,8 +285,10 @@ class StagedUpdateController:
         if not text_at(run, "spec", "resourceSnapshotIndex") and not is_deleting(placement):
             selection = await self._selecting.select(family, parent, placement)
         record = NO_RECORD
+        judgement = self._removals.judge(family, placement, selection) if selection is not None else None
+        if isinstance(selection, InvalidSelection) and judgement is not None and judgement.confirmed:
+            selection = selection.rest
         if isinstance(selection, Selection):
-            judgement = self._removals.judge(family, placement, selection)
             placement = await self._removals.order(family, placement, judgement)
             selection, record = placed_selection(selection, judgement), content_record(judgement)
 

@@ -2,12 +2,11 @@
 
 from datetime import UTC, datetime, timedelta
 
-from scorer.api.meta import dump_json
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 from scorer.rollout.confirmation.digests import CarriedOut, Confirmation, RemovalEffect, RemovalItem
 from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects
 from scorer.rollout.confirmation.policy import RemovalPolicy
-from scorer.rollout.confirmation.sources import ObjectSource
+from scorer.rollout.confirmation.sources import ObjectSource, format_sources
 from scorer.rollout.object_size import object_identity
 from scorer.rollout.snapshots.groups import SnapshotGroup
 
@@ -39,9 +38,9 @@ def config_maps(count, start=0):
 
 
 def make_group(index, objects, created=NOW - 10 * HOUR, sources=None):
-    found = [(sources or {}).get(object_identity(each), ObjectSource(uid(each))) for each in objects]
+    found = {object_identity(each): ObjectSource(uid(each)) for each in objects} | dict(sources or {})
     annotations = {
-        "harbormaster.dev/sources": dump_json([each.encoded() for each in found]).decode(),
+        "harbormaster.dev/sources": format_sources(found, objects),
         "kubernetes-fleet.io/number-of-resource-snapshots": "1",
         "kubernetes-fleet.io/resource-hash": f"hash-{index}",
     }
@@ -74,8 +73,8 @@ def confirm(*digests, expiry=NOW + HOUR):
     return Confirmation(frozenset(digests), expiry).format()
 
 
-def carried_out(*digests, index=None, expiry=NOW + HOUR):
-    return CarriedOut().with_digests(digests, expiry, index).format()
+def carried_out(*digests, index="", expiry=NOW + HOUR):
+    return CarriedOut().with_digests(digests, expiry, str(index)).format()
 
 
 def judge(before, selected, *, placement=None, namespaces=(), policy=DEFAULTS, now=NOW):

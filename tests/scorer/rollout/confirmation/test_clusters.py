@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorer.api.names import CARRIED_OUT, REMOVAL_PENDING
+from scorer.api.names import CARRIED_OUT, CLUSTERS_HELD, REMOVAL_PENDING
 from scorer.rollout.bindings import BindingView, PendingReason, pending_reason
 from scorer.rollout.confirmation.clusters import (
     ClusterFacts,
@@ -20,6 +20,7 @@ from scorer.rollout.confirmation.clusters import (
 from scorer.rollout.confirmation.digests import MOST_ITEMS, CarriedOut, Confirmation
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from tests.scorer.rollout.confirmation.placed_content import DEFAULTS, HOUR, NOW, UID
+from webhook.validation.framework.object_meta import LONGEST_ANNOTATIONS
 
 ASKED, WAITS = PendingReason.CONFIRMATION, PendingReason.REPLACEMENT
 
@@ -139,6 +140,16 @@ def test_a_pending_cluster_waits_until_it_is_confirmed_or_replaced(picked, avail
     assert {each.reason for each in judgement.pending.values()} == ({reason} if reason else set())
 
 
+def test_a_cluster_that_waited_for_confirmation_does_so_again_without_its_replacement():
+    pending = PendingRemoval(ASKED, NOW)
+    replaced = judge(dropped("m10", "m11", pending=pending), 5, replacements=named(2, 20)).pending["shop-m10"]
+    assert (replaced.reason, replaced.is_asked) == (WAITS, True)
+    stored = PendingRemoval.of(make_binding("m10", replaced))
+    assert stored == replaced
+    again = judge(dropped("m10", "m11", pending=stored), 5)
+    assert {each.reason for each in again.pending.values()} == {ASKED}, "by itself, two of seven would need none"
+
+
 def test_confirming_some_clusters_does_not_confirm_the_others():
     judgement = judge(dropped(*named(4), pending=PendingRemoval(ASKED, NOW)), 4, confirmed=[digest("m00")])
     assert judgement.pending.keys() == {"shop-m01", "shop-m02", "shop-m03"}
@@ -147,6 +158,8 @@ def test_confirming_some_clusters_does_not_confirm_the_others():
 def test_a_digest_counts_once_per_binding():
     used = CarriedOut().with_digests([digest("m00")], NOW + HOUR).format()
     assert judge(dropped("m00", carried_out=used), confirmed=[digest("m00")]).pending
+    earlier = CarriedOut().with_digests([digest("m00")], NOW + HOUR / 2).format()
+    assert not judge(dropped("m00", carried_out=earlier), confirmed=[digest("m00")]).pending, "confirmed anew"
     expired = CarriedOut().with_digests([digest("m00")], NOW - HOUR).format()
     assert not judge(dropped("m00", carried_out=expired), confirmed=[digest("m00")]).pending
 
@@ -216,6 +229,30 @@ def test_confirmed_clusters_are_taken_off_the_record():
     names = named(5)
     after = record(first, [first], names, 3, confirmed=map(digest, names))
     assert clusters_held([after], NOW, HOUR) == 4
+
+
+def test_the_record_does_not_shrink_when_it_is_written_twice():
+    first = record(make_snapshot(0), [], ["lion"], 8)
+    names = named(5)
+    after = record(first, [first], names, 3, confirmed=map(digest, names))
+    again = record(after, [after], names, 3, confirmed=map(digest, names))
+    assert clusters_held([again or after], NOW, HOUR) == 4
+
+
+def test_records_on_several_snapshots_add_up():
+    first = record(make_snapshot(0), [], ["lion"], 8)
+    second = record(make_snapshot(1), [], named(2), 3, confirmed=map(digest, named(2)))
+    assert second is None, "without the first record, there is nothing to take the confirmed ones off"
+    other = record(make_snapshot(1), [], ["fish"], 4)
+    assert clusters_held([first, other], NOW, HOUR) == 9
+
+
+def test_the_record_of_ten_thousand_clusters_fits_into_an_annotation():
+    names = [f"m{number:05}" for number in range(10_000)]
+    first = record(make_snapshot(0), [], ["lion"], 12_000)
+    after = record(first, [first], names, 2_000, confirmed=map(digest, names))
+    assert len(after["metadata"]["annotations"][CLUSTERS_HELD]) < LONGEST_ANNOTATIONS / 2
+    assert clusters_held([after], NOW, HOUR) == 2_001
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))

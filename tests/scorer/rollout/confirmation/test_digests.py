@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scorer.api.names import CARRIED_OUT
 from scorer.rollout.confirmation.digests import (
     MOST_ITEMS,
     CarriedOut,
@@ -13,10 +14,14 @@ from scorer.rollout.confirmation.digests import (
     RemovalEffect,
     RemovalItem,
     confirmable_groups,
+    fitting_digests,
     rolled_up_digest,
+    room_for_digests,
     validity_error,
+    work_version,
 )
-from tests.scorer.rollout.confirmation.placed_content import HOUR, NOW, UID, make_placement
+from tests.scorer.rollout.confirmation.placed_content import HOUR, NOW, UID, confirm, make_placement
+from webhook.validation.framework.object_meta import LONGEST_ANNOTATIONS
 
 DIGEST, OTHER = "0123456789abcdef0123", "f" * 20
 ITEM = RemovalItem(RemovalEffect.OBJECT, ("apps", "StatefulSet", "shop", "db"), "u1")
@@ -74,16 +79,48 @@ def test_a_confirmation_without_expiry_cannot_be_written():
 
 
 def test_the_record_of_what_was_carried_out():
-    record = CarriedOut().with_digests([DIGEST], NOW + HOUR, 4).with_digests([OTHER], NOW + 2 * HOUR)
+    record = CarriedOut().with_digests([DIGEST], NOW + HOUR, "4").with_digests([OTHER], NOW + 2 * HOUR)
     assert CarriedOut.of(make_placement(carried_out=record.format())) == record
-    assert [record.is_spent(DIGEST, index) for index in (3, 4, 5)] == [False, True, True]
-    assert record.is_spent(OTHER)
-    assert not record.is_spent("a" * 20)
-    assert record.with_digests([DIGEST], NOW + 9 * HOUR, 9).until[DIGEST] == NOW + HOUR, "the first order stands"
+    assert [record.is_spent(DIGEST, NOW + HOUR, index) for index in (3, 4, 5)] == [False, True, True]
+    assert record.is_spent(OTHER, NOW + 2 * HOUR, 9)
+    assert not record.is_spent("a" * 20, NOW + HOUR, 9)
+    assert record.with_digests([DIGEST], NOW + HOUR, "9") == record, "the first order stands"
     assert record.without_expired(NOW + HOUR).until.keys() == {OTHER}
     assert CarriedOut().format() == ""
-    for broken in ("{", "[]", '{"a":1}', '{"a":["x"]}'):
+    for broken in ("{", "[]", '{"a":1}', '{"a":["x"]}', '{"a":{"":"x"}}'):
         assert CarriedOut.of(make_placement(carried_out=broken)) == CarriedOut()
+
+
+def test_a_digest_counts_again_only_by_a_later_confirmation():
+    record = CarriedOut().with_digests([DIGEST], NOW + HOUR, "4")
+    assert record.is_spent(DIGEST, NOW + HOUR, 5), "the same confirmation, applied again"
+    assert record.is_spent(DIGEST, NOW, 5), "an earlier one"
+    assert not record.is_spent(DIGEST, NOW + 2 * HOUR, 5)
+    renewed = record.with_digests([DIGEST], NOW + 2 * HOUR, "7")
+    assert [renewed.is_spent(DIGEST, NOW + 2 * HOUR, index) for index in (6, 7)] == [False, True]
+
+
+def test_a_digest_counts_until_the_works_that_it_takes_objects_from_are_written():
+    work = {"metadata": {"uid": "0123456789", "generation": 3}}
+    record = CarriedOut().with_digests([DIGEST], NOW + HOUR, f"{work_version(work)} other.1")
+    record = CarriedOut.of(make_placement(carried_out=record.format()))
+    assert record.is_ordered(DIGEST, work_version(work))
+    work["metadata"]["generation"] = 4
+    assert not record.is_ordered(DIGEST, work_version(work))
+    assert not record.is_ordered(OTHER, work_version(work))
+
+
+def test_the_record_of_ten_thousand_digests_fits_into_an_annotation():
+    placement = make_placement(confirm=confirm(*(f"{number:020x}" for number in range(10_000))))
+    many = [f"{number:020x}" for number in range(10_000)]
+    fitting = fitting_digests(many, placement, NOW + HOUR, NOW)
+    assert 500 < len(fitting) < 10_000
+    record = CarriedOut().with_digests(fitting, NOW + HOUR, "12").format()
+    annotations = {**placement["metadata"]["annotations"], CARRIED_OUT: record}
+    assert sum(len(key) + len(text) for key, text in annotations.items()) < LONGEST_ANNOTATIONS
+    placement = {**placement, "metadata": {**placement["metadata"], "annotations": annotations}}
+    assert fitting_digests(many, placement, NOW + HOUR, NOW) == fitting, "these are on record, and no other fits"
+    assert room_for_digests(placement, NOW + HOUR) > 500, "expired"
 
 
 def items(count, namespace="shop", kind="ConfigMap"):

@@ -2,14 +2,15 @@
 
 from dataclasses import replace
 
-from scorer.api.names import OBJECTS_PENDING
+from scorer.api.names import CARRIED_OUT, OBJECTS_PENDING
 from scorer.api.unstructured.documents import with_metadata
-from scorer.rollout.confirmation.digests import confirmable_groups
+from scorer.rollout.confirmation.digests import CarriedOut, confirmable_groups
 from scorer.rollout.confirmation.on_cluster import LeavingObjects, format_pending, judge_leaving, pending_on
 from scorer.rollout.confirmation.sources import PlacedObject
 from scorer.rollout.object_size import object_identity
 from tests.scorer.rollout.confirmation.placed_content import (
     DEFAULTS,
+    HOUR,
     NOW,
     UID,
     config_maps,
@@ -51,7 +52,20 @@ def test_a_roll_up_of_many_objects_confirms_them():
         objects = LeavingObjects(leaving, leaving, placed, shown)
         binding = {"metadata": {"name": "shop-fish"}}
         judgement = judge_leaving(DEFAULTS, make_placement(confirm(digest)), binding, objects, {}.get, NOW)
-        assert (judgement.pending, judgement.confirmed) == ((), {digest})
+        assert (judgement.pending, judgement.confirmed.keys()) == ((), {digest})
+
+
+def test_a_digest_on_record_counts_until_its_work_is_written():
+    digest, works = item_of(MAPS[0]).digest(UID), {object_identity(MAPS[0]): "u.1"}
+    record = CarriedOut().with_digests([digest], NOW + HOUR, "u.1").format()
+    binding = with_metadata({"metadata": {"name": "shop-fish"}}, annotations={CARRIED_OUT: record})
+    held = frozenset({object_identity(MAPS[0])})
+    policy, placement = DEFAULTS, make_placement(confirm(digest))
+    judgement = judge_leaving(policy, placement, binding, LeavingObjects(held, held, PLACED, (), works), {}.get, NOW)
+    assert (judgement.pending, judgement.confirmed) == ((), {digest: {"u.1"}})
+    later = {object_identity(MAPS[0]): "u.2"}
+    judgement = judge_leaving(policy, placement, binding, LeavingObjects(held, held, PLACED, (), later), {}.get, NOW)
+    assert judgement.pending, "it came back since, and leaves again"
 
 
 def test_the_record_of_ten_thousand_objects_fits_into_an_annotation():

@@ -1,8 +1,14 @@
 """Policy snapshots: one per policy, the number of clusters beside it."""
 
 from base64 import b64encode
+from dataclasses import replace
 
+import pytest
+
+from scorer.api.names import CLUSTERS_HELD
 from scorer.api.placement.snapshots import ClusterSchedulingPolicySnapshot
+from scorer.api.unstructured.documents import annotation, is_labelled_latest, with_metadata
+from scorer.rollout.snapshots.clusters_held import ClustersHeld
 from scorer.rollout.snapshots.policies import plan_policy_snapshots
 from scorer.rollout.writes import Verb
 
@@ -110,3 +116,34 @@ def test_a_policy_that_stops_being_pick_n_loses_its_number():
     run(stored, without, "a")
     assert stored["shop-0"]["metadata"]["annotations"] == {"kubernetes-fleet.io/CRP-generation": "1"}
     assert run(stored, without, "b").writes[-1].document["spec"].keys() == {"policyHash"}
+
+
+HELD = '{"counts":[["2026-11-29T12:00:00Z",9]],"confirmed":{}}'
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_the_record_of_clusters_outlives_the_history(limit):
+    stored = {}
+    run(stored, make_placement(limit=limit), "first")
+    (first,) = stored.values()
+    stored[first["metadata"]["name"]] = with_metadata(first, annotations={CLUSTERS_HELD: HELD})
+    for number in range(4):
+        run(stored, make_placement(limit=limit), f"later-{number}")
+        assert len(stored) == min(limit, number + 2)
+        (latest,) = filter(is_labelled_latest, stored.values())
+        assert annotation(latest, CLUSTERS_HELD) == HELD
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_the_record_of_clusters_survives_a_crash(writes):
+    stored = {}
+    run(stored, make_placement(limit=1), "first")
+    (first,) = stored.values()
+    stored[first["metadata"]["name"]] = with_metadata(first, annotations={CLUSTERS_HELD: HELD})
+    plan = plan_policy_snapshots(make_placement(limit=1), list(stored.values()), "second")
+    assert len(plan.writes) == 3
+    apply(stored, replace(plan, writes=plan.writes[:writes]))
+    assert ClustersHeld.of(stored.values()).largest == 9
+    run(stored, make_placement(limit=1), "second")
+    (latest,) = filter(is_labelled_latest, stored.values())
+    assert annotation(latest, CLUSTERS_HELD) == HELD

@@ -16,6 +16,8 @@ from webhook.runtime.clock import utc_now
 
 STATEFUL_SET, CONFIG_MAP = KINDS["apps", "StatefulSet"], KINDS["", "ConfigMap"]
 MEMBERS = ("fish", "lion", "wolf")
+AT_ONCE = {"rollingUpdate": {"unavailablePeriodSeconds": 0}}
+"""A strategy without a pause after each cluster that has lost content."""
 
 
 def make_database(name="db", namespace="shop"):
@@ -35,7 +37,7 @@ async def confirming(*members, count=6, placement=None, **settings):
         await world.add(*(make_member(name) for name in members or MEMBERS))
         await world.add(make_database(), *(make_config_map(f"c{number}") for number in range(count)))
         await world.until(lambda: all(map(world.has_joined, members or MEMBERS)))
-        await world.add(placement or make_placement())
+        await world.add(placement or make_placement(strategy=AT_ONCE))
         await world.until(lambda: is_available(world))
         yield world
 

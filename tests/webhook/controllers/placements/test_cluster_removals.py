@@ -56,8 +56,10 @@ async def test_pending_clusters_are_bound_again_when_the_policy_is_restored():
         assert world.condition("shop", "Available")["status"] == "True"
 
 
-async def test_two_of_five_go_and_a_third_within_the_hour_waits():
-    async with confirming(*FIVE, placement=make_placement(policy=fixed(*FIVE))) as world:
+@pytest.mark.parametrize("limit", [1, 10])
+async def test_two_of_five_go_and_a_third_within_the_hour_waits(limit):
+    placement = make_placement(policy=fixed(*FIVE), revisionHistoryLimit=limit)
+    async with confirming(*FIVE, placement=placement) as world:
         await world.change(PLACEMENT, "shop", policy=fixed("m1", "m2", "m3", "m4"))
         await world.until(lambda: len(bindings(world)) == 4)
         await world.change(PLACEMENT, "shop", policy=fixed("m1", "m2", "m3"))

@@ -2,9 +2,12 @@
 
 from datetime import timedelta
 
-from scorer.api.kinds import PLACEMENT
-from scorer.api.names import CARRIED_OUT
-from tests.builders.placement import fixed, make_placement
+from scorer.api.kinds import PLACEMENT, RESOURCE_SNAPSHOT
+from scorer.api.meta import parse_time
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.unstructured.documents import with_metadata
+from scorer.rollout.confirmation.digests import CarriedOut
+from tests.builders.placement import fixed, make_placement, namespace_term
 from tests.webhook.controllers.placements.confirmed_world import (
     CONFIG_MAP,
     MEMBERS,
@@ -19,6 +22,7 @@ from tests.webhook.controllers.placements.confirmed_world import (
     on_members,
     pending,
 )
+from tests.webhook.controllers.staged_world import pass_time
 from tests.webhook.controllers.world import make_config_map, make_member
 from tests.webhook.edits import edit
 from webhook.kube.ports import Key
@@ -86,6 +90,81 @@ async def test_a_resync_writes_nothing():
         world.again()
         await world.until(lambda: True)
         assert world.store.resource_version == before
+
+
+async def test_the_deleted_namespace_of_namespaced_selectors_can_be_confirmed():
+    selectors = [
+        {**namespace_term("shop"), "selectionScope": "NamespaceWithResourceSelectors"},
+        {"group": "", "version": "v1", "kind": "ConfigMap"},
+        {"group": "apps", "version": "v1", "kind": "StatefulSet", "name": "db"},
+    ]
+    async with confirming("fish", placement=make_placement(selectors=selectors)) as world:
+        await delete(world, NAMESPACE, "shop")
+        await world.until(lambda: pending(world))
+        assert world.condition("shop", "Scheduled")["reason"] == "InvalidResourceSelectors"
+        assert "Namespace shop and 8 objects in it" in pending(world)["message"]
+        assert await on_members(world, STATEFUL_SET, "db", members=["fish"]) == ["fish"]
+        before = world.store.resource_version
+        world.again()
+        await world.until(lambda: True)
+        assert world.store.resource_version == before
+        await confirm(world)
+        await world.until(lambda: not pending(world))
+        assert await on_members(world, STATEFUL_SET, "db", members=["fish"]) == []
+        assert await on_members(world, NAMESPACE, "shop", "", ["fish"]) == []
+
+
+async def test_a_digest_counts_again_only_in_a_later_confirmation():
+    async with confirming("fish") as world:
+        await delete(world, STATEFUL_SET, "db", "shop")
+        await world.until(lambda: pending(world))
+        (digest,) = digests(world)
+        await confirm(world)
+        await world.until(lambda: not pending(world))
+        applied = world.cache.get(PLACEMENT, "shop")["metadata"]["annotations"][CONFIRM_REMOVAL]
+        uid = (await world.store.create(STATEFUL_SET, make_database()))["metadata"]["uid"]
+        await world.until(lambda: uid in str(world.cache.list(RESOURCE_SNAPSHOT)))
+        await delete(world, STATEFUL_SET, "db", "shop")
+        await world.until(lambda: pending(world))
+        (fresh,) = digests(world)
+        assert fresh != digest, "another object, which no earlier confirmation names"
+
+        def spend(it):
+            until = applied.partition("@")[2]
+            record = CarriedOut().with_digests([fresh], parse_time(until)).format()
+            return with_metadata(it, annotations={CARRIED_OUT: record, CONFIRM_REMOVAL: f"{fresh}@{until}"})
+
+        await edit(world.store, PLACEMENT, Key("shop"), spend)
+        await world.until(lambda: "counts again in a confirmation that expires after" in pending(world)["message"])
+        assert await on_members(world, STATEFUL_SET, "db", members=["fish"]) == ["fish"]
+        await confirm(world, fresh, hours=2)
+        await world.until(lambda: not pending(world))
+        assert await on_members(world, STATEFUL_SET, "db", members=["fish"]) == []
+
+
+async def test_an_event_records_that_confirmation_was_switched_off():
+    async with confirming("fish") as world:
+        await delete(world, STATEFUL_SET, "db", "shop")
+        await world.until(lambda: pending(world))
+        off = {REMOVAL_CONFIRMATION: "Off"}
+        await edit(world.store, PLACEMENT, Key("shop"), lambda it: with_metadata(it, annotations=off))
+        await world.until(lambda: not pending(world))
+        assert await on_members(world, STATEFUL_SET, "db", members=["fish"]) == []
+        (note,) = world.events("ContentRemoved")
+        assert note == "confirmation is off: pending removals of objects (1) and clusters (0) proceed"
+
+
+async def test_a_confirmed_removal_counts_its_clusters_as_unavailable_for_the_period():
+    placement = make_placement(strategy={"rollingUpdate": {"maxUnavailable": 1, "unavailablePeriodSeconds": 60}})
+    async with confirming(placement=placement) as world:
+        await delete(world, STATEFUL_SET, "db", "shop")
+        await world.until(lambda: pending(world))
+        await confirm(world)
+        await world.until(lambda: not pending(world))
+        for left in (2, 1, 0):
+            assert len(await on_members(world, STATEFUL_SET, "db")) == left
+            pass_time(world, minutes=2)
+            await world.until(lambda: True)
 
 
 async def test_other_objects_are_placed_while_one_waits():
