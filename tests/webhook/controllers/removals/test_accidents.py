@@ -2,6 +2,7 @@
 
 import fnmatch
 import itertools
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.waiting import until
 from tests.webhook.controllers.placements.confirmed_world import MEMBERS, make_database
 from tests.webhook.controllers.world import held_up, make_config_map, make_member, running
 from tests.webhook.edits import edit
-from webhook.kube.ports import Key
+from webhook.kube.ports import EventType, Key, key_of
 
 ACCIDENTS = yaml.safe_load((Path(__file__).parent / "accidents.yaml").read_text(encoding="utf-8"))
 CLAIM = {
@@ -24,7 +25,7 @@ CLAIM = {
     "metadata": {"name": "data", "namespace": "shop"},
     "spec": {"accessModes": ["ReadWriteOnce"]},
 }
-OURS = {"ClusterResourcePlacement", "ResourcePlacement"}
+EDITS = {"delete", "label", "merge", "apply", "earlier"}
 
 
 def parse(text):
@@ -51,7 +52,7 @@ class Fleet:
     """A hub with a fleet, on which steps are taken."""
 
     def __init__(self, world):
-        self.world = world
+        self.world, self._backup = world, {}
 
     def matching(self, text):
         kind, namespace, name = parse(text)
@@ -82,6 +83,20 @@ class Fleet:
                 await self.world.add(document)
             case {"wait": True}:
                 await self.rest()
+            case {"forbid": word}:
+                shelf = self.world.cache.of_kind(next(kind for kind in KINDS.values() if kind.kind == word))
+                shelf.refusal = "forbidden"
+                for document in list(shelf.objects.values()):
+                    shelf.drop(document)
+            case {"dies": writes}:
+                self.world.mortal.writes_left = writes
+            case {"restart": True}:
+                await self.restart()
+            case {"backup": True}:
+                self._backup = {kind: list(self.world.store.objects(kind)) for kind in KINDS.values()}
+            case {"restore": True}:
+                self.restore()
+                await self.restart()
             case {"earlier": True}:
                 for each in self.world.store.objects(RESOURCE_SNAPSHOT):
                     key = Key(each["metadata"]["name"])
@@ -95,14 +110,27 @@ class Fleet:
                 raise AssertionError(step)
 
     async def take_all(self, steps):
-        """Take steps; those between two waits reach the loop together, as changes are collected for seconds."""
-        for number, step in enumerate(steps):
-            if step == {"wait": True} or "each" in step:
-                await self.take(step)
-            elif number == 0 or steps[number - 1] == {"wait": True} or "each" in steps[number - 1]:
-                async with held_up(self.world.loop.queues["placement"]):
-                    for other in itertools.takewhile(lambda each: each != {"wait": True}, steps[number:]):
-                        await self.take(other)
+        """Take steps; edits right after one another reach the loop together, as changes are collected for seconds."""
+        for is_edit, together in itertools.groupby(steps, key=lambda step: bool(EDITS & step.keys())):
+            async with held_up(self.world.loop.queues["placement"]) if is_edit else nullcontext():
+                for step in together:
+                    await self.take(step)
+
+    async def restart(self):
+        """Let another process of the loop go on; one that is to die at a write has done so."""
+        await until(lambda: self.world.mortal.dead or self.world.mortal.writes_left is None)
+        await self.world.restart()
+
+    def restore(self):
+        """Put everything back as it was, as from a backup of etcd; the members are as they are."""
+        with self.world.store._write() as write:
+            for kind, documents in self._backup.items():
+                kept = {(each["metadata"]["name"], each["metadata"].get("namespace")) for each in documents}
+                for each in self.world.store.objects(kind):
+                    if (each["metadata"]["name"], each["metadata"].get("namespace")) not in kept:
+                        write._record((kind.group_kind, key_of(each)), each, EventType.DELETED)
+                for each in documents:
+                    write.put(kind.group_kind, each)
 
     async def rest(self):
         await self.world.until(lambda: True)
