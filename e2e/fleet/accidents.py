@@ -44,7 +44,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import format_time
 from scorer.api.names import ACCEPT_OLDER_UNTIL
-from scorer.rollout.works.hub_restore import OLDER_THAN_APPLIED
+from scorer.rollout.bindings import OLDER_THAN_APPLIED
 
 PREFIX = "e2e-acc"
 LOCAL_ONLY = f"{PREFIX}-local-only"

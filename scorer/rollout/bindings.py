@@ -42,6 +42,8 @@ WORK_SYNCHRONIZED = "WorkSynchronized"
 APPLIED = "Applied"
 AVAILABLE = "Available"
 DIFF_REPORTED = "DiffReported"
+OLDER_THAN_APPLIED = "OlderThanApplied"
+"""Reason of the Applied or DiffReported condition of a held Work and its binding, and of the Events about it."""
 
 PASSING_REASONS = frozenset({"OverriddenPending", "WorkNotSynchronizedYet", "ApplyPending", "ResourceNotAvailableYet"})
 """A False condition with one of these reasons is not a failure. The set is copied as it is: the work generator never

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from scorer.api.event import Event
@@ -21,6 +22,7 @@ from scorer.api.kinds import (
 )
 from scorer.api.meta import JsonObject
 from scorer.member_gate.holds import MemberDisruption
+from scorer.rollout.confirmation.report import UNCONFIRMED_REASONS
 from webhook.controllers.machinery.loop import Loop
 from webhook.controllers.machinery.observer import UNOBSERVED, LoopObserver
 from webhook.controllers.machinery.wiring import NODES, UPGRADES, Wiring
@@ -138,8 +140,9 @@ def make_loop(
         events: Writes Events; None: one that nobody else hears.
     """
     events = events or EventRecorder(hub.store, now, "harbormaster")
+    record = partial(_record, events, observer)
     controllers = (
-        *_controllers(hub, now, selectables, settings, events.record, observer, upgrades),
+        *_controllers(hub, now, selectables, settings, record, observer, upgrades),
         *_of_nodes(hub, now, settings, events.record, nodes),
     )
     return Loop(
@@ -152,6 +155,12 @@ def make_loop(
         observer=observer,
         share=settings.share,
     )
+
+
+def _record(events: EventRecorder, observer: LoopObserver, document: JsonObject, event: Event) -> None:
+    if event.reason in UNCONFIRMED_REASONS:
+        observer.unconfirmed(event.reason)
+    events.record(document, event)
 
 
 def _controllers(

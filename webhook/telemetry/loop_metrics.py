@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from scorer.api.family import FAMILIES
 from scorer.api.kinds import MEMBER_CLUSTER, NODE_POOL, Kind
+from scorer.rollout.confirmation.report import UNCONFIRMED_REASONS
 from webhook.controllers.assembly import CONTROLLERS
 from webhook.controllers.machinery.observer import NOTHING, Queue, ReconcileOutcome
 from webhook.kube.leader_election.shards import Move
@@ -59,6 +60,10 @@ class TermMetrics:
             times.pop(key, None)
         else:
             times[key] = since
+
+    def unconfirmed(self, reason: str) -> None:
+        """Count an Event about content that was removed with a warning, or is no longer managed."""
+        self._counts.unconfirmed.labels(reason).inc()
 
     def span(self, controller: str, key: object) -> AbstractContextManager[object]:
         """Return a span to reconcile one key in."""
@@ -176,6 +181,14 @@ class LoopMetrics:
             ("kind",),
             registry=registry,
         )
+        self.unconfirmed = Counter(
+            "harbormaster_removals_unconfirmed",
+            "Events about content that was removed with a warning, or remains on members unmanaged.",
+            ("reason",),
+            registry=registry,
+        )
+        for reason in UNCONFIRMED_REASONS:
+            self.unconfirmed.labels(reason)
         for name in (family.placement.kind for family in FAMILIES):
             pending.labels(name).set_function(partial(self._pending, name))
             oldest.labels(name).set_function(partial(self._oldest_pending, name))

@@ -52,6 +52,8 @@ REMOVED_WITH_WARNING: Final = "ContentRemoved"
 """Reason of the Event about a removal that proceeds with a warning."""
 CONFIRMATION_BYPASSED: Final = "RemovalConfirmationBypassed"
 """Reason of the Event about pending removals that proceed because confirmation was switched off."""
+UNCONFIRMED_REASONS: Final = (REMOVED_WITH_WARNING, CONFIRMATION_BYPASSED, CONTENT_ORPHANED)
+"""Reasons of the Events about content that no user has confirmed to lose."""
 _LONGEST_MESSAGE: Final = 16_384
 _MOST_NAMED: Final = 10
 

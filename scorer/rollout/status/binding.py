@@ -32,6 +32,7 @@ from scorer.rollout.bindings import (
     AVAILABLE,
     DIFF_REPORTED,
     NO_OVERRIDES,
+    OLDER_THAN_APPLIED,
     OVERRIDDEN,
     ROLLOUT_STARTED,
     WORK_SYNCHRONIZED,
@@ -40,7 +41,7 @@ from scorer.rollout.bindings import (
 from scorer.rollout.envelopes import EnvelopeKey
 from scorer.rollout.object_size import OBJECTS_TOO_LARGE, TOO_LARGE_REASON
 from scorer.rollout.removal.marks import FINALIZERS_REMAIN, REMOVED
-from scorer.rollout.works.hub_restore import NEXT_STEP, OLDER_THAN_APPLIED
+from scorer.rollout.works.hub_restore import NEXT_STEP
 from scorer.rollout.works.plan import WorkCause, WorkPlan
 
 LIST_LIMIT = 100

@@ -37,6 +37,7 @@ from scorer.api.unstructured.documents import (
     with_metadata,
 )
 from scorer.rollout.apply_strategy import reports_diff
+from scorer.rollout.bindings import OLDER_THAN_APPLIED
 
 LONGEST_ACCEPTANCE: Final = timedelta(days=7)
 """How far ahead an acceptance may reach, so that the next restored backup is noticed again."""
@@ -48,8 +49,6 @@ A larger skew breaks leases and certificates first. A hub that was restored to l
 the generations of its Works. Only a Work that was recreated in that time is missed.
 """
 
-OLDER_THAN_APPLIED: Final = "OlderThanApplied"
-"""Reason of the Applied or DiffReported condition of a held Work, and of the Events about it."""
 NEXT_STEP: Final = (
     f"to accept it, annotate the MemberCluster with {ACCEPT_OLDER_UNTIL}=<time>, "
     f"at most {LONGEST_ACCEPTANCE.days} days ahead"

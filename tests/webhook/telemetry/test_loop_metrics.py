@@ -131,3 +131,11 @@ def test_the_age_of_removals_that_wait_is_shown_until_they_are_confirmed_or_the_
     assert sample(registry, "removals_oldest_pending_seconds", kind=kind) < 86400
     metrics.ended()
     assert sample(registry, "removals_pending", kind=kind) == 0
+
+
+def test_content_that_no_user_has_confirmed_to_lose_is_counted_by_reason():
+    registry = CollectorRegistry()
+    metrics = LoopMetrics(registry, lambda: True).term()
+    assert sample(registry, "removals_unconfirmed_total", reason="PlacementContentOrphaned") == 0
+    metrics.unconfirmed("ContentRemoved")
+    assert sample(registry, "removals_unconfirmed_total", reason="ContentRemoved") == 1

@@ -76,6 +76,10 @@ class LoopObserver(QueueObserver, Protocol):
         """Note since when removals of a placement wait for confirmation. None: disabled or confirmed."""
         ...
 
+    def unconfirmed(self, reason: str) -> None:
+        """Count an Event about content that was removed with a warning, or is no longer managed."""
+        ...
+
 
 NOTHING: Final = nullcontext()
 """To be entered where nothing is to happen; by as many as like at once."""
@@ -98,6 +102,9 @@ class _Unobserved:
         pass
 
     def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
+        pass
+
+    def unconfirmed(self, reason: str) -> None:
         pass
 
 

@@ -16,11 +16,9 @@ from scorer.api.meta import JsonObject, parse_time
 from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 from scorer.api.unstructured.documents import (
     annotation,
-    conditions_of,
     metadata_of,
     namespace_of,
     status_of,
-    text_at,
     with_metadata,
 )
 from scorer.rollout.confirmation.deletion import DeletionJudgement, DeletionVerdict, judge_deletion

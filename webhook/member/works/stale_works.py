@@ -9,8 +9,8 @@ from scorer.api.event import Event
 from scorer.api.kinds import APPLIED_WORK, WORK
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import status_of
+from scorer.rollout.bindings import OLDER_THAN_APPLIED
 from scorer.rollout.works.hub_restore import (
-    OLDER_THAN_APPLIED,
     held_message,
     held_status,
     is_older,

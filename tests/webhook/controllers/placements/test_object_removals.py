@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from scorer.api.kinds import PLACEMENT, RESOURCE_SNAPSHOT
 from scorer.api.meta import parse_time
-from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
+from scorer.api.names import CARRIED_OUT, CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import with_metadata
 from scorer.rollout.confirmation.digests import CarriedOut
 from tests.builders.placement import fixed, make_placement, namespace_term
@@ -78,6 +78,8 @@ async def test_one_config_map_is_removed_with_a_warning():
     async with confirming() as world:
         await delete(world, CONFIG_MAP, "c0", "shop")
         await world.until(lambda: world.events("ContentRemoved"))
+        counted = {"reason": "ContentRemoved"}
+        assert world.registry.get_sample_value("harbormaster_removals_unconfirmed_total", counted) == 1
         assert not pending(world)
         assert await on_members(world, CONFIG_MAP, "c0") == []
 
@@ -140,18 +142,6 @@ async def test_a_digest_counts_again_only_in_a_later_confirmation():
         await confirm(world, fresh, hours=2)
         await world.until(lambda: not pending(world))
         assert await on_members(world, STATEFUL_SET, "db", members=["fish"]) == []
-
-
-async def test_an_event_records_that_confirmation_was_switched_off():
-    async with confirming("fish") as world:
-        await delete(world, STATEFUL_SET, "db", "shop")
-        await world.until(lambda: pending(world))
-        off = {REMOVAL_CONFIRMATION: "Off"}
-        await edit(world.store, PLACEMENT, Key("shop"), lambda it: with_metadata(it, annotations=off))
-        await world.until(lambda: not pending(world))
-        assert await on_members(world, STATEFUL_SET, "db", members=["fish"]) == []
-        (note,) = world.events("ContentRemoved")
-        assert note == "confirmation is off: pending removals of objects (1) and clusters (0) proceed"
 
 
 async def test_a_confirmed_removal_counts_its_clusters_as_unavailable_for_the_period():
