@@ -4,6 +4,10 @@ The floor reads the body and answers a constant of the same size, with the same 
 loop. Both servers are processes of their own on one core, the load comes from another; they take turns, so that
 a disturbance meets both. Every review differs from the one before. CPU time is the server's own, so it says
 something even on a machine that has other work to do.
+
+The first rows are reviews of one policy with other numbers, on a hub of members alone. The rows of shapes are reviews
+of an ordinary user, with live checks on a hub of 1,000 namespaces and 1,000 placements: see
+`tests.bench.reviews.shapes`.
 """
 
 import asyncio
@@ -31,10 +35,12 @@ from aiohttp import web
 
 from certs.authority import Authority
 from certs.context import ServerContext
-from scorer.api.kinds import MEMBER_CLUSTER, PLACEMENT
+from scorer.api.kinds import MEMBER_CLUSTER, NAMESPACE, PLACEMENT
 from scorer.api.meta import JsonObject
 from tests.bench.figures import PER_SECOND, SHORT, Figure, Part
 from tests.bench.fleets import COST, CPU, NODES, member
+from tests.bench.reviews.shapes import CASE, HELD, NAMESPACES, PLACEMENTS, REFUSED, held_objects
+from tests.bench.reviews.shapes import ROWS as SHAPE_ROWS
 from webhook.defaulting.placement import default
 from webhook.embedded.simulation.annotations import status_in_annotation
 from webhook.processes.up import Up
@@ -50,11 +56,28 @@ ROWS = {"rules": "validate", "no two alike": "validate", "live checks": "validat
 """Rows, and the hooks that they call. Policies repeat, as those of a fleet do, but where no two are alike."""
 OWN_ROWS = frozenset({"rules", "no two alike"})
 """Reviews of our own controller, for which there are no live checks."""
-RATIOS = {"rules": 0.55, "live checks": 0.35, "mutate": 0.6}
+SHAPE_SECONDS, SHAPE_WARM_UP_SECONDS = 0.5, 0.2
+"""Of a round of each shape; there are many."""
+MEDIAN_USER, MEDIAN_OWN = "create, median of the shapes", "own account, median of the shapes"
+RATIOS = {
+    "rules": 0.55,
+    "live checks": 0.35,
+    "mutate": 0.6,
+    f"create, {CASE}": 0.3,
+    f"own account, {CASE}": 0.6,
+    f"annotation, {CASE}": 0.35,
+    MEDIAN_USER: 0.3,
+    MEDIAN_OWN: 0.6,
+}
 """How much of the rate of the bare handler each row is to reach."""
 P99_MS = {"rules": 5.0}
+P99_RATIOS = {f"create, {CASE}": 4.0}
+"""How many times the p99 of the bare handler each row may take."""
+CPU_MS = dict.fromkeys(REFUSED, 3.0)
+"""How much CPU time a review of each row may take."""
 PART = Part("admission")
 LOOPBACK = "127.0.0.1"
+ALLOWED, DENIED = b'"allowed":true', b'"allowed":false'
 TIERS = {"key": "tier", "operator": "In", "values": ["1", "2"]}
 
 
@@ -166,14 +189,14 @@ def call(row: str, number: int, root: str = "") -> bytes:
             },
         },
     }
-    return request(f"{root}/{hook}/{PLACEMENT.group}/{PLACEMENT.plural}", review)
-
-
-def request(path: str, review: JsonObject) -> bytes:
-    """Return a whole request of an API server that asks about a write."""
     body = orjson.dumps(review)
+    return request(f"{root}/{hook}/{PLACEMENT.group}/{PLACEMENT.plural}?timeout=5s", body)
+
+
+def request(target: str, body: bytes) -> bytes:
+    """Return a whole request of an API server."""
     head = (
-        f"POST {path}?timeout=5s HTTP/1.1\r\n"
+        f"POST {target} HTTP/1.1\r\n"
         "Host: harbormaster.harbormaster-system.svc\r\n"
         "User-Agent: kube-apiserver-admission\r\n"
         f"Content-Length: {len(body)}\r\n"
@@ -186,9 +209,14 @@ def request(path: str, review: JsonObject) -> bytes:
 
 
 class Caller(asyncio.Protocol):
-    """One connection that asks again as soon as it is answered."""
+    """One connection that asks again as soon as it is answered.
 
-    def __init__(self) -> None:
+    Args:
+        verdict: What every answer must hold.
+    """
+
+    def __init__(self, verdict: bytes) -> None:
+        self._verdict = verdict
         self.milliseconds: list[float] = []
         self.answer = b""
         self.done = asyncio.get_running_loop().create_future()
@@ -216,7 +244,7 @@ class Caller(asyncio.Protocol):
             return
         now = time.perf_counter()
         self.milliseconds.append((now - self._asked) * 1000)
-        if not head.startswith(b"HTTP/1.1 200 ") or b'"allowed":true' not in body:
+        if not head.startswith(b"HTTP/1.1 200 ") or self._verdict not in body:
             self._finish(RuntimeError(f"unexpected answer: {self.answer.decode()}"))
         elif now < self._until:
             self._ask()
@@ -264,10 +292,10 @@ class Target:
     trust: ssl.SSLContext
     root: str
 
-    async def round(self, calls: Iterator[bytes], seconds: float, tally: Tally) -> int:
+    async def round(self, calls: Iterator[bytes], seconds: float, tally: Tally, verdict: bytes = ALLOWED) -> int:
         """Keep all connections busy for so long; return the size of an answer."""
         loop = asyncio.get_running_loop()
-        callers = [Caller() for _ in range(CONNECTIONS)]
+        callers = [Caller(verdict) for _ in range(CONNECTIONS)]
         for caller in callers:
             await loop.create_connection(
                 partial(_same, caller), LOOPBACK, self.port, ssl=self.trust, server_hostname="localhost"
@@ -320,6 +348,41 @@ async def run_ours() -> None:
             await _announce(https[1], up.ca_file.read_text(encoding="ascii"), root)
 
 
+class _StillUp(Up):
+    """Serves as `up` does, on a hub that nothing changes."""
+
+    async def _run(self) -> None:
+        await self.cache.run()
+
+
+async def run_hub() -> None:
+    """Serve a hub of 1,000 namespaces and 1,000 placements, and the placements that the reviews of shapes update."""
+    dice = np.random.default_rng(11)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = UpSettings(https_port=0, http_port=0, drain_seconds=0)
+        async with _StillUp(settings, Path(folder)) as up:
+            for number in range(MEMBERS):
+                document = member(f"member-{number:04}", dice)
+                created = await up.store.create(MEMBER_CLUSTER, document)
+                await up.store.replace_status(MEMBER_CLUSTER, {**created, "status": document["status"]})
+            for number in range(NAMESPACES):
+                labels = {"team": f"team-{number % 40:02}"}
+                metadata = {"name": f"shop-{number:04}", "labels": labels}
+                await up.store.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+                await up.store.create(PLACEMENT, written(number))
+            for kind, document in held_objects():
+                await up.store.create(kind, document)
+            await up.cache.wait_synced()
+            while len(up.cache.list(PLACEMENT)) < NAMESPACES:
+                await asyncio.sleep(0.05)
+            https = up.server.addresses.https
+            assert https is not None
+            gc.collect()
+            gc.freeze()
+            root = secret_path(read_secrets(up.hook_secret_file))
+            await _announce(https[1], up.ca_file.read_text(encoding="ascii"), root)
+
+
 async def run_floor(sizes: Sequence[int]) -> None:
     """Serve the least that still reads the body and answers as much."""
     app = web.Application()
@@ -364,6 +427,27 @@ async def measure() -> None:
                     await floor.round(plain[row], SECONDS, least)
                     await ours.round(calls[row], SECONDS, mine)
                 _tell(row, len(next(calls[row]).partition(b"\r\n\r\n")[2]), mine, least)
+            with server("hub") as hub:
+                await _measure_shapes(hub, floor)
+
+
+async def _measure_shapes(hub: Target, floor: Target) -> None:
+    shares: dict[str, tuple[float, float]] = {}
+    for row, review in SHAPE_ROWS.items():
+        reviews = [review(number) for number in range(HELD)]
+        mine, least = Tally(), Tally()
+        calls, plain = (cycle([request(root + each.target, each.body) for each in reviews]) for root in (hub.root, ""))
+        verdict = DENIED if row in REFUSED else ALLOWED
+        await hub.round(calls, SHAPE_WARM_UP_SECONDS, Tally(), verdict)
+        for _ in range(ROUNDS):
+            await floor.round(plain, SHAPE_SECONDS, least)
+            await hub.round(calls, SHAPE_SECONDS, mine, verdict)
+        _tell(row, len(reviews[0].body), mine, least)
+        shares[row] = float(np.median(mine.rates)), float(np.median(least.rates))
+    for title in (MEDIAN_USER, MEDIAN_OWN):
+        rates = np.array([shares[f"{title.partition(',')[0]}, {shape}"] for shape in PLACEMENTS])
+        rate, least_rate = (float(value) for value in np.median(rates, axis=0))
+        PART.report(Figure(title, rate, PER_SECOND, floor=least_rate, ratio=RATIOS[title]))
 
 
 def _calls(row: str, root: str) -> Iterator[bytes]:
@@ -374,10 +458,13 @@ def _tell(row: str, size: int, mine: Tally, least: Tally) -> None:
     rate, floor_rate = float(np.median(mine.rates)), float(np.median(least.rates))
     p99, floor_p99 = (float(np.percentile(found.milliseconds, 99)) for found in (mine, least))
     cpu, floor_cpu = (float(np.median(found.cpu_microseconds)) for found in (mine, least))
-    note = f"{size:,} bytes; the load took {max(mine.load + least.load):.0%} of its core"
+    note = f"{size:,} bytes; {cpu:.0f} us of CPU; the load took {max(mine.load + least.load):.0%} of its core"
     PART.report(Figure(f"{row}, rate", rate, PER_SECOND, floor=floor_rate, ratio=RATIOS.get(row), note=note))
-    PART.report(Figure(f"{row}, p99", p99, "ms", P99_MS.get(row), floor_p99))
-    PART.report(Figure(f"{row}, processor time of a review", cpu, "us", floor=floor_cpu))
+    if row in ROWS or row in P99_RATIOS:
+        PART.report(Figure(f"{row}, p99", p99, "ms", P99_MS.get(row), floor_p99, P99_RATIOS.get(row)))
+    if row in ROWS or row in CPU_MS:
+        goal = CPU_MS[row] * 1000 if row in CPU_MS else None
+        PART.report(Figure(f"{row}, processor time of a review", cpu, "us", goal, floor_cpu))
 
 
 def main() -> None:
@@ -390,6 +477,8 @@ def main() -> None:
             runner.run(measure())
         elif sys.argv[1] == "floor":
             runner.run(run_floor([int(size) for size in sys.argv[2:]]))
+        elif sys.argv[1] == "hub":
+            runner.run(run_hub())
         else:
             runner.run(run_ours())
 

@@ -129,7 +129,7 @@ def call(row: str, number: int, root: str) -> bytes:
             "oldObject": old,
         },
     }
-    return request(f"{root}/validate", review)
+    return request(f"{root}/validate?timeout=5s", orjson.dumps(review))
 
 
 async def serve() -> None:
