@@ -1,40 +1,56 @@
-"""The fast path of placement rules: one call of a compiled validator that accepts ordinary placements.
+"""The fast path of placement rules: a placement is judged part by part, and a part that repeats is judged once.
 
-Almost every placement that comes is in order, and the rules in `webhook.validation.placement.placement`, which explain
-what is not, then take most of the time of a review to find nothing. `is_plain` knows a part of what they allow without
-a warning: the spellings that API servers store. It says yes only where they would be silent, and nothing else rests on
-it: where it says no, or a field is not in its list, the rules decide. Rules that ask about more than the object itself,
-such as the kinds of the hub, are not in here. ``test_plain_placement`` holds both against each other.
+The rules in `webhook.validation.placement.placement` read a whole object through its model, which takes most of the
+time of a review. Almost every placement is in order, and the same few policies and strategies come again and again, so
 
-The same few policies and strategies come again and again, so those that were plain are remembered by their very text:
-few of them, and no long ones. A client that makes up new ones gains nothing by it, and costs no more than the validator
-takes.
+* one call of a compiled validator accepts plain metadata;
+* the findings of a spec without its resource selectors depend on nothing else: `judged` returns them, and remembers
+  those of short specs by their very text. A compiled validator accepts plain specs, and only others are read through
+  the model;
+* resource selectors depend on the hub, so the rules judge them every time.
 
-The number of requirements is bounded below that of X-28, and a list whose items must differ has one item, or is
-compared in Python.
+The validators know a part of what the rules allow without a finding: the spellings that API servers store. They accept
+an object only where the rules would be silent. Where one of these functions returns None, the rules judge the whole
+object. ``test_fast_path`` holds both against each other.
+
+A client that makes up new specs gains nothing by that, and costs no more than one reading. The number of requirements
+is bounded below that of X-28, and lists whose items must differ are compared in Python.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 import orjson
+from pydantic import ValidationError
 from pydantic_core import SchemaValidator, core_schema
 from pydantic_core.core_schema import CoreSchema
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, dump_json
 from scorer.api.placement.apply_strategy import ApplyStrategy
-from scorer.api.placement.placement import LONGEST_PERIOD_SECONDS, DeleteStrategy
+from scorer.api.placement.placement import LONGEST_PERIOD_SECONDS, DeleteStrategy, PlacementSpec
 from scorer.api.values.field_path import FieldPath
 from scorer.api.values.int_or_percent import LARGEST
+from webhook.validation.framework.reading import Finding
 from webhook.validation.framework.selector import OPERATORS, SORT_ORDERS, validate_property_name
+from webhook.validation.placement.policy import validate_policy
+from webhook.validation.placement.strategy import validate_strategy
 
 _MOST_REQUIREMENTS: Final = 8
 """In a selector, and of one sort. With `_MOST_TERMS` required and as many preferred terms there are at most 400."""
 _MOST_TERMS: Final = 10
-MOST_PROVEN: Final = 256
-LONGEST_PROVEN: Final = 4096
-"""Bytes; so what is remembered takes at most a megabyte."""
+_MOST_CONSTRAINTS: Final = 10
+MOST_KNOWN: Final = 256
+"""Specs whose findings are remembered."""
+MOST_READ: Final = 64
+"""Specs whose models are remembered."""
+LONGEST_KNOWN: Final = 4096
+"""Bytes of the longest spec that is remembered."""
+MOST_FINDINGS: Final = 16
+"""Findings of a spec that are remembered. With more, the rules judge the whole object."""
+_ANY_SELECTOR: Final[JsonObject] = {"group": "", "version": "v1", "kind": "Namespace", "name": "any"}
+"""A spec needs one to be read."""
 _LONGEST_PAUSE: Final = 3600
 _LONGEST_NAME: Final = 63
 
@@ -109,7 +125,10 @@ def _affinity(*, with_preferences: bool) -> CoreSchema:
     )
     sorter = _object({"name": _PROPERTY, "sortOrder": _words(*SORT_ORDERS)})
     preferred = _object(
-        {"weight": _integer(-100, 100), "preference": _object(labelSelector=labels, propertySorter=sorter)}
+        {
+            "weight": _integer(-100, 100),
+            "preference": _object(labelSelector=labels, propertySorter=sorter, metricSorter=sorter),
+        }
     )
     members = {"requiredDuringSchedulingIgnoredDuringExecution": required}
     if with_preferences:
@@ -146,7 +165,7 @@ def _policy() -> CoreSchema:
                 {"placementType": _words("PickN"), "numberOfClusters": _integer(1, LARGEST)},
                 affinity=_affinity(with_preferences=True),
                 tolerations=tolerations,
-                topologySpreadConstraints=_list(spread, 1),
+                topologySpreadConstraints=_list(spread, _MOST_CONSTRAINTS),
             ),
         },
     )
@@ -156,22 +175,40 @@ def _strategy() -> CoreSchema:
     def choices(model: type[ApplyStrategy | DeleteStrategy], member: str) -> CoreSchema:
         return _words(*model.model_fields[member].annotation.__args__)  # type: ignore[union-attr] # a Literal
 
-    return _object(
-        {"type": _words("RollingUpdate")},
-        rollingUpdate=_object(
-            maxUnavailable=_SHARE,
-            maxSurge=_SHARE,
-            unavailablePeriodSeconds=_integer(0, min(_LONGEST_PAUSE, LONGEST_PERIOD_SECONDS)),
-        ),
-        applyStrategy=_object(
-            type=_words("ClientSideApply", "ReportDiff"),
+    def apply(kind: str, **members: CoreSchema) -> CoreSchema:
+        return _object(
+            {"type": _words(kind)},
             comparisonOption=choices(ApplyStrategy, "comparison_option"),
             whenToApply=choices(ApplyStrategy, "when_to_apply"),
             whenToTakeOver=choices(ApplyStrategy, "when_to_take_over"),
             allowCoOwnership=_FLAG,
-        ),
-        deleteStrategy=_object(propagationPolicy=choices(DeleteStrategy, "propagation_policy")),
-        reportBackStrategy=_object(type=_words("Disabled")),
+            **members,
+        )
+
+    def strategy(kind: str, **members: CoreSchema) -> CoreSchema:
+        return _object(
+            {"type": _words(kind)},
+            applyStrategy=_by(
+                "type",
+                {
+                    "ClientSideApply": apply("ClientSideApply"),
+                    "ReportDiff": apply("ReportDiff"),
+                    "ServerSideApply": apply("ServerSideApply", serverSideApplyConfig=_object(force=_FLAG)),
+                },
+            ),
+            deleteStrategy=_object(propagationPolicy=choices(DeleteStrategy, "propagation_policy")),
+            reportBackStrategy=_object(type=_words("Disabled")),
+            **members,
+        )
+
+    rolling = _object(
+        maxUnavailable=_SHARE,
+        maxSurge=_SHARE,
+        unavailablePeriodSeconds=_integer(0, min(_LONGEST_PAUSE, LONGEST_PERIOD_SECONDS)),
+    )
+    return _by(
+        "type",
+        {"RollingUpdate": strategy("RollingUpdate", rollingUpdate=rolling), "External": strategy("External")},
     )
 
 
@@ -202,46 +239,70 @@ def _spec() -> CoreSchema:
 
 _PLACEMENT: Final = SchemaValidator(_placement())
 _SPEC: Final = SchemaValidator(_spec())
-_proven: Final[dict[bytes, None]] = {}
-"""Specs, as JSON and without their resource selectors, that have been found to be plain, oldest first."""
 
 
-def is_plain(wish: Mapping[str, Any]) -> bool:
-    """Say whether all of a placement but ``spec.resourceSelectors`` is plainly in order.
+def has_plain_metadata(wish: Mapping[str, Any]) -> bool:
+    """Return whether a placement has the usual members, and no rule finds anything in its metadata.
 
-    Labels and annotations with the system's prefix are not looked at (X-97).
+    Labels and annotations with the system's prefix are not checked (X-97).
 
     Args:
         wish: A decoded JSON object, without ``status`` and ``managedFields``.
     """
-    if not _PLACEMENT.isinstance_python(wish):
-        return False
-    rest = {name: value for name, value in wish["spec"].items() if name != "resourceSelectors"}
-    if len(rest) == len(wish["spec"]):
-        return False
+    return _PLACEMENT.isinstance_python(wish)
+
+
+def rest_of(spec: Any) -> bytes | None:
+    """Return a spec without its resource selectors as JSON. None: unknown, since it has none or is not JSON."""
+    if not isinstance(spec, dict) or "resourceSelectors" not in spec:
+        return None
     try:
-        text = orjson.dumps(rest)
-    except orjson.JSONEncodeError:
-        return False
-    if text in _proven:
-        return True
-    if not _SPEC.isinstance_python(rest) or not _is_consistent(rest.get("policy")):
-        return False
-    if len(text) <= LONGEST_PROVEN:
-        if len(_proven) >= MOST_PROVEN:
-            del _proven[next(iter(_proven))]
-        _proven[text] = None
-    return True
+        return dump_json({name: value for name, value in spec.items() if name != "resourceSelectors"})
+    except (orjson.JSONEncodeError, RecursionError):
+        return None
 
 
-def is_plain_update(spec: JsonObject, stored: JsonObject) -> bool:
-    """Say whether a plain spec may follow a plain one that is stored (U-01 to U-05)."""
-    new, old = spec.get("policy"), stored.get("policy")
-    if old is None:
-        return new is None or new["placementType"] == "PickAll"
-    if new is None or new["placementType"] != old["placementType"]:
-        return False
-    return not old.get("tolerations") or old["tolerations"] == new.get("tolerations")
+def judged(rest: bytes) -> tuple[Finding, ...] | None:
+    """Return what the rules find in a spec apart from its resource selectors.
+
+    None: unknown, because its shape is wrong, it has too many mistakes, or the verdict depends on the selectors.
+
+    Args:
+        rest: The spec without its resource selectors, see `rest_of`.
+    """
+    return _judged(rest) if len(rest) <= LONGEST_KNOWN else _judged.__wrapped__(rest)
+
+
+def read_rest(rest: bytes) -> PlacementSpec | None:
+    """Return a spec as its model, with any selector. None: unknown, because its shape is wrong."""
+    return _read_rest(rest) if len(rest) <= LONGEST_KNOWN else _read_rest.__wrapped__(rest)
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _judged(rest: bytes) -> tuple[Finding, ...] | None:
+    if _is_plain(orjson.loads(rest)):
+        return ()
+    spec = read_rest(rest)
+    if spec is None or spec.status_reporting_scope == "NamespaceAccessible":
+        return None
+    findings: list[Finding] = []
+    if spec.policy is not None:
+        findings += islice(validate_policy(spec.policy), MOST_FINDINGS)
+    if spec.strategy is not None:
+        findings += islice(validate_strategy(spec.strategy, spec.policy), MOST_FINDINGS)
+    return tuple(findings) if len(findings) < MOST_FINDINGS else None
+
+
+@lru_cache(maxsize=MOST_READ)
+def _read_rest(rest: bytes) -> PlacementSpec | None:
+    try:
+        return PlacementSpec.read({**orjson.loads(rest), "resourceSelectors": [_ANY_SELECTOR]})
+    except ValidationError:
+        return None
+
+
+def _is_plain(rest: JsonObject) -> bool:
+    return _SPEC.isinstance_python(rest) and _is_consistent(rest.get("policy"))
 
 
 def _is_consistent(policy: JsonObject | None) -> bool:
@@ -255,6 +316,11 @@ def _is_consistent(policy: JsonObject | None) -> bool:
             for toleration in tolerations
         }
         if len(keys) < len(tolerations):
+            return False
+    constraints = policy.get("topologySpreadConstraints", ())
+    if len(constraints) > 1:
+        spread = {(each["topologyKey"], each.get("whenUnsatisfiable", "DoNotSchedule")) for each in constraints}
+        if len(spread) < len(constraints):
             return False
     names = policy.get("clusterNames", ())
     affinity = policy.get("affinity", {}).get("clusterAffinity", {})
@@ -275,7 +341,8 @@ def _chooses(affinity: JsonObject) -> bool:
         preference = preferred["preference"]
         if preferred["weight"] == 0 or not preference or preference.get("labelSelector") == {}:
             return False
-        if "propertySorter" in preference and not _is_usual(preference["propertySorter"]["name"]):
+        sorters = [preference[name] for name in ("propertySorter", "metricSorter") if name in preference]
+        if len(sorters) > 1 or not all(_is_usual(sorter["name"]) for sorter in sorters):
             return False
     return True
 
@@ -287,6 +354,6 @@ def _is_usual(name: str) -> bool:
 
 
 def has_prefix(wish: Mapping[str, Any], prefix: str) -> bool:
-    """Say whether a label or an annotation of a plain object begins with *prefix*."""
+    """Return whether a label or an annotation of a plain object has *prefix*."""
     metadata = wish["metadata"]
     return any(key.startswith(prefix) for member in ("labels", "annotations") for key in metadata.get(member, ()))

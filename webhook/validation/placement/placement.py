@@ -7,7 +7,8 @@ Source: placement-api.md 5, 7.1 to 7.3 and 10.1; KubeFleet pkg/utils/validator/p
     its CRDs.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pydantic import ValidationError
@@ -20,6 +21,7 @@ from scorer.api.placement.placement import (
     PlacementSpec,
     PlacementType,
     ResourcePlacement,
+    ResourceSelectorTerm,
 )
 from scorer.api.unstructured.documents import dict_at, dicts_at, text_at
 from scorer.api.values.quoting import quote
@@ -42,7 +44,7 @@ from webhook.validation.framework.rule import (
     enforces,
 )
 from webhook.validation.placement import never_placed
-from webhook.validation.placement.fast_path import has_prefix, is_plain, is_plain_update
+from webhook.validation.placement.fast_path import has_plain_metadata, has_prefix, judged, read_rest, rest_of
 from webhook.validation.placement.policy import validate_kept_tolerations, validate_policy
 from webhook.validation.placement.resource_selectors import validate_reporting_scope, validate_resource_selectors
 from webhook.validation.placement.rules import (
@@ -73,9 +75,9 @@ def validate_resource_placement(document: JsonObject, old: JsonObject | None, co
 
 def _validate(document: JsonObject, old: JsonObject | None, context: Context, *, namespaced: bool) -> Iterator[Finding]:
     wanted, stored = wish(document), None if old is None else wish(old)
-    plainly = _judge_plainly(wanted, stored, context, namespaced=namespaced)
-    if plainly is not None:
-        yield from plainly
+    parts = _judge_in_parts(wanted, stored, context, namespaced=namespaced)
+    if parts is not None:
+        yield from parts
         return
     model = ResourcePlacement if namespaced else ClusterResourcePlacement
     reading = read_object(model, wanted, SHAPE_RULES)
@@ -87,24 +89,45 @@ def _validate(document: JsonObject, old: JsonObject | None, context: Context, *,
     yield from reading.trusted(_judge(new, before, context, namespaced=namespaced))
 
 
-def _judge_plainly(
+def _judge_in_parts(
     new: Mapping[str, Any], stored: Mapping[str, Any] | None, context: Context, *, namespaced: bool
 ) -> Iterator[Finding] | None:
-    """Judge the resource selectors of a placement all else of which is plainly in order; None: it may not be."""
-    annotations = dict_at(new, "metadata", "annotations")
-    if not is_plain(new) or not _JUDGED_ANNOTATIONS.isdisjoint(annotations):
+    """Judge a placement with plain metadata: its spec by its text, its resource selectors by the hub.
+
+    None: unknown, only its model as a whole decides.
+    """
+    if not has_plain_metadata(new) or not _JUDGED_ANNOTATIONS.isdisjoint(dict_at(new, "metadata", "annotations")):
         return None
     if not context.is_ours and has_prefix(new, FLEET):
         return None
     if namespaced and never_placed.is_of_the_fleet(new["metadata"].get("namespace", ""), context):
         return None
-    if stored is not None and not (is_plain(stored) and is_plain_update(new["spec"], stored["spec"])):
+    rest = rest_of(new["spec"])
+    findings = None if rest is None else judged(rest)
+    changes = () if rest is None or stored is None else _judge_change(rest, stored, namespaced=namespaced)
+    terms = _read_terms(new["spec"])
+    if findings is None or changes is None or terms is None:
         return None
+    return chain(validate_resource_selectors(terms, context, namespaced=namespaced), findings, changes)
+
+
+def _judge_change(rest: bytes, stored: Mapping[str, Any], *, namespaced: bool) -> Sequence[Finding] | None:
+    """Return what an update must not change. None: unknown, only the whole of the stored object decides."""
+    before = rest_of(stored.get("spec"))
+    if before == rest:
+        return ()
+    if before is None or not has_plain_metadata(stored) or _read_terms(stored["spec"]) is None:
+        return None
+    new, old = read_rest(rest), read_rest(before)
+    return None if new is None or old is None else tuple(validate_update(new, old, namespaced=namespaced))
+
+
+def _read_terms(spec: Mapping[str, Any]) -> Sequence[ResourceSelectorTerm] | None:
+    """Return the resource selectors of a spec. None: unknown, because their shape is wrong."""
     try:
-        terms = PlacementSpec.read({"resourceSelectors": new["spec"]["resourceSelectors"]}).resource_selectors
-    except ValidationError:
+        return PlacementSpec.read({"resourceSelectors": spec["resourceSelectors"]}).resource_selectors
+    except (ValidationError, KeyError):
         return None
-    return validate_resource_selectors(terms, context, namespaced=namespaced)
 
 
 def _judge(

@@ -1,4 +1,4 @@
-"""What is plainly in order is so by the rules as well: both give the same verdict on everything that is tried here."""
+"""Judging a placement in parts and as a whole gives the same findings, on everything that is tried here."""
 
 import json
 from copy import deepcopy
@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 from scorer.api.kinds import PLACEMENT
 from tests.bench.admission import stored
 from tests.thoroughness import SOAK
+from tests.webhook.validation.placement.valid_placements import VALID
 from webhook.access.user import UserInfo
 from webhook.admission.judge import judge, mutate
 from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import Context, HubKinds
 from webhook.validation.framework.reading import wish
 from webhook.validation.placement import fast_path, placement
-from webhook.validation.placement.fast_path import LONGEST_PROVEN, MOST_PROVEN, is_plain
+from webhook.validation.placement.fast_path import LONGEST_KNOWN, MOST_KNOWN, has_plain_metadata, judged, rest_of
 
 FOLDER = Path(__file__).parents[3] / "vectors"
 LINES = [
@@ -102,13 +103,33 @@ def of_every_type():
         {
             "placementType": "PickN",
             "numberOfClusters": 2,
-            "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}],
+            "topologySpreadConstraints": [
+                {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"},
+                {"topologyKey": "zone"},
+            ],
             "tolerations": [{"operator": "Exists"}, {"key": "a", "operator": "Exists", "effect": "NoSchedule"}],
         },
     ):
         another = deepcopy(whole)
         another["spec"]["policy"] = policy
         found.append(another)
+    for strategy in (
+        {"type": "External", "applyStrategy": {"type": "ReportDiff", "whenToApply": "IfNotDrifted"}},
+        {
+            "type": "RollingUpdate",
+            "applyStrategy": {"type": "ServerSideApply", "serverSideApplyConfig": {"force": True}},
+            "deleteStrategy": {"propagationPolicy": "Abandon"},
+            "reportBackStrategy": {"type": "Disabled"},
+        },
+    ):
+        another = deepcopy(whole)
+        another["spec"]["strategy"] = strategy
+        found.append(another)
+    renamed = deepcopy(whole)
+    affinity = renamed["spec"]["policy"]["affinity"]["clusterAffinity"]
+    [first, *_] = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
+    first["preference"]["metricSorter"] = first["preference"].pop("propertySorter")
+    found.append(renamed)
     found[2]["metadata"]["annotations"] = {"shop.io/owner": "anyone at all"}
     namespaced = deepcopy(whole)
     namespaced["kind"] = "ResourcePlacement"
@@ -164,29 +185,28 @@ def changed(draw, bases=BASES):
     return document
 
 
-def is_plain_all(document) -> bool:
-    kept = dict(fast_path._proven)
-    plain = is_plain(wish(document))
-    assert is_plain(wish(document)) is plain, "it depends on what came before"
-    fast_path._proven.clear()
-    assert is_plain(wish(document)) is plain, "it depends on what is remembered"
-    fast_path._proven.update(kept)
-    return plain
+def is_plain(document) -> bool:
+    """Return whether a compiled validator accepts a spec that no rule has judged yet."""
+    with patch.object(fast_path, "read_rest", lambda _: None):
+        rest = rest_of(document["spec"])
+        return has_plain_metadata(wish(document)) and rest is not None and fast_path._judged.__wrapped__(rest) == ()
 
 
 def both_judge(operation, document, old, context):
-    """Judge by both ways, and return what both say."""
+    """Judge in parts and as a whole, and return what both find."""
     quick = judge(operation, document, old, context)
-    with patch.object(placement, "is_plain", lambda _: False):
+    again = judge(operation, document, old, context)
+    with patch.object(placement, "_judge_in_parts", lambda *_, **__: None):
         explained = judge(operation, document, old, context)
     assert quick == explained
+    assert again == explained, "it depends on what is remembered"
     return quick
 
 
 @pytest.mark.parametrize("document", PLAIN, ids=lambda each: each["spec"]["policy"]["placementType"])
 def test_usual_placements_are_plain(document):
     """Else the properties below would hold because nothing ever is."""
-    assert is_plain(wish(document))
+    assert is_plain(document)
     assert both_judge("CREATE", document, None, USER).allowed
     assert both_judge("UPDATE", document, document, USER).allowed
 
@@ -212,9 +232,10 @@ def test_every_vector_gets_the_same_verdict(write, context):
 @given(document=changed(), context=st.sampled_from(CONTEXTS))
 def test_creations_get_the_same_verdict(document, context):
     is_object = isinstance(document.get("metadata"), dict) and isinstance(document.get("spec"), dict)
-    event(f"plain: {is_object and is_plain_all(document)}")
+    plain = is_object and is_plain(document)
+    event(f"plain: {plain}")
     verdict = both_judge("CREATE", document, None, context)
-    if is_object and is_plain(wish(document)) and verdict.errors:
+    if plain and verdict.errors:
         assert all(str(error.field).startswith("spec.resourceSelectors") for error in verdict.errors) or any(
             error.rule == "X-01" for error in verdict.errors
         )
@@ -233,19 +254,51 @@ def test_updates_get_the_same_verdict(document, old, same, context, data):
     both_judge("UPDATE", document, old, context)
 
 
+@settings(max_examples=3000 if SOAK else 400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(document=VALID, context=st.sampled_from(CONTEXTS))
+def test_valid_placements_get_the_same_warnings(document, context):
+    event(f"plain: {is_plain(document)}")
+    verdict = both_judge("CREATE", document, None, context)
+    event(f"allowed: {verdict.allowed}, warnings: {bool(verdict.warnings)}")
+    both_judge("UPDATE", {**document, "metadata": {"name": "web", "labels": {"team": "a"}}}, document, context)
+
+
+@settings(max_examples=1500 if SOAK else 200, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(document=VALID, old=VALID, context=st.sampled_from(CONTEXTS))
+def test_updates_to_valid_placements_get_the_same_verdict(document, old, context):
+    both_judge("UPDATE", document, old, context)
+
+
 def test_what_is_remembered_is_bounded():
-    fast_path._proven.clear()
-    for number in range(MOST_PROVEN + 10):
+    fast_path._judged.cache_clear()
+    for number in range(MOST_KNOWN + 10):
         document = deepcopy(PLAIN[0])
         document["spec"]["policy"]["numberOfClusters"] = 1 + number
-        assert is_plain(wish(document))
-    assert len(fast_path._proven) == MOST_PROVEN
+        assert judged(rest_of(document["spec"])) == ()
+    assert fast_path._judged.cache_info().currsize == MOST_KNOWN
     large = deepcopy(PLAIN[2])
     large["spec"]["policy"]["clusterNames"] = [f"{'a' * 55}-{number:03}" for number in range(100)]
-    before = list(fast_path._proven)
-    assert is_plain(wish(large))
-    assert list(fast_path._proven) == before
-    assert max(map(len, before)) <= LONGEST_PROVEN
+    rest = rest_of(large["spec"])
+    assert len(rest) > LONGEST_KNOWN
+    before = fast_path._judged.cache_info()
+    assert judged(rest) == ()
+    assert fast_path._judged.cache_info() == before
+
+
+def test_few_findings_of_a_spec_are_remembered():
+    document = deepcopy(PLAIN[2])
+    document["spec"]["policy"]["clusterNames"] = ["-a"] * 20
+    assert judged(rest_of(document["spec"])) is None
+    assert len(both_judge("CREATE", document, None, USER).errors) == 39
+
+
+def test_the_findings_of_a_spec_that_repeats_are_named_every_time():
+    document = deepcopy(PLAIN[0])
+    document["spec"]["policy"]["numberOfClusters"] = 0
+    document["spec"]["strategy"]["rollingUpdate"] = {"maxSurge": 0, "maxUnavailable": "0%"}
+    verdict = both_judge("CREATE", document, None, USER)
+    assert [error.rule for error in verdict.errors] == ["X-14"]
+    assert ["removes the placed objects" in warning for warning in verdict.warnings] == [True]
 
 
 @pytest.mark.parametrize("part", ["value", "effect"])
