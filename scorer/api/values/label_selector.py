@@ -4,6 +4,7 @@ Source: placement-api.md 2.1 and 2.6.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
@@ -58,13 +59,17 @@ class LabelSelector(ApiModel):
         Raises:
             ValueError: An expression cannot be evaluated. See `requirement_error`.
         """
-        return all(_holds(requirement, labels) for requirement in self.requirements())
+        for requirement, error in self._checked:
+            if error:
+                raise ValueError(error)
+            if not holds_for(requirement, labels.get(requirement.key)):
+                return False
+        return True
 
-
-def _holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    if error := requirement_error(requirement):
-        raise ValueError(error)
-    return holds_for(requirement, labels.get(requirement.key))
+    @cached_property
+    def _checked(self) -> tuple[tuple[LabelSelectorRequirement, str], ...]:
+        """The requirements, each with what is wrong with it: one selector is matched with many objects."""
+        return tuple((requirement, requirement_error(requirement)) for requirement in self.requirements())
 
 
 def holds_for(requirement: LabelSelectorRequirement, value: str | None) -> bool:

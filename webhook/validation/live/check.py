@@ -8,10 +8,14 @@ Source: placement-api.md 10 and 11.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
+import orjson
+
 from scorer.api.meta import JsonObject
+from scorer.api.values.label_selector import LabelSelector, selector_error
 from scorer.api.values.quoting import printable
 from webhook.validation.framework.context import Context, OutOfTimeError, UnknownStateError
 from webhook.validation.framework.field import FieldWarning
@@ -22,6 +26,10 @@ on an update, parts that were broken before may still be broken."""
 
 MOST_FINDINGS: Final = 100
 """Most warnings of one check; an answer shows fewer."""
+MOST_KNOWN: Final = 256
+"""Results that are remembered, by policy or selector."""
+LONGEST_KNOWN: Final = 4096
+"""Bytes of the longest of those policies and selectors, as JSON."""
 _STRIDE: Final = 256
 """How many objects to visit between two looks at the clock."""
 
@@ -58,6 +66,27 @@ def timed(items: Iterable[Item], context: Context) -> Iterator[Item]:
         if number % _STRIDE == 0:
             context.check_time()
         yield item
+
+
+def selector_of(term: JsonObject) -> LabelSelector:
+    """Return the label selector of a term. The same few repeat, so short ones are read once.
+
+    Raises:
+        UnknownStateError: It is malformed.
+    """
+    try:
+        text = orjson.dumps(term.get("labelSelector") or {})
+        return _read_selector(text) if len(text) <= LONGEST_KNOWN else _read_selector.__wrapped__(text)
+    except (orjson.JSONEncodeError, ValueError) as error:
+        raise UnknownStateError("labelSelector") from error
+
+
+@lru_cache(maxsize=MOST_KNOWN)
+def _read_selector(text: bytes) -> LabelSelector:
+    selector = LabelSelector.read(orjson.loads(text))
+    if error := selector_error(selector):
+        raise ValueError(error)
+    return selector
 
 
 def counted(count: int, word: str) -> str:

@@ -6,14 +6,14 @@ Source: placement-api.md 10.1.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import numpy as np
 import orjson
-from pydantic import ValidationError
 
 from scorer.api.kinds import MEMBER_CLUSTER, Kind
 from scorer.api.meta import JsonObject, json_equal
@@ -32,7 +32,6 @@ from scorer.api.unstructured.documents import (
     texts_at,
 )
 from scorer.api.values.field_path import FieldPath
-from scorer.api.values.label_selector import LabelSelector
 from scorer.api.values.quoting import quote
 from scorer.eligibility import LEAVING, NOT_JOINED, NOT_REPORTING
 from scorer.fleet import Fleet
@@ -53,7 +52,7 @@ from webhook.validation.framework.relations import (
     is_unfinished,
 )
 from webhook.validation.framework.selector import NOT_NUMERIC
-from webhook.validation.live.check import LiveCheck, counted, timed
+from webhook.validation.live.check import LONGEST_KNOWN, MOST_KNOWN, LiveCheck, counted, selector_of, timed
 from webhook.validation.placement.rules import POLICY, PREFERRED, REQUIRED_TERMS, SELECTORS
 
 _AZURE: Final = "kubernetes.azure.com/"
@@ -66,10 +65,6 @@ WELL_KNOWN: Final = frozenset(
 _SIZE_COUNT: Final = re.compile(r"kubernetes\.azure\.com/vm-sizes/[^/]+/count", re.ASCII)
 _MOST_CANDIDATES: Final = 200
 """How many known property names are compared with one that no member reports."""
-MOST_KNOWN: Final = 256
-"""How many policies' plugins are kept."""
-LONGEST_KNOWN: Final = 4096
-"""Bytes of the longest of those policies."""
 _NAMESPACE: Final = ("", "Namespace")
 
 
@@ -255,12 +250,8 @@ def selected_home(terms: list[JsonObject]) -> str:
 def _finds_anything(term: JsonObject, kind: Kind, namespace: str, context: Context) -> bool:
     if name := text_at(term, "name"):
         return context.hub.get(kind, name, namespace) is not None
-    objects = context.hub.list(kind, namespace)
-    try:
-        selector = LabelSelector.read(term.get("labelSelector") or {})
-        return any(selector.matches(labels_of(item)) for item in timed(objects, context) if not is_deleting(item))
-    except (ValidationError, ValueError) as error:
-        raise UnknownStateError(kind) from error
+    objects, selector = context.hub.list(kind, namespace), selector_of(term)
+    return any(selector.matches(labels_of(item)) for item in timed(objects, context) if not is_deleting(item))
 
 
 def warn_about_shared_objects(
@@ -285,7 +276,7 @@ def warn_about_shared_objects(
         for other in _others_selecting(term, document, context):
             bindings = children(family.binding, name_of(other), namespace, context)
             held = {cluster_of(binding) for binding in bindings if holds_cluster(binding)}
-            if not held or not _selects(other, term, context):
+            if not held:
                 continue
             planned = _planned(document, context) if planned is None else planned
             if both := planned & held:
@@ -303,13 +294,15 @@ def _others_selecting(named: JsonObject, document: JsonObject, context: Context)
         context: Knows the placements, by what they select.
     """
     kind, namespace = family_of(document).placement, namespace_of(document)
-    group, selected = text_at(named, "group"), text_at(named, "kind")
-    for name in (text_at(named, "name"), ""):
-        key = selection_key(group, selected, name)
-        for other in timed(context.hub.labelled(kind, SELECTED_OBJECTS, key, namespace), context):
-            is_other = not is_same_object(document, other) and not is_deleting(other)
-            if is_other and not (_shares(document) and _shares(other)):
-                yield other
+    group, selected, name = (text_at(named, part) for part in ("group", "kind", "name"))
+    by_name, by_labels = (
+        context.hub.labelled(kind, SELECTED_OBJECTS, selection_key(group, selected, key), namespace)
+        for key in (name, "")
+    )
+    for other in timed(chain(by_name, _fitting(by_labels, named, context)), context):
+        is_other = not is_same_object(document, other) and not is_deleting(other)
+        if is_other and not (_shares(document) and _shares(other)):
+            yield other
 
 
 def _shares(placement: JsonObject) -> bool:
@@ -327,26 +320,36 @@ def _planned(document: JsonObject, context: Context) -> frozenset[str]:
     return frozenset(clusters_held | {pick.cluster for pick in run.picked})
 
 
-def _selects(placement: JsonObject, named: JsonObject, context: Context) -> bool:
-    """Return whether a placement selects the object that the term *named* names."""
-    group, kind, name = named.get("group") or "", named.get("kind"), named.get("name")
-    for term in dicts_at(placement, "spec", "resourceSelectors"):
-        if term.get("kind") != kind or (term.get("group") or "") != group:
-            continue
-        if term.get("name") == name or (not term.get("name") and _fits_labels(term, named, context)):
-            return True
-    return False
+def _fitting(placements: Collection[JsonObject], named: JsonObject, context: Context) -> Iterator[JsonObject]:
+    """Yield the placements with a label selector that fits the object that *named* names."""
+    labels = _labels_on_hub(named, context) if placements else None
+    if labels is None:
+        return
+    kind = text_at(named, "group"), text_at(named, "kind")
+    for placement in timed(placements, context):
+        terms = dicts_at(placement, "spec", "resourceSelectors")
+        bare = (each for each in terms if not each.get("name") and (each.get("group") or "", each.get("kind")) == kind)
+        if any(_fits_labels(term, labels) for term in bare):
+            yield placement
 
 
-def _fits_labels(term: JsonObject, named: JsonObject, context: Context) -> bool:
+def _fits_labels(term: JsonObject, labels: Mapping[str, str]) -> bool:
+    try:
+        return selector_of(term).matches(labels)
+    except UnknownStateError:
+        return False
+
+
+def _labels_on_hub(named: JsonObject, context: Context) -> Mapping[str, str] | None:
+    """Return the labels that a cluster-scoped object has on the hub. None: unknown, or there is no such object."""
     kind = context.kinds.find(text_at(named, "group"), text_at(named, "kind"))
     if kind is None or kind.namespaced:
-        return False
+        return None
     try:
         document = context.hub.get(kind, text_at(named, "name"))
-        return document is not None and LabelSelector.read(term.get("labelSelector") or {}).matches(labels_of(document))
-    except (UnknownStateError, ValueError):
-        return False
+    except UnknownStateError:
+        return None
+    return None if document is None else labels_of(document)
 
 
 def warn_about_history(document: JsonObject | None, old: JsonObject | None, context: Context) -> Iterator[FieldWarning]:

@@ -3,20 +3,17 @@
 Source: placement-api.md 10.1.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
-
-from pydantic import ValidationError
 
 from scorer.api.kinds import NAMESPACE
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import SelectionScope
 from scorer.api.unstructured.documents import dicts_at, is_deleting, labels_of, name_of, namespace_of, text_at
-from scorer.api.values.label_selector import LabelSelector
 from scorer.rollout.ownership.objects import owning_controller
-from webhook.validation.framework.context import Context, UnknownStateError
+from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import FieldWarning
-from webhook.validation.live.check import LiveCheck, timed
+from webhook.validation.live.check import LiveCheck, selector_of, timed
 from webhook.validation.live.placement import selected_home
 from webhook.validation.placement.envelope import JOB, RUNS_ONCE, has_ttl
 from webhook.validation.placement.rules import SELECTORS
@@ -40,27 +37,30 @@ def warn_about_jobs_with_a_ttl(
 
 def _jobs(term: JsonObject, home: str, context: Context) -> Iterator[JsonObject]:
     """Yield the Jobs that a term reaches; *home* is the namespace of terms for namespaced kinds."""
+    if not context.hub.list(JOB):
+        return
     kind = text_at(term, "group"), text_at(term, "kind")
     if kind == JOB.group_kind and home:
-        yield from (job for job in context.hub.list(JOB, home) if _fits(term, job))
+        fits = _matcher(term)
+        yield from (job for job in context.hub.list(JOB, home) if fits(job))
     scope = text_at(term, "selectionScope") or SelectionScope.NAMESPACE_WITH_RESOURCES
     if kind != NAMESPACE.group_kind or scope != SelectionScope.NAMESPACE_WITH_RESOURCES:
         return
     if name := text_at(term, "name"):
         yield from context.hub.list(JOB, name)
         return
+    fits = _matcher(term)
     for namespace in timed(context.hub.list(NAMESPACE), context):
-        if _fits(term, namespace):
+        if fits(namespace):
             yield from context.hub.list(JOB, name_of(namespace))
 
 
-def _fits(term: JsonObject, document: JsonObject) -> bool:
+def _matcher(term: JsonObject) -> Callable[[JsonObject], bool]:
+    """Return a predicate for the objects that a term selects. Raises `UnknownStateError` if it is malformed."""
     if name := text_at(term, "name"):
-        return name == name_of(document)
-    try:
-        return LabelSelector.read(term.get("labelSelector") or {}).matches(labels_of(document))
-    except (ValidationError, ValueError) as error:
-        raise UnknownStateError(term) from error
+        return lambda document: name == name_of(document)
+    selector = selector_of(term)
+    return lambda document: selector.matches(labels_of(document))
 
 
 CHECKS: Final[tuple[LiveCheck, ...]] = (warn_about_jobs_with_a_ttl,)

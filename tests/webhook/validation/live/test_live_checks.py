@@ -38,8 +38,7 @@ from webhook.settings.admission import AdmissionSettings
 from webhook.validation.framework.context import Context
 from webhook.validation.framework.field import LONGEST_WARNING
 from webhook.validation.live import placement as live_placement
-from webhook.validation.live.check import run_checks, with_names
-from webhook.validation.live.placement import LONGEST_KNOWN, MOST_KNOWN
+from webhook.validation.live.check import LONGEST_KNOWN, MOST_KNOWN, run_checks, with_names
 
 R = "resources.kubernetes-fleet.io/"
 
