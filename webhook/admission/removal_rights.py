@@ -19,6 +19,7 @@ from scorer.api.names import (
     REMOVAL_PENDING,
     REMOVE,
     SOURCES,
+    SUPERSEDED_AT,
 )
 from scorer.api.unstructured.documents import annotation, dict_at, is_deleting, label, name_of, namespace_of, uid_of
 from scorer.rollout.confirmation.digests import Confirmation, RemovalEffect, RemovalItem, rolled_up_digest
@@ -36,8 +37,8 @@ _CONFIRMED: Final[Mapping[tuple[str, str], Kind]] = {
     kind.group_kind: kind for kind in (*(family.placement for family in FAMILIES), NODE_POOL)
 }
 _RECORDS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    **{family.binding.group_kind: (REMOVAL_PENDING, OBJECTS_PENDING, REMOVE) for family in FAMILIES},
-    **{family.resource_snapshot.group_kind: (SOURCES,) for family in FAMILIES},
+    **{family.binding.group_kind: (REMOVAL_PENDING, OBJECTS_PENDING, CARRIED_OUT, REMOVE) for family in FAMILIES},
+    **{family.resource_snapshot.group_kind: (SOURCES, SUPERSEDED_AT) for family in FAMILIES},
     **{family.policy_snapshot.group_kind: (CLUSTERS_HELD,) for family in FAMILIES},
 }
 """Annotations that record pending removals, or order them. An edit of one may confirm them all."""

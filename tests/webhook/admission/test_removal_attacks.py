@@ -20,6 +20,7 @@ from scorer.api.names import (
     REMOVAL_PENDING,
     REMOVE,
     SOURCES,
+    SUPERSEDED_AT,
 )
 from scorer.rollout.confirmation.digests import Confirmation
 from scorer.rollout.confirmation.policy import RemovalPolicy
@@ -147,6 +148,10 @@ def test_who_exempts_a_namespace_needs_the_right_on_every_placement_of_it(reques
             lambda annotations: bound(annotations, **DELETED), {}, {REMOVE: "uid"}, id="a-deleted-binding-is-marked"
         ),
         pytest.param(record_of(RESOURCE_SNAPSHOT), {SOURCES: "[]"}, {SOURCES: "[1]"}, id="sources-are-forged"),
+        pytest.param(bound, {CARRIED_OUT: "{}"}, {}, id="a-digest-that-was-used-is-forgotten"),
+        pytest.param(
+            record_of(RESOURCE_SNAPSHOT), {SUPERSEDED_AT: "2026-01-01T00:00:00Z"}, {}, id="a-selection-is-dated-back"
+        ),
         pytest.param(record_of(POLICY_SNAPSHOT), {CLUSTERS_HELD: "[]"}, {}, id="the-number-of-clusters-is-forgotten"),
     ],
 )
