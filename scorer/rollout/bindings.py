@@ -5,7 +5,7 @@ Read from the raw document, because a resync reads every binding of every placem
 Source: rollout.md 5; KubeFleet pkg/utils/binding.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -173,6 +173,11 @@ class BindingView:
     def status(self, kind: str) -> str:
         """Return the status of the current condition of type *kind*, or an empty string."""
         return str((self.conditions.get(kind) or {}).get("status") or "")
+
+
+def holds_older(conditions: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the conditions of a binding tell of Works that are older than what its member has applied."""
+    return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in conditions)
 
 
 def _content_removed(document: Mapping[str, Any]) -> datetime | None:

@@ -27,7 +27,7 @@ from scorer.api.unstructured.documents import (
     text_at,
     uid_of,
 )
-from scorer.rollout.bindings import PendingReason, pending_reason
+from scorer.rollout.bindings import PendingReason, holds_older, pending_reason
 from scorer.rollout.confirmation.clusters import cluster_item
 from scorer.rollout.confirmation.digests import (
     CarriedOut,
@@ -42,7 +42,6 @@ from scorer.rollout.confirmation.digests import (
 from scorer.rollout.confirmation.objects import pending_objects
 from scorer.rollout.confirmation.on_cluster import pending_on
 from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
-from scorer.rollout.works.hub_restore import holds_older
 
 CONFIRMATION_REQUIRED: Final = str(PendingReason.CONFIRMATION)
 NO_RESOURCES_SELECTED: Final = "NoResourcesSelected"

@@ -33,6 +33,7 @@ from scorer.rollout.bindings import (
     DIFF_REPORTED,
     OVERRIDDEN,
     ROLLOUT_STARTED,
+    holds_older,
     pending_reason,
 )
 from scorer.rollout.object_size import (
@@ -56,7 +57,7 @@ from scorer.rollout.status.placement_conditions import (
     placement_condition,
 )
 from scorer.rollout.status.progress import STALLED, STALLED_REASON, find_stall
-from scorer.rollout.works.hub_restore import NEXT_STEP, holds_older
+from scorer.rollout.works.hub_restore import NEXT_STEP
 
 RESYNC = timedelta(minutes=30)
 """Resync period of a placement that is not complete."""

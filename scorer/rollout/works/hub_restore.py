@@ -17,7 +17,7 @@ counts.
 Not detected: content that a Work held during the lost time, if the hub later makes another Work of that name.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -150,11 +150,6 @@ def held_message(work: Mapping[str, Any], applied_work: Mapping[str, Any]) -> st
         f"this Work ({current}) is older than what was applied ({before}), as on a hub restored from a backup: nothing"
         f" on the member is changed; {NEXT_STEP}"
     )
-
-
-def holds_older(conditions: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the conditions of a binding tell of Works that are older than what its member has applied."""
-    return any(condition.get("reason") == OLDER_THAN_APPLIED for condition in conditions)
 
 
 def accepts_older(document: Mapping[str, Any], now: datetime) -> bool:
