@@ -173,7 +173,7 @@ def _controllers(
     upgrades: UpgradeObserver,
 ) -> Iterator[Wiring[Any]]:
     """Yield all controllers, in the order of the pipeline."""
-    served = selectables.served
+    served_kinds = selectables.served
     turns, windows = member_reservations(hub, settings, now), MaintenanceWindows(hub.cache)
     keys = WorkKeys(hub.store, settings.namespace)
     yield MemberController(hub, now, record, settings.force_delete_after, observer).wiring()
@@ -182,16 +182,16 @@ def _controllers(
     rollout = RolloutController(hub, now, settings, windows, turns.get(MemberDisruption.ROLLOUT))
     yield SchedulerController(hub, now, record, rollout, keys, settings.removal).wiring()
     yield rollout.wiring()
-    staged = turns.get(MemberDisruption.STAGED_UPDATE)
-    yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged, observer).wiring()
+    staged_turns = turns.get(MemberDisruption.STAGED_UPDATE)
+    yield StagedUpdateController(hub, now, record, selectables, settings, windows, staged_turns, observer).wiring()
     if settings.analysis.is_on:
-        yield AnalysisController(hub, now, served, settings.analysis, record).wiring()
+        yield AnalysisController(hub, now, served_kinds, settings.analysis, record).wiring()
     if settings.share.owns(UPGRADES):
-        workplace = Workplace(hub, now, served, settings.upgraders)
+        workplace = Workplace(hub, now, served_kinds, settings.upgraders)
         yield from _upgrades(workplace, settings, record, windows, turns.get(MemberDisruption.UPGRADE), upgrades)
-    yield WorkGenerator(hub, now, served, record, keys, settings.selection, settings.removal).wiring()
+    yield WorkGenerator(hub, now, served_kinds, record, keys, settings.selection, settings.removal).wiring()
     yield EvictionController(hub, now, turns.get(MemberDisruption.EVICTION), record).wiring()
-    yield BackReportController(hub, served, record).wiring(selectables)
+    yield BackReportController(hub, served_kinds, record).wiring(selectables)
     if settings.share.owns(NODES) and _keeps_nodes_trimmed(settings):
         yield NodePoolController(hub, HubNodePools(hub.cache, with_pods=False), now, record, observer).wiring()
 

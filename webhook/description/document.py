@@ -265,33 +265,35 @@ def text() -> str:
 def _schemas() -> dict[str, JsonObject]:
     requests = [model for operation in OPERATIONS for model in operation.requests]
     answers = [model for operation in OPERATIONS for model in operation.answers]
-    closed = schemas_of(requests, "request", NAMES)
+    request_schemas = schemas_of(requests, "request", NAMES)
     open_ = schemas_of([*answers, ProblemDetails, KubernetesObject, MemberCluster], "answer", NAMES)
-    closed["Candidates"]["properties"]["inline"]["items"] = reference("MemberCluster")
-    closed["PlanRequest"]["properties"]["objects"]["items"] = reference("KubernetesObject")
+    request_schemas["Candidates"]["properties"]["inline"]["items"] = reference("MemberCluster")
+    request_schemas["PlanRequest"]["properties"]["objects"]["items"] = reference("KubernetesObject")
     for member in ("object", "oldObject"):
-        described = closed["RehearsalRequest"]["properties"][member]
-        closed["RehearsalRequest"]["properties"][member] = {
+        described_schema = request_schemas["RehearsalRequest"]["properties"][member]
+        request_schemas["RehearsalRequest"]["properties"][member] = {
             **reference("KubernetesObject"),
-            "description": described["description"],
+            "description": described_schema["description"],
         }
-    described = closed["DisruptionQuestion"]["properties"]["nodePool"]
-    closed["DisruptionQuestion"]["properties"]["nodePool"] = {
+    described_schema = request_schemas["DisruptionQuestion"]["properties"]["nodePool"]
+    request_schemas["DisruptionQuestion"]["properties"]["nodePool"] = {
         **reference("KubernetesObject"),
-        "description": described["description"],
+        "description": described_schema["description"],
     }
-    described = closed["ReservationRequest"]["properties"]["question"]
-    closed["ReservationRequest"]["properties"]["question"] = {
+    described_schema = request_schemas["ReservationRequest"]["properties"]["question"]
+    request_schemas["ReservationRequest"]["properties"]["question"] = {
         "oneOf": [reference(name) for name in GATE_QUESTIONS],
-        "description": described["description"],
+        "description": described_schema["description"],
     }
     kinds = [PROBLEM_TYPE + problem.slug for problem in Problem]
     open_["ProblemDetails"]["properties"]["type"]["enum"] = kinds
-    extender = {name for operation in OPERATIONS if operation.tag == "Extender" for name in _parts(operation, closed)}
+    extender = {
+        name for operation in OPERATIONS if operation.tag == "Extender" for name in _parts(operation, request_schemas)
+    }
     for name in extender:  # schedulers may send what newer versions know
-        if closed[name].get("additionalProperties") is False:
-            del closed[name]["additionalProperties"]
-    return {**open_, **closed}
+        if request_schemas[name].get("additionalProperties") is False:
+            del request_schemas[name]["additionalProperties"]
+    return {**open_, **request_schemas}
 
 
 def _parts(operation: OpenApiOperation, schemas: Mapping[str, JsonObject]) -> set[str]:
@@ -308,37 +310,37 @@ def _parts(operation: OpenApiOperation, schemas: Mapping[str, JsonObject]) -> se
 
 
 def _operation(operation: OpenApiOperation, examples: JsonObject) -> JsonObject:
-    described: JsonObject = {
+    operation_document: JsonObject = {
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": operation.summary,
         "description": operation.description,
     }
     if operation.open_to_all:
-        described["security"] = []
+        operation_document["security"] = []
     parameters = [*re.findall(r"{(\w+)}", operation.path), *operation.query, "RequestId"]
     if operation.tagged and operation.method == "get":
         parameters.append("IfNoneMatch")
-    described["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in parameters]
+    operation_document["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in parameters]
     example = examples["operations"].get(operation.name, {})
     if operation.request is not None:
         media: JsonObject = {"schema": _one_of(operation.requests)}
         if "request" in example:
             media["example"] = example["request"]
-        described["requestBody"] = {
+        operation_document["requestBody"] = {
             "required": not operation.body_optional,
             "content": {"application/json": media},
         }
-    described["responses"] = {str(operation.status): _answer(operation, example)}
+    operation_document["responses"] = {str(operation.status): _answer(operation, example)}
     if operation.tagged and operation.method == "get":
-        described["responses"]["304"] = {
+        operation_document["responses"]["304"] = {
             "description": "The answer you have still holds.",
             "headers": _header_references(["X-Request-Id", "ETag"]),
         }
     for problem in operation.every_problem:
         name = _name_of(problem.status)
-        described["responses"][str(int(problem.status))] = {"$ref": f"#/components/responses/{name}"}
-    return described
+        operation_document["responses"][str(int(problem.status))] = {"$ref": f"#/components/responses/{name}"}
+    return operation_document
 
 
 def _answer(operation: OpenApiOperation, example: JsonObject) -> JsonObject:
@@ -408,7 +410,10 @@ def _problem_responses(problems: Iterable[Problem], examples: Mapping[str, Any])
     by_status: dict[HTTPStatus, list[Problem]] = {}
     for problem in sorted(problems, key=lambda found: (found.status, found.slug)):
         by_status.setdefault(problem.status, []).append(problem)
-    return {_name_of(status): _problem_response(status, found, examples) for status, found in by_status.items()}
+    return {
+        _name_of(status): _problem_response(status, problems_of_status, examples)
+        for status, problems_of_status in by_status.items()
+    }
 
 
 def _problem_response(status: HTTPStatus, problems: list[Problem], examples: Mapping[str, Any]) -> JsonObject:
@@ -418,9 +423,11 @@ def _problem_response(status: HTTPStatus, problems: list[Problem], examples: Map
     if status is HTTPStatus.UNAUTHORIZED:
         headers.append("WWW-Authenticate")
     media: JsonObject = {"schema": reference("ProblemDetails")}
-    shown = {problem.slug: {"value": examples[problem.slug]} for problem in problems if problem.slug in examples}
-    if shown:
-        media["examples"] = shown
+    shown_examples = {
+        problem.slug: {"value": examples[problem.slug]} for problem in problems if problem.slug in examples
+    }
+    if shown_examples:
+        media["examples"] = shown_examples
     return {
         "description": "; ".join(f"`{problem.slug}`: {problem.title}" for problem in problems) + ".",
         "headers": _header_references(headers),

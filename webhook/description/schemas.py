@@ -56,13 +56,13 @@ def schemas_of(models: Iterable[type], purpose: Purpose, names: Mapping[str, str
     _, document = TypeAdapter.json_schemas(
         inputs, ref_template=REFERENCE + "{model}", schema_generator=DocumentedJsonSchema
     )
-    found: dict[str, JsonObject] = {}
+    schemas: dict[str, JsonObject] = {}
     for own_name, schema in document.get("$defs", {}).items():
         name = names.get(own_name, own_name)
-        if "__" in own_name or name in found:
+        if "__" in own_name or name in schemas:
             raise UnknownSchemaError(f"two models are called {name}")
-        found[name] = _cleaned(schema, purpose, names)
-    return found
+        schemas[name] = _cleaned(schema, purpose, names)
+    return schemas
 
 
 def _cleaned(schema: Any, purpose: Purpose, names: Mapping[str, str]) -> Any:
@@ -112,8 +112,8 @@ def _let_absence_be_absence(schema: JsonObject, optional: Collection[str]) -> No
             continue
         rest = [choice for choice in choices if choice != {"type": "null"}]
         del member["anyOf"]
-        found = {"anyOf": rest} if len(rest) > 1 else rest[0]
-        schema["properties"][name] = dict(sorted((found | member).items()))
+        member_schema = {"anyOf": rest} if len(rest) > 1 else rest[0]
+        schema["properties"][name] = dict(sorted((member_schema | member).items()))
 
 
 def prose(text: str) -> str:

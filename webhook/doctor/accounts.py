@@ -85,11 +85,11 @@ class Account:
     @property
     def missing(self) -> list[Right]:
         """What it needs and does not hold."""
-        lacking = missing(self.wanted, self.held)
+        rights_missing = missing(self.wanted, self.held)
         if self.choice is not None:
             by_choice = self.held - set(beyond(self.held, self.choice.allowed))
-            lacking += missing(partly(by_choice, self.wanted, self.choice.verbs), self.held)
-        return sorted(set(lacking))
+            rights_missing += missing(partly(by_choice, self.wanted, self.choice.verbs), self.held)
+        return sorted(set(rights_missing))
 
     @property
     def beyond(self) -> list[Right]:
@@ -101,7 +101,7 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
     """Yield the account of the server, then that of the loop, where it is another."""
     settings = installation.settings
     optional = optional_server_rights(roles.held_by(subject_of(installation.server)))
-    serving = serve_roles(
+    server_roles = serve_roles(
         settings.namespace,
         networking_agents=settings.networking_agents,
         certificate_secret=settings.certificate_secret,
@@ -111,60 +111,64 @@ def accounts_of(installation: Installation, roles: Roles) -> Iterator[Account]:
         node_pools=NODE_POOLS in optional,
     )
     without = tuple(right for right in (UPGRADE_ORDERS, NODE_POOLS) if right not in optional)
-    looping = reconcile_roles(
+    loop_roles = reconcile_roles(
         SelectedResources(),
         settings.namespace,
         lease=settings.lease_name,
-        analysed=settings.analysis_kinds,
+        analysis_kinds=settings.analysis_kinds,
         cluster_api=CLUSTER_API in settings.upgraders,
         nodes=NodeRights.of(settings.node_disruption_mode, settings.node_disruption_karpenter_lease),
     )
 
-    def account(check: str, command: str, username: str, needed: Iterable[Role]) -> Account:
+    def account(check: str, command: str, username: str, roles_needed: Iterable[Role]) -> Account:
         choice = (
             OptionalRights(READ, READ_BY_CHOICE, "placements may select") if username == installation.loop else None
         )
-        held = roles.held_by(subject_of(username))
+        held_rights = roles.held_by(subject_of(username))
         left_out = without if username == installation.server else ()
-        return Account(check, command, username, held, frozenset(roles.rights(needed)), choice, left_out)
+        return Account(check, command, username, held_rights, frozenset(roles.rights(roles_needed)), choice, left_out)
 
     if installation.server == installation.loop:
-        yield account(SERVER, "harbormaster rbac reconcile --serve", installation.server, (*serving, *looping))
+        yield account(SERVER, "harbormaster rbac reconcile --serve", installation.server, (*server_roles, *loop_roles))
         return
-    yield account(SERVER, "harbormaster rbac serve", installation.server, serving)
+    yield account(SERVER, "harbormaster rbac serve", installation.server, server_roles)
     if installation.loop:
-        yield account(LOOP, "harbormaster rbac reconcile", installation.loop, looping)
+        yield account(LOOP, "harbormaster rbac reconcile", installation.loop, loop_roles)
 
 
-def optional_server_rights(held: Collection[Right]) -> tuple[OptionalRight, ...]:
+def optional_server_rights(held_rights: Collection[Right]) -> tuple[OptionalRight, ...]:
     """Return which optional rights an operator has given to the server."""
-    found = {(right.verb, right.resource) for right in held}
-    return tuple(right for right, mark in _MARKS.items() if mark in found)
+    pairs = {(right.verb, right.resource) for right in held_rights}
+    return tuple(right for right, mark in _MARKS.items() if mark in pairs)
 
 
-def judge_account(account: Account, denied: Collection[Right] | None) -> Finding:
+def judge_account(account: Account, denied_rights: Collection[Right] | None) -> Finding:
     """Judge what an account holds.
 
     Args:
         account: The account.
-        denied: What it needs and the API server says it may not; None: the API server was not asked.
+        denied_rights: Required rights that the API server denies. None: unknown, the API server was not asked.
     """
-    lacking, extra = account.missing, account.beyond
-    problems = [f"{account.username} may not {each}" for each in described(lacking)]
-    problems += [f"{account.username} may {each}, and needs not" for each in described(extra)]
-    if not lacking and denied:
+    rights_missing, extra = account.missing, account.beyond
+    problems = [f"{account.username} may not {description}" for description in described(rights_missing)]
+    problems += [f"{account.username} may {description}, and needs not" for description in described(extra)]
+    if not rights_missing and denied_rights:
         problems += [
-            f"{account.username} may not {each}, although its roles allow it: is RBAC the authorizer there?"
-            for each in described(denied)
+            f"{account.username} may not {description}, although its roles allow it: is RBAC the authorizer there?"
+            for description in described(denied_rights)
         ]
     well = f"{account.username} has each of the {len(account.wanted)} rights that it needs, and none beyond"
     if account.choice:
         well += f"; {account.choice.says} {chosen(account.held, account.wanted)}"
     if account.without:
         well += f"; not given: {', '.join(f'{right.what} ({right.value})' for right in account.without)}"
-    if denied is None:
+    if denied_rights is None:
         well += "; by its roles: you may not create subjectaccessreviews, so the API server was not asked"
-    advice = f"{account.command} | kubectl apply -f -    (with Helm: helm upgrade)" if lacking or denied else ""
+    advice = (
+        f"{account.command} | kubectl apply -f -    (with Helm: helm upgrade)"
+        if rights_missing or denied_rights
+        else ""
+    )
     return judged(account.check, problems, well, advice or "remove the bindings that give it, or narrow their roles")
 
 
@@ -190,11 +194,18 @@ def judge_agents(members: Iterable[JsonObject], namespaces: Collection[str], rol
             problems.append(f"{name}: {error}")
             continue
         user = username_of(identity)
-        held, wanted = roles.held_by(identity), frozenset(rights_in(agent_rules(), member_namespace(name)))
+        held_rights, desired_rights = (
+            roles.held_by(identity),
+            frozenset(rights_in(agent_rules(), member_namespace(name))),
+        )
         own = Right(home, "create", "", "serviceaccounts/token", account_of(name))
-        problems += [f"{name}: its agent ({user}) may not {each}" for each in described(missing(wanted, held))]
         problems += [
-            f"{name}: its agent ({user}) may {each}, and needs not" for each in described(beyond(held, wanted | {own}))
+            f"{name}: its agent ({user}) may not {description}"
+            for description in described(missing(desired_rights, held_rights))
+        ]
+        problems += [
+            f"{name}: its agent ({user}) may {description}, and needs not"
+            for description in described(beyond(held_rights, desired_rights | {own}))
         ]
     well = f"{counted(count, 'agent')} may write to the namespace of their member, and nowhere else"
     advice = "the loop puts right what is missing: does it run? Remove the bindings that give too much"
@@ -216,28 +227,28 @@ def judge_policies(
     installation: Installation, policies: Iterable[JsonObject], bindings: Iterable[JsonObject]
 ) -> Finding:
     """Judge the ValidatingAdmissionPolicies that narrow our accounts; their names do not matter."""
-    existing = {name_of(each): spec_of(each) for each in policies}
+    policy_specs = {name_of(policy): spec_of(policy) for policy in policies}
     in_force = {
         str(spec.get("policyName"))
         for spec in map(spec_of, bindings)
         if "Deny" in (spec.get("validationActions") or ()) and not _narrows(spec.get("matchResources"))
     }
     problems = []
-    wanted = list(_policies(installation))
-    for policy, username in wanted:
+    policies_wanted = list(_policies(installation))
+    for policy, username in policies_wanted:
         document = next(policy_documents((policy,), username))
         spec = document["spec"]
         spec["paramKind"] = {}
         spec["matchConstraints"] |= LATER_DEFAULTS
         for rule in spec["matchConstraints"]["resourceRules"]:
             rule |= RULE_DEFAULTS
-        same = {name for name, other in existing.items() if not any(differences(other, spec))}
-        if not same & in_force:
-            state = "is not bound, or not with Deny" if same else "is not there, or says something else"
-            whom = "every account of an agent" if policy.whose else username
-            problems.append(f"{whom} is not held to this: {policy.message}; the policy {policy.name} {state}")
+        same_names = {name for name, other in policy_specs.items() if not any(differences(other, spec))}
+        if not same_names & in_force:
+            state = "is not bound, or not with Deny" if same_names else "is not there, or says something else"
+            accounts = "every account of an agent" if policy.whose else username
+            problems.append(f"{accounts} is not held to this: {policy.message}; the policy {policy.name} {state}")
     commands = "harbormaster rbac serve | kubectl apply -f -; harbormaster rbac reconcile | kubectl apply -f -"
-    well = f"{len(wanted)} policies narrow our accounts further than roles can"
+    well = f"{len(policies_wanted)} policies narrow our accounts further than roles can"
     return judged(POLICIES, problems, well, f"{commands}    (with Helm: rbac.policies)")
 
 

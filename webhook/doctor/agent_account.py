@@ -46,13 +46,13 @@ async def examine_member(member: ApiServer) -> list[Finding]:
 
 def places_of_agents(deployments: Iterable[JsonObject]) -> list[tuple[str, str]]:
     """Return namespace and ServiceAccount of each agent; where no Deployment is one, the usual ones."""
-    found = {
+    places = {
         (namespace_of(deployment), text_at(deployment, "spec", "template", "spec", "serviceAccountName") or "default")
         for deployment in deployments
         if label(deployment, _NAME) == AGENT
         or (label(deployment, PART_OF) == OURS and label(deployment, _COMPONENT) == "agent")
     }
-    return sorted(found) or [(OWN_NAMESPACE, AGENT)]
+    return sorted(places) or [(OWN_NAMESPACE, AGENT)]
 
 
 def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
@@ -64,13 +64,15 @@ def account_of_agent(namespace: str, name: str, roles: Roles) -> Account:
         roles: Of the member.
     """
     subject = service_account(namespace, name)
-    held = roles.held_by(subject)
-    places_roles = any(_gives_rights(right) for right in held)
-    needed = agent_roles(SelectedResources(), namespace, apply_rbac=places_roles, nodes=NodeRights(_node_mode(held)))
-    wanted = frozenset(roles.rights(needed))
+    held_rights = roles.held_by(subject)
+    places_roles = any(_gives_rights(right) for right in held_rights)
+    roles_needed = agent_roles(
+        SelectedResources(), namespace, apply_rbac=places_roles, nodes=NodeRights(_node_mode(held_rights))
+    )
+    desired_rights = frozenset(roles.rights(roles_needed))
     says = "placements may place roles, and so give it any right, and" if places_roles else "placements may place"
-    choice = OptionalRights(APPLY, frozenset(right for right in held if _applies(right)), says)
-    return Account(CHECK, "harbormaster rbac agent", username_of(subject), held, wanted, choice)
+    choice = OptionalRights(APPLY, frozenset(right for right in held_rights if _applies(right)), says)
+    return Account(CHECK, "harbormaster rbac agent", username_of(subject), held_rights, desired_rights, choice)
 
 
 def _gives_rights(right: Right) -> bool:
@@ -78,12 +80,12 @@ def _gives_rights(right: Right) -> bool:
     return right.verb in ("bind", "escalate") and (right.group, right.resource) in _ROLES
 
 
-def _node_mode(held: Iterable[Right]) -> NodeDisruptionMode:
+def _node_mode(held_rights: Iterable[Right]) -> NodeDisruptionMode:
     """Return what the rights let an agent do about the nodes of its member: the operator's choice."""
-    found = {(right.verb, right.resource) for right in held}
-    if ("create", "pods/eviction") in found:
+    pairs = {(right.verb, right.resource) for right in held_rights}
+    if ("create", "pods/eviction") in pairs:
         return NodeDisruptionMode.ACT
-    return NodeDisruptionMode.ADVISE if ("update", "nodepools/status") in found else NodeDisruptionMode.OFF
+    return NodeDisruptionMode.ADVISE if ("update", "nodepools/status") in pairs else NodeDisruptionMode.OFF
 
 
 def _applies(right: Right) -> bool:

@@ -37,28 +37,30 @@ class CertificateState:
 
     def document(self) -> JsonObject:
         """Return everything that is known, as JSON."""
-        found: JsonObject = {"secret": self.secret}
+        document: JsonObject = {"secret": self.secret}
         if self.stored.lineage is not None:
-            found |= _of_lineage(self.stored.lineage)
-        configurations = [self._of_configuration(kind, each) for kind, each in self.registered.items()]
-        return found | {"webhookConfigurations": configurations, "problems": list(self.problems())}
+            document |= _of_lineage(self.stored.lineage)
+        configurations = [
+            self._of_configuration(kind, configuration) for kind, configuration in self.registered.items()
+        ]
+        return document | {"webhookConfigurations": configurations, "problems": list(self.problems())}
 
-    def _of_configuration(self, kind: str, registered: Registered) -> JsonObject:
-        found: JsonObject = {
+    def _of_configuration(self, kind: str, configuration: Registered) -> JsonObject:
+        document: JsonObject = {
             "kind": kind,
             "name": self.configuration,
             "entries": [
-                {"name": name, "trusts": [name_of(one) for one in certificates_in(bundle)]}
-                for name, bundle in registered.bundles.items()
+                {"name": name, "trusts": [name_of(certificate) for certificate in certificates_in(bundle)]}
+                for name, bundle in configuration.bundles.items()
             ],
         }
         if self.stored.lineage is None:
-            return found
-        in_sync = registered.is_in_sync(pem_of(self.stored.lineage.trusted()))
-        return found | {"inSync": in_sync, "acceptsActive": self._is_accepted_by(self.stored.lineage, registered)}
+            return document
+        in_sync = configuration.is_in_sync(pem_of(self.stored.lineage.trusted()))
+        return document | {"inSync": in_sync, "acceptsActive": self._is_accepted_by(self.stored.lineage, configuration)}
 
-    def _is_accepted_by(self, lineage: Lineage, registered: Registered) -> bool:
-        return not registered.bundles or lineage.is_accepted_by(registered.trusted(), self.now)
+    def _is_accepted_by(self, lineage: Lineage, configuration: Registered) -> bool:
+        return not configuration.bundles or lineage.is_accepted_by(configuration.trusted(), self.now)
 
     def problems(self) -> Iterator[str]:
         """Yield what is wrong, and needs somebody to look at it."""
@@ -83,15 +85,15 @@ class CertificateState:
             yield f"{name} begins at {format_time(lineage.active.not_before)} only: a clock is wrong"
         elif lineage.is_due(now, LARGEST_JITTER):
             yield f"a rollover was due at {format_time(lineage.due())}; is `harbormaster serve` running?"
-        for kind, registered in self.registered.items():
-            yield from self._problems_of(kind, registered, lineage)
+        for kind, configuration in self.registered.items():
+            yield from self._problems_of(kind, configuration, lineage)
 
-    def _problems_of(self, kind: str, registered: Registered, lineage: Lineage) -> Iterator[str]:
+    def _problems_of(self, kind: str, configuration: Registered, lineage: Lineage) -> Iterator[str]:
         subject = f"{kind} {self.configuration}"
-        if not self._is_accepted_by(lineage, registered):
+        if not self._is_accepted_by(lineage, configuration):
             active = lineage.active.name
             yield f"{subject} does not trust {active}: the API server refuses what its leaves are shown for"
-        elif not registered.is_in_sync(pem_of(lineage.trusted())):
+        elif not configuration.is_in_sync(pem_of(lineage.trusted())):
             yield f"{subject} does not trust exactly what the Secret says; is `harbormaster serve` running?"
 
 
@@ -100,7 +102,10 @@ def untrusting_clients(lineage: Lineage, now: datetime) -> str:
     cross = next(iter(lineage.above(now)), None)
     if cross is None:
         return ""
-    earlier = next((name_of(one) for one in lineage.earlier if one.subject == cross.issuer), "the authority before it")
+    earlier = next(
+        (name_of(authority) for authority in lineage.earlier if authority.subject == cross.issuer),
+        "the authority before it",
+    )
     return (
         f"clients that trust {earlier} and not yet {lineage.active.name} are cut off; "
         f"after {format_time(cross.not_valid_after_utc)} there are none"
@@ -109,42 +114,44 @@ def untrusting_clients(lineage: Lineage, now: datetime) -> str:
 
 def rows(document: JsonObject) -> Iterator[tuple[str, str, str, str]]:
     """Yield a row for each certificate that matters, the active one first."""
-    for each in document.get("trusted", ()):
-        role = "active" if each["sha256"] == document["active"]["sha256"] else "trusted"
-        yield each["name"], role, each["notBefore"], each["notAfter"]
+    for certificate in document.get("trusted", ()):
+        role = "active" if certificate["sha256"] == document["active"]["sha256"] else "trusted"
+        yield certificate["name"], role, certificate["notBefore"], certificate["notAfter"]
     if cross := document.get("cross"):
         yield f"{cross['name']} by {cross['issuer']}", "cross", cross["notBefore"], cross["notAfter"]
-    for one in document.get("distrusted", ()):
-        yield f"sha256 {one[:16]}", "distrusted", "", ""
+    for digest in document.get("distrusted", ()):
+        yield f"sha256 {digest[:16]}", "distrusted", "", ""
 
 
 def configuration_rows(document: JsonObject) -> Iterator[tuple[str, str, str]]:
     """Yield a row for each webhook configuration, entries that trust the same together."""
-    for each in document["webhookConfigurations"]:
+    for configuration in document["webhookConfigurations"]:
         bundles: dict[tuple[str, ...], int] = {}
-        for entry in each["entries"]:
+        for entry in configuration["entries"]:
             trusts = tuple(entry["trusts"])
             bundles[trusts] = bundles.get(trusts, 0) + 1
         for trusts, count in bundles.items():
-            yield f"{each['kind']}/{each['name']}", str(count), ", ".join(trusts) or "nobody"
+            yield f"{configuration['kind']}/{configuration['name']}", str(count), ", ".join(trusts) or "nobody"
 
 
 def _of_lineage(lineage: Lineage) -> JsonObject:
-    found: JsonObject = {
+    document: JsonObject = {
         "generation": lineage.generation,
         "active": _of_certificate(lineage.active.certificate),
         "trusted": _of_all(lineage.trusted()),
         "nextRollover": format_time(lineage.due()),
     }
     if lineage.cross is not None:
-        found["cross"] = _of_certificate(lineage.cross) | {"issuer": _issuer(lineage)}
-    return found | ({"distrusted": sorted(lineage.distrusted)} if lineage.distrusted else {})
+        document["cross"] = _of_certificate(lineage.cross) | {"issuer": _issuer(lineage)}
+    return document | ({"distrusted": sorted(lineage.distrusted)} if lineage.distrusted else {})
 
 
 def _issuer(lineage: Lineage) -> str:
     assert lineage.cross is not None
     issuer = lineage.cross.issuer
-    return next((name_of(one) for one in lineage.earlier if one.subject == issuer), issuer.rfc4514_string())
+    return next(
+        (name_of(authority) for authority in lineage.earlier if authority.subject == issuer), issuer.rfc4514_string()
+    )
 
 
 def _of_all(certificates: Iterable[x509.Certificate]) -> list[JsonObject]:

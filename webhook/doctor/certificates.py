@@ -15,15 +15,15 @@ CHECK: Final = "certificates"
 _HINT: Final = "see docs/troubleshooting.md, The check ca-bundle"
 
 
-def judge_authority(found: CertificateState, distrust: str) -> Finding:
+def judge_authority(state: CertificateState, distrust: str) -> Finding:
     """Judge an authority that we keep ourselves.
 
     Args:
-        found: What was read of it; configurations that are not there are another check.
+        state: The state as read. Missing configurations are another check.
         distrust: Why the API server does not trust what it is shown; empty: it does.
     """
-    lineage = found.stored.lineage
-    problems = list(found.problems_of_trust())
+    lineage = state.stored.lineage
+    problems = list(state.problems_of_trust())
     if distrust and not problems:
         problems = [distrust]
     well = ""
@@ -33,33 +33,35 @@ def judge_authority(found: CertificateState, distrust: str) -> Finding:
 
 
 def judge_bundles(
-    registered: Mapping[str, Registered], distrust: str, now: datetime, *, answered: bool = True
+    configurations: Mapping[str, Registered], distrust: str, now: datetime, *, any_answer: bool = True
 ) -> Finding:
     """Judge what the API server trusts, where the certificate comes from elsewhere.
 
     Args:
-        registered: What the configurations trust.
+        configurations: The configurations as read, by kind.
         distrust: Why the API server does not trust what it is shown; empty: it does, or is shown nothing.
         now: By the hub's clock.
-        answered: Whether it was shown anything.
+        any_answer: Whether the API server answered any dry run.
     """
-    if not registered:
+    if not configurations:
         return unchecked(CHECK, "there are no webhook configurations; see webhooks")
-    problems = [distrust] if distrust else [*_problems_of(registered, now)]
-    if not problems and not answered:
+    problems = [distrust] if distrust else [*_problems_of(configurations, now)]
+    if not problems and not any_answer:
         return unchecked(CHECK, "no hook has answered, so nothing was shown; see admission")
-    trusted = {name_of(one) for each in registered.values() for one in each.trusted()}
-    whom = ", ".join(sorted(trusted)) or "the authorities of its machine"
+    trusted_names = {
+        name_of(certificate) for configuration in configurations.values() for certificate in configuration.trusted()
+    }
+    authorities = ", ".join(sorted(trusted_names)) or "the authorities of its machine"
     advice = f"put the authority that signed the certificate into caBundle: webhook-configuration --ca FILE; {_HINT}"
-    return judged(CHECK, problems, f"the API server trusts {whom}, and what it is shown", advice)
+    return judged(CHECK, problems, f"the API server trusts {authorities}, and what it is shown", advice)
 
 
-def _problems_of(registered: Mapping[str, Registered], now: datetime) -> Iterator[str]:
-    bundles = {bundle for each in registered.values() for bundle in each.bundles.values()}
-    for kind, each in registered.items():
-        for name, bundle in each.bundles.items():
+def _problems_of(configurations: Mapping[str, Registered], now: datetime) -> Iterator[str]:
+    bundles = {bundle for configuration in configurations.values() for bundle in configuration.bundles.values()}
+    for kind, configuration in configurations.items():
+        for name, bundle in configuration.bundles.items():
             certificates = certificates_in(bundle)
-            if bundle and not any(now < one.not_valid_after_utc for one in certificates):
+            if bundle and not any(now < certificate.not_valid_after_utc for certificate in certificates):
                 yield f"{kind}: {name}: its caBundle holds no certificate that is valid now"
     if len(bundles) > 1:
         yield "the hooks do not all trust the same: some caBundle differs"

@@ -21,9 +21,9 @@ NOT_NEEDED: Final = frozenset({APPLIED_WORK.resource, NODE_POOL.resource})
 ADVICE: Final = "harbormaster crds | kubectl apply --server-side -f -    (with Helm: crds.*.install)"
 
 
-def judge_definitions(stored: Iterable[JsonObject]) -> Finding:
+def judge_definitions(definitions: Iterable[JsonObject]) -> Finding:
     """Compare all definitions of a hub with those that this release prints."""
-    by_name = {name_of(each): each for each in stored}
+    by_name = {name_of(definition): definition for definition in definitions}
     desired = {name_of(definition): definition for definition in custom_resource_definitions()}
     problems = [
         problem
@@ -31,35 +31,35 @@ def judge_definitions(stored: Iterable[JsonObject]) -> Finding:
         if name in by_name or name not in NOT_NEEDED
         for problem in problems_of(name, by_name.get(name), definition)
     ]
-    there = sum(name in by_name for name in desired)
+    present = sum(name in by_name for name in desired)
     without = [name for name in sorted(NOT_NEEDED) if name not in by_name]
-    well = f"{there} are there, with all that this release needs"
+    well = f"{present} are there, with all that this release needs"
     return judged(CHECK, problems, well + (f"; not there: {listed(without)}" if without else ""), ADVICE)
 
 
-def problems_of(name: str, stored: JsonObject | None, wanted: JsonObject) -> Iterator[str]:
-    """Yield what is wrong with one definition; *stored* is None where there is none."""
-    if stored is None:
+def problems_of(name: str, stored_definition: JsonObject | None, desired: JsonObject) -> Iterator[str]:
+    """Yield what is wrong with one definition. *stored_definition*: None: unset, not installed."""
+    if stored_definition is None:
         yield f"{name} is not there"
         return
     if not any(
         condition.get("type") == "Established" and condition.get("status") == "True"
-        for condition in conditions_of(stored)
+        for condition in conditions_of(stored_definition)
     ):
         yield f"{name} is there, and not served: it is not Established"
-    if (scope := dict_at(stored, "spec").get("scope")) != wanted["spec"]["scope"]:
-        yield f"{name}: its scope is {scope}, not {wanted['spec']['scope']}"
+    if (scope := dict_at(stored_definition, "spec").get("scope")) != desired["spec"]["scope"]:
+        yield f"{name}: its scope is {scope}, not {desired['spec']['scope']}"
         return
     if name == NODE_POOL.resource:  # Karpenter's, of whatever version: it adds fields and removes some
         return
-    versions = served(stored)
-    for version in wanted["spec"]["versions"]:
+    versions = served(stored_definition)
+    for version in desired["spec"]["versions"]:
         other = versions.get(version["name"])
         if other is None:
             yield f"{name}: version {version['name']} is not served"
             continue
         if "status" in version.get("subresources", {}) and "status" not in dict_at(other, "subresources"):
             yield f"{name}: version {version['name']} has no subresource status"
-        lacking = sorted(missing_fields(schema_of(other), schema_of(version)))
-        if lacking:
-            yield f"{name}: version {version['name']} is old: it lacks {listed(lacking)}"
+        fields_missing = sorted(missing_fields(schema_of(other), schema_of(version)))
+        if fields_missing:
+            yield f"{name}: version {version['name']} is old: it lacks {listed(fields_missing)}"

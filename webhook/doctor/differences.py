@@ -6,30 +6,30 @@ from typing import Any
 from scorer.api.values.quoting import quote
 
 
-def differences(found: object, wanted: object, at: str = "") -> Iterator[str]:
+def differences(actual: object, desired: object, at: str = "") -> Iterator[str]:
     """Yield a line for each field that is not as wanted.
 
     Fields that are not wanted may be there, as an API server adds defaults; an object that is wanted empty is empty,
     and a list has no more entries than wanted. The order of words in a list does not matter.
 
     Args:
-        found: What is stored, decoded JSON.
-        wanted: What should be.
+        actual: The stored value, decoded JSON.
+        desired: The desired value.
         at: Where that is.
     """
-    match found, wanted:
-        case dict(), dict() if wanted:
-            for name, value in wanted.items():
+    match actual, desired:
+        case dict(), dict() if desired:
+            for name, value in desired.items():
                 path = f"{at}.{name}" if at else name
-                if name in found:
-                    yield from differences(found[name], value, path)
+                if name in actual:
+                    yield from differences(actual[name], value, path)
                 elif value not in ({}, [], ""):
                     yield f"{path} is missing"
-        case list(), list() if len(found) == len(wanted):
-            for number, (one, other) in enumerate(zip(_ordered(found), _ordered(wanted), strict=True)):
-                yield from differences(one, other, f"{at}[{number}]")
-        case _ if found != wanted:
-            yield f"{at} is {quote(found)}, not {quote(wanted)}"
+        case list(), list() if len(actual) == len(desired):
+            for number, (first, other) in enumerate(zip(_ordered(actual), _ordered(desired), strict=True)):
+                yield from differences(first, other, f"{at}[{number}]")
+        case _ if actual != desired:
+            yield f"{at} is {quote(actual)}, not {quote(desired)}"
 
 
 def _ordered(values: list[Any]) -> list[Any]:

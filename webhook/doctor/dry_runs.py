@@ -48,27 +48,27 @@ class DryRuns:
     @property
     def distrust(self) -> str:
         """Why the API server does not trust whoever answers it; empty: it does, or has not asked."""
-        said = (_line(each) for each in (self.valid, self.invalid) if each is not None)
-        return next((each for each in said if "x509" in each or "tls:" in each), "")
+        lines = (_line(answer) for answer in (self.valid, self.invalid) if answer is not None)
+        return next((line for line in lines if "x509" in line or "tls:" in line), "")
 
     @property
     def answered(self) -> bool:
         """Whether one of our hooks has judged something: then the API server trusts whoever answers it."""
-        return any(_DENIED in str(each) for each in (self.valid, self.invalid) if each is not None)
+        return any(_DENIED in str(answer) for answer in (self.valid, self.invalid) if answer is not None)
 
 
-def judge_dry_runs(runs: DryRuns, namespace: str, *, registered: bool) -> Finding:
+def judge_dry_runs(runs: DryRuns, namespace: str, *, is_registered: bool) -> Finding:
     """Judge what the API server has answered.
 
     Args:
         runs: What it has answered.
         namespace: Of the installation.
-        registered: Whether there are configurations to ask by.
+        is_registered: Whether webhook configurations exist.
     """
     for error in (runs.valid, runs.invalid):
         if isinstance(error, NotServedError) or (isinstance(error, ForbiddenError) and _DENIED not in str(error)):
             return refused(CHECK, error)
-    if not registered:
+    if not is_registered:
         return unchecked(CHECK, "there are no webhook configurations; see webhooks")
     if runs.distrust:
         return unchecked(CHECK, "the API server does not trust the certificate that it is shown; see certificates")

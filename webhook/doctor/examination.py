@@ -163,11 +163,11 @@ class Examination:
         self.installation: Installation | None = None
         self.results: list[Timed] = []
 
-    async def run(self, wanted: InstallationOptions, environment: Mapping[str, str]) -> None:
+    async def run(self, options: InstallationOptions, environment: Mapping[str, str]) -> None:
         """Make all checks.
 
         Args:
-            wanted: Which installation.
+            options: Options that select the installation.
             environment: How the processes are set up, where no chart says it.
 
         Raises:
@@ -175,12 +175,12 @@ class Examination:
             SettingsError: A setting has a wrong value.
             UnclearInstallationError: There are several installations, or not the one that is named.
         """
-        started = time.monotonic()
-        self._add(await self._look_at_hub(), started)
-        started = time.monotonic()
-        installation, finding = await self._find(wanted, environment)
+        start = time.monotonic()
+        self._add(await self._look_at_hub(), start)
+        start = time.monotonic()
+        installation, finding = await self._find(options, environment)
         self.installation = installation
-        self._add(finding, started)
+        self._add(finding, start)
         await self._check(DEFINITIONS, self._definitions)
         await self._check_admission(installation)
         await self._check_accounts(installation)
@@ -189,25 +189,25 @@ class Examination:
         await self._check_members()
         self._add(judge_confirmation(installation.settings.removal()), time.monotonic())
         await self._check(REMOVALS, self._removals)
-        self.results.sort(key=lambda each: CHECKS.index(each.finding.check))
+        self.results.sort(key=lambda timed: CHECKS.index(timed.finding.check))
 
     async def examine_member(self, member: ApiServer) -> None:
         """Check, besides, what agents may do in a member: after all of `CHECKS`, once for each agent."""
-        started = time.monotonic()
+        start = time.monotonic()
         for finding in await examine_member(member):
-            self._add(finding, started)
-            started = time.monotonic()
+            self._add(finding, start)
+            start = time.monotonic()
 
     async def _check(self, check: str, judge: Callable[[], Awaitable[Finding]]) -> None:
-        started = time.monotonic()
+        start = time.monotonic()
         try:
             finding = await judge()
         except StoreError as error:
             finding = refused(check, error)
-        self._add(finding, started)
+        self._add(finding, start)
 
-    def _add(self, finding: Finding, started: float) -> None:
-        self.results.append(Timed(finding, round((time.monotonic() - started) * 1000)))
+    def _add(self, finding: Finding, start: float) -> None:
+        self.results.append(Timed(finding, round((time.monotonic() - start) * 1000)))
 
     @property
     def _hub_now(self) -> datetime:
@@ -225,22 +225,22 @@ class Examination:
             self._offset = parsedate_to_datetime(date) + timedelta(seconds=0.5) - (before + took / 2)
         except ValueError:
             return Finding(HUB, State.OK, f"Kubernetes {version}, which does not tell its time")
-        off, here = self._offset, "the clock of this machine"
+        off, machine = self._offset, "the clock of this machine"
         problems = []
         if abs(off) > LARGEST_OFFSET + took:
-            problems.append(f"{here} is {seconds(off)} {'behind' if off > timedelta() else 'ahead of'} the hub's")
-        well = f"Kubernetes {version}; {here} and the hub's agree"
+            problems.append(f"{machine} is {seconds(off)} {'behind' if off > timedelta() else 'ahead of'} the hub's")
+        well = f"Kubernetes {version}; {machine} and the hub's agree"
         return judged(HUB, problems, well, "set the clock that is wrong; all else here is judged by the hub's")
 
-    async def _find(self, wanted: InstallationOptions, environment: Mapping[str, str]) -> tuple[Installation, Finding]:
+    async def _find(self, options: InstallationOptions, environment: Mapping[str, str]) -> tuple[Installation, Finding]:
         """Find the installation by its Deployments, if they may be read."""
         try:
-            deployments = (await self._store.list(_DEPLOYMENT, wanted.namespace or None)).items
+            deployments = (await self._store.list(_DEPLOYMENT, options.namespace or None)).items
         except (ForbiddenError, NotFoundError) as error:
-            installation = find_installation((), wanted, environment)
+            installation = find_installation((), options, environment)
             reason = refused(INSTALLATION, error).found.removeprefix("not checked: ")
             return installation, unchecked(INSTALLATION, f"{reason}; judged by the settings of this environment")
-        installation = find_installation(deployments, wanted, environment)
+        installation = find_installation(deployments, options, environment)
         problems = problems_of(installation, self._release)
         advice = f"kubectl get pods -n {installation.namespace}"
         return installation, judged(INSTALLATION, problems, described(installation), advice)
@@ -250,22 +250,22 @@ class Examination:
 
     async def _check_admission(self, installation: Installation) -> None:
         """Check what is registered, whom it trusts, and what comes of it."""
-        started = time.monotonic()
+        start = time.monotonic()
         runs = DryRuns(await self._try(RIGHT_NAMESPACE), await self._try(WRONG_NAMESPACE))
-        asked = time.monotonic() - started
+        elapsed = time.monotonic() - start
         try:
-            name, registered = await self._registered(installation)
+            name, configurations = await self._registered(installation)
         except StoreError as error:
-            self._add(refused(WEBHOOKS, error), started + asked)
+            self._add(refused(WEBHOOKS, error), start + elapsed)
             unread = refused(CERTIFICATES, error)
             self._add(judged(CERTIFICATES, [runs.distrust], "") if runs.distrust else unread, time.monotonic())
-            self._add(judge_dry_runs(runs, installation.namespace, registered=True), time.monotonic() - asked)
+            self._add(judge_dry_runs(runs, installation.namespace, is_registered=True), time.monotonic() - elapsed)
             return
-        documents = {kind: each.document for kind, each in registered.items()}
-        self._add(judge_registration(documents, name, installation), started + asked)
-        judgement = judge_dry_runs(runs, installation.namespace, registered=bool(registered))
-        self._add(judgement, time.monotonic() - asked)
-        await self._check(CERTIFICATES, lambda: self._certificates(installation, name, registered, runs))
+        documents = {kind: configuration.document for kind, configuration in configurations.items()}
+        self._add(judge_registration(documents, name, installation), start + elapsed)
+        judgement = judge_dry_runs(runs, installation.namespace, is_registered=bool(configurations))
+        self._add(judgement, time.monotonic() - elapsed)
+        await self._check(CERTIFICATES, lambda: self._certificates(installation, name, configurations, runs))
 
     async def _try(self, namespace: str) -> StoreError | None:
         """Create a placement as a dry run, and return what the API server has against it."""
@@ -279,33 +279,35 @@ class Examination:
         """Return the name of the webhook configurations, and those that are there."""
         name = installation.configuration
         if not name:
-            found = (await self._store.list(CONFIGURATIONS[0], labels={RELEASE: installation.release})).items
-            ours = [name_of(each) for each in found if label(each, PART_OF) == OURS]
+            documents = (await self._store.list(CONFIGURATIONS[0], labels={RELEASE: installation.release})).items
+            ours = [name_of(document) for document in documents if label(document, PART_OF) == OURS]
             name = ours[0] if ours else installation.settings.webhook_configuration
         return name, await CaBundles(self._server, name).read()
 
     async def _certificates(
-        self, installation: Installation, name: str, registered: Mapping[str, Registered], runs: DryRuns
+        self, installation: Installation, name: str, configurations: Mapping[str, Registered], runs: DryRuns
     ) -> Finding:
         secret = installation.settings.certificate_secret
         if not secret:
-            return judge_bundles(registered, runs.distrust, self._hub_now, answered=runs.answered)
+            return judge_bundles(configurations, runs.distrust, self._hub_now, any_answer=runs.answered)
         authority = AuthoritySecret(self._server, installation.namespace, secret)
         try:
-            stored = await authority.read()
+            lineage = await authority.read()
         except ForeignSecretError as error:
             return judged(CERTIFICATES, [str(error)], "", "name another Secret, or remove this one")
-        return judge_authority(CertificateState(authority.key, stored, name, registered, self._hub_now), runs.distrust)
+        return judge_authority(
+            CertificateState(authority.key, lineage, name, configurations, self._hub_now), runs.distrust
+        )
 
     async def _check_accounts(self, installation: Installation) -> None:
         """Check the rights of all accounts; the roles of the hub are read once."""
-        started = time.monotonic()
+        start = time.monotonic()
         try:
             roles = await read_roles(self._store)
         except StoreError as error:
             for check in (SERVER, LOOP, AGENTS):
-                self._add(refused(check, error), started)
-                started = time.monotonic()
+                self._add(refused(check, error), start)
+                start = time.monotonic()
         else:
             for account in accounts_of(installation, roles):
                 await self._check(account.check, partial(self._account, account))
@@ -320,7 +322,7 @@ class Examination:
 
     async def _agents(self, roles: Roles, home: str) -> Finding:
         members = (await self._store.list(MEMBER_CLUSTER)).items
-        namespaces = {name_of(each) for each in (await self._store.list(NAMESPACE)).items}
+        namespaces = {name_of(namespace) for namespace in (await self._store.list(NAMESPACE)).items}
         return judge_agents(members, namespaces, roles, home)
 
     async def _policies(self, installation: Installation) -> Finding:
@@ -334,7 +336,7 @@ class Examination:
         """Read the configuration of the chart's scheduler, and the metrics of the replicas that answer schedulers."""
         home = installation.namespace
         deployment = (installation.deployments or {}).get(SCHEDULER)
-        scheduling = None
+        scheduler = None
         if deployment is not None:
             name = name_of(deployment)
             try:
@@ -342,7 +344,7 @@ class Examination:
             except NotFoundError:
                 config = None
             text = None if config is None else text_at(config, "data", "config.yaml")
-            scheduling = Scheduling(f"{home}/{name}", text, await self._pods(installation, SCHEDULER))
+            scheduler = Scheduling(f"{home}/{name}", text, await self._pods(installation, SCHEDULER))
         pods = ready_pods(await self._pods(installation, SERVE))
         metrics, unread = {}, None
         for pod in pods:
@@ -350,7 +352,7 @@ class Examination:
                 metrics[name_of(pod)] = await self._metrics(pod)
             except StoreError as error:
                 unread = error
-        finding = judge_extender(scheduling, metrics, self._hub_now)
+        finding = judge_extender(scheduler, metrics, self._hub_now)
         return finding if unread is None or finding.problems else refused(EXTENDER, unread)
 
     async def _pods(self, installation: Installation, component: str) -> tuple[JsonObject, ...]:
@@ -361,8 +363,8 @@ class Examination:
 
     async def _metrics(self, pod: JsonObject) -> str:
         """Return the metrics of a Pod, which the API server gets for us. Raises `StoreError`."""
-        where = f"{name_of(pod)}:{port_of(pod)}"
-        path = ApiPath("api", "v1", "namespaces", namespace_of(pod), "pods", where, "proxy", "metrics")
+        address = f"{name_of(pod)}:{port_of(pod)}"
+        path = ApiPath("api", "v1", "namespaces", namespace_of(pod), "pods", address, "proxy", "metrics")
         return await self._server.read_text(path, ANSWER_SECONDS)
 
     async def _leader(self, installation: Installation) -> Finding:
@@ -376,7 +378,7 @@ class Examination:
         return judge_leader(lease, str(key), self._hub_now)
 
     async def _removals(self) -> Finding:
-        bindings = [each for family in FAMILIES for each in (await self._store.list(family.binding)).items]
+        bindings = [binding for family in FAMILIES for binding in (await self._store.list(family.binding)).items]
         return judge_removals(bindings)
 
     async def _check_members(self) -> None:
@@ -385,17 +387,17 @@ class Examination:
         async def read(kind: Kind) -> tuple[JsonObject, ...]:
             return (await self._store.list(kind)).items
 
-        started = time.monotonic()
+        start = time.monotonic()
         try:
             members = await read(MEMBER_CLUSTER)
             internal = await read(INTERNAL_MEMBER_CLUSTER)
         except StoreError as error:
             for check in (MEMBERS, VERSIONS, CLOCKS, APPLIED_WORKS):
-                self._add(refused(check, error), started)
-                started = time.monotonic()
+                self._add(refused(check, error), start)
+                start = time.monotonic()
             return
-        by_name = {name_of(each): each for each in internal}
-        self._add(judge_members(members, by_name, self._hub_now), started)
+        by_name = {name_of(internal_member): internal_member for internal_member in internal}
+        self._add(judge_members(members, by_name, self._hub_now), start)
         self._add(judge_versions(members, self._release), time.monotonic())
         self._add(judge_clocks(internal), time.monotonic())
         self._add(judge_applied_works(members), time.monotonic())

@@ -42,35 +42,35 @@ class Scheduling:
     pods: tuple[JsonObject, ...]
 
 
-def judge_extender(scheduling: Scheduling | None, metrics: Mapping[str, str], now: datetime) -> Finding:
+def judge_extender(scheduler: Scheduling | None, metrics: Mapping[str, str], now: datetime) -> Finding:
     """Judge the scheduler of the chart, and what replicas of the server have refused.
 
     Args:
-        scheduling: The scheduler; None: the chart has installed none.
+        scheduler: The scheduler. None: unset, the chart has installed none.
         metrics: Of each replica, by the name of its Pod.
         now: By the hub's clock.
     """
-    problems = [*_problems_of(scheduling)] if scheduling is not None else []
+    problems = [*_problems_of(scheduler)] if scheduler is not None else []
     for pod, text in metrics.items():
         problems += _refusals(pod, text, now)
     if not problems and not metrics:
-        if scheduling is None:
+        if scheduler is None:
             return Finding(CHECK, State.OK, "the chart has installed no scheduler")
         return unchecked(CHECK, "no replica of serve is there that could say whether it has refused schedulers")
     minutes = RECENT // timedelta(minutes=1)
     return judged(CHECK, problems, f"no question of a scheduler has been refused within {minutes} minutes", ADVICE)
 
 
-def _problems_of(scheduling: Scheduling) -> Iterator[str]:
-    subject = f"Deployment {scheduling.name}"
-    if scheduling.configuration is None:
+def _problems_of(scheduler: Scheduling) -> Iterator[str]:
+    subject = f"Deployment {scheduler.name}"
+    if scheduler.configuration is None:
         yield f"{subject}: its configuration is not there"
-    elif _is_ignorable(scheduling.configuration):
+    elif _is_ignorable(scheduler.configuration):
         yield f"{subject}: ignorable is true: while the extender refuses or does not answer, pods go to any node"
-    for pod in scheduling.pods:
+    for pod in scheduler.pods:
         for status in dicts_at(pod, "status", "initContainerStatuses"):
-            if status.get("name") == ASKING and (said := _last_words(status)):
-                yield f"Pod {name_of(pod)}: {said}"
+            if status.get("name") == ASKING and (last_words := _last_words(status)):
+                yield f"Pod {name_of(pod)}: {last_words}"
 
 
 def _is_ignorable(text: str) -> bool:
@@ -85,9 +85,9 @@ def _is_ignorable(text: str) -> bool:
 def _last_words(status: JsonObject) -> str:
     """Return what a container that has failed has written last; empty: it has ended well, or still runs."""
     for state in (dict_at(status, "state"), dict_at(status, "lastState")):
-        ended = dict_at(state, "terminated")
-        if ended:
-            return " ".join(text_at(ended, "message").split()) if ended.get("exitCode") else ""
+        termination = dict_at(state, "terminated")
+        if termination:
+            return " ".join(text_at(termination, "message").split()) if termination.get("exitCode") else ""
     return ""
 
 
@@ -121,5 +121,5 @@ def ready_pods(pods: Iterable[JsonObject]) -> list[JsonObject]:
 def port_of(pod: JsonObject) -> int:
     """Return the port of a Pod's metrics; 0: it has none."""
     ports = (port for container in dicts_at(pod, "spec", "containers") for port in dicts_at(container, "ports"))
-    found = next((port.get("containerPort") for port in ports if port.get("name") == "http"), 0)
-    return found if isinstance(found, int) else 0
+    port = next((port.get("containerPort") for port in ports if port.get("name") == "http"), 0)
+    return port if isinstance(port, int) else 0

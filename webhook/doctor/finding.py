@@ -58,18 +58,18 @@ def judged(check: str, problems: Iterable[str], well: str, advice: str = "") -> 
         well: What to say where nothing is.
         advice: What to do about the problems.
     """
-    found = tuple(problems)
-    if not found:
+    all_problems = tuple(problems)
+    if not all_problems:
         return Finding(check, State.OK, well)
-    named = found[:MOST_PROBLEMS]
-    if len(found) > len(named):
-        named = (*named, f"and {len(found) - len(named)} more")
-    return Finding(check, State.WRONG, counted(len(found), "problem"), named, advice)
+    top_problems = all_problems[:MOST_PROBLEMS]
+    if len(all_problems) > len(top_problems):
+        top_problems = (*top_problems, f"and {len(all_problems) - len(top_problems)} more")
+    return Finding(check, State.WRONG, counted(len(all_problems), "problem"), top_problems, advice)
 
 
-def unchecked(check: str, why: str) -> Finding:
+def unchecked(check: str, reason: str) -> Finding:
     """Return that a check was not made, and why."""
-    return Finding(check, State.UNCHECKED, f"not checked: {why}")
+    return Finding(check, State.UNCHECKED, f"not checked: {reason}")
 
 
 def refused(check: str, error: StoreError) -> Finding:
@@ -83,9 +83,9 @@ def refused(check: str, error: StoreError) -> Finding:
     return unchecked(check, text)
 
 
-def counted(count: int, what: str) -> str:
+def counted(count: int, noun: str) -> str:
     """Write a number of things."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

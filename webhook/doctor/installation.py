@@ -87,13 +87,13 @@ class InstallationOptions:
 
 
 def find_installation(
-    deployments: Iterable[JsonObject], wanted: InstallationOptions, environment: Mapping[str, str]
+    deployments: Iterable[JsonObject], options: InstallationOptions, environment: Mapping[str, str]
 ) -> Installation:
     """Return the installation that is meant.
 
     Args:
         deployments: All that there are on the hub, of others too.
-        wanted: What the user says about it.
+        options: Options of the command.
         environment: For an installation that no chart has made.
 
     Raises:
@@ -105,46 +105,46 @@ def find_installation(
         component = label(deployment, COMPONENT)
         if component in (SERVE, RECONCILE, SCHEDULER) and OURS in (label(deployment, NAME), label(deployment, PART_OF)):
             charts.setdefault((namespace_of(deployment), label(deployment, RELEASE)), {})[component] = deployment
-    found = {
+    installations = {
         key: components
         for key, components in charts.items()
-        if SERVE in components and wanted.namespace in ("", key[0]) and wanted.release in ("", key[1])
+        if SERVE in components and options.namespace in ("", key[0]) and options.release in ("", key[1])
     }
-    if len(found) > 1:
-        named = ", ".join(f"-n {namespace} --release {release}" for namespace, release in sorted(found))
-        raise UnclearInstallationError(f"there are several installations; name one of: {named}")
-    if found:
-        ((namespace, release),) = found
-        return _of_chart(namespace, release, found[namespace, release])
-    if wanted.release:
+    if len(installations) > 1:
+        choices = ", ".join(f"-n {namespace} --release {release}" for namespace, release in sorted(installations))
+        raise UnclearInstallationError(f"there are several installations; name one of: {choices}")
+    if installations:
+        ((namespace, release),) = installations
+        return _of_chart(namespace, release, installations[namespace, release])
+    if options.release:
         raise UnclearInstallationError(
-            f"--release {wanted.release!r}: there is no Deployment with the labels {COMPONENT}={SERVE} and "
-            f"{RELEASE}={wanted.release}{f' in namespace {wanted.namespace}' if wanted.namespace else ''}"
+            f"--release {options.release!r}: there is no Deployment with the labels {COMPONENT}={SERVE} and "
+            f"{RELEASE}={options.release}{f' in namespace {options.namespace}' if options.namespace else ''}"
         )
-    return _by_hand(wanted, environment)
+    return _by_hand(options, environment)
 
 
 def _of_chart(namespace: str, release: str, components: Mapping[str, JsonObject]) -> Installation:
     serve, reconcile = components[SERVE], components.get(RECONCILE)
     # The environment of a pod names files of that pod, which are not here.
-    given = _environment(serve)
-    environment = {name: value for name, value in given.items() if not name.endswith("_FILE")}
+    variables = _environment(serve)
+    environment = {name: value for name, value in variables.items() if not name.endswith("_FILE")}
     settings = DoctorSettings.read(environment | {"HARBORMASTER_NAMESPACE": namespace})
     server, loop = _account(serve), ""
     if "--reconcile" in texts_at(_container(serve), "args"):
         loop = server
     elif reconcile is not None:
         loop = _account(reconcile)
-    configuration = settings.webhook_configuration if "HARBORMASTER_WEBHOOK_CONFIGURATION" in given else ""
-    has_secret = "HARBORMASTER_WEBHOOK_SECRET_FILE" in given
-    required = given.get("HARBORMASTER_REQUIRE_CLIENT_CERTIFICATE") == "true"
-    return Installation(settings, server, loop, release, components, has_secret, required, configuration)
+    configuration = settings.webhook_configuration if "HARBORMASTER_WEBHOOK_CONFIGURATION" in variables else ""
+    has_secret = "HARBORMASTER_WEBHOOK_SECRET_FILE" in variables
+    is_required = variables.get("HARBORMASTER_REQUIRE_CLIENT_CERTIFICATE") == "true"
+    return Installation(settings, server, loop, release, components, has_secret, is_required, configuration)
 
 
-def _by_hand(wanted: InstallationOptions, environment: Mapping[str, str]) -> Installation:
-    settings = DoctorSettings.read(environment, namespace=wanted.namespace or None)
-    server = wanted.server or username_of(service_account(settings.namespace, SERVE_ACCOUNT))
-    loop = settings.username_of_loop if wanted.has_loop else ""
+def _by_hand(options: InstallationOptions, environment: Mapping[str, str]) -> Installation:
+    settings = DoctorSettings.read(environment, namespace=options.namespace or None)
+    server = options.server or username_of(service_account(settings.namespace, SERVE_ACCOUNT))
+    loop = settings.username_of_loop if options.has_loop else ""
     has_secret = True if settings.webhook_secret_file else None
     return Installation(
         settings, server, loop, has_secret_path=has_secret, configuration=settings.webhook_configuration
@@ -158,8 +158,12 @@ def _container(deployment: JsonObject) -> JsonObject:
 
 def _environment(deployment: JsonObject) -> dict[str, str]:
     """Return what a container is given in so many words."""
-    given = dicts_at(_container(deployment), "env")
-    return {text_at(each, "name"): text_at(each, "value") for each in given if isinstance(each.get("value"), str)}
+    variables = dicts_at(_container(deployment), "env")
+    return {
+        text_at(variable, "name"): text_at(variable, "value")
+        for variable in variables
+        if isinstance(variable.get("value"), str)
+    }
 
 
 def _account(deployment: JsonObject) -> str:
@@ -183,17 +187,17 @@ def problems_of(installation: Installation, version: str) -> list[str]:
                 f"{subject} is of release {other}, this is {version}: use the doctor of {other}, what else is said"
                 " here may not fit"
             )
-        given = _environment(deployment)
-        if given.get("HARBORMASTER_OIDC_GROUPS_CLAIM") and not given.get("HARBORMASTER_OIDC_GROUPS_PREFIX"):
+        variables = _environment(deployment)
+        if variables.get("HARBORMASTER_OIDC_GROUPS_CLAIM") and not variables.get("HARBORMASTER_OIDC_GROUPS_PREFIX"):
             problems.append(
                 f"{subject}: groups of the provider have the rights of groups of the hub with the same names: set "
                 'settings.oidcGroupsPrefix and bind the prefixed groups, or set "-" if that is intended'
             )
-        wanted: Any = spec_of(deployment).get("replicas", 1)
+        replicas: Any = spec_of(deployment).get("replicas", 1)
         available: Any = status_of(deployment).get("availableReplicas") or 0
-        if wanted and available < wanted:
+        if replicas and available < replicas:
             problems.append(
-                f"{subject}: {available} of {wanted} replicas of {component} are available{_cause(deployment)}"
+                f"{subject}: {available} of {replicas} replicas of {component} are available{_cause(deployment)}"
             )
     return problems
 
@@ -206,12 +210,12 @@ def _cause(deployment: JsonObject) -> str:
 
 def described(installation: Installation) -> str:
     """Say which installation it is."""
-    where = f"namespace {installation.namespace}"
+    location = f"namespace {installation.namespace}"
     if not installation.deployments:
         loop = "" if installation.loop else ", without a loop"
-        return f"{where}, by the settings of this environment: no chart has made it{loop}"
+        return f"{location}, by the settings of this environment: no chart has made it{loop}"
     parts = [
         f"{dict_at(deployment, 'status').get('availableReplicas') or 0} replicas of {component}"
         for component, deployment in installation.deployments.items()
     ]
-    return f"{where}, Helm release {installation.release}: {', '.join(parts)}"
+    return f"{location}, Helm release {installation.release}: {', '.join(parts)}"

@@ -41,25 +41,25 @@ def judge_leader(lease: JsonObject | None, name: str, now: datetime) -> Finding:
     holder = text_at(spec, "holderIdentity")
     if not holder:
         return judged(CHECK, [f"Lease {name} is free: no loop leads"], "", advice)
-    renewed = stored_at(lease, "") or read_time(spec.get("renewTime"))
+    renew_time = stored_at(lease, "") or read_time(spec.get("renewTime"))
     traits = list(_not_of_a_loop(spec, now))
     if traits:
         advice = _FOREIGN.format(*name.split("/"), longest=seconds(timedelta(seconds=LONGEST_LEASE)))
-    if renewed is None or now - renewed > timedelta(seconds=USUAL_SECONDS) + SLACK:
-        since = f"for {seconds(now - renewed)}" if renewed else "at any time"
+    if renew_time is None or now - renew_time > timedelta(seconds=USUAL_SECONDS) + SLACK:
+        since = f"for {seconds(now - renew_time)}" if renew_time else "at any time"
         traits.append(f"and has not renewed it {since}")
     if traits:
         return judged(CHECK, [f"{holder} holds Lease {name}, {trait}" for trait in traits], "", advice)
-    started = read_time(spec.get("acquireTime"))
+    acquire_time = read_time(spec.get("acquireTime"))
     leads = "leads" if parted_into(holder) is None else "are worked on"
-    return Finding(CHECK, State.OK, f"{holder} {leads}{f' since {format_time(started)}' if started else ''}")
+    return Finding(CHECK, State.OK, f"{holder} {leads}{f' since {format_time(acquire_time)}' if acquire_time else ''}")
 
 
 def _not_of_a_loop(spec: JsonObject, now: datetime) -> Iterator[str]:
     """Yield traits of a Lease that no loop with the right time gives it."""
-    asked = spec.get("leaseDurationSeconds")
-    if asked != USUAL_SECONDS:
-        yield f"and leaseDurationSeconds is {asked}, while a loop asks for {USUAL_SECONDS}"
+    lease_seconds = spec.get("leaseDurationSeconds")
+    if lease_seconds != USUAL_SECONDS:
+        yield f"and leaseDurationSeconds is {lease_seconds}, while a loop asks for {USUAL_SECONDS}"
     ahead = (read_time(spec.get("renewTime")) or now) - now
     if ahead > LARGEST_OFFSET:
         yield f"and its renewTime is {seconds(ahead)} in the future"

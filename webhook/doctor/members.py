@@ -45,27 +45,31 @@ def judge_members(members: Iterable[JsonObject], internal: Mapping[str, JsonObje
         internal: The InternalMemberClusters, by name.
         now: By the hub's clock.
     """
-    judging = [(name_of(each), missing(each, internal.get(name_of(each)), now)) for each in _staying(members)]
-    problems = [f"{name}: {lacking}" for name, lacking in judging if lacking]
-    well = f"{counted(len(judging), 'member')} joined, healthy and heard of" if judging else NO_MEMBERS
+    judgements = [
+        (name_of(member), missing(member, internal.get(name_of(member)), now)) for member in _staying(members)
+    ]
+    problems = [f"{name}: {reason}" for name, reason in judgements if reason]
+    well = f"{counted(len(judgements), 'member')} joined, healthy and heard of" if judgements else NO_MEMBERS
     return judged(MEMBERS, problems, well, "harbormaster join NAME … says what is missing, and puts right what it can")
 
 
 def judge_applied_works(members: Iterable[JsonObject]) -> Finding:
     """Judge whether members have AppliedWorks that no Work on the hub stands for, as after a restore from a backup."""
-    judging = {name_of(each): orphan_report(each) for each in _staying(members)}
-    problems = [f"{name}: {report.partition(';')[0][:LONGEST_REPORT]}" for name, report in judging.items() if report]
-    well = f"{counted(len(judging), 'member')} without AppliedWorks that have no Work" if judging else NO_MEMBERS
+    reports = {name_of(member): orphan_report(member) for member in _staying(members)}
+    problems = [f"{name}: {report.partition(';')[0][:LONGEST_REPORT]}" for name, report in reports.items() if report]
+    well = f"{counted(len(reports), 'member')} without AppliedWorks that have no Work" if reports else NO_MEMBERS
     advice = f"place the same content again, or remove it: for each of these AppliedWorks, {REMOVE_APPLIED_WORK}"
     return judged(APPLIED_WORKS, problems, well, advice)
 
 
 def judge_removals(bindings: Iterable[JsonObject]) -> Finding:
     """Judge whether objects that are no longer placed remain on members because they cannot be deleted."""
-    blocked = [(binding, condition) for binding in bindings if (condition := current_condition(binding, REMOVED))]
+    blocked_removals = [
+        (binding, condition) for binding in bindings if (condition := current_condition(binding, REMOVED))
+    ]
     problems = sorted(
         f"{text_at(binding, 'spec', 'targetCluster')}: {str(condition.get('message'))[:LONGEST_REPORT]}"
-        for binding, condition in blocked
+        for binding, condition in blocked_removals
     )
     advice = "have the controller of each finalizer remove it on the member, or patch the object there"
     return judged(REMOVALS, problems, "no removal is blocked", advice)
@@ -83,10 +87,12 @@ def judge_confirmation(policy: RemovalPolicy) -> Finding:
 
 def judge_versions(members: Iterable[JsonObject], release: str) -> Finding:
     """Judge whether the agents of all members are of the release that this is."""
-    reporting = [each for each in _staying(members) if _heartbeat(each)]
-    told = {name_of(each): text_at(each, "status", "properties", AGENT_VERSION, "value") for each in reporting}
-    problems = [f"{name}: {_about(version, release)}" for name, version in told.items() if version != release]
-    well = f"{counted(len(told), 'agent')} of release {release}" if told else "no agent has reported yet"
+    reporting_members = [member for member in _staying(members) if _heartbeat(member)]
+    versions = {
+        name_of(member): text_at(member, "status", "properties", AGENT_VERSION, "value") for member in reporting_members
+    }
+    problems = [f"{name}: {_about(version, release)}" for name, version in versions.items() if version != release]
+    well = f"{counted(len(versions), 'agent')} of release {release}" if versions else "no agent has reported yet"
     advice = "upgrade the agents of these members to the release of the hub: helm upgrade harbormaster-agent …"
     return judged(VERSIONS, problems, well, advice)
 
@@ -104,7 +110,7 @@ def _numbers(version: str) -> list[int]:
 
 def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
     """Judge the clocks of agents by their last heartbeats; *internal* have their ``managedFields``."""
-    offsets = {name_of(each): offset for each in internal if (offset := offset_of(each)) is not None}
+    offsets = {name_of(member): offset for member in internal if (offset := offset_of(member)) is not None}
     problems = [
         f"{name}: its agent's clock is {seconds(offset)} {'ahead of' if offset > timedelta() else 'behind'} the hub's"
         for name, offset in sorted(offsets.items())
@@ -117,9 +123,9 @@ def judge_clocks(internal: Iterable[JsonObject]) -> Finding:
 
 def offset_of(internal: JsonObject) -> timedelta | None:
     """Return how far the clock of an agent is ahead of the hub's; None: that cannot be known."""
-    sent = read_time(_heartbeat(internal))
-    stored = stored_at(internal, "status", "f:agentStatus")
-    return None if sent is None or stored is None else sent - stored
+    sent_at = read_time(_heartbeat(internal))
+    stored_time = stored_at(internal, "status", "f:agentStatus")
+    return None if sent_at is None or stored_time is None else sent_at - stored_time
 
 
 def stored_at(document: JsonObject, subresource: str, field: str = "") -> datetime | None:

@@ -19,30 +19,37 @@ _SECRET: Final = re.compile(rf"{ROOT}/[^/]+")
 _SELECTS_ALL: Final[JsonObject] = {"namespaceSelector": {}, "objectSelector": {}}
 
 
-def judge_registration(stored: Mapping[str, JsonObject], name: str, installation: Installation) -> Finding:
+def judge_registration(configurations: Mapping[str, JsonObject], name: str, installation: Installation) -> Finding:
     """Compare the configurations with what this release would register for the installation.
 
     The address comes from the configurations themselves: that the API server reaches it is another check. So does the
     secret path, which is as good as a password.
 
     Args:
-        stored: Those that are there, by kind.
+        configurations: The present configurations, by kind.
         name: Of both.
         installation: Whose they are.
     """
-    endpoint = endpoint_of(stored, installation)
-    made = webhook_configurations(endpoint, installation.settings.admission())
+    endpoint = endpoint_of(configurations, installation)
+    desired_configurations = webhook_configurations(endpoint, installation.settings.admission())
     problems = [
-        problem for wanted in made for problem in _problems_of(stored.get(wanted["kind"]), wanted, name, endpoint)
+        problem
+        for desired in desired_configurations
+        for problem in _problems_of(configurations.get(desired["kind"]), desired, name, endpoint)
     ]
-    problems += _problems_of_endpoint(endpoint, installation, anything=bool(stored))
-    count = sum(len(dicts_at(each, "webhooks")) for each in stored.values())
-    return judged(CHECK, problems, f"{len(made)} configurations {name} with {count} hooks, as of this release", ADVICE)
+    problems += _problems_of_endpoint(endpoint, installation, any_hook=bool(configurations))
+    count = sum(len(dicts_at(configuration, "webhooks")) for configuration in configurations.values())
+    return judged(
+        CHECK,
+        problems,
+        f"{len(desired_configurations)} configurations {name} with {count} hooks, as of this release",
+        ADVICE,
+    )
 
 
-def endpoint_of(stored: Mapping[str, JsonObject], installation: Installation) -> WebhookEndpoint:
+def endpoint_of(configurations: Mapping[str, JsonObject], installation: Installation) -> WebhookEndpoint:
     """Return where most hooks of the configurations lead."""
-    hooks = [hook for each in stored.values() for hook in dicts_at(each, "webhooks")]
+    hooks = [hook for configuration in configurations.values() for hook in dicts_at(configuration, "webhooks")]
     places = Counter(_place(dict_at(hook, "clientConfig")) for hook in hooks)
     user = installation.loop or installation.settings.username_of_loop
     if not places:
@@ -70,28 +77,30 @@ def _place(client: JsonObject) -> tuple[str, str, int, str, str]:
     )
 
 
-def _problems_of(stored: JsonObject | None, wanted: JsonObject, name: str, endpoint: WebhookEndpoint) -> Iterator[str]:
-    subject = f"{wanted['kind']} {name}"
-    if stored is None:
+def _problems_of(
+    configuration: JsonObject | None, desired: JsonObject, name: str, endpoint: WebhookEndpoint
+) -> Iterator[str]:
+    subject = f"{desired['kind']} {name}"
+    if configuration is None:
         yield f"{subject} is not there: the API server does not ask"
         return
-    found = {text_at(hook, "name"): hook for hook in dicts_at(stored, "webhooks")}
-    hooks = {text_at(hook, "name"): _SELECTS_ALL | hook for hook in wanted["webhooks"]}
-    for each, hook in hooks.items():
-        if each not in found:
-            yield f"{subject}: {each} is missing"
+    hooks_by_name = {text_at(hook, "name"): hook for hook in dicts_at(configuration, "webhooks")}
+    hooks = {text_at(hook, "name"): _SELECTS_ALL | hook for hook in desired["webhooks"]}
+    for hook_name, hook in hooks.items():
+        if hook_name not in hooks_by_name:
+            yield f"{subject}: {hook_name} is missing"
             continue
-        for difference in differences(_masked(found[each], endpoint), _masked(hook, endpoint)):
-            yield f"{subject}: {each}: {difference}"
-    for each in found.keys() - hooks.keys():
-        yield f"{subject}: {each} is none of this release, or of a setting that is off"
+        for difference in differences(_masked(hooks_by_name[hook_name], endpoint), _masked(hook, endpoint)):
+            yield f"{subject}: {hook_name}: {difference}"
+    for hook_name in hooks_by_name.keys() - hooks.keys():
+        yield f"{subject}: {hook_name} is none of this release, or of a setting that is off"
 
 
 def _masked(hook: JsonObject, endpoint: WebhookEndpoint) -> JsonObject:
     """Return a hook without the secret in its path, whatever it is."""
 
     def masked(text: str) -> str:
-        return _SECRET.sub(lambda found: f"{ROOT}/…" if found[0] == endpoint.secret_path else f"{ROOT}/(another)", text)
+        return _SECRET.sub(lambda match: f"{ROOT}/…" if match[0] == endpoint.secret_path else f"{ROOT}/(another)", text)
 
     client = dict_at(hook, "clientConfig")
     if "url" in client:
@@ -100,8 +109,8 @@ def _masked(hook: JsonObject, endpoint: WebhookEndpoint) -> JsonObject:
     return {**hook, "clientConfig": {**client, "service": {**service, "path": masked(text_at(service, "path"))}}}
 
 
-def _problems_of_endpoint(endpoint: WebhookEndpoint, installation: Installation, *, anything: bool) -> Iterator[str]:
-    if not anything:
+def _problems_of_endpoint(endpoint: WebhookEndpoint, installation: Installation, *, any_hook: bool) -> Iterator[str]:
+    if not any_hook:
         return
     if not endpoint.url and endpoint.namespace != installation.namespace:
         yield f"the hooks lead to namespace {endpoint.namespace}, the installation is in {installation.namespace}"

@@ -23,7 +23,7 @@ async def read_roles(store: HubStore) -> Roles:
     return Roles.of((*role, *cluster_role), (*binding, *cluster_binding))
 
 
-async def denied(server: ApiServer, username: str, needed: Iterable[Right]) -> list[Right] | None:
+async def denied(server: ApiServer, username: str, rights: Iterable[Right]) -> list[Right] | None:
     """Return what a user needs and the API server does not allow; None: the caller may not ask. Raises `StoreError`."""
     turns = asyncio.Semaphore(MAX_CONCURRENT_REVIEWS)
 
@@ -31,7 +31,7 @@ async def denied(server: ApiServer, username: str, needed: Iterable[Right]) -> l
         async with turns:
             return None if await _is_allowed(server, username, right) else right
 
-    first, *others = sorted(needed)
+    first, *others = sorted(rights)
     try:
         answers = [await ask(first)]
     except ForbiddenError:
@@ -45,9 +45,14 @@ async def _is_allowed(server: ApiServer, username: str, right: Right) -> bool:
         attributes: JsonObject = {"nonResourceAttributes": {"path": right.resource, "verb": right.verb}}
     else:
         plural, _, subresource = right.resource.partition("/")
-        asked = {"resource": plural, "subresource": subresource, "namespace": right.where, "name": right.name}
-        asked |= {"verb": right.verb, "group": right.group}
-        attributes = {"resourceAttributes": {key: value for key, value in asked.items() if value}}
+        resource_attributes = {
+            "resource": plural,
+            "subresource": subresource,
+            "namespace": right.where,
+            "name": right.name,
+        }
+        resource_attributes |= {"verb": right.verb, "group": right.group}
+        attributes = {"resourceAttributes": {key: value for key, value in resource_attributes.items() if value}}
     spec = {"user": username, "groups": groups_of(username), **attributes}
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     return status_of(await server.request("POST", _REVIEW, review)).get("allowed") is True

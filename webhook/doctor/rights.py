@@ -55,15 +55,15 @@ def _covers(resource: str, other: str) -> bool:
     return resource == ANY or (resource.startswith("*/") and other.endswith(resource[1:]))
 
 
-def rights_in(rules: Iterable[JsonObject], where: str = "") -> Iterator[Right]:
-    """Take the rules of a role apart; *where* it is bound, empty: in the whole cluster."""
+def rights_in(rules: Iterable[JsonObject], namespace: str = "") -> Iterator[Right]:
+    """Yield the rights in the rules of a role that is bound in *namespace*; empty: in the whole cluster."""
     for rule in rules:
         for verb in texts_at(rule, "verbs"):
             for group in texts_at(rule, "apiGroups"):
                 for resource in texts_at(rule, "resources"):
                     for name in texts_at(rule, "resourceNames") or [""]:
-                        yield Right(where, verb, group, resource, name)
-            if not where:
+                        yield Right(namespace, verb, group, resource, name)
+            if not namespace:
                 yield from (Right("", verb, "", path) for path in texts_at(rule, "nonResourceURLs"))
 
 
@@ -87,13 +87,13 @@ class Roles:
 
     def held_by(self, subject: JsonObject) -> frozenset[Right]:
         """Return what is bound to a subject, or to all ServiceAccounts of its namespace."""
-        found: set[Right] = set()
+        rights: set[Right] = set()
         for binding in self.bindings:
             if any(_is_in(subject, other) for other in dicts_at(binding, "subjects")):
-                where, role = namespace_of(binding), dict_at(binding, "roleRef")
-                home = where if role.get("kind") == "Role" else ""
-                found.update(rights_in(self.rules.get((home, text_at(role, "name")), ()), where))
-        return frozenset(found)
+                namespace, role = namespace_of(binding), dict_at(binding, "roleRef")
+                home = namespace if role.get("kind") == "Role" else ""
+                rights.update(rights_in(self.rules.get((home, text_at(role, "name")), ()), namespace))
+        return frozenset(rights)
 
     def rights(self, roles: Iterable[Role]) -> Iterator[Right]:
         """Yield what roles of ours give; one without rules stands for that of the hub."""
@@ -123,36 +123,40 @@ def _is_in(subject: JsonObject, other: JsonObject) -> bool:
     return (kind, name) == (subject["kind"], subject["name"])
 
 
-def missing(wanted: Iterable[Right], held: Collection[Right]) -> list[Right]:
+def missing(desired: Iterable[Right], held_rights: Collection[Right]) -> list[Right]:
     """Return what should be held and is not."""
-    return sorted(right for right in set(wanted) - set(held) if not any(other.covers(right) for other in held))
+    return sorted(
+        right for right in set(desired) - set(held_rights) if not any(other.covers(right) for other in held_rights)
+    )
 
 
-def beyond(held: Iterable[Right], allowed: Collection[Right]) -> list[Right]:
+def beyond(held_rights: Iterable[Right], allowed: Collection[Right]) -> list[Right]:
     """Return what is held and should not be."""
-    return sorted(right for right in set(held) - set(allowed) if not any(other.covers(right) for other in allowed))
+    return sorted(
+        right for right in set(held_rights) - set(allowed) if not any(other.covers(right) for other in allowed)
+    )
 
 
 READ_BY_CHOICE: Final = frozenset({*(Right("", verb, ANY, ANY) for verb in READ), Right("", "update", ANY, "*/status")})
 """What the operator of a loop decides about: which kinds placements select, and whether statuses are written back."""
 
 
-def partly(held: Collection[Right], wanted: Iterable[Right], verbs: Collection[str]) -> list[Right]:
+def partly(held_rights: Collection[Right], desired: Iterable[Right], verbs: Collection[str]) -> list[Right]:
     """Return what an account lacks of kinds with which it may do a part only of *verbs*, where it takes them all."""
-    needed = {
+    rights_needed = {
         Right("", verb, right.group, right.resource)
-        for right in held
+        for right in held_rights
         if not right.where and not right.name and right.verb in verbs and not right.resource.startswith("/")
         for verb in verbs
     }
-    apart = {(right.group, right.resource) for right in wanted}  # which it needs for something else, perhaps in part
-    return missing((right for right in needed if (right.group, right.resource) not in apart), held)
+    apart = {(right.group, right.resource) for right in desired}  # which it needs for something else, perhaps in part
+    return missing((right for right in rights_needed if (right.group, right.resource) not in apart), held_rights)
 
 
-def chosen(held: Collection[Right], wanted: Collection[Right]) -> str:
+def chosen(held_rights: Collection[Right], desired: Collection[Right]) -> str:
     """Say which kinds an account may list, or do more with, by choice of the operator."""
     secrets = Right("", "list", SECRET.group, SECRET.plural)
-    extra = [right for right in held if right.verb == "list" and not right.where and right not in wanted]
+    extra = [right for right in held_rights if right.verb == "list" and not right.where and right not in desired]
     if any(right.resource == ANY for right in extra):
         return "every kind, Secrets among them"
     return f"{counted(len(extra), 'kind')}{', Secrets among them' if secrets in extra else ''}"
@@ -160,11 +164,11 @@ def chosen(held: Collection[Right], wanted: Collection[Right]) -> str:
 
 def described(rights: Iterable[Right]) -> list[str]:
     """Write rights for people, those on the same objects together: ``get, list works.example.com in namespace a``."""
-    grouped: dict[tuple[str, str, str, str], list[str]] = {}
+    verbs_of: dict[tuple[str, str, str, str], list[str]] = {}
     for right in sorted(rights):
-        grouped.setdefault((right.where, right.group, right.resource, right.name), []).append(right.verb)
+        verbs_of.setdefault((right.where, right.group, right.resource, right.name), []).append(right.verb)
     return [
         f"{', '.join(verbs)} {resource}{f'.{group}' if group else ''}{f' {name}' if name else ''}"
-        + (f" in namespace {where}" if where else "")
-        for (where, group, resource, name), verbs in grouped.items()
+        + (f" in namespace {namespace}" if namespace else "")
+        for (namespace, group, resource, name), verbs in verbs_of.items()
     ]

@@ -53,7 +53,7 @@ class HubBudgets:
         try:
             view = self._gate.view(name)
         except UnreadableReservationsError:  # shown as in the list: with every node held
-            view = next((each for each in self._gate.views() if each.name == name), None)
+            view = next((pool_view for pool_view in self._gate.views() if pool_view.name == name), None)
         if view is None:
             raise UnknownObjectError(f"there is no NodePool {quote(name)}")
         return view

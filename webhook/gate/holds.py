@@ -97,10 +97,10 @@ class HubMemberHolds:
         Reservations that cannot be read hold it against every caller.
         """
         try:
-            reserved = tuple(reserved_holds(member, self._reservations(MEMBER, member)))
+            reservation_holds = tuple(reserved_holds(member, self._reservations(MEMBER, member)))
         except UnreadableReservationsError as error:
-            reserved = (Hold(None, "", str(error)),)
-        return (*self.active_disruptions(member), *reserved)
+            reservation_holds = (Hold(None, "", str(error)),)
+        return (*self.active_disruptions(member), *reservation_holds)
 
     def active_disruptions(self, member: str) -> tuple[Hold, ...]:
         """Return what goes on at a member, reservations left out."""
@@ -126,14 +126,14 @@ class HubMemberHolds:
             member = spec_of(document).get("clusterName") or ""
             if document is change.new:
                 self._evictions[member][name_of(document)] = document
-            elif change.new is None and (cached := self._evictions.get(member)) is not None:
-                cached.pop(name_of(document), None)
-                if not cached:
+            elif change.new is None and (evictions := self._evictions.get(member)) is not None:
+                evictions.pop(name_of(document), None)
+                if not evictions:
                     del self._evictions[member]
 
-    def _take(self, read: Callable[[JsonObject], Mapping[str, Hold]], change: ObjectDelta) -> None:
+    def _take(self, reader: Callable[[JsonObject], Mapping[str, Hold]], change: ObjectDelta) -> None:
         source = (str(change.document.get("kind")), key_of(change.document))
-        before, after = self._by_source.get(source, {}), read(change.new) if change.new is not None else {}
+        before, after = self._by_source.get(source, {}), reader(change.new) if change.new is not None else {}
         if before == after:
             return
         if after:

@@ -67,7 +67,9 @@ class ReservationKeeper:
     def listed(self) -> tuple[tuple[tuple[Thing, Reservation], ...], tuple[str, ...]]:
         """Return all reservations with what they are of, and why some cannot be read."""
         reserved_things, mistakes = self.reservations.all_cached()
-        return tuple((thing, reservation) for thing, held in reserved_things for reservation in held), mistakes
+        return tuple(
+            (thing, reservation) for thing, reservations in reserved_things for reservation in reservations
+        ), mistakes
 
     async def renew(self, identifier: str, identity: str, seconds: int) -> Reservation:
         """Keep what was granted for *seconds* from now; a reservation that has expired is gone.

@@ -167,7 +167,7 @@ class HubMemberGate:
         await refresh_objects(self._cache, store, family.placement, [Key(ref.name, ref.namespace)])
         await refresh_list(self._cache, store, family.binding, {PARENT_PLACEMENT: ref.name}, bindings, ref.namespace)
 
-    def _rollout(self, ref: PlacementRef, cluster: str, reserved: Iterable[Reservation]) -> MemberAnswer:
+    def _rollout(self, ref: PlacementRef, cluster: str, reservations: Iterable[Reservation]) -> MemberAnswer:
         """Answer with what others have reserved of the placement. Raises as `rollout`."""
         family = FAMILY_OF[ref.kind]
         placement = self._cache.get(family.placement, ref.name, ref.namespace)
@@ -179,16 +179,16 @@ class HubMemberGate:
         documents = children(self._cache, family.binding, ref)
         if not any(spec_of(document).get("targetCluster") == cluster for document in documents):
             return MemberAnswer(MemberReason.NOT_SELECTED, f"{ref} has not picked cluster {cluster}")
-        kind, reserved = self.kind_of(ref), tuple(reserved)
-        promised = held_nodes(reserved)[0] - {cluster}
+        kind, reservations = self.kind_of(ref), tuple(reservations)
+        promises = held_nodes(reservations)[0] - {cluster}
         if kind is MemberDisruption.STAGED_UPDATE:
-            answer = self._staged(ref, cluster, promised)
+            answer = self._staged(ref, cluster, promises)
         else:
-            answer = self._rolling(family, ref, placement, documents, cluster, promised)
-        if promised and answer.reason is MemberReason.BUDGET_USED_UP:
-            answer = replace(answer, message=f"{answer.message}; {_promises(reserved, promised)}")
+            answer = self._rolling(family, ref, placement, documents, cluster, promises)
+        if promises and answer.reason is MemberReason.BUDGET_USED_UP:
+            answer = replace(answer, message=f"{answer.message}; {_promises(reservations, promises)}")
         answer = self._unless_closed(answer, ref, cluster)
-        return self._unless_held(answer, kind, cluster, reservation_hold(str(ref), cluster, reserved))
+        return self._unless_held(answer, kind, cluster, reservation_hold(str(ref), cluster, reservations))
 
     def cluster_update(self, cluster: str, run: str = "") -> MemberAnswer:
         """Say whether a cluster may be upgraded now.
@@ -204,11 +204,11 @@ class HubMemberGate:
         if run and self._cache.get(kinds.UPGRADE_RUN, run) is None:
             raise UnknownObjectError(f"there is no ClusterUpgradeRun {run[:320]!r}")
         runs = [
-            each
-            for each in self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
-            if (each.metadata.name == run if run else not upgrade_gate.has_ended(each))
+            upgrade_run
+            for upgrade_run in self._read_all(kinds.UPGRADE_RUN, "", ClusterUpgradeRun)
+            if (upgrade_run.metadata.name == run if run else not upgrade_gate.has_ended(upgrade_run))
         ]
-        chosen_run = next((each for each in runs if upgrade_gate.covers(each, cluster)), None)
+        chosen_run = next((run for run in runs if upgrade_gate.covers(run, cluster)), None)
         if chosen_run is None:
             message = (
                 f"member {cluster} is not in run {run}"
@@ -216,8 +216,8 @@ class HubMemberGate:
                 else f"no unfinished upgrade run includes member {cluster}"
             )
             return MemberAnswer(MemberReason.NOT_IN_RUN, message)
-        upgrades_paused = annotation(member, UPGRADE_HOLD) == "true"
-        answer = upgrade_gate.may_upgrade(chosen_run, cluster, self._now(), upgrades_paused=upgrades_paused)
+        are_upgrades_paused = annotation(member, UPGRADE_HOLD) == "true"
+        answer = upgrade_gate.may_upgrade(chosen_run, cluster, self._now(), upgrades_paused=are_upgrades_paused)
         if answer.allowed and (busy := self._busy(cluster, chosen_run.metadata.name)):
             detail: MemberDetail = {**answer.detail, "busyWith": busy}
             message = f"member {cluster} is being upgraded by run {busy}"
@@ -245,23 +245,25 @@ class HubMemberGate:
     def _unless_closed(self, answer: MemberAnswer, ref: PlacementRef, cluster: str) -> MemberAnswer:
         """Return the answer, unless the member's windows are closed and the answer would read as permission."""
         now = self._now()
-        closed = self._windows.closed(cluster, now) if _may_wait(answer) else None
-        if closed is None or self._is_under_way(ref, cluster):
+        closed_window = self._windows.closed(cluster, now) if _may_wait(answer) else None
+        if closed_window is None or self._is_under_way(ref, cluster):
             return answer
-        after = RETRY_INTERVAL if closed.opens is None else closed.opens - now
-        return MemberAnswer(MemberReason.MAINTENANCE_WINDOW_CLOSED, closed.message, answer.detail, after)
+        after = RETRY_INTERVAL if closed_window.opens is None else closed_window.opens - now
+        return MemberAnswer(MemberReason.MAINTENANCE_WINDOW_CLOSED, closed_window.message, answer.detail, after)
 
     def _unless_held(
-        self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, promised: Hold | None = None
+        self, answer: MemberAnswer, kind: MemberDisruption, cluster: str, promise: Hold | None = None
     ) -> MemberAnswer:
         """Return the answer, unless something else holds the member and the answer would read as permission."""
         if not _may_wait(answer):
             return answer
-        hold = waits_for(kind, self.holds.of(cluster)) or promised
+        hold = waits_for(kind, self.holds.of(cluster)) or promise
         if hold is None:
             return answer
-        held = MemberAnswer.held(hold, self._now())
-        return MemberAnswer(held.reason, held.message, {**answer.detail, **held.detail}, held.retry_after)
+        hold_answer = MemberAnswer.held(hold, self._now())
+        return MemberAnswer(
+            hold_answer.reason, hold_answer.message, {**answer.detail, **hold_answer.detail}, hold_answer.retry_after
+        )
 
     def _busy(self, cluster: str, but: str) -> str:
         """Return the other run that is upgrading a member; empty: there is none."""
@@ -269,7 +271,7 @@ class HubMemberGate:
         others = (run for run in runs if run.metadata.name != but)
         return next((run.metadata.name for run in others if upgrade_gate.is_upgrading(run, cluster)), "")
 
-    def _staged(self, ref: PlacementRef, cluster: str, promised: Collection[str]) -> MemberAnswer:
+    def _staged(self, ref: PlacementRef, cluster: str, promises: Collection[str]) -> MemberAnswer:
         """Answer for a placement that only staged update runs change."""
         runs = [
             run
@@ -280,7 +282,7 @@ class HubMemberGate:
         if run is None:
             message = f"{ref} is changed by staged update runs only, and there is no unfinished one"
             return MemberAnswer(MemberReason.WAITING_FOR_RUN, message)
-        return staged_turn.may_update(run, cluster, self._now(), promised)
+        return staged_turn.may_update(run, cluster, self._now(), promises)
 
     def _rolling(
         self,
@@ -289,14 +291,14 @@ class HubMemberGate:
         placement: JsonObject,
         documents: list[JsonObject],
         cluster: str,
-        promised: Collection[str],
+        promises: Collection[str],
     ) -> MemberAnswer:
         """Answer out of the plan that the rollout would make now."""
         try:
             state = rollout_state(self._cache, family, placement, documents, works_known=False)
             plan = state.plan(
                 self._now(),
-                promised=promised,
+                promised=promises,
                 held=self._left_out(state, cluster),
                 removal_needs_budget=self._removal_needs_budget,
             )
@@ -307,10 +309,10 @@ class HubMemberGate:
     def _left_out(self, state: RolloutState, but: str) -> set[str]:
         """Return the clusters that the rollout skips: their windows are closed, or something else goes on there."""
         now, others = self._now(), set(state.clusters) - {but}
-        closed = {reservation for reservation in others if self._windows.closed(reservation, now) is not None}
+        closed_members = {reservation for reservation in others if self._windows.closed(reservation, now) is not None}
         if not self._rollouts_wait:
-            return closed
-        return closed | {
+            return closed_members
+        return closed_members | {
             reservation
             for reservation in others
             if waits_for(MemberDisruption.ROLLOUT, self.holds.of(reservation)) is not None
@@ -367,9 +369,9 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
     if plan.action is Action.WAIT_CLEANUP:
         message = f"{ref} waits until a binding is gone whose cluster has been picked again"
         return MemberAnswer(MemberReason.BUDGET_USED_UP, message, retry_after=after)
-    for bindings, what in ((plan.update, "be updated"), (plan.bind, "be placed"), (plan.remove, "be removed")):
+    for bindings, action in ((plan.update, "be updated"), (plan.bind, "be placed"), (plan.remove, "be removed")):
         if among(bindings):
-            return MemberAnswer(MemberReason.ALLOWED, f"{ref} may {what} on cluster {cluster}", detail)
+            return MemberAnswer(MemberReason.ALLOWED, f"{ref} may {action} on cluster {cluster}", detail)
     if among(plan.blocked) or among(plan.deferred_removals):
         message = (
             f"{budget.ready} of {budget.target} clusters of {ref} are ready, so {detail['mayBeTakenAway']} may be "
@@ -385,11 +387,11 @@ def _planned(plan: RolloutPlan, ref: PlacementRef, cluster: str, snapshot: str) 
     return MemberAnswer(MemberReason.NOTHING_TO_DO, message, detail, after)
 
 
-def _promises(reserved: Iterable[Reservation], clusters: Collection[str]) -> str:
+def _promises(reservations: Iterable[Reservation], clusters: Collection[str]) -> str:
     """Return who has reserved which of *clusters*, and until when, the first to end first."""
     time = [
         f"{', '.join(sorted(names))} reserved by {reservation.holder} until {format_time(reservation.expires)}"
-        for reservation in sorted(reserved, key=lambda each: each.expires)
+        for reservation in sorted(reservations, key=lambda reservation: reservation.expires)
         if not isinstance(reservation.granted, int) and (names := set(reservation.granted).intersection(clusters))
     ]
     more = f" and {len(time) - _MOST_NAMED} more reservations" if len(time) > _MOST_NAMED else ""
@@ -403,6 +405,6 @@ def _read(document: JsonObject, model: type[_Object]) -> _Object | None:
         return None
 
 
-def _age(found: ApiObject) -> tuple[float, str]:
-    created = found.metadata.creation_timestamp
-    return (created.timestamp() if created is not None else 0.0, found.metadata.name)
+def _age(model: ApiObject) -> tuple[float, str]:
+    created = model.metadata.creation_timestamp
+    return (created.timestamp() if created is not None else 0.0, model.metadata.name)

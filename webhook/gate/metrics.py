@@ -75,9 +75,9 @@ class PoolMetrics(Collector):
                 cached = outlook(pool.budgets, counts, now)
             pools[pool.name] = cached
             for prospect in cached.prospects:
-                key, found = (pool.name, prospect.reason.value), prospect.allowed
-                allowed.add_metric(key, inf if found.limit == UNLIMITED else found.limit)
-                active.add_metric(key, found.disrupting)
+                key, allowance = (pool.name, prospect.reason.value), prospect.allowed
+                allowed.add_metric(key, inf if allowance.limit == UNLIMITED else allowance.limit)
+                active.add_metric(key, allowance.disrupting)
                 if (opens := _opens(prospect, counts.total)) is not None:
                     opening.add_metric(key, opens)
         self._pools = pools

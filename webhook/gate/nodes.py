@@ -100,10 +100,10 @@ class HubNodeGate:
         """
         answers: list[NodeGateAnswer] = []
         now = self._now()
-        advised: dict[str, _Granted] = defaultdict(_Granted)  # without reservations, which the Lease tells of
+        advice: dict[str, _Granted] = defaultdict(_Granted)  # without reservations, which the Lease records
         try:
             for position, question in enumerate(questions):
-                before = advised[question.pool]
+                before = advice[question.pool]
                 try:
                     if question.reserve_seconds:
                         reservation = await self._reserve(question, claimant, before)
@@ -115,9 +115,9 @@ class HubNodeGate:
                     raise MistakenQuestionError(error.pointer, error.code, error.detail, position) from error
                 answers.append(reservation)
         except BaseException:  # cancelled, too: the caller learns of none of these, so it could give none back
-            for answered in answers:
-                if answered.reservation is not None:
-                    await self._keeper.drop(answered.reservation[0])
+            for answer in answers:
+                if answer.reservation is not None:
+                    await self._keeper.drop(answer.reservation[0])
             raise
         return tuple(answers)
 
@@ -139,22 +139,22 @@ class HubNodeGate:
         """
         _check_reservable(question)
         identifier = new_id(DISRUPTION, question.pool)
-        answered: list[NodeGateAnswer] = []
+        answers: list[NodeGateAnswer] = []
 
         def decide(held: Held) -> Held | None:
             if (own := with_id(held, identifier)) is not None:  # an earlier attempt was stored, its answer was lost
-                answered[:] = [replace(answered[-1], reservation=(own.id, own.expires))]
+                answers[:] = [replace(answers[-1], reservation=(own.id, own.expires))]
                 return None
             pool = self.pools.pool(question.pool)
             if pool is None:
                 raise _unknown_pool(question.pool)
-            found = self._answer(question, pool.with_reservations(held), besides, self._now())
-            answered[:] = [found]
-            if not found.allowed or not found.granted:
+            answer = self._answer(question, pool.with_reservations(held), besides, self._now())
+            answers[:] = [answer]
+            if not answer.allowed or not answer.granted:
                 return None
             expires = end_of(self._now(), timedelta(seconds=question.reserve_seconds))
-            answered[:] = [replace(found, reservation=(identifier, expires))]
-            return (*held, _reservation(identifier, question, found, claimant, expires))
+            answers[:] = [replace(answer, reservation=(identifier, expires))]
+            return (*held, _reservation(identifier, question, answer, claimant, expires))
 
         async def look() -> None:
             await self.pools.refresh(self._store, question.pool)
@@ -162,10 +162,10 @@ class HubNodeGate:
         try:
             await self._reservations.change(DISRUPTION, question.pool, decide, look)
         except (StoreError, asyncio.CancelledError):
-            if answered and answered[-1].reservation is not None:  # the write may have been stored all the same
+            if answers and answers[-1].reservation is not None:  # the write may have been stored all the same
                 await self._keeper.drop(identifier)
             raise
-        return answered[-1]
+        return answers[-1]
 
 
 class _Granted:
@@ -175,21 +175,21 @@ class _Granted:
         self._names: frozenset[str] = frozenset()
         self._count = 0
 
-    def add(self, found: NodeGateAnswer) -> None:
-        if isinstance(found.granted, int):
-            self._count += found.granted
+    def add(self, answer: NodeGateAnswer) -> None:
+        if isinstance(answer.granted, int):
+            self._count += answer.granted
         else:
-            self._names |= frozenset(found.granted)
+            self._names |= frozenset(answer.granted)
 
     def taken_off(self, pool: PoolView) -> PoolView:
         return pool.with_held(self._names, self._count) if self._names or self._count else pool
 
 
 def _reservation(
-    identifier: str, question: NodeGateQuestion, found: NodeGateAnswer, claimant: Claimant, expires: datetime
+    identifier: str, question: NodeGateQuestion, answer: NodeGateAnswer, claimant: Claimant, expires: datetime
 ) -> Reservation:
     purpose = {"reason": str(question.reason)}
-    return Reservation(identifier, claimant.holder, claimant.identity, DISRUPTION, found.granted, expires, purpose)
+    return Reservation(identifier, claimant.holder, claimant.identity, DISRUPTION, answer.granted, expires, purpose)
 
 
 def _check_reservable(question: NodeGateQuestion) -> None:

@@ -162,7 +162,7 @@ class HubNodePools:
         """
         if label_value_error(name):  # no node can carry the label of a pool of such a name
             return
-        nodes = [node for each in self._of_pool.get(name, ()) if (node := self._links.nodes.get(each))]
+        nodes = [node for name_of_node in self._of_pool.get(name, ()) if (node := self._links.nodes.get(name_of_node))]
         claims = [claim for node in nodes if (claim := self._links.claim_of_node(node["metadata"]["name"]))]
         labels = {NODE_POOL_LABEL: name}
         await asyncio.gather(
@@ -254,7 +254,7 @@ class HubNodePools:
         if node is not None:
             self._nodes[name] = node
             self._of_pool.setdefault(node.pool, {})[name] = node
-        for pool in {each.pool for each in (before, node) if each is not None}:
+        for pool in {side.pool for side in (before, node) if side is not None}:
             self._changed(pool)
 
     def _changed(self, pool: str) -> None:
@@ -287,14 +287,14 @@ class _Links:
 
     def take_claim(self, change: ObjectDelta) -> set[str]:
         """Take in a changed claim; returns the names of the nodes that may have to be parsed again."""
-        name, touched = change.document["metadata"]["name"], set[str]()
+        name, touched_nodes = change.document["metadata"]["name"], set[str]()
         before = self._claims.pop(name, None)
         if before is not None:
-            touched |= self._index(name, before, add=False)
+            touched_nodes |= self._index(name, before, add=False)
         if change.new is not None:
             self._claims[name] = change.new
-            touched |= self._index(name, change.new, add=True)
-        return touched
+            touched_nodes |= self._index(name, change.new, add=True)
+        return touched_nodes
 
     def take_node(self, name: str, new: JsonObject | None) -> None:
         """Take in a changed node."""
@@ -310,11 +310,15 @@ class _Links:
         """Return the claim of a node; of several the first by name."""
         node = self.nodes.get(name)
         instance = _provider_id(node) if node is not None else ""
-        named = [each for each in self._named.get(name, ()) if not is_of_another_instance(self._claims[each], instance)]
-        if named:
-            return self._claims[min(named)]
-        unnamed = [claim for claim in self._with_id.get(instance, ()) if not _node_name(self._claims[claim])]
-        return self._claims[min(unnamed)] if unnamed else None
+        named_claims = [
+            name_of_claim
+            for name_of_claim in self._named.get(name, ())
+            if not is_of_another_instance(self._claims[name_of_claim], instance)
+        ]
+        if named_claims:
+            return self._claims[min(named_claims)]
+        unnamed_claims = [claim for claim in self._with_id.get(instance, ()) if not _node_name(self._claims[claim])]
+        return self._claims[min(unnamed_claims)] if unnamed_claims else None
 
     def node_of_claim(self, claim: str) -> str:
         """Return the name of the node of a claim; empty when it has none."""
@@ -400,13 +404,13 @@ def _read_budget(document: Any) -> Budget:
         return _unusable(f"{path}: {first['msg']}" if path else str(first["msg"]))
 
 
-def _unusable(why: str) -> Budget:
-    return Budget.model_construct(nodes=f"(cannot be read: {why})")
+def _unusable(reason: str) -> Budget:
+    return Budget.model_construct(nodes=f"(cannot be read: {reason})")
 
 
 def _read_pool(document: JsonObject) -> _Pool:
-    protected = annotation(dict_at(document, "spec", "template"), DO_NOT_DISRUPT) == "true"
-    return _Pool(BudgetSet(read_budgets(default(document).document)), do_not_disrupt=protected)
+    is_protected = annotation(dict_at(document, "spec", "template"), DO_NOT_DISRUPT) == "true"
+    return _Pool(BudgetSet(read_budgets(default(document).document)), do_not_disrupt=is_protected)
 
 
 def _without(index: dict[str, dict[str, None]], key: str, name: str) -> None:

@@ -210,21 +210,21 @@ class LeaseReservations:
             return ()
         thing = new if lease is None else thing_of(lease)
         assert thing is not None
-        recorded = () if lease is None else read_reservations(lease)
+        recorded_reservations = () if lease is None else read_reservations(lease)
         # After the read: else a caller could disrupt something after the look, and give its reservation back before the
         # read, so that neither shows it. A reservation that is written from here on makes our write a conflict.
         await look()
-        active = in_force(recorded, self._now())
+        active = in_force(recorded_reservations, self._now())
         desired = decide(thing, active)
         if desired is None:
             return active
         await self._write(key, thing, lease, desired)
         return desired
 
-    async def _write(self, key: Key, thing: Thing, lease: JsonObject | None, wanted: Held) -> None:
+    async def _write(self, key: Key, thing: Thing, lease: JsonObject | None, reservations: Held) -> None:
         if lease is None:
-            if wanted:
-                document = with_reservations(new_lease(thing, self._namespace), wanted)
+            if reservations:
+                document = with_reservations(new_lease(thing, self._namespace), reservations)
                 try:
                     created = await self._call(self._store.create(LEASE, document))
                 except NotFoundError as error:
@@ -235,8 +235,8 @@ class LeaseReservations:
                 self._cache.of_kind(LEASE).put(created)
             return
         try:
-            if wanted:
-                created = await self._call(self._store.replace(LEASE, with_reservations(lease, wanted)))
+            if reservations:
+                created = await self._call(self._store.replace(LEASE, with_reservations(lease, reservations)))
                 self._cache.of_kind(LEASE).put(created)
             else:
                 await self._delete(key, lease)
@@ -295,17 +295,17 @@ class LeaseReservations:
     @asynccontextmanager
     async def _turn(self, name: str) -> AsyncIterator[None]:
         """Let the changes of one Lease take turns, so that this process causes itself no conflicts."""
-        lock, waiting = self._turns.get(name, (asyncio.Lock(), 0))
-        self._turns[name] = (lock, waiting + 1)
+        lock, waiters = self._turns.get(name, (asyncio.Lock(), 0))
+        self._turns[name] = (lock, waiters + 1)
         try:
             async with lock:
                 yield
         finally:
-            lock, waiting = self._turns[name]
-            if waiting == 1:
+            lock, waiters = self._turns[name]
+            if waiters == 1:
                 del self._turns[name]
             else:
-                self._turns[name] = (lock, waiting - 1)
+                self._turns[name] = (lock, waiters - 1)
 
 
 class _InNamespace:

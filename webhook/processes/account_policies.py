@@ -147,7 +147,7 @@ def member_policies(allowed_users: Iterable[str]) -> tuple[Policy, ...]:
 def _kept(field: str, empty: str, part: str = "") -> str:
     """Return CEL that is true if *part* of a field is unchanged. An absent field equals an empty one."""
     *parents, name = field.split(".")
-    new, old = (".".join((each, *parents, f"?{name}.orValue({empty}){part}")) for each in ("object", "oldObject"))
+    new, old = (".".join((root, *parents, f"?{name}.orValue({empty}){part}")) for root in ("object", "oldObject"))
     return f"{new} == {old}"
 
 
@@ -198,12 +198,12 @@ def _of_secrets(name: str, process: str, types: Mapping[str, str]) -> Policy:
         f'variables.name == {_cel(secret)} && (request.operation != "CREATE" || object.type == {_cel(kind)})'
         for secret, kind in types.items()
     )
-    listed = " and ".join(f"{secret} of type {kind}" for secret, kind in types.items())
+    listing = " and ".join(f"{secret} of type {kind}" for secret, kind in types.items())
     return Policy(
         name,
         (SECRET,),
         " || ".join(allowed),
-        f"harbormaster's {process} writes the Secret {listed}, and no others",
+        f"harbormaster's {process} writes the Secret {listing}, and no others",
     )
 
 
@@ -212,8 +212,8 @@ def node_policies() -> tuple[Policy, ...]:
     mark = json.dumps(COMMAND)
     before = f"has(oldObject.metadata.annotations) && {mark} in oldObject.metadata.annotations"
     after = f"has(object.metadata.annotations) && {mark} in object.metadata.annotations"
-    told = 'oldObject.status.conditions.exists(c, c.type == "DisruptionReason")'
-    going = f"has(oldObject.metadata.deletionTimestamp) || (has(oldObject.status.conditions) && {told})"
+    is_disrupted = 'oldObject.status.conditions.exists(c, c.type == "DisruptionReason")'
+    is_leaving = f"has(oldObject.metadata.deletionTimestamp) || (has(oldObject.status.conditions) && {is_disrupted})"
     return (
         Policy(
             "harbormaster-reconcile-nodes",
@@ -225,7 +225,7 @@ def node_policies() -> tuple[Policy, ...]:
         Policy(
             "harbormaster-reconcile-claims",
             (NODE_CLAIM,),
-            f'request.operation == "CREATE" ? ({after}) : (({before}) || {going})',
+            f'request.operation == "CREATE" ? ({after}) : (({before}) || {is_leaving})',
             "harbormaster's loop writes NodeClaims that it has made or that are being disrupted, and no others",
         ),
     )

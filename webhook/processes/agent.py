@@ -216,12 +216,12 @@ class Agent:
 
     async def _apply(self, hub_uid: str) -> None:
         """Apply Works for as long as this is a member; each time begins without memory of the last."""
-        started = asyncio.get_running_loop().time()
+        start = asyncio.get_running_loop().time()
         self._applying = Applying(
             member_namespace(self.options.cluster),
             self._hub,
             self._member,
-            time=Time(self._now, lambda: _EPOCH + timedelta(seconds=asyncio.get_running_loop().time() - started)),
+            time=Time(self._now, lambda: _EPOCH + timedelta(seconds=asyncio.get_running_loop().time() - start)),
             word=self.membership.hub_state,
             count=self._counts.passed,
             hub_uid=hub_uid,

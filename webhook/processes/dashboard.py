@@ -30,7 +30,7 @@ _END_SECONDS = 1.0
 
 @asynccontextmanager
 async def dashboard(
-    hub: ApiServer, settings: ServerSettings, port: int, renewed: Callable[[str], None]
+    hub: ApiServer, settings: ServerSettings, port: int, on_renewal: Callable[[str], None]
 ) -> AsyncIterator[tuple[str, list[str]]]:
     """Serve the page until the block ends; yield its address, and the kinds that could not be read.
 
@@ -38,7 +38,7 @@ async def dashboard(
         hub: The API server.
         settings: Those that its `harbormaster serve` has.
         port: On loopback; 0: any free one.
-        renewed: Called with the next address when one has been opened: each counts once.
+        on_renewal: Called with the next address when one has been opened: each counts once.
 
     Raises (on entering):
         NotReadableError: The hub does not let us read what the page needs.
@@ -49,7 +49,7 @@ async def dashboard(
     def address_with(key: str) -> str:
         return f"{address}/?key={key}"
 
-    entrance = Entrance(lambda key: renewed(address_with(key)))
+    entrance = Entrance(lambda key: on_renewal(address_with(key)))
     await read_owner(hub)  # fails early, and in words, where the API server does not accept them
     store = HubStore(hub)
     cache = Cache(store)

@@ -31,21 +31,25 @@ def check_folder(folder: Path) -> None:
         # The way to it first: what another user could replace proves nothing by what it holds now.
         for path in _way(folder.absolute()):
             _check_on_the_way(folder, path)
-        resolved = folder.resolve(strict=True)
-        status = resolved.stat()
-        entries = {path: path.lstat().st_uid for path in sorted(resolved.iterdir())}
+        resolved_folder = folder.resolve(strict=True)
+        status = resolved_folder.stat()
+        entries = {path: path.lstat().st_uid for path in sorted(resolved_folder.iterdir())}
     except (OSError, RuntimeError) as error:
         reason = getattr(error, "strerror", "") or error
         raise DataFolderError(f"data folder {folder}: {reason}; {ELSEWHERE}") from error
     if status.st_uid != os.geteuid():
         raise DataFolderError(
-            f"data folder {resolved}: belongs to {name_of_owner(status.st_uid)} and not to you; {ELSEWHERE}"
+            f"data folder {resolved_folder}: belongs to {name_of_owner(status.st_uid)} and not to you; {ELSEWHERE}"
         )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise DataFolderError(f"data folder {resolved}: others can write it; chmod go-w {resolved}, or {ELSEWHERE}")
+        raise DataFolderError(
+            f"data folder {resolved_folder}: others can write it; chmod go-w {resolved_folder}, or {ELSEWHERE}"
+        )
     for path, owner in entries.items():  # files that others have left there while they could write it
         if owner != os.geteuid():
-            raise DataFolderError(f"data folder {resolved}: {path} belongs to {name_of_owner(owner)}; {ELSEWHERE}")
+            raise DataFolderError(
+                f"data folder {resolved_folder}: {path} belongs to {name_of_owner(owner)}; {ELSEWHERE}"
+            )
 
 
 def check_file(file: Path) -> None:
@@ -76,21 +80,21 @@ def check_file(file: Path) -> None:
 def _way(folder: Path) -> list[Path]:
     """Return what is looked up on the way to a folder, links and what they lead through included, but not itself."""
     parents: list[Path] = []
-    left = list(reversed(folder.parts[1:]))
+    parts = list(reversed(folder.parts[1:]))
     at, links = Path(folder.anchor), 0
-    while left:
+    while parts:
         parents.append(at)
-        following = at / left.pop()
-        if not following.is_symlink():
-            at = at.parent if following.name == ".." else following
+        next_path = at / parts.pop()
+        if not next_path.is_symlink():
+            at = at.parent if next_path.name == ".." else next_path
             continue
         links += 1
         if links > _MOST_LINKS:
             raise RuntimeError("too many symbolic links")
-        parents.append(following)
-        target = following.readlink()
+        parents.append(next_path)
+        target = next_path.readlink()
         at = Path(target.anchor) if target.is_absolute() else at
-        left += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+        parts += reversed(target.parts[1:] if target.is_absolute() else target.parts)
     return parents
 
 

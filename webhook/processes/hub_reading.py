@@ -42,14 +42,14 @@ async def read_owner(hub: ObjectRequests) -> UserInfo:
 
 @asynccontextmanager
 async def reading(
-    cache: Cache, reservations: "LeaseReservations | None" = None, needed: Collection[Kind] = ()
+    cache: Cache, reservations: "LeaseReservations | None" = None, kinds: Collection[Kind] = ()
 ) -> AsyncIterator[None]:
     """Read until the block ends, which starts once every kind has been read or refused.
 
     Args:
         cache: Gets the objects.
         reservations: Gets the reservations. None: disabled.
-        needed: Kinds that must be readable although the cache takes them as optional.
+        kinds: Kinds that must be readable although the cache takes them as optional.
 
     Raises (on entering):
         NotReadableError: A required kind cannot be read.
@@ -58,7 +58,7 @@ async def reading(
     if reservations is not None:
         tasks.append(asyncio.create_task(reservations.run()))
     try:
-        await _wait_read(cache, reservations, needed)
+        await _wait_read(cache, reservations, kinds)
         yield
     finally:
         for task in tasks:
@@ -66,17 +66,17 @@ async def reading(
         await asyncio.wait(tasks)
 
 
-async def _wait_read(cache: Cache, reservations: "LeaseReservations | None", needed: Collection[Kind]) -> None:
+async def _wait_read(cache: Cache, reservations: "LeaseReservations | None", kinds: Collection[Kind]) -> None:
     try:
         async with asyncio.timeout(READ_SECONDS):
             while not (
                 cache.synced
-                and all(cache.of_kind(kind).synced.is_set() for kind in needed)
+                and all(cache.of_kind(kind).synced.is_set() for kind in kinds)
                 and (reservations is None or reservations.synced)
             ):
-                if refusals := cache.refusals(needed):
+                if refusals := cache.refusals(kinds):
                     raise NotReadableError("; ".join(refusals))
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError as error:
-        unread = ", ".join(each.resource for each in cache.freshness() if not each.synced)
+        unread = ", ".join(freshness.resource for freshness in cache.freshness() if not freshness.synced)
         raise NotReadableError(f"not read within {READ_SECONDS:g} s: {unread or 'reservations'}") from error

@@ -135,8 +135,8 @@ class Join:
         name = self._options.member
         member = await self._hub.find(MEMBER_CLUSTER, name)
         internal = await self._hub.find(INTERNAL_MEMBER_CLUSTER, name, member_namespace(name))
-        found = missing(member, internal, utc_now())
-        return f"{found}{await self._about_agent()}" if found and "agent has not reported" in found else found
+        reason = missing(member, internal, utc_now())
+        return f"{reason}{await self._about_agent()}" if reason and "agent has not reported" in reason else reason
 
     async def has_deployment(self) -> bool:
         """Say whether the agent is installed. Raises `JoinError`."""
@@ -144,10 +144,10 @@ class Join:
 
     async def _about_agent(self) -> str:
         space = self._options.namespace
-        found = await self._cluster.find(DEPLOYMENT, AGENT, space)
-        if found is None:
+        deployment = await self._cluster.find(DEPLOYMENT, AGENT, space)
+        if deployment is None:
             return f"; {self._cluster} has no Deployment {space}/{AGENT}"
-        if not status_of(found).get("availableReplicas"):
+        if not status_of(deployment).get("availableReplicas"):
             return f"; no Pod of Deployment {space}/{AGENT} in {self._cluster} is available"
         return ""
 
@@ -165,11 +165,11 @@ class Join:
             return
         if is_deleting(member):
             raise JoinError(f"{hub}: MemberCluster {options.member} is being deleted; wait until it is gone")
-        given, ours = dict_at(spec_of(member), "identity"), identity_of(options.member, options.hub_namespace)
-        if {**given, "apiGroup": given.get("apiGroup") or ""} != ours:
+        identity, ours = dict_at(spec_of(member), "identity"), identity_of(options.member, options.hub_namespace)
+        if {**identity, "apiGroup": identity.get("apiGroup") or ""} != ours:
             raise JoinError(
-                f"{hub}: MemberCluster {options.member}: spec.identity is {_named(given)}, not {_named(ours)}; set it "
-                "to that if the member is to log in with a token that join makes"
+                f"{hub}: MemberCluster {options.member}: spec.identity is {_named(identity)}, not {_named(ours)}; set "
+                "it to that if the member is to log in with a token that join makes"
             )
 
     async def _check_cluster(self, uids: Uids) -> None:
@@ -204,16 +204,16 @@ class Join:
     async def _settle_all(self, uids: Uids, *, dry_run: bool, report: Report) -> bool:
         options, changed = self._options, False
 
-        def tell(side: Side, wanted: DesiredObject, outcome: WriteOutcome) -> None:
+        def tell(side: Side, desired: DesiredObject, outcome: WriteOutcome) -> None:
             nonlocal changed
             changed = changed or outcome is not WriteOutcome.UNCHANGED
-            metadata = wanted.document["metadata"]
+            metadata = desired.document["metadata"]
             key = Key(metadata["name"], metadata.get("namespace", ""))
-            report(format_outcome(side, wanted.kind, key, outcome, dry_run=dry_run))
+            report(format_outcome(side, desired.kind, key, outcome, dry_run=dry_run))
 
         async def settle(side: Side, steps: Sequence[DesiredObject]) -> None:
-            for wanted in steps:
-                tell(side, wanted, await side.settle(wanted, dry_run=dry_run))
+            for desired in steps:
+                tell(side, desired, await side.settle(desired, dry_run=dry_run))
 
         await settle(self._cluster, [*on_member(options.namespace, options.roles)])
         await settle(self._hub, [*on_hub(options.member, options.hub_namespace, uids.cluster)])
@@ -237,19 +237,19 @@ class Join:
         labels = {**labels_of(member), **options.labels}
         if labels == labels_of(member):
             return DesiredObject(MEMBER_CLUSTER, member), WriteOutcome.UNCHANGED
-        labelled = {**member, "metadata": {**member["metadata"], "labels": labels}}
-        await self._hub.write("PUT", MEMBER_CLUSTER, labelled, dry_run=dry_run)
-        return DesiredObject(MEMBER_CLUSTER, labelled), WriteOutcome.CHANGED
+        labelled_member = {**member, "metadata": {**member["metadata"], "labels": labels}}
+        await self._hub.write("PUT", MEMBER_CLUSTER, labelled_member, dry_run=dry_run)
+        return DesiredObject(MEMBER_CLUSTER, labelled_member), WriteOutcome.CHANGED
 
     async def _access(self, hub_uid: str, *, dry_run: bool) -> HubAccess:
         """Return what the Secret has to say; its token stays if the hub still accepts it."""
-        options, stored = self._options, await self._stored()
+        options, stored_access = self._options, await self._stored()
         access = HubAccess(
             options.member,
             hub_uid,
             options.hub_namespace,
             account_of(options.member),
-            "" if stored is None else stored.token,
+            "" if stored_access is None else stored_access.token,
             options.endpoint.server,
             options.endpoint.authorities,
             options.endpoint.server_name,
@@ -271,9 +271,9 @@ class Join:
 
     async def _stored(self) -> HubAccess | None:
         """Return what the Secret says; None: there is none, or it cannot be used and is written anew."""
-        found = await self._cluster.find(SECRET, HUB_SECRET, self._options.namespace)
+        secret = await self._cluster.find(SECRET, HUB_SECRET, self._options.namespace)
         try:
-            return None if found is None else HubAccess.read(found)
+            return None if secret is None else HubAccess.read(secret)
         except InvalidSecretError:
             return None
 

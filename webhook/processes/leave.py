@@ -126,11 +126,11 @@ class Leave:
             JoinError: An API server refuses, or does not answer.
         """
         options, any_removed = self._options, False
-        hub = [(self._hub, *each) for each in hub_leftovers(options.member, options.hub_namespace)]
+        hub = [(self._hub, *leftover) for leftover in hub_leftovers(options.member, options.hub_namespace)]
         cluster = self._cluster
         steps = list(hub[:-1])
         if cluster is not None:
-            steps = [(cluster, *each) for each in member_leftovers(options.namespace)] + steps
+            steps = [(cluster, *leftover) for leftover in member_leftovers(options.namespace)] + steps
             steps.append((cluster, SECRET, Key(HUB_SECRET, options.namespace)))
         for side, kind, key in (*steps, hub[-1]):
             outcome = await side.remove(kind, key, dry_run=dry_run)

@@ -80,7 +80,7 @@ class MemberNodes:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _wait_for_pools(self) -> None:
-        store, said = HubStore(self._server), ""
+        store, last_error = HubStore(self._server), ""
         while True:
             try:
                 if (await store.list(NODE_POOL)).items:
@@ -88,9 +88,9 @@ class MemberNodes:
             except NotFoundError:
                 pass  # not served: no Karpenter has ever been here
             except StoreError as error:
-                if str(error) != said:
+                if str(error) != last_error:
                     log.warning("nobody can tell whether there are NodePools", extra={"error": str(error)})
-                said = str(error)
+                last_error = str(error)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _lead(self, term: Term) -> None:

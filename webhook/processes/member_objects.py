@@ -171,8 +171,8 @@ def hub_leftovers(member: str, namespace: str) -> Iterator[tuple[Kind, Key]]:
         yield desired.kind, _key(desired)
 
 
-def _key(wanted: DesiredObject) -> Key:
-    metadata = wanted.document["metadata"]
+def _key(desired: DesiredObject) -> Key:
+    metadata = desired.document["metadata"]
     return Key(metadata["name"], metadata.get("namespace", ""))
 
 

@@ -41,8 +41,8 @@ async def run_node_loop(
     store = HubStore(server, fence=term.check)
     hub = Hub(store, Cache(store))
     events = EventRecorder(store, now, own_name())
-    reserving = namespace if options.mode is NodeDisruptionMode.ACT else ""
-    place = NodePlace(hub, ServerNodeWork(server, fence=term.check), reserving)
+    lease_namespace = namespace if options.mode is NodeDisruptionMode.ACT else ""
+    place = NodePlace(hub, ServerNodeWork(server, fence=term.check), lease_namespace)
     controller = NodeDisruptionController(place, options, now, events.record, observer)
     loop = Loop(hub, now, (controller.wiring(),), events, (), workers=1)
     async with asyncio.TaskGroup() as tasks:

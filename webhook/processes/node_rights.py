@@ -80,13 +80,13 @@ class NodeRights:
         yield PolicyRule("mode Act: whether Karpenter runs", ("get", "list"), resources, (self.karpenter_lease,))
 
 
-def _reading(why: str, read: Iterable[Kind]) -> Iterator[PolicyRule]:
+def _reading(reason: str, kinds: Iterable[Kind]) -> Iterator[PolicyRule]:
     by_group: dict[str, list[RbacResource]] = {}
-    for resource in sorted(map(RbacResource.of, read)):
+    for resource in sorted(map(RbacResource.of, kinds)):
         by_group.setdefault(resource.group, []).append(resource)
-    for found in by_group.values():
-        yield PolicyRule(why, _READ, tuple(found))
+    for resources in by_group.values():
+        yield PolicyRule(reason, _READ, tuple(resources))
 
 
-def _rule(why: str, verbs: tuple[str, ...], kind: Kind, subresource: str = "") -> PolicyRule:
-    return PolicyRule(why, verbs, (RbacResource.of(kind, subresource),))
+def _rule(reason: str, verbs: tuple[str, ...], kind: Kind, subresource: str = "") -> PolicyRule:
+    return PolicyRule(reason, verbs, (RbacResource.of(kind, subresource),))

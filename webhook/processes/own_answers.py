@@ -150,9 +150,9 @@ class OwnAnswers:
         planner = HubUpgradePlanner(cache, upgrades, windows, self._now)
         async with self._reading(cache):
             body = read_model(UpgradePlanModel, question)
-            asked = await read_question(body, context().with_user(self._owner), may_get)
+            upgrade_question = await read_question(body, context().with_user(self._owner), may_get)
             with upgrade_problems():
-                return _as_json(await planner.plan(asked, lambda _placement: True))
+                return _as_json(await planner.plan(upgrade_question, lambda _placement: True))
 
     async def budgets(self, pools: Sequence[str]) -> JsonObject:
         """Return the answer of ``/v1/budgets`` for the present."""
@@ -185,8 +185,10 @@ class OwnAnswers:
 
             nodes = NodeGateService(await self._node_gate())
             with problems():
-                asked = read_model(DisruptionModel, question).question()
-                (answer,) = await nodes.answer([asked], Claimant(self._owner.username, self._owner.username))
+                disruption_question = read_model(DisruptionModel, question).question()
+                (answer,) = await nodes.answer(
+                    [disruption_question], Claimant(self._owner.username, self._owner.username)
+                )
             return _as_json(answer.document())
         members = await self._member_gate()
         with problems():
@@ -220,10 +222,10 @@ class OwnAnswers:
 
         keeper = self._keeper()
         async with self._reading(Cache(self._store), keeper.reservations):
-            reserved = ReservationService(keeper)
+            service = ReservationService(keeper)
             if refusal := keeper.reservations.refusal:
                 raise NotReadableError(refusal)
-            return _as_json(reservation_list(reserved, self._owner.username, ref_prefixes(PLACEMENTS)))
+            return _as_json(reservation_list(service, self._owner.username, ref_prefixes(PLACEMENTS)))
 
     async def release(self, identifier: str) -> None:
         """Give a reservation back, as a DELETE below ``/v1/gate/reservations`` does."""
@@ -264,9 +266,9 @@ class OwnAnswers:
 
     @asynccontextmanager
     async def _reading(
-        self, cache: Cache, reservations: "LeaseReservations | None" = None, needed: Collection[Kind] = ()
+        self, cache: Cache, reservations: "LeaseReservations | None" = None, kinds: Collection[Kind] = ()
     ) -> AsyncIterator[None]:
-        async with reading(cache, reservations, needed):
+        async with reading(cache, reservations, kinds):
             self._unread(cache.unread())
             async with asyncio.timeout(ANSWER_SECONDS):
                 yield

@@ -122,7 +122,9 @@ def default_selection(*, secrets: bool = False) -> SelectedResources:
     Args:
         secrets: Secrets, too: an account that reads all of a hub's can act as any other there.
     """
-    return SelectedResources(tuple(each for each in _selectable() if secrets or each != RbacResource.of(SECRET)))
+    return SelectedResources(
+        tuple(resource for resource in _selectable() if secrets or resource != RbacResource.of(SECRET))
+    )
 
 
 def default_applied(*, control_plane: bool = True) -> SelectedResources:
@@ -133,7 +135,9 @@ def default_applied(*, control_plane: bool = True) -> SelectedResources:
     """
     apart = {RbacResource.of(kind) for kind in (*RBAC_KINDS, *_ENVELOPES)}
     groups = frozenset() if control_plane else CONTROL_PLANE_GROUPS
-    return SelectedResources(tuple(each for each in _selectable() if each not in apart and each.group not in groups))
+    return SelectedResources(
+        tuple(resource for resource in _selectable() if resource not in apart and resource.group not in groups)
+    )
 
 
 def _selectable() -> tuple[RbacResource, ...]:
@@ -173,9 +177,9 @@ def _named(word: str) -> RbacResource:
     return RbacResource(group, plural)
 
 
-def _pool_rules(why: str, read: Iterable[Kind]) -> Iterator[PolicyRule]:
+def _pool_rules(reason: str, kinds: Iterable[Kind]) -> Iterator[PolicyRule]:
     """Yield what is read of node pools."""
-    yield from _grouped(why, READ, _sorted(map(RbacResource.of, read)))
+    yield from _grouped(reason, READ, _sorted(map(RbacResource.of, kinds)))
 
 
 def _reserving() -> PolicyRule:
@@ -195,7 +199,7 @@ def reconcile_roles(
     *,
     lease: str = "harbormaster-reconcile",
     back_report: bool = False,
-    analysed: Iterable[str] = (),
+    analysis_kinds: Iterable[str] = (),
     cluster_api: bool = False,
     nodes: NodeRights = NodeRights(),  # noqa: B008 - it is frozen
 ) -> tuple[Role, ...]:
@@ -206,7 +210,7 @@ def reconcile_roles(
         namespace: Where its Lease is, and where the reservations are.
         lease: The name of the Lease by which it leads.
         back_report: Whether placements may have the status of their objects written back.
-        analysed: Kinds whose objects may approve a stage (``HARBORMASTER_ANALYSIS_KINDS``), as ``PLURAL.GROUP``.
+        analysis_kinds: Kinds whose objects may approve a stage (``HARBORMASTER_ANALYSIS_KINDS``), as ``PLURAL.GROUP``.
         cluster_api: Whether it upgrades members by Cluster API (``HARBORMASTER_UPGRADERS``).
         nodes: What it does about the nodes of the hub (``HARBORMASTER_NODE_DISRUPTION_MODE``).
     """
@@ -214,14 +218,14 @@ def reconcile_roles(
         *_reconcile_rules(),
         *_pool_rules("Events of node pools that stay shut: their nodes are counted", COUNTED_KINDS),
         *_reading(selected),
-        *_grouped("their conditions may approve a stage of a run", ("get",), _sorted(map(_named, analysed))),
+        *_grouped("their conditions may approve a stage of a run", ("get",), _sorted(map(_named, analysis_kinds))),
     ]
     if back_report:
         rules += _back_reporting(selected)
     if cluster_api:
         rules += _of_cluster_api()
     rules += nodes.rules()
-    leading = (
+    leading_rules = (
         PolicyRule(
             "to lead for the first time; create cannot be limited to a name",
             ("create",),
@@ -237,15 +241,17 @@ def reconcile_roles(
         _reserving(),
         _remembering(),
     )
-    return Role("harbormaster-reconcile", tuple(rules)), Role("harbormaster-reconcile", leading, namespace)
+    return Role("harbormaster-reconcile", tuple(rules)), Role("harbormaster-reconcile", leading_rules, namespace)
 
 
 def _reconcile_rules() -> Iterator[PolicyRule]:
-    made = [
+    made_kinds = [
         *(kind for family in FAMILIES for kind in (family.policy_snapshot, family.resource_snapshot, family.binding)),
         *(family.override_snapshot for family in FAMILIES),
     ]
-    reported = [kind for family in FAMILIES for kind in (family.placement, family.policy_snapshot, family.binding)]
+    reported_kinds = [
+        kind for family in FAMILIES for kind in (family.placement, family.policy_snapshot, family.binding)
+    ]
     yield _rule("placements: read, and their finalizers kept", KEPT, PLACEMENTS)
     yield _rule(
         "snapshots block the deletion of their placement, which hubs with OwnerReferencesPermissionEnforcement check",
@@ -253,8 +259,8 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
         PLACEMENTS,
         "finalizers",
     )
-    yield _rule("snapshots and bindings: all of them are made here", OWN, made)
-    yield _rule("what has become of placements, decisions and bindings", ("update",), reported, "status")
+    yield _rule("snapshots and bindings: all of them are made here", OWN, made_kinds)
+    yield _rule("what has become of placements, decisions and bindings", ("update",), reported_kinds, "status")
     overrides = [family.override for family in FAMILIES]
     yield _rule("overrides: read, and their finalizers kept", KEPT, overrides)
     yield _rule("evictions: read, and what is meant noted on them", KEPT, [kinds.EVICTION])
@@ -270,10 +276,10 @@ def _reconcile_rules() -> Iterator[PolicyRule]:
     yield _rule("approval requests: all of them are made here", OWN, requests)
     yield _rule("what has become of runs and approval requests", ("update",), [*runs, *requests], "status")
     yield from _upgrading()
-    own = (*made, *runs, kinds.EVICTION, kinds.UPGRADE_RUN)
-    seen = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in own]
+    own = (*made_kinds, *runs, kinds.EVICTION, kinds.UPGRADE_RUN)
+    seen_kinds = [kind for kind in seen_in(tuple(MemberDisruption)) if kind not in own]
     reason = "what else holds a member: one kind of disruption waits for the other"
-    yield from _grouped(reason, READ, _sorted(map(RbacResource.of, seen)))
+    yield from _grouped(reason, READ, _sorted(map(RbacResource.of, seen_kinds)))
     yield _rule(
         "budgets of placements are asked for when something is evicted, and when an upgrade run looks at placements",
         ("get", "list"),
@@ -318,19 +324,19 @@ def _upgrading() -> Iterator[PolicyRule]:
         [run],
     )
     yield _rule("gates, and requests to external upgraders: all of them are made here", OWN, [gate, request])
-    reported = [run, gate, request, strategy, profile]
-    yield _rule("what has become of upgrades", ("update",), reported, "status")
+    reported_kinds = [run, gate, request, strategy, profile]
+    yield _rule("what has become of upgrades", ("update",), reported_kinds, "status")
 
 
 def _of_cluster_api() -> Iterator[PolicyRule]:
     """Yield what upgrades by Cluster API take; control planes are of kinds that providers define."""
     clusters = RbacResource(CLUSTER_API_GROUP, "clusters")
-    read = ("clusterclasses", "machinedeployments", "machinepools")
+    plurals = ("clusterclasses", "machinedeployments", "machinepools")
     yield PolicyRule("Cluster API: clusters are upgraded by their topology", ("get", "update"), (clusters,))
     yield PolicyRule(
         "Cluster API: how far an upgrade is",
         ("get", "list"),
-        tuple(RbacResource(CLUSTER_API_GROUP, plural) for plural in read),
+        tuple(RbacResource(CLUSTER_API_GROUP, plural) for plural in plurals),
     )
     yield PolicyRule(
         "Cluster API: which version a control plane has",
@@ -363,8 +369,8 @@ def serve_roles(
     history = [kind for family in FAMILIES for kind in (family.placement, family.binding, family.policy_snapshot)]
     runs = [family.approval_request for family in FAMILIES]
     readable = (*WATCHED, *GATED_KINDS, *history, *runs, *UPGRADE_KINDS)
-    watched = {RbacResource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *readable)}
-    rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched)))
+    watched_resources = {RbacResource.of(kind) for kind in (*ADMISSION_KINDS, *WANTED_KINDS, *PLANNED_KINDS, *readable)}
+    rules = list(_grouped("admission, plans, gates and the extender judge by these", READ, _sorted(watched_resources)))
     if node_pools:
         rules += _pool_rules("nodes of pools are counted, and what their pods do not let go", POOL_KINDS)
     if networking_agents:
@@ -408,8 +414,8 @@ def serve_roles(
     return Role("harbormaster-serve", tuple(rules)), Role("harbormaster-serve", tuple(own), namespace), reader
 
 
-def _followed(why: str, configuration: str, verbs: tuple[str, ...]) -> PolicyRule:
-    return PolicyRule(why, verbs, tuple(map(RbacResource.of, CONFIGURATIONS)), (configuration,))
+def _followed(reason: str, configuration: str, verbs: tuple[str, ...]) -> PolicyRule:
+    return PolicyRule(reason, verbs, tuple(map(RbacResource.of, CONFIGURATIONS)), (configuration,))
 
 
 def _keeping(secret: str) -> tuple[PolicyRule, ...]:
@@ -486,15 +492,15 @@ def _reading(selected: SelectedResources) -> Iterator[PolicyRule]:
     yield from _touching("placements select these", READ, selected)
 
 
-def _touching(why: str, verbs: tuple[str, ...], selected: SelectedResources) -> Iterator[PolicyRule]:
+def _touching(reason: str, verbs: tuple[str, ...], selected: SelectedResources) -> Iterator[PolicyRule]:
     """Yield one rule per group; Secrets have a rule of their own, so that it can be taken out."""
     if selected.everything:
-        yield PolicyRule(f"{why}: every kind there is, Secrets too", verbs, (EVERYTHING,))
+        yield PolicyRule(f"{reason}: every kind there is, Secrets too", verbs, (EVERYTHING,))
         return
     secrets = RbacResource.of(SECRET)
-    yield from _grouped(why, verbs, [resource for resource in selected.resources if resource != secrets])
+    yield from _grouped(reason, verbs, [resource for resource in selected.resources if resource != secrets])
     if secrets in selected.resources:
-        yield PolicyRule(f"{why} too: all Secrets; leave this rule out if none is placed", verbs, (secrets,))
+        yield PolicyRule(f"{reason} too: all Secrets; leave this rule out if none is placed", verbs, (secrets,))
 
 
 def _back_reporting(selected: SelectedResources) -> Iterator[PolicyRule]:
@@ -511,17 +517,17 @@ def _back_reporting(selected: SelectedResources) -> Iterator[PolicyRule]:
     yield from _grouped(reason, ("update",), with_status)
 
 
-def _grouped(why: str, verbs: tuple[str, ...], resources: Iterable[RbacResource]) -> Iterator[PolicyRule]:
+def _grouped(reason: str, verbs: tuple[str, ...], resources: Iterable[RbacResource]) -> Iterator[PolicyRule]:
     by_group: dict[str, list[RbacResource]] = {}
     for resource in resources:
         by_group.setdefault(resource.group, []).append(resource)
-    for found in by_group.values():
-        yield PolicyRule(why, verbs, tuple(found))
+    for resources_of_group in by_group.values():
+        yield PolicyRule(reason, verbs, tuple(resources_of_group))
 
 
-def _rule(why: str, verbs: Iterable[str], found: Sequence[Kind], subresource: str = "") -> PolicyRule:
-    assert len({kind.group for kind in found}) == 1, why
-    return PolicyRule(why, tuple(sorted(verbs)), tuple(RbacResource.of(kind, subresource) for kind in found))
+def _rule(reason: str, verbs: Iterable[str], kinds: Sequence[Kind], subresource: str = "") -> PolicyRule:
+    assert len({kind.group for kind in kinds}) == 1, reason
+    return PolicyRule(reason, tuple(sorted(verbs)), tuple(RbacResource.of(kind, subresource) for kind in kinds))
 
 
 def _sorted(resources: Iterable[RbacResource]) -> tuple[RbacResource, ...]:

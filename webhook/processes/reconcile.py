@@ -163,7 +163,7 @@ class Reconciliation:
         """Reconcile whenever this process leads, until cancelled. The cache must be running."""
         # Before it is a candidate: a leader whose cache is empty would keep others from leading, and do nothing.
         await self._cache.wait_synced(self._required)
-        keeping = asyncio.create_task(self._history.run(), name="history of the loop")
+        history_task = asyncio.create_task(self._history.run(), name="history of the loop")
         try:
             if isinstance(self.elected, Leader):
                 await self.elected.run(partial(self._lead, WHOLE))
@@ -171,8 +171,8 @@ class Reconciliation:
                 count = self.elected.count
                 await self.elected.run(lambda shard, term: self._lead(Share(shard, count), term))
         finally:
-            keeping.cancel()
-            await asyncio.wait([keeping])
+            history_task.cancel()
+            await asyncio.wait([history_task])
 
     async def run_in_shared_process(self) -> None:
         """Do the same in a process that has more to do: a bug ends the term and not the process."""

@@ -131,8 +131,8 @@ class Serve:
 
             notifier = await notifier_of(self.settings, self.settings.namespace, name, metrics.registry, self._now)
             events = EventRecorder(store, hub_time, name, history.note_event, notifier.note_event)
-            telling = EventSinks(events.record, history)
-            services = services_of(answers, admittance, self.cache, store, self.settings, metrics, telling)
+            sinks = EventSinks(events.record, history)
+            services = services_of(answers, admittance, self.cache, store, self.settings, metrics, sinks)
             leaves = await leaves_of(self.settings, hub, metrics, hub_time, events)
             near_end = CertificateExpiryMonitor(
                 partial(_certificate_object, leaves, self.settings.webhook_configuration), events.record
@@ -163,20 +163,20 @@ class Serve:
                 )
             metrics.watch_live_failures(lambda: admission.failures.total())
             # Ended in reverse order: the loop first, which frees its Lease, while cache and connections still work.
-            watching = asyncio.create_task(self.cache.run(), name="cache")
-            stack.push_async_callback(_end, watching)
-            asking = asyncio.create_task(hub.probe(), name="hub")
-            stack.push_async_callback(_end, asking)
-            calling = asyncio.create_task(calls.follow(), name="hook-calls")
-            stack.push_async_callback(_end, calling)
-            notifying = asyncio.create_task(notifier.run(), name="notifications")
-            stack.push_async_callback(_end, notifying)
-            writing = asyncio.create_task(events.run(), name="events")
-            stack.push_async_callback(_end, writing)
-            keeping = asyncio.create_task(history.run(), name="history")
-            stack.push_async_callback(_end, keeping)
-            following = asyncio.create_task(services.disruption.run(), name="reservations")
-            stack.push_async_callback(_end, following)
+            cache_task = asyncio.create_task(self.cache.run(), name="cache")
+            stack.push_async_callback(_end, cache_task)
+            hub_task = asyncio.create_task(hub.probe(), name="hub")
+            stack.push_async_callback(_end, hub_task)
+            calls_task = asyncio.create_task(calls.follow(), name="hook-calls")
+            stack.push_async_callback(_end, calls_task)
+            notifier_task = asyncio.create_task(notifier.run(), name="notifications")
+            stack.push_async_callback(_end, notifier_task)
+            events_task = asyncio.create_task(events.run(), name="events")
+            stack.push_async_callback(_end, events_task)
+            history_task = asyncio.create_task(history.run(), name="history")
+            stack.push_async_callback(_end, history_task)
+            reservations_task = asyncio.create_task(services.disruption.run(), name="reservations")
+            stack.push_async_callback(_end, reservations_task)
             if self._reconcile_as is not None:
                 # Only here: the controllers, and the planners below them, are a tenth of what a server would hold.
                 from webhook.processes.reconcile import Onlookers, Reconciliation
@@ -265,14 +265,16 @@ async def leaves_of(
 
 def enforcement_of(settings: ServeSettings, configurations: CaBundles, events: EventRecorder) -> EnforcementMonitor:
     """Return what reports webhook configurations that no longer enforce what this release registers."""
-    made = webhook_configurations(WebhookEndpoint(settings.namespace), settings.admission())
-    closed = {
-        each["kind"]: frozenset(hook["name"] for hook in each["webhooks"] if hook["failurePolicy"] == "Fail")
-        for each in made
+    desired_configurations = webhook_configurations(WebhookEndpoint(settings.namespace), settings.admission())
+    closed_hooks = {
+        configuration["kind"]: frozenset(
+            hook["name"] for hook in configuration["webhooks"] if hook["failurePolicy"] == "Fail"
+        )
+        for configuration in desired_configurations
     }
     close = configurations.close if settings.repair_webhooks else None
     return EnforcementMonitor(
-        configurations.name, closed, events.record, expected=settings.webhooks_expected, close=close
+        configurations.name, closed_hooks, events.record, expected=settings.webhooks_expected, close=close
     )
 
 

@@ -88,7 +88,7 @@ def services_of(
     store: Store,
     settings: ServerSettings,
     metrics: Metrics,
-    telling: EventSinks,
+    sinks: EventSinks,
 ) -> Services:
     """Make all that a server answers with, and register its metrics.
 
@@ -99,15 +99,15 @@ def services_of(
         store: The hub itself.
         settings: What the operator decided.
         metrics: Where to count.
-        telling: Where it says what has happened.
+        sinks: Receivers of Events and history entries.
     """
     disruption = disruption_of(cache, store, settings, answers.now)
     pools = PoolMetrics(metrics.registry, disruption.nodes.views, answers.now)
     metrics.prepare_with(pools.prepare)
     metrics.watch_cache(cache.freshness, cache.shared_bytes)
-    upgrades = upgrades_of(answers, admittance.authorizer, cache, store, settings.default_upgrader, telling.record)
+    upgrades = upgrades_of(answers, admittance.authorizer, cache, store, settings.default_upgrader, sinks.record)
     extender, removals = HubExtender(cache, settings, answers.now), RemovalReviews(answers.rights, store)
-    return Services(answers, admittance, extender, disruption, upgrades, telling.history, removals)
+    return Services(answers, admittance, extender, disruption, upgrades, sinks.history, removals)
 
 
 def upgrades_of(

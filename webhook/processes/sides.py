@@ -84,17 +84,17 @@ class Side:
             raise JoinError(f"{self}: has no namespace kube-system, by whose uid it is recognized")
         return text_at(namespace, "metadata", "uid")
 
-    async def settle(self, wanted: DesiredObject, *, dry_run: bool) -> WriteOutcome:
+    async def settle(self, desired: DesiredObject, *, dry_run: bool) -> WriteOutcome:
         """Make an object what it should be; a definition of a newer release stays as it is.
 
         Args:
-            wanted: The object; fields that it does not name stay.
+            desired: The object. Fields that it does not name are kept.
             dry_run: Write nothing. If the object or its namespace does not exist, only the right to write is checked.
 
         Raises:
             JoinError: The API server refuses, or does not answer.
         """
-        kind, document = wanted
+        kind, document = desired
         key = Key(document["metadata"]["name"], document["metadata"].get("namespace", ""))
         current = await self.find(kind, key.name, key.namespace)
         if current is not None and kind == CUSTOM_RESOURCE_DEFINITION and is_newer(current, document):
@@ -176,16 +176,16 @@ class Side:
         if (answer.get("status") or {}).get("allowed") is not True:
             raise JoinError(f"{self}: you may not {subject}")
 
-    def error(self, what: str, error: StoreError) -> JoinError:
-        """Return the one line for an error of the API server; *what* was tried."""
+    def error(self, action: str, error: StoreError) -> JoinError:
+        """Return the one line for an error of the API server on *action*."""
         reason = " ".join(str(error).split())
         match error:
             case UnavailableError():
                 return JoinError(f"{self}: {reason}")
             case ForbiddenError():
-                return JoinError(f"{self}: you may not {what}: {reason}")
+                return JoinError(f"{self}: you may not {action}: {reason}")
             case _:
-                return JoinError(f"{self}: {what}: {reason}")
+                return JoinError(f"{self}: {action}: {reason}")
 
     def __str__(self) -> str:
         return f"{self.name} (context {self.context!r})"

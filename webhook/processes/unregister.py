@@ -32,8 +32,8 @@ class Unregistered:
 
     def lines(self) -> Iterator[str]:
         """Yield it in words."""
-        for name, was_there in self.removed.items():
-            yield f"{name} {'removed' if was_there else 'was not there'}"
+        for name, was_present in self.removed.items():
+            yield f"{name} {'removed' if was_present else 'was not there'}"
         for kind, count in self.waiting.items():
             if count is None:
                 yield f"{kind}: you may not list them, so those with finalizers are not counted"
@@ -59,13 +59,13 @@ async def unregister(server: ApiServer, name: str) -> Unregistered:
         except NotFoundError:
             removed[f"{kind.kind}/{name}"] = False
     store = HubStore(server)
-    waiting: dict[str, int | None] = {}
+    finalizer_counts: dict[str, int | None] = {}
     for kind in WAITING:
         try:
             items = (await store.list(kind)).items
-            waiting[kind.kind] = sum(bool(item["metadata"].get("finalizers")) for item in items)
+            finalizer_counts[kind.kind] = sum(bool(item["metadata"].get("finalizers")) for item in items)
         except ForbiddenError:
-            waiting[kind.kind] = None
+            finalizer_counts[kind.kind] = None
         except NotFoundError:  # this hub does not have the kind
-            waiting[kind.kind] = 0
-    return Unregistered(removed, waiting)
+            finalizer_counts[kind.kind] = 0
+    return Unregistered(removed, finalizer_counts)

@@ -131,22 +131,22 @@ class Up:
                 self.cache.subscribe(kind, self._count_report)
             await self._make_namespaces()
             answers = answers_of(self.cache, self.store, context, UndisputedRights(), self._now)
-            telling = EventSinks(events.record, history)
+            sinks = EventSinks(events.record, history)
             self.services = services_of(
-                answers, Admittance(owner, owner), self.cache, self.store, self.settings, metrics, telling
+                answers, Admittance(owner, owner), self.cache, self.store, self.settings, metrics, sinks
             )
 
             def extend(app: web.Application) -> None:
                 add_routes(app, self.store, lambda: context().with_user(OWNER), token, history=history)
 
-            named = self.settings.client_ca
-            authorities = AuthorityFile(named, self.settings.certificate_check_seconds) if named else None
+            client_ca = self.settings.client_ca
+            authorities = AuthorityFile(client_ca, self.settings.certificate_check_seconds) if client_ca else None
             leaves = own_leaves(self.settings, self._now)
             certificates = Certificates(
                 leaves, authorities, metrics, self._now, self.settings.certificate_check_seconds
             )
-            hooked = self.settings.model_copy(update={"webhook_secret_file": self.hook_secret_file})
-            server = Server(self.services, hooked, certificates, metrics, extend=extend)
+            hook_settings = self.settings.model_copy(update={"webhook_secret_file": self.hook_secret_file})
+            server = Server(self.services, hook_settings, certificates, metrics, extend=extend)
             self._running = asyncio.create_task(self._run(), name="up")
             stack.push_async_callback(self._stop_running)
             await stack.enter_async_context(server)
@@ -175,11 +175,11 @@ class Up:
     async def wait(self) -> None:
         """Return when the loop or the server ends, which only a bug can make them do; its error is raised."""
         assert self._running is not None
-        serving = asyncio.create_task(self.server.wait(), name="serving")
-        done, _ = await asyncio.wait([self._running, serving], return_when="FIRST_COMPLETED")
-        for ended in done:
-            if not ended.cancelled():  # as they are when the server stops
-                ended.result()
+        server_task = asyncio.create_task(self.server.wait(), name="serving")
+        done, _ = await asyncio.wait([self._running, server_task], return_when="FIRST_COMPLETED")
+        for task in done:
+            if not task.cancelled():  # as they are when the server stops
+                task.result()
 
     def placements(self) -> list[Placement]:
         """Return all placements as ``GET /v1/placements`` shows them."""
@@ -202,8 +202,8 @@ class Up:
         """Return the upgrade runs that are not over, and where each stands."""
         runs = readable_runs(self.cache.list(UPGRADE_RUN))
         approved = approved_gates(self.cache.list(UPGRADE_GATE))
-        found = [(run, upgrade_situation(run, approved)) for run in runs]
-        return [(run, situation) for run, situation in found if not situation.is_over]
+        situations = [(run, upgrade_situation(run, approved)) for run in runs]
+        return [(run, situation) for run, situation in situations if not situation.is_over]
 
     @property
     def moving_runs(self) -> list[str]:
@@ -318,8 +318,8 @@ def _is_moving(situation: RunSituation, soon: datetime) -> bool:
 def _without_times(value: Any) -> Any:
     """Return a document without what differs from one report of a member to the next."""
     if isinstance(value, dict):
-        return {name: _without_times(each) for name, each in value.items() if name not in _TIMES_OF_REPORTS}
-    return [_without_times(each) for each in value] if isinstance(value, list) else value
+        return {name: _without_times(item) for name, item in value.items() if name not in _TIMES_OF_REPORTS}
+    return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 
 def _write_private(path: Path, content: bytes) -> None:
@@ -328,14 +328,14 @@ def _write_private(path: Path, content: bytes) -> None:
     Raises:
         DataFolderError: It could not be written, for example on a full disk.
     """
-    passing = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(content)
-        passing.replace(path)
+        temporary.replace(path)
     except OSError as error:  # which names no file when it comes from a write
         with suppress(OSError):
-            passing.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         raise DataFolderError(
             f"data folder {path.parent}: cannot write {path}: {error.strerror}; {ELSEWHERE}"
         ) from error

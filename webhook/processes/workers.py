@@ -79,16 +79,16 @@ class Errand:
 
     def watch(self) -> asyncio.Event:
         """Return what is set when the first process has gone; before it serves, a worker then ends at once."""
-        abandoned, loop = asyncio.Event(), asyncio.get_running_loop()
+        abandonment, loop = asyncio.Event(), asyncio.get_running_loop()
 
         def gone() -> None:
             loop.remove_reader(self.lifeline)
             if not self._serves:
                 os._exit(1)
-            abandoned.set()
+            abandonment.set()
 
         loop.add_reader(self.lifeline, gone)
-        return abandoned
+        return abandonment
 
     def serves(self) -> None:
         """Say that the listeners are open."""
@@ -151,20 +151,20 @@ class Workers:
         https: list[socket.socket],
         http: list[socket.socket],
         work: Callable[[Errand], int],
-        started: Callable[[], None],
+        on_start: Callable[[], None],
     ) -> None:
         self._https, self._http = tuple(https), tuple(http)
         self._work = work
-        self._started = started
+        self._started = on_start
         self._selector = selectors.PollSelector()
         self._signals: list[int] = []
         self._handlers: dict[int, Any] = {}
         self._lifeline, self._held = os.pipe()
         self._woken, self._wake = os.pipe()
         meetings = [_meeting(b"") for _ in range(count)]
-        self._crew = [_Worker(number, each.getsockname()) for number, each in enumerate(meetings, 1)]
-        for each in meetings:
-            each.close()
+        self._crew = [_Worker(number, channel.getsockname()) for number, channel in enumerate(meetings, 1)]
+        for channel in meetings:
+            channel.close()
 
     def run(self) -> None:
         """Keep the workers running until SIGTERM or SIGINT, then until all of them have ended.
@@ -240,14 +240,14 @@ class Workers:
                 os.waitpid(worker.pid, 0)
 
     def _mourn(self, worker: _Worker, end: str) -> None:
-        lived = time.monotonic() - worker.began
-        worker.deaths = 1 if lived >= GOOD_SECONDS else worker.deaths + 1
+        lifetime = time.monotonic() - worker.began
+        worker.deaths = 1 if lifetime >= GOOD_SECONDS else worker.deaths + 1
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(worker.deaths - 1, 10))
         worker.due = time.monotonic() + pause
         about = {
             "worker": worker.number,
             "reason": worker.failure or end,
-            "livedSeconds": round(lived, 1),
+            "livedSeconds": round(lifetime, 1),
             "pauseSeconds": pause,
         }
         _log.error("a worker has ended and will be started again", extra=about)
@@ -267,8 +267,8 @@ class Workers:
         Raises:
             OSError: The system does not let us.
         """
-        addresses = {each.number: each.address for each in self._crew}
-        with _meeting(worker.address) as meeting:
+        addresses = {member.number: member.address for member in self._crew}
+        with _meeting(worker.address) as channel:
             hears, tells = os.pipe()
             # Held back until the worker has handlers of its own: by ours, it would only take note of a signal.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -277,7 +277,7 @@ class Workers:
                 sys.stderr.flush()
                 pid = os.fork()
                 if pid == 0:
-                    seat = Seat(worker.number, meeting, addresses, worker.restarts + 1)
+                    seat = Seat(worker.number, channel, addresses, worker.restarts + 1)
                     self._be(Errand(WorkerSockets(seat, self._https, self._http), self._lifeline, tells), hears)
             except OSError:
                 os.close(hears)
@@ -317,7 +317,7 @@ class Workers:
         Args:
             seconds: How long to wait at most; None: for ever.
         """
-        ended = []
+        ended_workers = []
         for key, _ in self._selector.select(seconds):
             if key.data is None:
                 os.read(self._woken, 4096)
@@ -330,21 +330,21 @@ class Workers:
             os.close(worker.report)
             _, status = os.waitpid(worker.pid, 0)
             worker.pid = 0
-            ended.append((worker, _how(status)))
-        return ended
+            ended_workers.append((worker, _how(status)))
+        return ended_workers
 
 
 def _meeting(address: bytes) -> socket.socket:
     """Listen where a worker is asked by the others; the empty address: a new one, without a file."""
-    meeting = socket.socket(socket.AF_UNIX)
+    channel = socket.socket(socket.AF_UNIX)
     try:
-        meeting.bind(address)
-        meeting.listen()
+        channel.bind(address)
+        channel.listen()
     except OSError:
-        meeting.close()
+        channel.close()
         raise
-    meeting.setblocking(False)
-    return meeting
+    channel.setblocking(False)
+    return channel
 
 
 def _how(status: int) -> str:
@@ -362,9 +362,9 @@ def _name_in_log(number: int) -> None:
     make = logging.getLogRecordFactory()
 
     def record(*args: object, **words: object) -> logging.LogRecord:
-        found = make(*args, **words)
-        found.worker = number
-        return found
+        record = make(*args, **words)
+        record.worker = number
+        return record
 
     logging.setLogRecordFactory(record)
 

@@ -126,10 +126,10 @@ def make_app(parts: AppDependencies) -> web.Application:
     if settings.metrics_auth:
         api.get("/metrics", "/metrics", probes.exposition(parts.metrics, parts.crew), when_synced=False)
     history.add_routes(api, services.history)
-    offered = services.admittance.sign_in
-    if offered is not None:
-        sign_in.add_routes(api, offered, settings)
-    _add_page(api, parts.health, "" if offered is None else offered.name)
+    sign_in_service = services.admittance.sign_in
+    if sign_in_service is not None:
+        sign_in.add_routes(api, sign_in_service, settings)
+    _add_page(api, parts.health, "" if sign_in_service is None else sign_in_service.name)
     return app
 
 
@@ -144,10 +144,10 @@ class Entrance:
         renewed: Called with the next key, for another tab or browser, when one has been used.
     """
 
-    def __init__(self, renewed: Callable[[str], None]) -> None:
+    def __init__(self, on_renewal: Callable[[str], None]) -> None:
         self.key = secrets.token_urlsafe(_KEY_BYTES)
         self._token = secrets.token_urlsafe(_KEY_BYTES)
-        self._renewed = renewed
+        self._renewed = on_renewal
 
     def exchange(self, key: str) -> str:
         """Return the token for the current key, which is then void. Empty for any other key."""
@@ -161,13 +161,13 @@ class Entrance:
         """Return whether a request asks for nothing but the page, which holds no data, or has the token."""
         if request.path in _OPEN_PATHS or request.path.startswith("/ui/"):
             return True
-        given = request.headers.get("Authorization", "")
-        return _equal_in_constant_time(given, f"Bearer {self._token}")
+        authorization = request.headers.get("Authorization", "")
+        return _equal_in_constant_time(authorization, f"Bearer {self._token}")
 
 
-def _equal_in_constant_time(given: str, wanted: str) -> bool:
-    """Compare in constant time; *given* may hold bytes that are no text."""
-    return secrets.compare_digest(given.encode(errors="surrogatepass"), wanted.encode())
+def _equal_in_constant_time(actual: str, expected: str) -> bool:
+    """Compare in constant time. *actual* may hold bytes that are no text."""
+    return secrets.compare_digest(actual.encode(errors="surrogatepass"), expected.encode())
 
 
 _KEY_BYTES: Final = 24
@@ -175,7 +175,11 @@ _OPEN_PATHS: Final = frozenset({*static_files.PAGES.values(), "/v1/openapi.json"
 
 
 def make_dashboard_app(
-    answers: Answers, disruption: DisruptionGate, kept: HistoryService, settings: ServerSettings, entrance: Entrance
+    answers: Answers,
+    disruption: DisruptionGate,
+    history_service: HistoryService,
+    settings: ServerSettings,
+    entrance: Entrance,
 ) -> Dashboard:
     """Make an application that shows the page, and answers what the page asks with the token. It only reads.
 
@@ -185,7 +189,7 @@ def make_dashboard_app(
     app = make_plain_app(health, settings.admission_body_bytes)
     app.middlewares.extend((_only_this_machine, _only_through(entrance)))
     api = Api(app, answers, settings, Metrics())
-    _add_page_and_its_questions(api, disruption, kept, health)
+    _add_page_and_its_questions(api, disruption, history_service, health)
     add_last_route(app)
     return Dashboard(app, health)
 
@@ -222,13 +226,15 @@ def make_probe_app(parts: AppDependencies) -> web.Application:
     return app
 
 
-def _add_page_and_its_questions(api: Api, disruption: DisruptionGate, kept: HistoryService, health: Health) -> None:
+def _add_page_and_its_questions(
+    api: Api, disruption: DisruptionGate, history_service: HistoryService, health: Health
+) -> None:
     """Serve the page, and all that it asks and nothing else, where no caller has to say who it is."""
     scoring.add_routes(api, explain_only=True)
     planning.add_routes(api)
     _add_views(api, disruption)
     budgets.add_routes(api, disruption.budgets)
-    history.add_routes(api, kept)
+    history.add_routes(api, history_service)
     _add_page(api, health)
 
 

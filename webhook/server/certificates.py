@@ -85,9 +85,11 @@ class Certificates:
 
     def problem(self) -> str:
         """Return why the server certificate cannot be relied on; empty when it can."""
-        left = self._leaf.not_after - self._now()
-        needed = min(SHORTEST_READY_LIFE, self._leaf.life / 10)
-        return "" if left >= needed else f"the certificate expires at {self._leaf.not_after.isoformat()}"
+        remaining_life = self._leaf.not_after - self._now()
+        required_life = min(SHORTEST_READY_LIFE, self._leaf.life / 10)
+        return (
+            "" if remaining_life >= required_life else f"the certificate expires at {self._leaf.not_after.isoformat()}"
+        )
 
     def describe(self) -> str:
         """Return who signed the server certificate, and until when it is good."""
@@ -135,9 +137,10 @@ class Certificates:
             self._metrics.renewals.labels("client_ca", "failure").inc()
             if str(error) != self._trouble:
                 self._trouble = str(error)
-                kept = bool(self._tls.client_authorities)
+                has_old = bool(self._tls.client_authorities)
                 _log.warning(
-                    "authorities of client certificates not read", extra={"reason": self._trouble, "oldOnesKept": kept}
+                    "authorities of client certificates not read",
+                    extra={"reason": self._trouble, "oldOnesKept": has_old},
                 )
             return False
         self._trouble = ""
@@ -163,9 +166,12 @@ class Certificates:
     def _look_at_the_end(self) -> None:
         if self._near_end is not None:
             above = self.leaves.above.items()
-            found = {role: Validity(each.not_valid_before_utc, each.not_valid_after_utc) for role, each in above}
-            found["leaf"] = Validity(self._leaf.not_before, self._leaf.not_after)
-            self._near_end.check(found, self._now())
+            validities = {
+                role: Validity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+                for role, certificate in above
+            }
+            validities["leaf"] = Validity(self._leaf.not_before, self._leaf.not_after)
+            self._near_end.check(validities, self._now())
 
     async def _keep_trusting(self, authorities: ClientAuthorities) -> None:
         while True:

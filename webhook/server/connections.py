@@ -174,9 +174,9 @@ class _Beginning:
     def remove(self, connection: Connection) -> None:
         if self._all.pop(connection, _MISSING) is _MISSING:
             return
-        same = self._same[connection.address]
-        del same[connection]
-        if not same:
+        of_address = self._same[connection.address]
+        del of_address[connection]
+        if not of_address:
             del self._same[connection.address]
 
     def of(self, address: str) -> OrderedDict[Connection, None]:
@@ -192,7 +192,7 @@ class Connections:
         paced: Strangers share `UNAUTHENTICATED_PER_SECOND` messages.
     """
 
-    def __init__(self, limit: int, handshakes: int, *, paced: bool = False) -> None:
+    def __init__(self, limit: int, handshakes: int, *, is_paced: bool = False) -> None:
         self._limit = limit
         self._handshakes = handshakes
         self._silent = _Beginning()
@@ -202,7 +202,7 @@ class Connections:
         self._vouched_from: Counter[str] = Counter()
         self._turns = TokenBuckets(HANDSHAKES_PER_SECOND, HANDSHAKE_BURST)
         self._of: dict[RequestHandler, Connection] = {}
-        self._paced = paced
+        self._paced = is_paced
         self._left, self._since = UNAUTHENTICATED_BURST, 0.0
 
     def __len__(self) -> int:
@@ -247,9 +247,9 @@ class Connections:
         self._of[connection.handler] = connection
 
     def _make_room_among(self, group: _Beginning, address: str) -> None:
-        same = group.of(address)
-        if len(same) >= self._handshakes:
-            self._end(next(iter(same)))
+        of_address = group.of(address)
+        if len(of_address) >= self._handshakes:
+            self._end(next(iter(of_address)))
 
     def record_data(self, connection: Connection) -> bool:
         """Take note that a client has sent something, and say whether to go on reading from it."""
@@ -262,9 +262,9 @@ class Connections:
 
     def _take_one(self) -> bool:
         now = asyncio.get_running_loop().time()
-        left = min(UNAUTHENTICATED_BURST, self._left + (now - self._since) * UNAUTHENTICATED_PER_SECOND)
-        self._left, self._since = max(0.0, left - 1), now
-        return left >= 1
+        tokens = min(UNAUTHENTICATED_BURST, self._left + (now - self._since) * UNAUTHENTICATED_PER_SECOND)
+        self._left, self._since = max(0.0, tokens - 1), now
+        return tokens >= 1
 
     def mark_authenticated(self, handler: RequestHandler) -> None:
         """Take note that the client of this HTTP protocol has shown who it is."""
@@ -312,7 +312,7 @@ class Connections:
 
 def _idle_among(group: OrderedDict[Connection, None]) -> Connection | None:
     """Return the one that has been silent longest among those without a request under way."""
-    return next((each for each, _ in zip(group, range(_LOOKED_AT), strict=False) if each.is_idle), None)
+    return next((candidate for candidate, _ in zip(group, range(_LOOKED_AT), strict=False) if candidate.is_idle), None)
 
 
 _MISSING: Final = object()
@@ -389,7 +389,7 @@ class Listener:
     def _accept(self, listener: socket.socket) -> None:
         for _ in range(self._accepts_per_event):
             try:
-                accepted, address = listener.accept()
+                client, address = listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -399,22 +399,22 @@ class Listener:
                 self._loop.remove_reader(listener)
                 self._loop.call_later(PAUSE_SECONDS, self._accept_again, listener)
                 return
-            self._welcome(accepted, str(address[0]))
+            self._welcome(client, str(address[0]))
 
     def _accept_again(self, listener: socket.socket) -> None:
         if listener in self._sockets:  # else it was closed during the pause
             self._loop.add_reader(listener, self._accept, listener)
 
-    def _welcome(self, accepted: socket.socket, address: str) -> None:
+    def _welcome(self, client: socket.socket, address: str) -> None:
         """Wait until the client sends something: until then it costs only the socket."""
-        accepted.setblocking(False)
-        connection = Connection(accepted, address, self._connections, self._make_handler, self._forget)
+        client.setblocking(False)
+        connection = Connection(client, address, self._connections, self._make_handler, self._forget)
         if not self._connections.admit(connection):
-            accepted.close()
+            client.close()
             return
         began = self._loop.time()
         self._silent[connection] = self._loop.call_later(self._handshake_seconds, self._silent_too_long, connection)
-        self._loop.add_reader(accepted, self._begin, connection, began)
+        self._loop.add_reader(client, self._begin, connection, began)
 
     def _silent_too_long(self, connection: Connection) -> None:
         self._connections.closed(connection)
@@ -443,8 +443,8 @@ class Listener:
         if not self._connections.spoken(connection):
             connection.accepted.close()
             return
-        left = max(SHORTEST_SECONDS, self._handshake_seconds - (self._loop.time() - began))
-        task = self._loop.create_task(self._shake_hands(connection, connection.accepted, left))
+        timeout = max(SHORTEST_SECONDS, self._handshake_seconds - (self._loop.time() - began))
+        task = self._loop.create_task(self._shake_hands(connection, connection.accepted, timeout))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -452,13 +452,13 @@ class Listener:
         if connection in self._silent:  # else it was closed meanwhile
             self._loop.add_reader(connection.accepted, self._begin, connection, began)
 
-    async def _shake_hands(self, connection: Connection, accepted: socket.socket, seconds: float) -> None:
+    async def _shake_hands(self, connection: Connection, client: socket.socket, seconds: float) -> None:
         patience = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": SHUTDOWN_SECONDS}
         try:
-            if accepted.family != socket.AF_UNIX:
-                accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if client.family != socket.AF_UNIX:
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(
-                lambda: connection, accepted, ssl=self._tls, **(patience if self._tls is not None else {})
+                lambda: connection, client, ssl=self._tls, **(patience if self._tls is not None else {})
             )
         except (OSError, TimeoutError) as error:  # debug only: any client can cause these, as by calling without TLS
             _log.debug("no handshake", extra={"reason": str(error)})

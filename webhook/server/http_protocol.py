@@ -121,7 +121,7 @@ class Posts:
         if after:
             lines += after.split(b"\r\n")
         request = _REQUEST.fullmatch(first)
-        headers = {found[1]: found[2] for line in lines if (found := _HEADER.fullmatch(line))}
+        headers = {match[1]: match[2] for line in lines if (match := _HEADER.fullmatch(line))}
         if request is None or len(headers) < len(lines) or b"Host" not in headers:
             return None
         if headers.get(b"Content-Type") != b"application/json":
@@ -152,15 +152,15 @@ class _Protocol(RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Answer a review at once, wait for the rest of it for a moment, or let the library read."""
-        held, self._held = self._held, b""
+        held_bytes, self._held = self._held, b""
         posts = self._posts
-        body = self._answer(held + data, posts) if posts is not None and self._is_plain and data else None
+        body = self._answer(held_bytes + data, posts) if posts is not None and self._is_plain and data else None
         if self._held:
             return
         self._stop_waiting()
         if posts is None or body is None or self.transport is None:
-            if held:  # by itself: of a piece that the library cannot read to the end, it answers nothing
-                super().data_received(held)
+            if held_bytes:  # by itself: the library does not answer a partial request
+                super().data_received(held_bytes)
             super().data_received(data)
             return
         posts.send(
@@ -212,9 +212,9 @@ class _Protocol(RequestHandler):
                 self._is_plain = False
             return None
         head, end, body = data.partition(b"\r\n\r\n")
-        before, found, after = head.partition(_LENGTH)
+        before, separator, after = head.partition(_LENGTH)
         digits, _, after = after.partition(b"\r\n")
-        is_framed = end and found and len(head) <= LONGEST_HEAD and len(digits) <= MOST_DIGITS and digits.isdigit()
+        is_framed = end and separator and len(head) <= LONGEST_HEAD and len(digits) <= MOST_DIGITS and digits.isdigit()
         post = posts.find(before, after) if is_framed else None
         self._ahead = int(digits) - len(body) if post is not None else -1
         if post is None or self._ahead < 0:
@@ -261,8 +261,8 @@ class _Protocol(RequestHandler):
 def posts_of(app: web.Application) -> Posts | None:
     """Return what reads the reviews that come to *app*, None where only the library may."""
     desk = app.get(FAST_PATH)
-    known = all(hasattr(RequestHandler, name) for name in OF_THE_LIBRARY)
-    return Posts(desk) if desk is not None and known else None
+    is_supported = all(hasattr(RequestHandler, name) for name in OF_THE_LIBRARY)
+    return Posts(desk) if desk is not None and is_supported else None
 
 
 def refuse_other_versions(server: web.Server) -> None:

@@ -87,14 +87,14 @@ class Running(Protocol):
 
 
 async def serve(
-    server: Running, started: Callable[[Addresses], None] = lambda _: None, abandoned: asyncio.Event | None = None
+    server: Running, on_start: Callable[[Addresses], None] = lambda _: None, abandonment: asyncio.Event | None = None
 ) -> None:
     """Run *server* until SIGTERM or SIGINT, then drain it; a second signal ends the draining.
 
     Args:
         server: Not started yet.
-        started: Called with the addresses once the listeners are open.
-        abandoned: When it is set, the listeners are closed at once; requests under way get their answer.
+        on_start: Called with the addresses once the listeners are open.
+        abandonment: When it is set, the listeners close immediately. Requests in flight are answered.
 
     Raises:
         ListenError: A listener could not be opened.
@@ -107,16 +107,16 @@ async def serve(
             hurry.set()
         stop.set()
 
-    started(await server.start())
+    on_start(await server.start())
     signals = (signal.SIGTERM, signal.SIGINT)
     for number in signals:
         loop.add_signal_handler(number, on_signal)
-    leaving = asyncio.create_task(_set_after(abandoned or asyncio.Event(), stop, hurry))
+    leave_task = asyncio.create_task(_set_after(abandonment or asyncio.Event(), stop, hurry))
     try:
-        waiting = asyncio.create_task(stop.wait())
+        stop_task = asyncio.create_task(stop.wait())
         running = asyncio.create_task(server.wait())
-        await asyncio.wait((waiting, running), return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
+        await asyncio.wait((stop_task, running), return_when=asyncio.FIRST_COMPLETED)
+        stop_task.cancel()
         if running.done():  # a bug has ended it, so there is nothing left that could drain
             await server.stop()
             await running
@@ -124,15 +124,15 @@ async def serve(
             await server.drain(hurry)
             await asyncio.wait([running])
     finally:
-        leaving.cancel()
+        leave_task.cancel()
         for number in signals:
             loop.remove_signal_handler(number)
 
 
 async def _set_after(first: asyncio.Event, *others: asyncio.Event) -> None:
     await first.wait()
-    for each in others:
-        each.set()
+    for other in others:
+        other.set()
 
 
 class Site(web.BaseSite):
@@ -249,11 +249,11 @@ def open_sockets(host: str, port: int, setting: str) -> list[socket.socket]:
 
 def _listen_trouble(error: OSError, host: str, port: int, setting: str) -> str:
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    which = f"setting {setting}, {PREFIX}{setting.upper()}"
+    setting_name = f"setting {setting}, {PREFIX}{setting.upper()}"
     if isinstance(error, socket.gaierror):
         host_setting = "host" if setting == "https_port" else "http_host"
         return f"cannot listen on {address}: no such host (setting {host_setting}, {PREFIX}{host_setting.upper()})"
     if error.errno == errno.EADDRINUSE:
-        return f"cannot listen on {address}: the port is in use by another program; choose another one ({which})"
+        return f"cannot listen on {address}: the port is in use by another program; choose another one ({setting_name})"
     reason = os.strerror(error.errno).lower() if error.errno else str(error)
-    return f"cannot listen on {address}: {reason} ({which})"
+    return f"cannot listen on {address}: {reason} ({setting_name})"

@@ -48,16 +48,16 @@ class CertificateExpiryMonitor:
             certificates: By their role.
             now: The time by the hub's clock.
         """
-        known = {role: certificate for role, certificate in certificates.items() if role in REMAINING}
-        near = {role: found.end for role, found in known.items() if _is_near(role, found, now)}
-        told = {role: self._told[role] for role in near if role in self._told}
-        if any(told.get(role) != now.date() for role in near):
+        validities = {role: certificate for role, certificate in certificates.items() if role in REMAINING}
+        near = {role: validity.end for role, validity in validities.items() if _is_near(role, validity, now)}
+        told_roles = {role: self._told[role] for role in near if role in self._told}
+        if any(told_roles.get(role) != now.date() for role in near):
             words = "; ".join(_WORDS[role].format(format_time(end)) for role, end in sorted(near.items(), reverse=True))
             self._record(self._about(), Event("CertificateNearEnd", words, "Warning"))
-            told = dict.fromkeys(near, now.date())
-        self._told = told
+            told_roles = dict.fromkeys(near, now.date())
+        self._told = told_roles
 
 
-def _is_near(role: str, found: Validity, now: datetime) -> bool:
+def _is_near(role: str, validity: Validity, now: datetime) -> bool:
     """Say whether little is left; of a short life a sixth, as those that renew themselves do so at two thirds."""
-    return found.end - now < min(REMAINING[role], (found.end - found.begin) / 6)
+    return validity.end - now < min(REMAINING[role], (validity.end - validity.begin) / 6)

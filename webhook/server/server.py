@@ -78,7 +78,7 @@ class Server:
         self._meeting: asyncio.Task[None] | None = None
         self._housekeeping: asyncio.Task[None] | None = None
         continuation = Continuation(lambda: sealing_key(certificates.common_key_pem))
-        self._callers = Connections(settings.connections, settings.handshakes_per_address, paced=True)
+        self._callers = Connections(settings.connections, settings.handshakes_per_address, is_paced=True)
         parts = AppDependencies(
             services, settings, self.health, self.metrics, continuation, self._callers, tracing, self._crew, calls
         )
@@ -165,8 +165,8 @@ class Server:
         """Return when housekeeping ends, which only a bug can make it do; its error is raised."""
         tasks = [task for task in (self._housekeeping, self._meeting) if task is not None]
         if tasks:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in ended:
+            ended_tasks, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended_tasks:
                 await task
 
     async def drain(self, hurry: asyncio.Event | None = None) -> None:
@@ -180,14 +180,14 @@ class Server:
             hurry: Ends the waiting when set.
         """
         loop = asyncio.get_running_loop()
-        started = loop.time()
+        start = loop.time()
         self.health.draining.set()  # readiness fails from here on
         _log.info("draining", extra={"connections": len(self._connections())})
         while not (hurry and hurry.is_set()):
-            waited = loop.time() - started
-            if waited >= self.settings.drain_limit_seconds:
+            elapsed = loop.time() - start
+            if elapsed >= self.settings.drain_limit_seconds:
                 break
-            if waited >= self.settings.drain_seconds and not self._connections():
+            if elapsed >= self.settings.drain_seconds and not self._connections():
                 break
             await asyncio.sleep(_POLL_SECONDS)
         await self.stop()

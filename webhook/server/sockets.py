@@ -15,7 +15,7 @@ LISTENED_ON: Final[dict[str, Any]] = {"type": socket.SOCK_STREAM, "flags": socke
 """What `getaddrinfo` is asked for."""
 
 
-def listening_on(found: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
+def listening_on(addresses: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
     """Listen on addresses, as `getaddrinfo` returns them.
 
     Raises:
@@ -23,7 +23,7 @@ def listening_on(found: Iterable[tuple[Any, ...]]) -> list[socket.socket]:
     """
     sockets: list[socket.socket] = []
     try:
-        for family, kind, protocol, _, address in dict.fromkeys(found):
+        for family, kind, protocol, _, address in dict.fromkeys(addresses):
             listener = socket.socket(family, kind, protocol)
             sockets.append(listener)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

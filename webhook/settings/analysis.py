@@ -145,15 +145,15 @@ def read_endpoints(words: tuple[str, ...]) -> dict[str, str]:
     Raises:
         ValueError: One is not of that form, or stands there twice.
     """
-    found: dict[str, str] = {}
+    endpoints: dict[str, str] = {}
     for word in words:
         name, equals, url = word.partition("=")
         if not equals or not _NAME.fullmatch(name):
             raise ValueError(f"{name[:64]!r} is no name of an endpoint: NAME=URL is needed")
-        if name in found:
+        if name in endpoints:
             raise ValueError(f"{name!r} is there twice")
-        found[name] = _address(name, url)
-    return found
+        endpoints[name] = _address(name, url)
+    return endpoints
 
 
 def read_namespaces(words: tuple[str, ...]) -> dict[str, frozenset[str]]:
@@ -162,15 +162,15 @@ def read_namespaces(words: tuple[str, ...]) -> dict[str, frozenset[str]]:
     Raises:
         ValueError: One is not of that form.
     """
-    found: dict[str, frozenset[str]] = {}
+    namespaces: dict[str, frozenset[str]] = {}
     for word in words:
         name, equals, namespace = word.partition("=")
         if not equals or not _NAME.fullmatch(name):
             raise ValueError(f"{word[:64]!r} is not written as NAME=NAMESPACE, with the name of an endpoint")
         if namespace != EVERY_NAMESPACE and (error := dns_label_error(namespace)):
             raise ValueError(f"{namespace[:64]!r}, for the endpoint {name!r}, is no namespace: {error}")
-        found[name] = found.get(name, frozenset()) | {namespace}
-    return found
+        namespaces[name] = namespaces.get(name, frozenset()) | {namespace}
+    return namespaces
 
 
 def _address(name: str, url: str) -> str:

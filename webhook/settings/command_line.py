@@ -38,8 +38,8 @@ class HubSettings(Settings):
         return self.kubeconfigs[0] if self.kubeconfigs and self.kubernetes_service_host is None else None
 
 
-def _usual_folder(read: Mapping[str, Any]) -> Path:
-    return usual_data_folder(read["state_home"])
+def _usual_folder(options: Mapping[str, Any]) -> Path:
+    return usual_data_folder(options["state_home"])
 
 
 class DataSettings(Settings):

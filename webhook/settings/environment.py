@@ -51,8 +51,8 @@ class Contradiction(NamedTuple):
 class ContradictionsError(ValueError):
     """Settings contradict one another."""
 
-    def __init__(self, found: Iterable[Contradiction]) -> None:
-        self.found = tuple(found)
+    def __init__(self, contradictions: Iterable[Contradiction]) -> None:
+        self.found = tuple(contradictions)
         super().__init__(self.found[0].message)
 
 
@@ -74,8 +74,8 @@ class Settings(BaseModel):
         """Return the settings that are read; the others keep their defaults."""
         if not (reads := cls.__dict__.get("reads", ())):
             return tuple(cls.model_fields)
-        read = {name for part in reads for name in ((part,) if isinstance(part, str) else part.own_names())}
-        return tuple(name for name in cls.model_fields if name in read)
+        names = {name for part in reads for name in ((part,) if isinstance(part, str) else part.own_names())}
+        return tuple(name for name in cls.model_fields if name in names)
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the contradictions; an area that adds some begins with those of its bases."""
@@ -84,15 +84,17 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         names = frozenset(self.names())  # the default of a setting that is not read contradicts nothing
-        if contradictions := tuple(each for each in self.contradictions() if each.settings <= names):
+        if contradictions := tuple(
+            contradiction for contradiction in self.contradictions() if contradiction.settings <= names
+        ):
             raise ContradictionsError(contradictions)
         return self
 
     @classmethod
     def variable(cls, name: str) -> str:
         """Return the environment variable of a setting."""
-        marked = (mark.name for mark in cls.model_fields[name].metadata if isinstance(mark, Variable))
-        return next(marked, PREFIX + name.upper())
+        marks = (mark.name for mark in cls.model_fields[name].metadata if isinstance(mark, Variable))
+        return next(marks, PREFIX + name.upper())
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> dict[str, str]:
@@ -135,9 +137,9 @@ class Settings(BaseModel):
         wrong = {str(detail["loc"][0]) for detail in details}
         for detail in details:
             name = str(detail["loc"][0])
-            shown = name if name in options else cls.variable(name)
+            label = name if name in options else cls.variable(name)
             message = detail["msg"].removeprefix("Value error, ")
-            yield f"{shown}: {str(detail['input'])[:MOST_SHOWN]!r}: {message[:1].lower()}{message[1:]}"
+            yield f"{label}: {str(detail['input'])[:MOST_SHOWN]!r}: {message[:1].lower()}{message[1:]}"
         right = {name: value for name, value in values.items() if name not in wrong}
         for contradiction in cls._contradictions_of(right):
             if wrong.isdisjoint(contradiction.settings):
@@ -148,7 +150,7 @@ class Settings(BaseModel):
         try:
             cls.model_validate(values)
         except ValidationError as error:
-            raised = error.errors(include_url=False)[0]["ctx"]["error"]
-            assert isinstance(raised, ContradictionsError)  # each value by itself was found to be right
-            return raised.found
+            cause = error.errors(include_url=False)[0]["ctx"]["error"]
+            assert isinstance(cause, ContradictionsError)  # each value by itself was found to be right
+            return cause.found
         return ()

@@ -151,8 +151,8 @@ def schema_of(program: str) -> JsonObject:
     fields: dict[str, Any] = {
         name: (field.annotation, field) for name, field in settings.model_fields.items() if name in settings.names()
     }
-    read = create_model(settings.__name__, __config__=settings.model_config, __doc__=settings.__doc__, **fields)
-    schema: JsonObject = read.model_json_schema()
+    model = create_model(settings.__name__, __config__=settings.model_config, __doc__=settings.__doc__, **fields)
+    schema: JsonObject = model.model_json_schema()
     for name, entry in schema["properties"].items():
         entry["x-variable"] = settings.variable(name)
         for mark in settings.model_fields[name].metadata:

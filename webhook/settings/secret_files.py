@@ -38,20 +38,20 @@ def read_secrets(path: Path | None, setting: str = "WEBHOOK_SECRET_FILE") -> tup
     """
     if path is None:
         return ()
-    where = f"{PREFIX}{setting}: {str(path)!r}"
+    location = f"{PREFIX}{setting}: {str(path)!r}"
     try:
         lines = [line.strip() for line in read_bounded(path).decode("ascii").splitlines()]
     except OSError as error:
-        raise SettingsError(f"{where}: {error.strerror}") from error
+        raise SettingsError(f"{location}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise SettingsError(f"{where}: is not ASCII text") from None
+        raise SettingsError(f"{location}: is not ASCII text") from None
     secrets = tuple(line for line in lines if line)
     if not 0 < len(secrets) <= MOST:
-        raise SettingsError(f"{where}: must hold 1 to {MOST} secrets, one a line; it holds {len(secrets)}")
+        raise SettingsError(f"{location}: must hold 1 to {MOST} secrets, one a line; it holds {len(secrets)}")
     for number, line in enumerate(lines, 1):
         if line and not _SECRET.fullmatch(line):
             raise SettingsError(
-                f"{where}: line {number}: must be {SHORTEST} to {LONGEST} letters, digits, - or _, "
+                f"{location}: line {number}: must be {SHORTEST} to {LONGEST} letters, digits, - or _, "
                 "such as `openssl rand -hex 32` makes"
             )
     return secrets
@@ -82,20 +82,18 @@ class SecretFile:
             SettingsError: The file cannot be used now.
         """
         mark = self._mark()
-        known = self._known
-        if not mark or mark != known[0]:
-            known = self._known = mark, read_secrets(self._path, self._setting)
-        return known[1]
+        cached_secret = self._known
+        if not mark or mark != cached_secret[0]:
+            cached_secret = self._known = mark, read_secrets(self._path, self._setting)
+        return cached_secret[1]
 
     def _mark(self) -> tuple[int, ...]:
         """Return what differs as soon as the file is written or replaced; empty: nobody knows."""
         try:
-            found = self._path.stat() if self._path is not None else None
+            stat = self._path.stat() if self._path is not None else None
         except OSError:  # to read it fails as well, in words
             return ()
-        return (
-            () if found is None else (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        )
+        return () if stat is None else (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def secret_path(secrets: tuple[str, ...]) -> str:
@@ -103,10 +101,10 @@ def secret_path(secrets: tuple[str, ...]) -> str:
     return f"{ROOT}/{secrets[0]}" if secrets else ""
 
 
-def secret_in(called: str) -> str | None:
+def secret_in(url: str) -> str | None:
     """Return the secret in the path or URL of a hook. Empty: the path is plain. None: unknown, its form is wrong."""
-    _, scheme, rest = called.partition("://")
-    path = f"/{rest.partition('/')[2]}" if scheme else called
+    _, scheme, rest = url.partition("://")
+    path = f"/{rest.partition('/')[2]}" if scheme else url
     if not path.startswith(f"{ROOT}/"):
         return ""
     secret = path.removeprefix(f"{ROOT}/").partition("/")[0]

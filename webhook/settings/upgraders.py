@@ -96,10 +96,10 @@ class UpgraderSettings(Settings):
     @field_validator("upgraders")
     @classmethod
     def _check_upgraders(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        installed = sorted(entry_point.name for entry_point in entry_points(group=ENTRY_POINTS))
+        upgraders = sorted(entry_point.name for entry_point in entry_points(group=ENTRY_POINTS))
         for word in words:
-            if word not in installed:
-                raise ValueError(f"there is no upgrader {word[:64]!r}; installed are {', '.join(installed)}")
+            if word not in upgraders:
+                raise ValueError(f"there is no upgrader {word[:64]!r}; installed are {', '.join(upgraders)}")
         return words
 
     @field_validator("handoff_url")

@@ -60,7 +60,7 @@ def check_url(url: str, example: str) -> str:
             or parts.fragment
             or parts.username
             or not _has_usable_port(parts)
-            or any(each.isspace() or not each.isprintable() for each in url)
+            or any(character.isspace() or not character.isprintable() for character in url)
         ):
             raise ValueError(f"{url[:128]!r} is no URL such as {example}")
     return url

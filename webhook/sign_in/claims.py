@@ -38,13 +38,13 @@ def user_of(claims: Mapping[str, Any], options: SignInOptions) -> UserInfo:
 
 
 def _groups(claims: Mapping[str, Any], claim: str) -> list[str]:
-    found = claims.get(claim) if claim else None
-    if found is None:
+    claim_value = claims.get(claim) if claim else None
+    if claim_value is None:
         elsewhere = claims.get(_ELSEWHERE)
         if claim and isinstance(elsewhere, dict) and claim in elsewhere:
             raise SignInError(SignInFailure.GROUPS, f"the claim {claim!r} is too large for the ID token")
         return []
-    groups = [found] if isinstance(found, str) else found
+    groups = [claim_value] if isinstance(claim_value, str) else claim_value
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
         raise SignInError(SignInFailure.CLAIMS, f"the claim {claim!r} is no list of names")
     return [group for group in groups if group]

@@ -51,11 +51,11 @@ async def verify(
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in ALGORITHMS:
             raise SignInError(SignInFailure.TOKEN, f"the ID token is signed by {str(algorithm)[:32]!r}")
-        published = await find_key(kid)
+        jwk = await find_key(kid)
         claims: Mapping[str, Any] = jwt.decode(
             token,
             # Bound to one algorithm: the one that the provider has published with it, if any; the token has to have it.
-            jwt.PyJWK(published, published.get("alg") or algorithm),
+            jwt.PyJWK(jwk, jwk.get("alg") or algorithm),
             algorithms=list(ALGORITHMS),
             audience=client_id,
             issuer=issuer,
@@ -81,10 +81,10 @@ def _check_times(claims: Mapping[str, Any], now: datetime) -> None:
         instant = claims.get(name, 0 if name == "nbf" else None)
         if isinstance(instant, bool) or not isinstance(instant, int | float) or not abs(instant) < _NEVER:
             raise SignInError(SignInFailure.TOKEN, f"the ID token has no instant: {name}")
-        left = instant - now.timestamp()
-        if left < 1 if name == "exp" else left > LEEWAY_SECONDS:  # the session would have ended with it
+        offset = instant - now.timestamp()
+        if offset < 1 if name == "exp" else offset > LEEWAY_SECONDS:  # the session would have ended with it
             raise SignInError(
-                SignInFailure.CLOCK, f"the ID token is not of this time: {name} is {left:+.0f} s from now"
+                SignInFailure.CLOCK, f"the ID token is not of this time: {name} is {offset:+.0f} s from now"
             )
 
 

@@ -67,24 +67,24 @@ class SignIn:
         Raises:
             SignInError: The provider does not say where.
         """
-        begun = PendingSignIn.new()
+        pending = PendingSignIn.new()
         try:
-            return SignInRedirect(await self._provider.address(begun), self.sessions.seal_sign_in(begun))
+            return SignInRedirect(await self._provider.address(pending), self.sessions.seal_sign_in(pending))
         except SettingsError as error:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
-    async def finish(self, query: Mapping[str, str], begun: str) -> tuple[str, Session]:
+    async def finish(self, query: Mapping[str, str], cookie: str) -> tuple[str, Session]:
         """Return the session of somebody who comes back, sealed and open.
 
         Args:
             query: What the provider says, by way of the browser.
-            begun: What the browser has kept, sealed.
+            cookie: The sealed cookie of the browser.
 
         Raises:
             SignInError: They are not signed in.
         """
         try:
-            return await self._finish(query, begun)
+            return await self._finish(query, cookie)
         except SettingsError as error:
             raise SignInError(SignInFailure.SETTINGS, str(error)) from error
 
@@ -95,10 +95,10 @@ class SignIn:
         except SettingsError:
             return f"{self._options.page}/"
 
-    async def _finish(self, query: Mapping[str, str], kept: str) -> tuple[str, Session]:
-        options, begun = self._options, self.sessions.open_sign_in(kept)
+    async def _finish(self, query: Mapping[str, str], cookie: str) -> tuple[str, Session]:
+        options, pending = self._options, self.sessions.open_sign_in(cookie)
         state = query.get("state", "").encode("utf-8", "surrogateescape")
-        if begun is None or not hmac.compare_digest(state, begun.state.encode()):
+        if pending is None or not hmac.compare_digest(state, pending.state.encode()):
             raise SignInError(SignInFailure.STALE, "comes back without a sign-in that has begun, or with another one")
         if query.get("iss", options.issuer) != options.issuer:
             raise SignInError(SignInFailure.PROVIDER, "comes back from another provider: iss")
@@ -108,12 +108,12 @@ class SignIn:
         code = query.get("code", "")
         if not 0 < len(code) <= LONGEST_CODE:
             raise SignInError(SignInFailure.PROVIDER, "comes back without a code")
-        token = await self._provider.exchange(code, begun.verifier)
+        token = await self._provider.exchange(code, pending.verifier)
         claims = await verify(
             token,
             issuer=options.issuer,
             client_id=options.client_id,
-            nonce=begun.nonce,
+            nonce=pending.nonce,
             find_key=self._provider.key,
             now=self._now(),
         )

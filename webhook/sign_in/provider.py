@@ -60,7 +60,7 @@ class _ProviderMetadata:
     by_post: bool
 
 
-def check_transport(url: object, what: str) -> str:
+def check_transport(url: object, subject: str) -> str:
     """Return a URL that secrets and browsers may be sent to: https, or http on this machine.
 
     Raises:
@@ -74,7 +74,7 @@ def check_transport(url: object, what: str) -> str:
             host = ""
         if host and not parts.fragment and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
             return url
-    raise SignInError(SignInFailure.PROVIDER, f"{what}: {quote(str(url)[:128])} is no https URL")
+    raise SignInError(SignInFailure.PROVIDER, f"{subject}: {quote(str(url)[:128])} is no https URL")
 
 
 class Provider:
@@ -94,9 +94,9 @@ class Provider:
         """Return what it says of itself. Raises `SignInError`."""
         return await self._about.get()
 
-    async def address(self, begun: PendingSignIn) -> str:
+    async def address(self, pending: PendingSignIn) -> str:
         """Return where to send a browser that begins to sign in. Raises `SignInError`."""
-        options, challenge = self._options, hashlib.sha256(begun.verifier.encode()).digest()
+        options, challenge = self._options, hashlib.sha256(pending.verifier.encode()).digest()
         about = await self.about()
         return _with_query(
             about.authorization,
@@ -105,8 +105,8 @@ class Provider:
                 "client_id": options.client_id,
                 "redirect_uri": options.page + CALLBACK,
                 "scope": " ".join(options.scopes),
-                "state": begun.state,
-                "nonce": begun.nonce,
+                "state": pending.state,
+                "nonce": pending.nonce,
                 "code_challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
                 "code_challenge_method": "S256",
             },
@@ -121,8 +121,8 @@ class Provider:
             return f"{options.page}/"
         if not about.end_session:
             return f"{options.page}/"
-        said = {"client_id": options.client_id, "post_logout_redirect_uri": f"{options.page}/"}
-        return _with_query(about.end_session, said)
+        parameters = {"client_id": options.client_id, "post_logout_redirect_uri": f"{options.page}/"}
+        return _with_query(about.end_session, parameters)
 
     async def exchange(self, code: str, verifier: str) -> str:
         """Return the ID token for a code.
@@ -160,18 +160,18 @@ class Provider:
         Raises:
             SignInError: There is none, or the keys cannot be read.
         """
-        found = _find(await self._keys.get(), kid) or _find(await self._keys.get(again=True), kid)
-        if found is None:
+        key = _find(await self._keys.get(), kid) or _find(await self._keys.get(again=True), kid)
+        if key is None:
             raise SignInError(SignInFailure.TOKEN, "the ID token is signed by a key that the provider does not publish")
-        return found
+        return key
 
     async def _read_about(self) -> _ProviderMetadata:
         url = f"{self._options.issuer.rstrip('/')}/.well-known/openid-configuration"
         document = await self._document(url)
         if document.get("issuer") != self._options.issuer:
-            said = quote(str(document.get("issuer"))[:128])
+            issuer = quote(str(document.get("issuer"))[:128])
             raise SignInError(
-                SignInFailure.PROVIDER, f"the provider calls itself {said}, the settings {self._options.issuer!r}"
+                SignInFailure.PROVIDER, f"the provider calls itself {issuer}, the settings {self._options.issuer!r}"
             )
         ways = document.get("token_endpoint_auth_methods_supported")
         end = document.get("end_session_endpoint")
@@ -208,25 +208,25 @@ class Provider:
                 session_with(trust) as session,
                 session.request(method, url, data=form, headers=own, allow_redirects=False) as response,
             ):
-                said = await _bounded(response, url)
+                body = await _bounded(response, url)
                 status = response.status
         except TimeoutError as error:
             raise SignInError(SignInFailure.UNREACHABLE, f"{url}: no answer within {CALL_SECONDS:g} s") from error
         except (OSError, aiohttp.ClientError, ValueError) as error:
             raise SignInError(SignInFailure.UNREACHABLE, f"{url}: {type(error).__name__}: {error}") from error
-        return status, _object(said, url, status)
+        return status, _object(body, url, status)
 
     def _client_secret(self) -> str:
         path = self._options.client_secret_file
-        where = f"{PREFIX}OIDC_CLIENT_SECRET_FILE: {str(path)!r}"
+        location = f"{PREFIX}OIDC_CLIENT_SECRET_FILE: {str(path)!r}"
         try:
             secret = read_bounded(path).decode("ascii").strip()
         except OSError as error:
-            raise SettingsError(f"{where}: {error.strerror}") from error
+            raise SettingsError(f"{location}: {error.strerror}") from error
         except UnicodeDecodeError:
-            raise SettingsError(f"{where}: is not ASCII text") from None
+            raise SettingsError(f"{location}: is not ASCII text") from None
         if not secret or not secret.isprintable():
-            raise SettingsError(f"{where}: must hold one line")
+            raise SettingsError(f"{location}: must hold one line")
         return secret
 
     def _trust(self) -> ssl.SSLContext:
@@ -250,8 +250,8 @@ class _Kept(Generic[ValueT]):
         tick: Seconds on a clock that only goes forward.
     """
 
-    def __init__(self, read: Callable[[], Awaitable[ValueT]], tick: Callable[[], float]) -> None:
-        self._read = read
+    def __init__(self, reader: Callable[[], Awaitable[ValueT]], tick: Callable[[], float]) -> None:
+        self._read = reader
         self._tick = tick
         self._alone = asyncio.Lock()
         self._value: ValueT | None = None
@@ -262,10 +262,10 @@ class _Kept(Generic[ValueT]):
         """Return it. With *again* not the one that is kept, unless that is so new that it is not read again yet."""
         async with self._alone:
             now = self._tick()
-            kept = self._value if now - self._since < KEPT_SECONDS else None
-            if now - self._tried < AGAIN_SECONDS or (kept is not None and not again):
-                if kept is not None:
-                    return kept
+            value = self._value if now - self._since < KEPT_SECONDS else None
+            if now - self._tried < AGAIN_SECONDS or (value is not None and not again):
+                if value is not None:
+                    return value
                 if self._failure is not None:
                     raise SignInError(self._failure.trouble, str(self._failure))
             try:
@@ -286,17 +286,17 @@ def _find(keys: tuple[JsonObject, ...], kid: str | None) -> JsonObject | None:
 
 
 async def _bounded(response: aiohttp.ClientResponse, url: str) -> bytes:
-    said = bytearray()
+    body = bytearray()
     async for part in response.content.iter_any():
-        said += part
-        if len(said) > LARGEST_ANSWER_BYTES:
+        body += part
+        if len(body) > LARGEST_ANSWER_BYTES:
             raise SignInError(SignInFailure.PROVIDER, f"{url}: an answer of more than {LARGEST_ANSWER_BYTES} bytes")
-    return bytes(said)
+    return bytes(body)
 
 
-def _object(said: bytes, url: str, status: int) -> JsonObject:
+def _object(body: bytes, url: str, status: int) -> JsonObject:
     try:
-        document: Any = orjson.loads(said)
+        document: Any = orjson.loads(body)
     except ValueError:
         document = None
     if not isinstance(document, dict):

@@ -41,8 +41,8 @@ class Seal:
     def close(self, content: bytes) -> str:
         """Return *content* sealed, in letters that may stand in a cookie."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        sealed = _cipher(self._purpose, self._secrets_now()[0]).encrypt(nonce, content, self._bound)
-        return urlsafe_b64encode(nonce + sealed).decode().rstrip("=")
+        ciphertext = _cipher(self._purpose, self._secrets_now()[0]).encrypt(nonce, content, self._bound)
+        return urlsafe_b64encode(nonce + ciphertext).decode().rstrip("=")
 
     def open(self, text: str) -> bytes:
         """Return what was sealed.

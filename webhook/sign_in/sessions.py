@@ -90,11 +90,13 @@ class Sessions:
         """
         user = session.user
         document = {"user": user.username, "groups": sorted(user.groups), "ends": int(session.ends.timestamp())}
-        sealed = self._sessions.close(orjson.dumps(document))
-        if len(sealed) > LONGEST_COOKIE:
-            reason = f"{len(user.groups)} groups make a session of {len(sealed)} letters: a cookie has {LONGEST_COOKIE}"
+        ciphertext = self._sessions.close(orjson.dumps(document))
+        if len(ciphertext) > LONGEST_COOKIE:
+            reason = (
+                f"{len(user.groups)} groups make a session of {len(ciphertext)} letters: a cookie has {LONGEST_COOKIE}"
+            )
             raise SignInError(SignInFailure.GROUPS, reason)
-        return sealed
+        return ciphertext
 
     def open(self, text: str) -> Session | None:
         """Return the session that was sealed; None: none was by us, or it has ended."""
@@ -110,15 +112,15 @@ class Sessions:
             return None
         return Session(UserInfo(document["user"], frozenset(document["groups"])), ends)
 
-    def seal_sign_in(self, begun: PendingSignIn) -> str:
+    def seal_sign_in(self, pending: PendingSignIn) -> str:
         """Seal a sign-in that begins now."""
         ends = int((self._now() + BEGUN_LIFE).timestamp())
-        return self._begun.close(orjson.dumps([begun.state, begun.nonce, begun.verifier, ends]))
+        return self._begun.close(orjson.dumps([pending.state, pending.nonce, pending.verifier, ends]))
 
     def open_sign_in(self, text: str) -> PendingSignIn | None:
         """Return the sign-in that was sealed; None: none was by us, or it began too long ago."""
         try:
-            *begun, ends = orjson.loads(self._begun.open(text))
+            *fields, ends = orjson.loads(self._begun.open(text))
         except BrokenSealError:
             return None
-        return PendingSignIn(*begun) if ends > self._now().timestamp() else None
+        return PendingSignIn(*fields) if ends > self._now().timestamp() else None

@@ -116,16 +116,16 @@ class WorkerGroup:
 
     async def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics of all workers in the format that suits the ``Accept`` header, and its content type."""
-        found = await self._ask_all("metrics", METRICS_SECONDS)
+        answers = await self._ask_all("metrics", METRICS_SECONDS)
         encode, content_type = choose_encoder(accept)
-        return encode(_Families(_merged(found))), content_type
+        return encode(_Families(_merged(answers))), content_type
 
     async def _checked(self, question: str) -> dict[str, str]:
         """Return, for every check, what is wrong in any worker, and that one of them does not answer."""
-        found = await self._ask_all(question, PROBE_SECONDS)
-        silent = [f"worker {number} does not answer" for number, answer in found.items() if answer is None]
+        answers = await self._ask_all(question, PROBE_SECONDS)
+        silent = [f"worker {number} does not answer" for number, answer in answers.items() if answer is None]
         checks: dict[str, list[str]] = {"workers": silent}
-        for number, answer in found.items():
+        for number, answer in answers.items():
             for check, trouble in (answer or {}).items():
                 checks.setdefault(check, []).extend([f"worker {number}: {trouble}"] if trouble else [])
         return {check: "; ".join(troubles) for check, troubles in checks.items()}
@@ -140,16 +140,16 @@ class WorkerGroup:
         if number == self._seat.number:
             return await self._answers[question]()
         loop = asyncio.get_running_loop()
-        with socket.socket(socket.AF_UNIX) as asking:
-            asking.setblocking(False)
+        with socket.socket(socket.AF_UNIX) as client:
+            client.setblocking(False)
             try:
                 async with asyncio.timeout(seconds):
-                    await loop.sock_connect(asking, self._seat.addresses[number])
-                    if not _is_ours(asking):
+                    await loop.sock_connect(client, self._seat.addresses[number])
+                    if not _is_ours(client):
                         return None
-                    await loop.sock_sendall(asking, question.encode())
-                    asking.shutdown(socket.SHUT_WR)
-                    return dict(json.loads(await _read(asking, MOST_BYTES)))
+                    await loop.sock_sendall(client, question.encode())
+                    client.shutdown(socket.SHUT_WR)
+                    return dict(json.loads(await _read(client, MOST_BYTES)))
             except (OSError, TimeoutError, ValueError) as error:
                 _log.debug("a worker does not answer", extra={"asked": number, "reason": str(error)})
                 return None
@@ -197,23 +197,23 @@ class _Families:
         return self._families
 
 
-def _merged(found: Mapping[int, Answer | None]) -> Iterable[Metric]:
+def _merged(answers: Mapping[int, Answer | None]) -> Iterable[Metric]:
     """Return the families of all workers, each once, with the number of the worker as a label of every sample."""
     families: dict[str, Metric] = {}
-    for number, answer in found.items():
+    for number, answer in answers.items():
         for name, family in (answer or {}).items():
-            merged = families.setdefault(name, Metric(name, family["about"], family["type"]))
+            metric = families.setdefault(name, Metric(name, family["about"], family["type"]))
             for sample, labels, value in family["samples"]:
-                merged.add_sample(sample, {**labels, LABEL: str(number)}, value)
-    for number, answer in found.items():
+                metric.add_sample(sample, {**labels, LABEL: str(number)}, value)
+    for number, answer in answers.items():
         if answer is None:
             families[UP].add_sample(UP, {LABEL: str(number)}, 0)
     return families.values()
 
 
-def _is_ours(connected: socket.socket) -> bool:
+def _is_ours(connection: socket.socket) -> bool:
     """Say whether the other side is of this user: the addresses are ones that every user of this machine could find."""
-    _, user, _ = _CREDENTIALS.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return bool(user == os.geteuid())
 
 

@@ -54,11 +54,11 @@ class TextFormatter(logging.Formatter):
         fields = _fields(record)
         if record.exc_info:
             fields["error"] = _shortened(self.formatException(record.exc_info))
-        shown = "".join(
+        extra_text = "".join(
             f" {name}={json.dumps(value, ensure_ascii=True, default=str)}" for name, value in fields.items()
         )
         message = json.dumps(_cut(record.getMessage()), ensure_ascii=True)[1:-1]
-        return f"{_timestamp(record)[11:-1]} {record.levelname:<7} {record.name}: {message}{shown}"
+        return f"{_timestamp(record)[11:-1]} {record.levelname:<7} {record.name}: {message}{extra_text}"
 
 
 def _timestamp(record: logging.LogRecord) -> str:

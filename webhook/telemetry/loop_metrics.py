@@ -95,7 +95,7 @@ class LoopMetrics:
     """
 
     def __init__(
-        self, registry: CollectorRegistry, leading: Callable[[], bool], tracing: Tracing | None = None
+        self, registry: CollectorRegistry, is_leader: Callable[[], bool], tracing: Tracing | None = None
     ) -> None:
         self._tracing = tracing
         self._reconciles = Counter(
@@ -122,7 +122,7 @@ class LoopMetrics:
             registry=registry,
         )
         Gauge("harbormaster_leader", "Whether this process leads.", registry=registry).set_function(
-            lambda: float(leading())
+            lambda: float(is_leader())
         )
         self.terms: set[TermMetrics] = set()
         """Those that go on: at most one, or as many as this process has shards."""
@@ -132,9 +132,9 @@ class LoopMetrics:
 
     def term(self) -> TermMetrics:
         """Return what counts in a new term, until that has ended."""
-        begun = TermMetrics(self)
-        self.terms.add(begun)
-        return begun
+        term = TermMetrics(self)
+        self.terms.add(term)
+        return term
 
     def _queues(self, name: str) -> Iterator[Queue]:
         return (term.queues[name] for term in self.terms if name in term.queues)
@@ -164,8 +164,8 @@ class LoopMetrics:
             ("harbormaster_members_silent", "Members whose agent does not report any more.", [MEMBER_CLUSTER]),
             ("harbormaster_node_pools_shut", "Node pools whose budgets have let no node go for a day.", [NODE_POOL]),
         )
-        for name, meaning, kinds in gauges:
-            gauge = Gauge(name, meaning, ("kind",), registry=registry)
+        for name, description, kinds in gauges:
+            gauge = Gauge(name, description, ("kind",), registry=registry)
             for kind in kinds:
                 gauge.labels(kind.kind).set_function(partial(self._standing, kind.kind))
 
@@ -230,13 +230,17 @@ class ShardMetrics:
     """
 
     def __init__(
-        self, registry: CollectorRegistry, count: int, held: Callable[[], Collection[int]], clash: Callable[[], int]
+        self,
+        registry: CollectorRegistry,
+        count: int,
+        held_shards: Callable[[], Collection[int]],
+        clash: Callable[[], int],
     ) -> None:
         gauge = Gauge(
             "harbormaster_shard_held", "Whether this process works on a shard.", ("shard",), registry=registry
         )
         for shard in range(count):
-            gauge.labels(str(shard)).set_function(partial(lambda shard: float(shard in held()), shard))
+            gauge.labels(str(shard)).set_function(partial(lambda shard: float(shard in held_shards()), shard))
         self._moves = Counter(
             "harbormaster_shard_moves", "Shards that this process has got or given up.", ("move",), registry=registry
         )

@@ -149,8 +149,8 @@ class CacheFreshness(Collector):
         shared_bytes: Returns the size of the table.
     """
 
-    def __init__(self, read: Callable[[], Iterable[Freshness]], shared_bytes: Callable[[], int]) -> None:
-        self._read = read
+    def __init__(self, reader: Callable[[], Iterable[Freshness]], shared_bytes: Callable[[], int]) -> None:
+        self._read = reader
         self._shared_bytes = shared_bytes
 
     def collect(self) -> Iterator[Metric]:
@@ -159,7 +159,7 @@ class CacheFreshness(Collector):
         relists = CounterMetricFamily(
             "harbormaster_relists", "How often a kind was listed again.", labels=("resource",)
         )
-        synced = GaugeMetricFamily(
+        synced_family = GaugeMetricFamily(
             "harbormaster_cache_synced", "Whether a kind has been listed once.", labels=("resource",)
         )
         age = GaugeMetricFamily(
@@ -175,15 +175,15 @@ class CacheFreshness(Collector):
         for kind in self._read():
             events.add_metric((kind.resource,), kind.events)
             relists.add_metric((kind.resource,), kind.relists)
-            synced.add_metric((kind.resource,), kind.synced)
+            synced_family.add_metric((kind.resource,), kind.synced)
             age.add_metric((kind.resource,), kind.age_seconds)
             behind.add_metric((kind.resource,), kind.behind_seconds)
-        shared = GaugeMetricFamily(
+        shared_family = GaugeMetricFamily(
             "harbormaster_cache_shared_bytes",
             "Estimated size of the table of parts that objects share, at most 4 MiB.",
             self._shared_bytes(),
         )
-        yield from (events, relists, synced, age, behind, shared)
+        yield from (events, relists, synced_family, age, behind, shared_family)
 
 
 class OfConfigurations(Collector):
@@ -195,10 +195,10 @@ class OfConfigurations(Collector):
         read: Returns it per webhook configuration.
     """
 
-    def __init__(self, name: str, documentation: str, read: Callable[[], Mapping[str, bool]]) -> None:
+    def __init__(self, name: str, documentation: str, reader: Callable[[], Mapping[str, bool]]) -> None:
         self._name = name
         self._documentation = documentation
-        self._read = read
+        self._read = reader
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metric; called by the registry."""
@@ -331,12 +331,12 @@ class Metrics(ProcessMetrics):
         """Read the state of the cache from *freshness* and *shared_bytes* with each scrape."""
         self.registry.register(CacheFreshness(freshness, shared_bytes))
 
-    def watch_bundles(self, read: Callable[[], Mapping[str, bool]]) -> None:
-        """Read whether the API server trusts our authorities from *read*, whenever metrics are asked for."""
+    def watch_bundles(self, reader: Callable[[], Mapping[str, bool]]) -> None:
+        """Read whether the API server trusts our authorities from *reader*, whenever metrics are asked for."""
         subject = "Whether every caBundle of a webhook configuration holds the certificate authorities that it should."
-        self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", subject, read))
+        self.registry.register(OfConfigurations("harbormaster_ca_bundle_in_sync", subject, reader))
 
-    def watch_hooks(self, read: Callable[[], Mapping[str, bool]]) -> None:
-        """Read whether the API server asks us from *read*, whenever metrics are asked for."""
+    def watch_hooks(self, reader: Callable[[], Mapping[str, bool]]) -> None:
+        """Read whether the API server asks us from *reader*, whenever metrics are asked for."""
         subject = "Whether a webhook configuration exists, and its hooks fail closed where they should."
-        self.registry.register(OfConfigurations("harbormaster_webhooks_enforced", subject, read))
+        self.registry.register(OfConfigurations("harbormaster_webhooks_enforced", subject, reader))

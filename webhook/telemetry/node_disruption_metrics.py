@@ -44,13 +44,13 @@ class NodeDisruptionMetrics(SubjectMetrics):
         )
         self._draining = self.gauge("harbormaster_disruption_draining_nodes", "Nodes that are being drained.")
 
-    def evaluated(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
+    def evaluated(self, eligible: Mapping[tuple[str, str], int], counts: Mapping[str, int]) -> None:
         """Show what a pass has found."""
         self._eligible.clear()
         for key, number in eligible.items():
             self._eligible.labels(*key).set(number)
         self._held.clear()
-        for cause, number in held.items():
+        for cause, number in counts.items():
             self._held.labels(cause).set(number)
 
     def decided(self, method: str, decision: str) -> None:

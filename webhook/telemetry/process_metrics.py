@@ -35,9 +35,9 @@ class MemoryInUse(Collector):
             "Larger blocks: those in use, and those that were freed and are kept. Only with glibc.",
             labels=("state",),
         )
-        if (found := allocated()) is not None:
-            memory.add_metric(("used",), found.used)
-            memory.add_metric(("free",), found.free)
+        if (memory_use := allocated()) is not None:
+            memory.add_metric(("used",), memory_use.used)
+            memory.add_metric(("free",), memory_use.free)
         yield memory
 
 

@@ -75,15 +75,15 @@ class UpgradeMetrics(SubjectMetrics):
         self._runs: set[str] = set()
         self._planned: set[str] = set()
 
-    def seen(self, run: str, status: UpgradeRunStatus, measured: Iterable[Measure]) -> None:
+    def seen(self, run: str, status: UpgradeRunStatus, measures: Iterable[Measure]) -> None:
         """Show where a run stands, and count what has come to its end."""
         self._runs.add(run)
         for state in UpgradeState:
             self._state.labels(run, state.value).set(float(status.state is state))
         for name in _MEMBER_STATES:
             self._members.labels(run, name).set(getattr(status.counts, name))
-        for each in measured:
-            self._count(each)
+        for measure in measures:
+            self._count(measure)
         (self._approvals.add if waits_for_approval(status) else self._approvals.discard)(run)
 
     def _count(self, measure: Measure) -> None:

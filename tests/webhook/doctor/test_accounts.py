@@ -90,7 +90,7 @@ def test_the_loop_needs_the_rights_to_what_may_approve_a_stage():
     assert judge(installation=analysing)["loop-rights"].problems == (
         f"{INSTALLATION.loop} may not get canaries.example.com",
     )
-    role = reconcile_roles(default_selection(), HOME, analysed=("canaries.example.com", "jobs.batch"))
+    role = reconcile_roles(default_selection(), HOME, analysis_kinds=("canaries.example.com", "jobs.batch"))
     looping = [deepcopy(each) for each, _ in documents(role, subject_of(INSTALLATION.loop))]
     serving = made(by_hand({"HARBORMASTER_CERTIFICATE_SECRET": "ca"}, has_loop=False))
     accounts = accounts_of(analysing, roles_of(*serving, *looping))

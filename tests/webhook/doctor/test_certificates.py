@@ -58,8 +58,8 @@ def test_bundles_from_elsewhere():
 
 
 def test_without_an_answer_nothing_was_shown():
-    assert judge_bundles(registered(OTHER.pem), "", NOW, answered=False).state is State.UNCHECKED
-    assert judge_bundles(registered(b"garbage"), "", NOW, answered=False).state is State.WRONG
+    assert judge_bundles(registered(OTHER.pem), "", NOW, any_answer=False).state is State.UNCHECKED
+    assert judge_bundles(registered(b"garbage"), "", NOW, any_answer=False).state is State.WRONG
 
 
 @pytest.mark.parametrize(

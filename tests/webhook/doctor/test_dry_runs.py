@@ -27,14 +27,14 @@ NO_RIGHT = ForbiddenError('User "bob" cannot create resource "clusterresourcepla
     ],
 )
 def test_answers(runs, state, said):
-    finding = judge_dry_runs(runs, "quay", registered=True)
+    finding = judge_dry_runs(runs, "quay", is_registered=True)
     assert finding.state is state
     assert said in " ".join((finding.found, *finding.problems))
     assert len(finding.problems) == (state is State.WRONG)
 
 
 def test_without_configurations_there_is_nothing_to_ask_by():
-    assert judge_dry_runs(DryRuns(None, None), "quay", registered=False).state is State.UNCHECKED
+    assert judge_dry_runs(DryRuns(None, None), "quay", is_registered=False).state is State.UNCHECKED
 
 
 def test_distrust_is_the_reason_of_the_api_server():
@@ -51,8 +51,8 @@ def test_a_hook_that_has_judged_has_answered():
 
 def test_no_secret_is_printed():
     called = UnavailableError(f"failed calling webhook: Post https://a.b.svc:443/hooks/{'c0ffee' * 10}/validate: x509")
-    finding = judge_dry_runs(DryRuns(called, called), "quay", registered=True)
+    finding = judge_dry_runs(DryRuns(called, called), "quay", is_registered=True)
     assert "c0ffee" not in str(finding) + DryRuns(called, called).distrust
     other = InvalidObjectError(str(called).replace("x509", "refused"))
-    said = judge_dry_runs(DryRuns(other, other), "quay", registered=True).problems
+    said = judge_dry_runs(DryRuns(other, other), "quay", is_registered=True).problems
     assert said == (f"a valid placement is refused: {str(other).replace('c0ffee' * 10, '…')}",)

@@ -51,7 +51,7 @@ class Crowd:
     """Connections, and those who make them."""
 
     def __init__(self, limit=4, handshakes=2, *, paced=False):
-        self.connections = Connections(limit, handshakes, paced=paced)
+        self.connections = Connections(limit, handshakes, is_paced=paced)
         self.sockets = ExitStack()
         self.refused = 0
 

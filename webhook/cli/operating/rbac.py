@@ -245,7 +245,7 @@ def reconcile(
         settings.namespace,
         lease=settings.lease_name,
         back_report=back_report,
-        analysed=settings.analysis_kinds,
+        analysis_kinds=settings.analysis_kinds,
         cluster_api=CLUSTER_API in settings.upgraders,
         nodes=_node_rights(settings),
     )

@@ -108,7 +108,10 @@ class Loop:
                         tasks.create_task(poll.run(self.queues[controller.name]))
         finally:
             # The cache outlives the term: its changes must not go on to fill queues that no worker empties.
-            for end in (*self._subscriptions, *_once(end for each in self.controllers for end in each.ends)):
+            for end in (
+                *self._subscriptions,
+                *_once(end for controller in self.controllers for end in controller.ends),
+            ):
                 end()
 
     def _subscribe(self) -> Iterator[None]:
@@ -148,6 +151,6 @@ def _ownership(of: Wiring[Any], share: Share) -> Callable[[Any], bool] | None:
     return owns
 
 
-def _once(named: Iterable[H]) -> tuple[H, ...]:
+def _once(handlers: Iterable[H]) -> tuple[H, ...]:
     """Return what controllers name, each once: several may need the same."""
-    return tuple(dict.fromkeys(named))
+    return tuple(dict.fromkeys(handlers))

@@ -247,7 +247,7 @@ class WorkQueue(Generic[K]):
     async def _one(self, key: K) -> None:
         state = self._states[key]
         self.reconciled += 1
-        started = time.monotonic()
+        start = time.monotonic()
         outcome = ReconcileOutcome.ERROR
         try:
             with self._observer.span(self.name, key):
@@ -295,7 +295,7 @@ class WorkQueue(Generic[K]):
                 if result.requeue_after is not None:
                     self.add_after(key, result.requeue_after)
         finally:
-            self._observer.finished(self.name, outcome, time.monotonic() - started)
+            self._observer.finished(self.name, outcome, time.monotonic() - start)
 
     def _tell(self, key: K, error: BaseException, times: int = 1) -> None:
         state = self._states[key]

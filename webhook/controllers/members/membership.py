@@ -159,8 +159,8 @@ class MemberController:
 
     async def _join(self, member: JsonObject) -> Result:
         # The finalizer first: what is made for the member from here on has to be cleared away when it leaves.
-        if (finalized := plan_member(member)) is not None:
-            member = await self._hub.amend(MEMBER_CLUSTER, finalized)
+        if (with_our_finalizer := plan_member(member)) is not None:
+            member = await self._hub.amend(MEMBER_CLUSTER, with_our_finalizer)
         cluster = member["metadata"]["name"]
         namespace = self._hub.cache.get(NAMESPACE, member_namespace(cluster))
         if namespace is not None and is_deleting(namespace):
@@ -239,13 +239,17 @@ class MemberController:
     ) -> timedelta | None:
         """Store what is known of a member and tell of it; return when to look again."""
         now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
-        reported, heard = self._heard.get(cluster, ("", {}))
-        heard = record_heartbeats(_status(internal), _status(member), heard if reported == uid else {}, now)
-        self._heard[cluster] = uid, heard
-        report = member_status(member, internal, heard, now, problem=problem, since=since)
+        last_report, heartbeats = self._heard.get(cluster, ("", {}))
+        heartbeats = record_heartbeats(
+            _status(internal), _status(member), heartbeats if last_report == uid else {}, now
+        )
+        self._heard[cluster] = uid, heartbeats
+        report = member_status(member, internal, heartbeats, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
-        still = not is_deleting(member) and is_silent(report.status)  # one that leaves is not waited for without end
-        self._observer.needs_action(MEMBER_CLUSTER, cluster, still=still)
+        is_waiting = not is_deleting(member) and is_silent(
+            report.status
+        )  # a member that leaves is not awaited indefinitely
+        self._observer.needs_action(MEMBER_CLUSTER, cluster, still=is_waiting)
         for event in report.events:
             self._record(member, Event(event.reason, event.message, "Warning" if event.warning else "Normal"))
         return report.again

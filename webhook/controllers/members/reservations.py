@@ -44,12 +44,12 @@ def member_reservations(
     hub: Hub, settings: LoopSettings, now: Callable[[], datetime]
 ) -> Mapping[MemberDisruption, "MemberReservations"]:
     """Return the turns of the disruptions that wait for one another, over the same reservations."""
-    waiting = settings.gate_members
-    if not waiting:
+    gates_members = settings.gate_members
+    if not gates_members:
         return {}
     reservations = LeaseReservations(hub.store, settings.namespace, now)
-    holds = HubMemberHolds(hub.cache, waiting, reservations.cached)
-    return {kind: MemberReservations(kind, holds, reservations, now) for kind in waiting}
+    holds = HubMemberHolds(hub.cache, gates_members, reservations.cached)
+    return {kind: MemberReservations(kind, holds, reservations, now) for kind in gates_members}
 
 
 class MemberReservations:
@@ -107,10 +107,10 @@ class MemberReservations:
             members: Those of the placement; where the reservations cannot be read, all of them count as reserved.
         """
         try:
-            reserved = self._reservations.cached(ROLLOUT, placement)
+            reservations = self._reservations.cached(ROLLOUT, placement)
         except UnreadableReservationsError as error:
             return {member: Hold(None, "", str(error)) for member in members}
-        holds = ((member, reservation_hold(placement, member, reserved)) for member in members)
+        holds = ((member, reservation_hold(placement, member, reservations)) for member in members)
         return {member: hold for member, hold in holds if hold is not None}
 
     async def reserve(self, member: str, holder: str, *, ending: str = "") -> Hold | None:
@@ -215,19 +215,19 @@ class Reserved(Generic[K]):
 
     async def reserve(self, run: K, holder: str, members: Iterable[str]) -> Mapping[str, Hold]:
         """Reserve members for a run; return those that something else has, and what that is."""
-        turns, refused = self._turns, dict[str, Hold]()
+        turns, refusals = self._turns, dict[str, Hold]()
         if turns is None:
-            return refused
-        requested = sorted(members)
+            return refusals
+        requested_members = sorted(members)
         # Before the requests: one may be stored though it fails here, and has to be given back then, too.
-        self._of.setdefault(run, set()).update(requested)
+        self._of.setdefault(run, set()).update(requested_members)
 
         async def take(member: str) -> None:
             if (hold := await turns.reserve(member, holder)) is not None:
-                refused[member] = hold
+                refusals[member] = hold
 
-        await run_concurrently(take(member) for member in requested)
-        return refused
+        await run_concurrently(take(member) for member in requested_members)
+        return refusals
 
     async def follow(self, run: K, holder: str, busy: Collection[str]) -> Result:
         """Keep the members reserved that a run is working on, and give the others back.
@@ -238,11 +238,11 @@ class Reserved(Generic[K]):
         turns = self._turns
         if turns is None:
             return DONE
-        working = set(busy)
-        tracked = self._of.pop(run, set()) | working
-        reserved = {member for member in tracked if turns.holds(member, holder)}
-        if reserved & working:
-            self._of[run] = reserved & working
-        await run_concurrently(turns.release(member, holder) for member in sorted(reserved - working))
-        await run_concurrently(turns.renew(member, holder) for member in sorted(reserved & working))
-        return Result(RENEWED_BELOW) if reserved & working else DONE
+        busy_members = set(busy)
+        tracked_members = self._of.pop(run, set()) | busy_members
+        reserved_members = {member for member in tracked_members if turns.holds(member, holder)}
+        if reserved_members & busy_members:
+            self._of[run] = reserved_members & busy_members
+        await run_concurrently(turns.release(member, holder) for member in sorted(reserved_members - busy_members))
+        await run_concurrently(turns.renew(member, holder) for member in sorted(reserved_members & busy_members))
+        return Result(RENEWED_BELOW) if reserved_members & busy_members else DONE

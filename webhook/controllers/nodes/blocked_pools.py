@@ -105,33 +105,33 @@ class NodePoolController:
         now, is_new = self._now(), memory is None or memory.uid != uid
         if memory is None or is_new:
             memory = self._memories[name] = _Memory(uid)
-        shut = _shut(pool, now)
-        self._tell_open(document, memory, shut)
-        starts = _starts(pool, now) if shut.keys() - memory.since.keys() else {}
+        shut_reasons = _shut(pool, now)
+        self._tell_open(document, memory, shut_reasons)
+        starts = _starts(pool, now) if shut_reasons.keys() - memory.since.keys() else {}
         if is_new and _is_older(document, now - PATIENCE):
-            memory.before = shut.keys() - starts.keys()
-        for reason in shut:
+            memory.before = shut_reasons.keys() - starts.keys()
+        for reason in shut_reasons:
             memory.since.setdefault(reason, starts.get(reason, now))
-        self._tell_shut(document, pool, memory, shut, now)
+        self._tell_shut(document, pool, memory, shut_reasons, now)
         self._observer.needs_action(NODE_POOL, name, still=bool(memory.told or memory.before))
-        return _look_again(memory, shut, now)
+        return _look_again(memory, shut_reasons, now)
 
-    def _tell_open(self, document: JsonObject, memory: _Memory, shut: "dict[str, _Shut]") -> None:
+    def _tell_open(self, document: JsonObject, memory: _Memory, shut_reasons: "dict[str, _Shut]") -> None:
         """Tell once of all reasons that are open again, and forget those that are."""
-        again = [reason for reason in DisruptionReason if reason in memory.told - shut.keys()]
-        memory.told &= shut.keys()
-        memory.before &= shut.keys()
-        for reason in memory.since.keys() - shut.keys():
+        again = [reason for reason in DisruptionReason if reason in memory.told - shut_reasons.keys()]
+        memory.told &= shut_reasons.keys()
+        memory.before &= shut_reasons.keys()
+        for reason in memory.since.keys() - shut_reasons.keys():
             del memory.since[reason]
         if again:
             self._record(document, Event(UNBLOCKED, f"Nodes may be disrupted again: {', '.join(again)}"))
 
     def _tell_shut(
-        self, document: JsonObject, pool: PoolView, memory: _Memory, shut: "dict[str, _Shut]", now: datetime
+        self, document: JsonObject, pool: PoolView, memory: _Memory, shut_reasons: "dict[str, _Shut]", now: datetime
     ) -> None:
         """Tell of what has been shut for too long, in one Event: reasons with the same cause in one sentence."""
         by_cause: dict[_Shut, list[str]] = {}
-        for reason, cause in shut.items():
+        for reason, cause in shut_reasons.items():
             if reason not in memory.told and now - memory.since[reason] >= PATIENCE:
                 by_cause.setdefault(cause, []).append(reason)
         for reasons in by_cause.values():
@@ -159,9 +159,9 @@ class _Shut:
 def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
     """Return the reasons for which the budgets let no node go, however few are in flight; none of an empty pool."""
     counts = pool.counts()
-    blocked: dict[str, _Shut] = {}
+    shut_reasons: dict[str, _Shut] = {}
     if not counts.total:
-        return blocked
+        return shut_reasons
     for reason in DisruptionReason:
         allowed = allowance(pool.budgets, counts, reason, now)
         if allowed.limit:
@@ -169,8 +169,8 @@ def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
         unusable = allowed.unusable
         until = None if unusable else next_open(pool.budgets, counts, reason, 1, now).instant
         positions = tuple(position for position, _ in unusable) or allowed.binding
-        blocked[reason.value] = _Shut(positions, tuple(mistake for _, mistake in unusable), until)
-    return blocked
+        shut_reasons[reason.value] = _Shut(positions, tuple(mistake for _, mistake in unusable), until)
+    return shut_reasons
 
 
 def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
@@ -209,8 +209,8 @@ def _message(pool: PoolView, cause: _Shut, reasons: Iterable[str]) -> str:
     return f"{start}; that ends at {format_time(cause.until)}"
 
 
-def _look_again(memory: _Memory, shut: dict[str, _Shut], now: datetime) -> Result:
+def _look_again(memory: _Memory, shut_reasons: dict[str, _Shut], now: datetime) -> Result:
     instants = [now + POLL_INTERVAL]
-    instants += [memory.since[reason] + PATIENCE for reason in shut if reason not in memory.told]
-    instants += [cause.until for cause in shut.values() if cause.until is not None]
+    instants += [memory.since[reason] + PATIENCE for reason in shut_reasons if reason not in memory.told]
+    instants += [cause.until for cause in shut_reasons.values() if cause.until is not None]
     return Result(max(min(instants) - now, timedelta(seconds=1)))

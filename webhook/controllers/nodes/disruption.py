@@ -171,16 +171,16 @@ class NodeDisruptionController:
             site.advice.cannot_read(trouble)
             self._observer.ended()
             return Result(RIVAL_EVERY)
-        acting = await self._may_act()
-        if acting is not self._acted:
-            self._acted = acting
+        is_acting = await self._may_act()
+        if is_acting is not self._acted:
+            self._acted = is_acting
             site.planning.requeue_immediately()
-        is_at_work = await self._go_on(site) if acting else False
-        if not acting:
+        is_at_work = await self._go_on(site) if is_acting else False
+        if not is_acting:
             self._observer.draining(0)
         now = self._now()
         if site.planning.next_evaluation(now) <= now:
-            await self._look(site, acting)
+            await self._look(site, is_acting)
         return Result(self._pause(site, is_at_work=is_at_work))
 
     async def _go_on(self, site: "_Site") -> bool:
@@ -233,51 +233,56 @@ class NodeDisruptionController:
             raise UnavailableError(str(error), error.retry_after or RIVAL_EVERY.total_seconds()) from error
         return not self._why_not
 
-    async def _look(self, site: "_Site", acting: bool) -> None:
+    async def _look(self, site: "_Site", is_acting: bool) -> None:
         """Decide, begin what has been decided, and tell of it."""
-        evaluation = await site.planning.evaluate(site.orders.backed_off if acting else {})
+        evaluation = await site.planning.evaluate(site.orders.backed_off if is_acting else {})
         decision = evaluation.decision
-        causes = counted_by_cause((blocked.reason, blocked.node) for blocked in decision.held)
+        causes = counted_by_cause((hold.reason, hold.node) for hold in decision.held)
         self._observer.evaluated(decision.eligible, causes)
-        if acting:
+        if is_acting:
             await self._begin_all(site, evaluation)
         elif decision.commands != self._advised:
             self._advised = decision.commands
             for command in decision.commands:
                 self._observer.decided(command.method, command.decided)
-        self._stand(site, evaluation, acting)
-        site.advice.record_events(self._notes(evaluation, acting))
+        self._stand(site, evaluation, is_acting)
+        site.advice.record_events(self._notes(evaluation, is_acting))
         site.advice.report_invalid_annotations()
 
-    def _stand(self, site: "_Site", found: PlanningPass, acting: bool) -> None:
+    def _stand(self, site: "_Site", planning_pass: PlanningPass, is_acting: bool) -> None:
         """Say on every pool how things are; of one that cannot be read, that."""
-        going = disrupted_nodes(site.world)
-        trouble = found.problem or site.planning.trouble
-        circumstance = Circumstance(acting, self._why_not, trouble, going if acting else None)
-        left = tuple(name for name in found.decision.expired if not _is_of_others(site.world, name))
-        conditions = pool_conditions(replace(found.decision, expired=left), found.cluster, circumstance)
-        if not acting:
+        disrupted = disrupted_nodes(site.world)
+        trouble = planning_pass.problem or site.planning.trouble
+        circumstance = Circumstance(is_acting, self._why_not, trouble, disrupted if is_acting else None)
+        expired_nodes = tuple(name for name in planning_pass.decision.expired if not _is_of_others(site.world, name))
+        conditions = pool_conditions(
+            replace(planning_pass.decision, expired=expired_nodes), planning_pass.cluster, circumstance
+        )
+        if not is_acting:
             conditions = {
-                name: _with_stuck(each, _of_pool(site.world, going, name)) for name, each in conditions.items()
+                name: _with_stuck(condition, _of_pool(site.world, disrupted, name))
+                for name, condition in conditions.items()
             }
         unreadable = sorted(set(site.world.pools.names()) - set(conditions))
         site.advice.set_conditions({**conditions, **dict.fromkeys(unreadable, _UNREADABLE)})
 
-    def _notes(self, found: PlanningPass, acting: bool) -> Iterable[Note]:
+    def _notes(self, planning_pass: PlanningPass, is_acting: bool) -> Iterable[Note]:
         if self._why_not:
-            for name in found.cluster.pools:
+            for name in planning_pass.cluster.pools:
                 yield Note("NodePool", name, NodePoolEventReason.REFUSED, self._why_not, warning=True)
-        yield from joined(notes(found.decision, found.cluster, found.views, acting=acting))
+        yield from joined(notes(planning_pass.decision, planning_pass.cluster, planning_pass.views, acting=is_acting))
 
-    async def _begin_all(self, site: "_Site", found: PlanningPass) -> None:
-        decision = found.decision
+    async def _begin_all(self, site: "_Site", planning_pass: PlanningPass) -> None:
+        decision = planning_pass.decision
         for start in range(0, len(decision.expired), MOST_OF_ONE):
             several = decision.expired[start : start + MOST_OF_ONE]
-            await run_concurrently(self._expire_or_repeat(site, name, found.uids.get(name, "")) for name in several)
-        if isinstance(found.checked, ValidationFailure) and found.waited is not None:
-            self._fail(site, found.waited, found.checked)
-        elif isinstance(found.checked, Command):
-            await self._begin(site, found.checked, found)
+            await run_concurrently(
+                self._expire_or_repeat(site, name, planning_pass.uids.get(name, "")) for name in several
+            )
+        if isinstance(planning_pass.checked, ValidationFailure) and planning_pass.waited is not None:
+            self._fail(site, planning_pass.waited, planning_pass.checked)
+        elif isinstance(planning_pass.checked, Command):
+            await self._begin(site, planning_pass.checked, planning_pass)
             return
         if site.planning.waiting is not None or site.orders.resting:
             return
@@ -289,7 +294,7 @@ class NodeDisruptionController:
                     Note("Node", node, NodePoolEventReason.CANDIDATE, message) for node in command.nodes
                 )
                 return
-            await self._begin(site, command, found)
+            await self._begin(site, command, planning_pass)
 
     def _fail(self, site: "_Site", command: Command, failure: ValidationFailure) -> None:
         self._observer.failed(command.method, failure.word)
@@ -319,30 +324,30 @@ class NodeDisruptionController:
         await site.draining.advance(name, uid, order)
         site.planning.requeue_immediately()
 
-    async def _begin(self, site: "_Site", command: Command, found: PlanningPass) -> None:
+    async def _begin(self, site: "_Site", command: Command, planning_pass: PlanningPass) -> None:
         """Accept a command: in parts, where its nodes do not depend on each other."""
         if command.replacements:
-            await self._accept(site, command, found)
+            await self._accept(site, command, planning_pass)
             return
         for start in range(0, len(command.nodes), MOST_OF_ONE):
-            await self._accept(site, replace(command, nodes=command.nodes[start : start + MOST_OF_ONE]), found)
+            await self._accept(site, replace(command, nodes=command.nodes[start : start + MOST_OF_ONE]), planning_pass)
 
-    async def _accept(self, site: "_Site", command: Command, found: PlanningPass) -> None:
+    async def _accept(self, site: "_Site", command: Command, planning_pass: PlanningPass) -> None:
         """Reserve the nodes of a command, mark them, and have its replacements made."""
-        uids = {name: found.uids.get(name, "") for name in sorted(command.nodes)}
+        uids = {name: planning_pass.uids.get(name, "") for name in sorted(command.nodes)}
         pools = {
             replacement.pool: site.world.cache.get(kinds.NODE_POOL, replacement.pool)
             for replacement in command.replacements
         }
-        known_pools = {name: pool for name, pool in pools.items() if pool is not None}
-        if len(known_pools) < len(pools) or any(_uid(site.world, name) != uid for name, uid in uids.items()):
+        present_pools = {name: pool for name, pool in pools.items() if pool is not None}
+        if len(present_pools) < len(pools) or any(_uid(site.world, name) != uid for name, uid in uids.items()):
             site.planning.requeue_immediately()
             return
         if not await self._may_act(surely=True):
             return
         order = order_of(command, uids.values(), self._now())
-        if limited := over_limits(command, found.cluster):
-            self._refuse(site, command, limited.message)
+        if limits_exceeded := over_limits(command, planning_pass.cluster):
+            self._refuse(site, command, limits_exceeded.message)
             return
         async with self._turn(site, order, command) as refusal:
             if refusal:
@@ -353,32 +358,34 @@ class NodeDisruptionController:
                 Note("Node", name, NodePoolEventReason.APPROVED, describe(command)) for name in order.nodes
             )
             site.planning.requeue_immediately()
-            await self._mark(site, order, uids, claims_of(order, command.replacements, known_pools))
+            await self._mark(site, order, uids, claims_of(order, command.replacements, present_pools))
 
     async def _mark(self, site: "_Site", order: Order, uids: dict[str, str], replacements: list[JsonObject]) -> None:
-        marked: dict[str, str] = {}
+        marked_uids: dict[str, str] = {}
 
         async def mark(name: str) -> None:
             if not await site.commands.mark(name, uids[name], order):
                 return
-            marked[name] = uids[name]
+            marked_uids[name] = uids[name]
             if (claim := site.world.claim_of(name)) is not None:
                 await site.commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
 
         await run_concurrently(site.orders.about(name, partial(mark, name)) for name in order.nodes)
-        for name in set(order.nodes).difference(marked):
+        for name in set(order.nodes).difference(marked_uids):
             site.orders.back_off(name, "it could not be marked for a command")
         if not replacements:
             return
-        if len(marked) < len(order.nodes):
-            await site.orders.undo(order, marked, "not every node of the command could be marked")
+        if len(marked_uids) < len(order.nodes):
+            await site.orders.undo(order, marked_uids, "not every node of the command could be marked")
             return
         message = f"{order.reason}: waits for {', '.join(order.replacements)}"
-        site.advice.record_events(Note("Node", name, NodePoolEventReason.LAUNCHING, message) for name in sorted(marked))
+        site.advice.record_events(
+            Note("Node", name, NodePoolEventReason.LAUNCHING, message) for name in sorted(marked_uids)
+        )
         try:
             await site.commands.create(replacements)
         except StoreError as error:
-            await site.orders.undo(order, marked, f"no replacement can be made: {error}")
+            await site.orders.undo(order, marked_uids, f"no replacement can be made: {error}")
 
     def _refuse(self, site: "_Site", command: Command, refusal: str) -> None:
         site.orders.pause(RIVAL_EVERY)
@@ -394,13 +401,13 @@ class NodeDisruptionController:
         """Hold the nodes of an order at the gate meanwhile; yields why that is refused, empty when it is not."""
         assert site.turns is not None
         try:
-            refusal, taken = await site.turns.reserve(order, nodes_by_pool(site.world, order), command)
+            refusal, reservation_ids = await site.turns.reserve(order, nodes_by_pool(site.world, order), command)
         except StoreError as error:
-            refusal, taken = f"nothing can be reserved now: {error}", []
+            refusal, reservation_ids = f"nothing can be reserved now: {error}", []
         try:
             yield refusal
         finally:
-            await site.turns.release(taken)
+            await site.turns.release(reservation_ids)
 
     async def _reserved(self, site: "_Site", order: Order, uid: str) -> bool:
         """Say whether the gate lets a node go that has reached its age; it is marked at once."""
@@ -489,12 +496,12 @@ def _of_pool(world: NodeWorld, names: Iterable[str], pool: str) -> list[str]:
     return sorted(name for name in names if (node := world.pools.node(name)) is not None and node[0] == pool)
 
 
-def _with_stuck(standing: NodePoolCondition, nodes: list[str]) -> NodePoolCondition:
+def _with_stuck(condition: NodePoolCondition, nodes: list[str]) -> NodePoolCondition:
     """Return what is said of a pool some of whose nodes carry commands that nobody carries out now."""
     if not nodes:
-        return standing
-    listed = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
-    return replace(standing, message=f"{standing.message}; begun in mode Act, and left as they are: {listed}")
+        return condition
+    names_text = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
+    return replace(condition, message=f"{condition.message}; begun in mode Act, and left as they are: {names_text}")
 
 
 _NAMED: Final = 5

@@ -101,19 +101,19 @@ class NodeDraining:
         node = self._world.cache.get(kinds.NODE, name)
         if node is None or uid_of(node) != uid:
             return None
-        known, now = read_order(node), self._now()
-        started = drained_from(order, now)
-        if known is not None and known.id == order.id and known.draining is not None:
-            if known.draining <= now + SKEW:
-                return known.draining
-            started = replace(order, draining=now.replace(microsecond=0))
+        previous_order, now = read_order(node), self._now()
+        drain_order = drained_from(order, now)
+        if previous_order is not None and previous_order.id == order.id and previous_order.draining is not None:
+            if previous_order.draining <= now + SKEW:
+                return previous_order.draining
+            drain_order = replace(order, draining=now.replace(microsecond=0))
         mark = self._commands.mark_deleted if order.method == DELETION else self._commands.mark
-        if not await mark(name, uid, started):
+        if not await mark(name, uid, drain_order):
             return None
         self._advice.record_events(
             [Note("Node", name, NodePoolEventReason.TERMINATING, f"{order.reason}: it is drained, and then deleted")]
         )
-        return started.draining
+        return drain_order.draining
 
     async def _tell_claim(self, name: str, order: Order, since: datetime) -> datetime | None:
         """Say on the claim of a node why it goes, and when at the latest; returns that; None: it waits for its pods.
@@ -127,11 +127,11 @@ class NodeDraining:
         if order.method != DELETION or not is_deleting(claim):
             await self._commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
             claim = self._world.claim_of(name) or claim
-        read = read_claim(claim)
-        announced = read.terminates_at if read.deletion is not None else None
-        if announced is not None and announced < since:
-            announced = None
-        deadline = drain_deadline(read.deletion or since, read.termination_grace, announced)
+        claim_view = read_claim(claim)
+        termination = claim_view.terminates_at if claim_view.deletion is not None else None
+        if termination is not None and termination < since:
+            termination = None
+        deadline = drain_deadline(claim_view.deletion or since, claim_view.termination_grace, termination)
         if deadline is not None:
             await self._commands.set_deadline(claim, deadline)
             time = f"its drain ends at {format_time(deadline)}, whatever pods remain"
@@ -141,8 +141,8 @@ class NodeDraining:
         return deadline
 
     def _step(self, pods: Iterable[JsonObject], since: datetime, deadline: datetime | None) -> DrainStep:
-        left = [read_pod(pod) for pod in pods if text_at(pod, "status", "phase") not in _FINISHED]
-        return drain_step(left, self._guards(), self._now(), since=since, deadline=deadline)
+        pods_left = [read_pod(pod) for pod in pods if text_at(pod, "status", "phase") not in _FINISHED]
+        return drain_step(pods_left, self._guards(), self._now(), since=since, deadline=deadline)
 
     async def _is_empty(self, name: str, since: datetime, deadline: datetime | None) -> bool:
         """Ask the server itself whether no pod is left: a watch is behind at times, and the next step ends them all."""
@@ -153,14 +153,16 @@ class NodeDraining:
 
     async def _carry_out(self, step: DrainStep) -> dict[str, str]:
         """Evict and delete what can wait least; returns what could not be, and why, by key of the pod."""
-        deletions: list[tuple[Pod, int | None]] = [(each.pod, int(each.grace.total_seconds())) for each in step.delete]
+        deletions: list[tuple[Pod, int | None]] = [
+            (deletion.pod, int(deletion.grace.total_seconds())) for deletion in step.delete
+        ]
         deletions += [(pod, None) for pod in step.evict]
-        due_deletions = [each for each in deletions if _key(*each) not in self._pauses]
-        due_deletions.sort(key=lambda each: (each[1] is None, self._pauses.until(_key(*each))))
+        due_deletions = [deletion for deletion in deletions if _key(*deletion) not in self._pauses]
+        due_deletions.sort(key=lambda deletion: (deletion[1] is None, self._pauses.until(_key(*deletion))))
         batch = due_deletions[:EVICTION_BATCH]
-        found = await asyncio.gather(*(self._attempt(*each) for each in batch), return_exceptions=True)
+        results = await asyncio.gather(*(self._attempt(*deletion) for deletion in batch), return_exceptions=True)
         errors = {}
-        for (pod, seconds), error in zip(batch, found, strict=True):
+        for (pod, seconds), error in zip(batch, results, strict=True):
             if isinstance(error, StoreError):
                 errors[pod.key] = f"pod {pod.key} cannot be {'evicted' if seconds is None else 'deleted'}: {error}"
             elif error is not None:

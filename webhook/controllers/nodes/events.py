@@ -65,16 +65,16 @@ class NodeAdvice:
 
     def set_conditions(self, standings: Mapping[str, NodePoolCondition]) -> None:
         """Set the condition of pools by name; writes nothing where it says that already."""
-        for name, standing in standings.items():
+        for name, condition in standings.items():
             document = self._world.cache.get(kinds.NODE_POOL, name)
             if document is not None:
-                self._world.hub.report(kinds.NODE_POOL, document, _status(document, standing, self._now()))
+                self._world.hub.report(kinds.NODE_POOL, document, _status(document, condition, self._now()))
 
-    def cannot_read(self, why: str) -> None:
+    def cannot_read(self, reason: str) -> None:
         """Say on all pools that nothing can be decided, and why."""
-        standing = NodePoolCondition(UNKNOWN, NodePoolConditionReason.CANNOT_READ, why)
+        condition = NodePoolCondition(UNKNOWN, NodePoolConditionReason.CANNOT_READ, reason)
         names = (document["metadata"]["name"] for document in self._world.cache.list(kinds.NODE_POOL))
-        self.set_conditions(dict.fromkeys(names, standing))
+        self.set_conditions(dict.fromkeys(names, condition))
 
     def record_events(self, notes: Iterable[Note]) -> None:
         """Record Events that have not been recorded a short while ago, as many as one pass may."""
@@ -133,27 +133,32 @@ def joined(notes: Iterable[Note]) -> Iterator[Note]:
     for note in notes:
         by_event.setdefault((note.kind, note.namespace, note.name, note.reason), []).append(note)
     for several in by_event.values():
-        messages = "; ".join(dict.fromkeys(each.message for each in several))
-        yield replace(several[0], message=messages, quiet=min(each.quiet for each in several))
+        messages = "; ".join(dict.fromkeys(note.message for note in several))
+        yield replace(several[0], message=messages, quiet=min(note.quiet for note in several))
 
 
-def counted_by_cause(held: Iterable[tuple[str, str]]) -> dict[str, int]:
+def counted_by_cause(holds: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Return how many nodes each cause keeps, from pairs of cause and node."""
-    return dict(sorted(Counter(cause for cause, _ in set(held)).items()))
+    return dict(sorted(Counter(cause for cause, _ in set(holds)).items()))
 
 
-def _status(pool: JsonObject, standing: NodePoolCondition, now: datetime) -> JsonObject:
+def _status(pool: JsonObject, pool_condition: NodePoolCondition, now: datetime) -> JsonObject:
     """Return the status of a pool with our condition, and everything else as it is."""
     status, generation = status_of(pool), generation_of(pool)
     previous = next((condition for condition in conditions_of(pool) if condition.get("type") == CONDITION), None)
     condition = make_condition(
-        CONDITION, standing.status, standing.reason, standing.message[:_LONGEST], generation=generation, now=now
+        CONDITION,
+        pool_condition.status,
+        pool_condition.reason,
+        pool_condition.message[:_LONGEST],
+        generation=generation,
+        now=now,
     )
-    if previous is not None and text_at(previous, "status") == standing.status:
+    if previous is not None and text_at(previous, "status") == pool_condition.status:
         condition["lastTransitionTime"] = previous.get("lastTransitionTime") or condition["lastTransitionTime"]
     if previous == condition:
         return status
-    others = [each for each in conditions_of(pool) if each.get("type") != CONDITION]
+    others = [condition for condition in conditions_of(pool) if condition.get("type") != CONDITION]
     return {**status, "conditions": [*others, condition]}
 
 

@@ -95,19 +95,19 @@ class NodeOrders:
         """Whether no command is to be accepted now."""
         return self._clock() < self._rests_until
 
-    def pause(self, how_long: timedelta) -> None:
+    def pause(self, duration: timedelta) -> None:
         """Accept no command for a while."""
-        self._rests_until = self._clock() + how_long.total_seconds()
+        self._rests_until = self._clock() + duration.total_seconds()
 
     @property
     def backed_off(self) -> dict[str, str]:
         """The nodes that are to be left out of decisions now, each with why."""
         return {name: reason for name, reason in self._why.items() if name in self._shunned}
 
-    def back_off(self, name: str, why: str) -> None:
+    def back_off(self, name: str, reason: str) -> None:
         """Leave a node out of decisions for a while, longer each time."""
         self._shunned.failed(name)
-        self._why[name] = why
+        self._why[name] = reason
 
     async def advance(self) -> bool:
         """Take the next step of every command; says whether there is any."""
@@ -116,29 +116,31 @@ class NodeOrders:
             self.about(name_of(node), partial(self._commands.unmark, name_of(node), uid_of(node)))
             for node in orphaned_nodes(world.nodes())
         )
-        orders, adopted = orders_on(world.nodes()), list(self._adopted())
-        doings = [self._advance(order, carrying, len(orders)) for order, carrying in orders.values()]
-        await run_concurrently([*doings, *(self._drain(name, uid, order) for name, uid, order in adopted)])
+        orders, adopted_orders = orders_on(world.nodes()), list(self._adopted())
+        doings = [self._advance(order, nodes_of_order, len(orders)) for order, nodes_of_order in orders.values()]
+        await run_concurrently([*doings, *(self._drain(name, uid, order) for name, uid, order in adopted_orders)])
         await self._clear()
         self._takes_over = False
         self._draining.forget()
         self._forget()
         self._observer.draining(sum(_is_drained(node) for node in world.nodes()))
-        return bool(orders or adopted)
+        return bool(orders or adopted_orders)
 
     def _forget(self) -> None:
         """Forget what is gone."""
-        names = {name_of(each) for kind in _WRITTEN for each in self._world.cache.of_kind(kind).objects.values()}
+        names = {
+            name_of(document) for kind in _WRITTEN for document in self._world.cache.of_kind(kind).objects.values()
+        }
         self._pauses.retain(names)
         self._shunned.retain(names)
         self._why = {name: reason for name, reason in self._why.items() if name in names}
 
-    async def about(self, name: str, doing: Callable[[], Awaitable[object]]) -> bool:
+    async def about(self, name: str, action: Callable[[], Awaitable[object]]) -> bool:
         """Do something about a node, unless it went wrong a moment ago; says whether it was done."""
         if name in self._pauses:
             return False
         try:
-            await doing()
+            await action()
         except StoreError as error:
             self._pauses.failed(name)
             if not isinstance(error, ConflictError):  # which nearly always passes at once
@@ -154,25 +156,25 @@ class NodeOrders:
         self._pauses.over(name)
         return True
 
-    async def undo(self, order: Order, carrying: Mapping[str, str], why: str) -> None:
+    async def undo(self, order: Order, nodes_of_order: Mapping[str, str], reason: str) -> None:
         """Take a command back.
 
         Args:
             order: The command.
-            carrying: Uids of the nodes that carry it, by name.
-            why: For people.
+            nodes_of_order: Uids of the order's nodes, by name.
+            reason: For people.
         """
-        done = False
-        for name, uid in carrying.items():
+        is_done = False
+        for name, uid in nodes_of_order.items():
             if await self.about(name, partial(self._commands.unmark, name, uid)):
-                done = True
-                message = f"{order.reason}: it stays: {why}"
+                is_done = True
+                message = f"{order.reason}: it stays: {reason}"
                 self._advice.record_events([Note("Node", name, NodePoolEventReason.UNDONE, message, warning=True)])
-        if done:
+        if is_done:
             if not self._takes_over:
                 self.pause(REST)
-                for name in carrying:
-                    self.back_off(name, f"a command that takes it was taken back: {why}")
+                for name in nodes_of_order:
+                    self.back_off(name, f"a command that takes it was taken back: {reason}")
             self._observer.failed(order.method, "undone")
             self._planning.requeue_immediately()
 
@@ -198,26 +200,28 @@ class NodeOrders:
     async def _drain(self, name: str, uid: str, order: Order) -> None:
         await self.about(name, partial(self._draining.advance, name, uid, order))
 
-    async def _advance(self, order: Order, carrying: Mapping[str, JsonObject], commands: int) -> None:
+    async def _advance(self, order: Order, nodes_of_order: Mapping[str, JsonObject], commands: int) -> None:
         world = self._world
-        drained = [name for name, node in carrying.items() if _is_drained(node)]
-        deleted = [name for name in carrying if is_being_deleted(world, name)]
+        drained_nodes = [name for name, node in nodes_of_order.items() if _is_drained(node)]
+        deleted = [name for name in nodes_of_order if is_being_deleted(world, name)]
         claims = {name: claim for name in order.replacements if (claim := world.claim(name)) is not None}
         replacements = {name: _is_initialized(claim) for name, claim in claims.items() if not is_deleting(claim)}
-        uids = {name: uid_of(node) for name, node in carrying.items()}
+        uids = {name: uid_of(node) for name, node in nodes_of_order.items()}
         is_ready = len(replacements) == len(order.replacements) and all(replacements.values())
-        if not drained and not is_ready and 0 < len(deleted) < len(carrying):
+        if not drained_nodes and not is_ready and 0 < len(deleted) < len(nodes_of_order):
             # Somebody deletes some of them, which is no reason for the others to go before their pods have a place.
-            await run_concurrently(self._drain(name, uids[name], self._deletion(carrying[name])) for name in deleted)
+            await run_concurrently(
+                self._drain(name, uids[name], self._deletion(nodes_of_order[name])) for name in deleted
+            )
             return
-        if not drained and not deleted and order.since > self._now() + SKEW:
+        if not drained_nodes and not deleted and order.since > self._now() + SKEW:
             await self.undo(order, uids, f"it was accepted at {format_time(order.since)}, which is still to come")
             return
         step = next_step(
             order,
             there=[name for name in order.nodes if world.cache.get(kinds.NODE, name) is not None],
-            marked=carrying,
-            going=[*drained, *deleted],
+            marked=nodes_of_order,
+            going=[*drained_nodes, *deleted],
             replacements=replacements,
             commands=commands,
             now=self._now(),

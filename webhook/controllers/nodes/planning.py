@@ -133,15 +133,17 @@ class NodePlanning:
         Args:
             shunned: Nodes that are left out, each with why.
         """
-        now, started, changes = self._now(), time.monotonic(), self._world.changes
+        now, start, changes = self._now(), time.monotonic(), self._world.changes
         catalog = None if self._types is None else await self._types.current()
         if catalog is not self._catalog:
             self._catalog, self._unseen = catalog, frozenset()
         waits = self.waiting[0] if self.waiting is not None and self.waiting[1] <= now else None
-        documents, held = self._world.documents(), self._held()
-        evaluation = await asyncio.to_thread(self._think, documents, _Left(held, shunned), catalog, now, waits)
+        documents, held_reservations = self._world.documents(), self._held()
+        evaluation = await asyncio.to_thread(
+            self._think, documents, _Left(held_reservations, shunned), catalog, now, waits
+        )
         self._seen, self._unseen = changes, evaluation.decision.unseen
-        took = timedelta(seconds=time.monotonic() - started)
+        took = timedelta(seconds=time.monotonic() - start)
         self._earliest = now + max(PASS, SHARE * took)
         self._due = min(filter(None, (evaluation.decision.next_at, now + FORGET)))
         if waits is not None:
@@ -151,7 +153,7 @@ class NodePlanning:
     def _think(
         self,
         documents: list[JsonObject],
-        left: "_Left",
+        remaining: "_Left",
         catalog: InstanceTypeCatalog | None,
         now: datetime,
         waits: Command | None,
@@ -161,27 +163,27 @@ class NodePlanning:
         problem = "" if catalog is None else lacking(catalog, cluster)
         if problem:  # else the nodes would count as no longer offered, and go
             catalog = None
-        views = {name: left.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
+        views = {name: remaining.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
         before, settings = self._decision, self._settings
         decision = decide(cluster, catalog, now, settings, views=views, unseen=self._unseen, before=before)
         self._decision = decision
-        checked = None
+        validation = None
         if waits is not None:
-            checked = validate(waits, cluster, catalog, now, settings, views=views, before=decision)
+            validation = validate(waits, cluster, catalog, now, settings, views=views, before=decision)
         uids = {name_of(document): uid_of(document) for document in documents if document.get("kind") == NODE.kind}
-        return PlanningPass(cluster, decision, views, waits, checked, problem, uids)
+        return PlanningPass(cluster, decision, views, waits, validation, problem, uids)
 
     def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
         """Return what is reserved of every pool; None of one where that cannot be read."""
-        reserved: dict[str, tuple[Reservation, ...] | None] = {}
+        reservations_by_pool: dict[str, tuple[Reservation, ...] | None] = {}
         if self._reservations is None:
-            return reserved
+            return reservations_by_pool
         for name in self._world.pools.names():
             try:
-                reserved[name] = self._reservations.cached(DISRUPTION, name)
+                reservations_by_pool[name] = self._reservations.cached(DISRUPTION, name)
             except UnreadableReservationsError:
-                reserved[name] = None
-        return reserved
+                reservations_by_pool[name] = None
+        return reservations_by_pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,15 +200,19 @@ class _Left:
 
     def taken_off(self, view: PoolView) -> PoolView:
         """Return a pool with what is reserved, and with every node held where that cannot be read."""
-        reserved = self.held.get(view.name, ())
-        view = view.with_held(frozenset(view.nodes)) if reserved is None else view.with_reservations(reserved)
+        pool_reservations = self.held.get(view.name, ())
+        view = (
+            view.with_held(frozenset(view.nodes))
+            if pool_reservations is None
+            else view.with_reservations(pool_reservations)
+        )
         own = {name: Blocker(SHUNNED, reason) for name, reason in self.shunned.items() if name in view.nodes}
         if not own:
             return view
         blockers = view.blockers
 
         def more(node: PoolNode, class_: DisruptionClass, now: datetime) -> tuple[Blocker, ...]:
-            found = blockers(node, class_, now)
-            return (*found, own[node.name]) if node.name in own else found
+            node_blockers = blockers(node, class_, now)
+            return (*node_blockers, own[node.name]) if node.name in own else node_blockers
 
         return replace(view, blockers=more)

@@ -88,8 +88,8 @@ class KarpenterDetector:
         return current_leader(self._seen, clock) or _wrong(self._now(), work.time_of_day())
 
 
-def _wrong(now: datetime, there: datetime | None) -> str:
+def _wrong(now: datetime, server_time: datetime | None) -> str:
     """Say how the clock is wrong by which decisions are made; empty: it is not, or the server does not say the time."""
-    if there is None or abs(now - there) <= SKEW:
+    if server_time is None or abs(now - server_time) <= SKEW:
         return ""
-    return f"the clock here says {format_time(now)}, and that of the API server {format_time(there)}"
+    return f"the clock here says {format_time(now)}, and that of the API server {format_time(server_time)}"

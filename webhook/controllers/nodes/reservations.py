@@ -83,17 +83,22 @@ class NodeReservations:
         except (UnreadableReservationsError, TooManyReservationsError, UnknownObjectError, GateError) as error:
             return str(error), []  # the last two: pool or node has gone since the decision
         ids = [answer.reservation[0] for answer in answers if answer.reservation is not None]
-        refused = [_said(pool, each) for pool, each in zip(pools, answers, strict=True) if not each.allowed]
-        return "; ".join(refused), ids
+        refusals = [_said(pool, answer) for pool, answer in zip(pools, answers, strict=True) if not answer.allowed]
+        return "; ".join(refusals), ids
 
     async def release_all(self) -> None:
         """Give back what processes before this one have left behind; only one has a term at a time."""
-        known, _ = self.reservations.all_cached()
-        await self.release(each.id for _, held in known for each in held if each.identity == IDENTITY)
+        reservations, _ = self.reservations.all_cached()
+        await self.release(
+            reservation.id
+            for _, pool_reservations in reservations
+            for reservation in pool_reservations
+            if reservation.identity == IDENTITY
+        )
 
-    async def release(self, taken: Iterable[str]) -> None:
+    async def release(self, identifiers: Iterable[str]) -> None:
         """Give reservations back; one that cannot be given back now expires."""
-        for identifier in taken:
+        for identifier in identifiers:
             await self._keeper.drop(identifier)
 
 

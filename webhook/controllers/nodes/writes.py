@@ -68,10 +68,10 @@ class NodeCommands:
 
         def change(node: JsonObject) -> JsonObject | None:
             order_on_node = read_order(node)
-            is_taken = (
+            has_other_order = (
                 order_on_node.id != order.id if order_on_node is not None else is_marked(node) or is_tainted(node)
             )
-            return None if is_taken else marked(node, order)
+            return None if has_other_order else marked(node, order)
 
         return await self._change(name, uid, change) is not None
 

@@ -155,8 +155,12 @@ class AnalysisController:
         if run is None or not (text := annotation(run, ANALYSIS)):
             return None
         if not awaits_request(run, request):  # a run that was stopped counts anew once it goes on
-            met = has_current_status(request, ANALYZED, TRUE)
-            return pause(request, "NotAsked", "the run does not wait for this now", self._now()) if met else None
+            is_met_already = has_current_status(request, ANALYZED, TRUE)
+            return (
+                pause(request, "NotAsked", "the run does not wait for this now", self._now())
+                if is_met_already
+                else None
+            )
         if is_rejected(run, request):
             return pause(request, "Rejected", "a person has rejected it: only a person approves it now", self._now())
         try:

@@ -223,7 +223,7 @@ class StagedUpdateController:
 
     def _of_windows(self, members: frozenset[str]) -> Iterator[RunRef]:
         """Yield the runs that wait for one of these members, whose maintenance windows have changed."""
-        return (ref for ref, waiting in list(self._waiting.items()) if waiting & members)
+        return (ref for ref, members_awaited in list(self._waiting.items()) if members_awaited & members)
 
     def _of_free_member(self, member: str) -> Iterator[RunRef]:
         """Yield the runs that wait for a member."""
@@ -239,18 +239,18 @@ class StagedUpdateController:
             return await self._clean_up(ref, run)
         if is_over(run):
             return await self._follow(ref, run)
-        if (finalized := with_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
-            run = await self._hub.amend(family.run, finalized)
+        if (with_our_finalizer := with_finalizer(run, UPDATE_RUN_FINALIZER)) is not None:
+            run = await self._hub.amend(family.run, with_our_finalizer)
         facts = await self._facts(ref, run)
         if _awaits_scheduler(facts):
             return Result(RESERVATION_POLL_INTERVAL)
         step = await self._decide(ref, run, facts)
-        asked = self._asked.get(ref)
+        cached_questions = self._asked.get(ref)
         # What was recorded before our term was told then.
-        known: Collection[str] = self._asks(ref, run) if asked is None else asked
+        known_requests: Collection[str] = self._asks(ref, run) if cached_questions is None else cached_questions
         run = await self._carry_out(family, run, step)
         self._tell(ref, run, step)
-        self._ask(ref, run, known)
+        self._ask(ref, run, known_requests)
         waits = Result(RESERVATION_POLL_INTERVAL) if self._waiting.get(ref) else DONE
         return soonest(Result(step.again), waits, await self._follow(ref, run))
 
@@ -334,8 +334,8 @@ class StagedUpdateController:
     async def _decide(self, ref: RunRef, run: JsonObject, facts: StagedUpdateFacts) -> StagedUpdateStep:
         """Ask the engine, and reserve the members that it wants to touch; without those that cannot be reserved."""
         step = advance(run, facts)
-        while refused := await self._take(ref, run, step):
-            facts = with_changes(facts, waits={**facts.waits, **refused})
+        while refusals := await self._take(ref, run, step):
+            facts = with_changes(facts, waits={**facts.waits, **refusals})
             step = advance(run, facts)
         self._waiting[ref] = frozenset(facts.waits)
         return step
@@ -343,8 +343,8 @@ class StagedUpdateController:
     async def _take(self, ref: RunRef, run: JsonObject, step: StagedUpdateStep) -> dict[str, ClusterWait]:
         """Reserve the members that a step touches; return those that something else has."""
         members = filter(None, map(_touched, step.actions))
-        refused = await self._reserved.reserve(ref, staged_update_holder(full_name(run)), members)
-        return {member: ClusterWait(hold.message, hold.until) for member, hold in refused.items()}
+        refusals = await self._reserved.reserve(ref, staged_update_holder(full_name(run)), members)
+        return {member: ClusterWait(hold.message, hold.until) for member, hold in refusals.items()}
 
     async def _carry_out(self, family: Family, run: JsonObject, step: StagedUpdateStep) -> JsonObject:
         """Do everything that a step asks for, the record of the run last; return the run as it is then."""
@@ -381,14 +381,14 @@ class StagedUpdateController:
             self._told[ref] = step.waits_for
             self._record(run, Event("UpdateRunPending", step.waits_for))
 
-    def _ask(self, ref: RunRef, run: JsonObject, known: Collection[str]) -> None:
-        """Tell of the approvals that a person has to give, beyond those that are *known*."""
-        asked = self._asks(ref, run)
-        for request, message in asked.items():
-            if request not in known:
+    def _ask(self, ref: RunRef, run: JsonObject, known_requests: Collection[str]) -> None:
+        """Record an Event per approval that needs a person, except *known_requests*."""
+        questions = self._asks(ref, run)
+        for request, message in questions.items():
+            if request not in known_requests:
                 self._record(run, Event(APPROVAL_NEEDED, f"waits for {message}"))
-        self._asked[ref] = frozenset(asked)
-        self._observer.needs_action(ref.family.run, ref, still=bool(asked))
+        self._asked[ref] = frozenset(questions)
+        self._observer.needs_action(ref.family.run, ref, still=bool(questions))
 
     def _asks(self, ref: RunRef, run: JsonObject) -> dict[str, str]:
         """Return the approval requests by which a run waits for a person, with what is to be said of each."""
@@ -406,8 +406,8 @@ class StagedUpdateController:
         busy = set(staged_update_holds(run)) if run is not None else set()
         self._in_flight[ref] = len(busy)
         if run is None or is_over(run):
-            for kept in (self._waiting, self._told, self._in_flight, self._asked):
-                kept.pop(ref, None)
+            for table in (self._waiting, self._told, self._in_flight, self._asked):
+                table.pop(ref, None)
             self._observer.needs_action(ref.family.run, ref, still=False)
         holder = staged_update_holder(f"{ref.namespace}/{ref.name}" if ref.namespace else ref.name)
         return await self._reserved.follow(ref, holder, busy)
@@ -438,8 +438,8 @@ def _awaits_scheduler(facts: StagedUpdateFacts) -> bool:
 
 
 def _stages(run: JsonObject) -> list[JsonObject]:
-    found = status_of(run)
-    return [*dicts_at(found, "stagesStatus"), dict_at(found, "deletionStageStatus")]
+    status = status_of(run)
+    return [*dicts_at(status, "stagesStatus"), dict_at(status, "deletionStageStatus")]
 
 
 def _touched(action: Action) -> str:
@@ -461,9 +461,9 @@ def _of_request(change: ObjectDelta) -> Iterator[RunRef]:
 
 
 def _seen_of_request(request: JsonObject) -> object:
-    approved = [condition for condition in conditions_of(request) if condition.get("type") == APPROVED]
+    approvals = [condition for condition in conditions_of(request) if condition.get("type") == APPROVED]
     looked_at = current_condition(request, ANALYZED) is not None, has_automatic_approval(request)
-    return desired(request), approved, looked_at
+    return desired(request), approvals, looked_at
 
 
 def _seen_of_snapshot(snapshot: JsonObject) -> object:
@@ -484,8 +484,8 @@ def _seen_of_snapshot(snapshot: JsonObject) -> object:
 
 def _seen_of_binding(binding: JsonObject) -> object:
     """View what of a binding a run depends on."""
-    seen = tuple(
+    conditions = tuple(
         (condition.get("type"), condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
         for condition in conditions_of(binding)
     )
-    return desired(binding), seen
+    return desired(binding), conditions

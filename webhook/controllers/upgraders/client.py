@@ -155,9 +155,9 @@ class UpgraderBackEnds:
             if anew or not self._is_fresh(name, document, now)
         ]
         await run_concurrently(self._look(document, upgrader, now) for document, upgrader in due_members)
-        for gone in self._looked.keys() - members.keys():
-            del self._looked[gone]
-        inventories = ((name, sighting.inventory) for name, sighting in self._looked.items())
+        for name in self._looked.keys() - members.keys():
+            del self._looked[name]
+        inventories = ((name, look.inventory) for name, look in self._looked.items())
         return {name: inventory for name, inventory in inventories if inventory is not None}
 
     def _is_fresh(self, name: str, document: JsonObject, now: datetime) -> bool:
@@ -167,11 +167,11 @@ class UpgraderBackEnds:
     async def _look(self, document: JsonObject, upgrader: str, now: datetime) -> None:
         """Look at a member; where its back end does not answer, what was seen last of the same cluster still counts."""
         member = MemberRef.of(document)
-        answered, inventory = await self._ask(
-            upgrader, "inspect", member.name, lambda each: each.inspect(member), _INVENTORY
+        is_answered, inventory = await self._ask(
+            upgrader, "inspect", member.name, lambda back_end: back_end.inspect(member), _INVENTORY
         )
         cached = self._looked.get(member.name)
-        if not answered and cached is not None and uid_of(cached.document) == uid_of(document):
+        if not is_answered and cached is not None and uid_of(cached.document) == uid_of(document):
             inventory = cached.inventory
         self._looked[member.name] = _Looked(document, now, inventory)
 
@@ -189,22 +189,22 @@ class UpgraderBackEnds:
 
         async def ask(document: JsonObject, upgrader: str) -> None:
             member = MemberRef.of(document)
-            answered, issues = await self._ask(
-                upgrader, "preflight", member.name, lambda each: each.preflight(member, target), Sequence
+            is_answered, issues = await self._ask(
+                upgrader, "preflight", member.name, lambda back_end: back_end.preflight(member, target), Sequence
             )
-            if answered:
-                asked[member.name] = _Asked(now, _issues_in(issues or ()))
+            if is_answered:
+                issues_by_member[member.name] = _Asked(now, _issues_in(issues or ()))
 
-        asked = self._issues.setdefault((target.type, target.kubernetes_version), {})
+        issues_by_member = self._issues.setdefault((target.type, target.kubernetes_version), {})
         due_members = [
             member
             for name, member in members.items()
-            if anew or (previous := asked.get(name)) is None or abs(now - previous.at) >= POLL_INTERVAL
+            if anew or (previous := issues_by_member.get(name)) is None or abs(now - previous.at) >= POLL_INTERVAL
         ]
         await run_concurrently(ask(document, upgrader) for document, upgrader in due_members)
-        for gone in asked.keys() - members.keys():
-            del asked[gone]
-        return {name: known.issues for name, known in asked.items() if known.issues}
+        for name in issues_by_member.keys() - members.keys():
+            del issues_by_member[name]
+        return {name: entry.issues for name, entry in issues_by_member.items() if entry.issues}
 
     async def observe(
         self, operations: Iterable[Operation], documents: Mapping[str, JsonObject]
@@ -218,34 +218,36 @@ class UpgraderBackEnds:
         observations: dict[str, Observation] = {}
 
         async def ask(operation: Operation) -> None:
-            _, seen = await self._ask(
-                operation.upgrader, "observe", operation.id, lambda each: each.observe(operation), Observation
+            _, observation = await self._ask(
+                operation.upgrader, "observe", operation.id, lambda back_end: back_end.observe(operation), Observation
             )
-            if seen is not None and seen.trouble:
+            if observation is not None and observation.trouble:
                 self._failed(operation.upgrader, "observe")
             document = documents.get(operation.member)
-            if seen is not None and seen.state is OperationState.SUCCEEDED and document is not None:
-                seen = await self._verified(operation, seen, document)
-            if seen is not None:
-                observations[operation.id] = self._seen[operation.id] = seen
+            if observation is not None and observation.state is OperationState.SUCCEEDED and document is not None:
+                observation = await self._verified(operation, observation, document)
+            if observation is not None:
+                observations[operation.id] = self._seen[operation.id] = observation
 
         operation_list = list(operations)
         await run_concurrently(ask(operation) for operation in operation_list)
         return observations
 
-    async def _verified(self, operation: Operation, seen: Observation, document: JsonObject) -> Observation | None:
+    async def _verified(
+        self, operation: Operation, observation: Observation, document: JsonObject
+    ) -> Observation | None:
         """Return an observation with what the cluster runs since; None: that is not known yet."""
-        if seen.inventory is not None:
-            self._looked[operation.member] = _Looked(document, self._now(), seen.inventory)
-            return seen
+        if observation.inventory is not None:
+            self._looked[operation.member] = _Looked(document, self._now(), observation.inventory)
+            return observation
         member = MemberRef.of(document)
-        answered, inventory = await self._ask(
-            operation.upgrader, "inspect", member.name, lambda each: each.inspect(member), _INVENTORY
+        is_answered, inventory = await self._ask(
+            operation.upgrader, "inspect", member.name, lambda back_end: back_end.inspect(member), _INVENTORY
         )
-        if not answered:
+        if not is_answered:
             return None
         self._looked[member.name] = _Looked(document, self._now(), inventory)
-        return seen if inventory is None else replace(seen, inventory=inventory)
+        return observation if inventory is None else replace(observation, inventory=inventory)
 
     @property
     def seen(self) -> Mapping[str, Observation]:
@@ -254,8 +256,8 @@ class UpgraderBackEnds:
 
     def forget(self, run: str) -> None:
         """Forget all operations of a run, which is given by its uid."""
-        for known in [key for key in self._seen if key.partition("/")[0] == run]:
-            del self._seen[known]
+        for key in [key for key in self._seen if key.partition("/")[0] == run]:
+            del self._seen[key]
         for place in [pause for pause in self._pauses if pause[1].partition("/")[0] == run]:
             del self._pauses[place]
 
@@ -265,13 +267,19 @@ class UpgraderBackEnds:
         A call that fails may have arrived: it is made again when the back end says that it does not know the operation.
         """
         _, result = await self._ask(
-            operation.upgrader, "start", operation.id, lambda each: each.start_upgrade(operation), Started | Rejected
+            operation.upgrader,
+            "start",
+            operation.id,
+            lambda back_end: back_end.start_upgrade(operation),
+            Started | Rejected,
         )
         return result if isinstance(result, Rejected) else None
 
     async def cancel(self, operation: Operation) -> None:
         """Call an operation off; nothing depends on whether that is done."""
-        await self._ask(operation.upgrader, "cancel", operation.id, lambda each: each.cancel(operation), CancelResult)
+        await self._ask(
+            operation.upgrader, "cancel", operation.id, lambda back_end: back_end.cancel(operation), CancelResult
+        )
 
     async def _ask(
         self,

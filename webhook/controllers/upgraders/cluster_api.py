@@ -109,9 +109,9 @@ class ClusterApi:
             issues.append(Issue("NoImageVariable", message))
         if target.type is UpgradeType.NODE_IMAGE_ONLY and holds_workers(parts):
             issues.append(Issue("WorkersHeld", held_message(str(ref))))
-        wanted = f"v{target.kubernetes_version}"
-        if target.kubernetes_version and parts.versions and wanted not in parts.versions:
-            issues.append(Issue("VersionNotListed", f"the ClusterClass of Cluster {ref} does not list {wanted}"))
+        version = f"v{target.kubernetes_version}"
+        if target.kubernetes_version and parts.versions and version not in parts.versions:
+            issues.append(Issue("VersionNotListed", f"the ClusterClass of Cluster {ref} does not list {version}"))
         return issues
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
@@ -165,21 +165,25 @@ class ClusterApi:
         member_cluster = self._hub.cache.get(MEMBER_CLUSTER, name)
         return MemberRef(name) if member_cluster is None else MemberRef.of(member_cluster)
 
-    async def _cluster(self, kind: Kind, where: ClusterApiRef) -> JsonObject:
+    async def _cluster(self, kind: Kind, reference: ClusterApiRef) -> JsonObject:
         """Return the Cluster of a member. Raises `NoClusterError` when there is none, and as the store does."""
         try:
-            return await self._hub.store.get(kind, Key(where.name, where.namespace))
+            return await self._hub.store.get(kind, Key(reference.name, reference.namespace))
         except NotServedError:
             raise
         except NotFoundError as error:
-            raise NoClusterError(f"there is no Cluster {where}") from error
+            raise NoClusterError(f"there is no Cluster {reference}") from error
 
-    async def _parts(self, where: ClusterApiRef, member: str) -> ClusterApiObjects:
+    async def _parts(self, reference: ClusterApiRef, member: str) -> ClusterApiObjects:
         """Return the Cluster of a member and what belongs to it, which is read anew when the Cluster has changed."""
-        cluster = await self._cluster(await self._kind(GROUP, "Cluster"), where)
-        known, now = self._looked.get(member), self._now()
-        if known is not None and now - known.at < RECOUNT_INTERVAL and _is_same_version(known.parts.cluster, cluster):
-            return known.parts
+        cluster = await self._cluster(await self._kind(GROUP, "Cluster"), reference)
+        cached_parts, now = self._looked.get(member), self._now()
+        if (
+            cached_parts is not None
+            and now - cached_parts.at < RECOUNT_INTERVAL
+            and _is_same_version(cached_parts.parts.cluster, cluster)
+        ):
+            return cached_parts.parts
         parts = await self._all_of(cluster)
         self._looked[member] = _Looked(now, parts)
         return parts
@@ -227,13 +231,11 @@ class ClusterApi:
             kind_served = self._served.kinds.get((group, kind))
         if kind_served is None:
             raise NotServedError(f"the hub does not serve {kind}.{group}: is Cluster API installed there?")
-        preferred = (version for version in (NEW_VERSION, OLD_VERSION) if version in kind_served.versions)
+        versions = (version for version in (NEW_VERSION, OLD_VERSION) if version in kind_served.versions)
         return (
-            replace(kind_served, versions=(next(preferred, kind_served.versions[0]),))
-            if group == GROUP
-            else kind_served
+            replace(kind_served, versions=(next(versions, kind_served.versions[0]),)) if group == GROUP else kind_served
         )
 
 
-def _is_same_version(one: JsonObject, other: JsonObject) -> bool:
-    return bool(metadata_of(one).get("resourceVersion") == metadata_of(other).get("resourceVersion"))
+def _is_same_version(first: JsonObject, other: JsonObject) -> bool:
+    return bool(metadata_of(first).get("resourceVersion") == metadata_of(other).get("resourceVersion"))

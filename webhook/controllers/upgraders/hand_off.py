@@ -85,12 +85,12 @@ class HandOff:
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
         """Make the request, and tell the upgrader if it wants to be told."""
-        made = await self._book.make(operation)
+        request_answer = await self._book.make(operation)
         request = self._book.find(operation)
-        if isinstance(made, Rejected) or request is None or not observation_of(request).unclaimed:
-            return made
-        delivered = await self._tell(request)
-        return delivered if isinstance(delivered, Rejected) else made
+        if isinstance(request_answer, Rejected) or request is None or not observation_of(request).unclaimed:
+            return request_answer
+        delivery = await self._tell(request)
+        return delivery if isinstance(delivery, Rejected) else request_answer
 
     async def observe(self, operation: Operation) -> Observation:
         """Return what the upgrader says in the request, also when it cannot be told of it."""
@@ -111,37 +111,37 @@ class HandOff:
         reason, message = remark
         return observation.with_remark(reason, f"{message}: {observation.trouble}" if observation.trouble else message)
 
-    async def _unclaimed(self, operation: Operation, request: JsonObject, found: Observation) -> Observation:
+    async def _unclaimed(self, operation: Operation, request: JsonObject, observation: Observation) -> Observation:
         """Tell the upgrader of a request that nobody has taken, or close it; return what the request says then."""
         if self._delivery is None:
             if not operation.given_up:
-                return found
-            finished = format_time(self._now())
-            closed = await self._book.report(request, phase="Cancelled", message=_CLOSED, finishedTime=finished)
-            return observation_of(closed)
+                return observation
+            finish_time = format_time(self._now())
+            closed_request = await self._book.report(
+                request, phase="Cancelled", message=_CLOSED, finishedTime=finish_time
+            )
+            return observation_of(closed_request)
         if operation.given_up or not may_begin(request, self._now()):
-            return found
+            return observation
         cached = self._untold.get(operation.id)
         if cached is not None and cached.lasts(self._now()):
-            return found
+            return observation
         try:
             async with asyncio.timeout(self._patience):
-                delivered = await self._tell(request)
+                delivery = await self._tell(request)
         except (NotDeliveredError, TimeoutError) as error:
-            return replace(found, trouble=self._note_untold(operation, cached, error))
+            return replace(observation, trouble=self._note_untold(operation, cached, error))
         self._untold.pop(operation.id, None)
-        if isinstance(delivered, Rejected):
-            return Observation(
-                OperationState.FAILED, error=UpgradeError(code=delivered.code, message=delivered.message)
-            )
-        return replace(found, unclaimed=False)
+        if isinstance(delivery, Rejected):
+            return Observation(OperationState.FAILED, error=UpgradeError(code=delivery.code, message=delivery.message))
+        return replace(observation, unclaimed=False)
 
-    def _note_untold(self, operation: Operation, known: _Untold | None, error: Exception) -> str:
+    def _note_untold(self, operation: Operation, entry: _Untold | None, error: Exception) -> str:
         """Remember that an upgrader could not be told; return why."""
         now = self._now()
         trouble = str(error)[:_LONGEST_SAID] or f"it does not answer within {self._patience:g} seconds"
-        pause = FIRST_PAUSE if known is None else min(known.pause * 2, LONGEST_PAUSE)
-        self._untold = {id_: each for id_, each in self._untold.items() if now - each.since <= 2 * LONGEST_PAUSE}
+        pause = FIRST_PAUSE if entry is None else min(entry.pause * 2, LONGEST_PAUSE)
+        self._untold = {id_: entry for id_, entry in self._untold.items() if now - entry.since <= 2 * LONGEST_PAUSE}
         self._untold[operation.id] = _Untold(now, pause)
         log.warning("an upgrader cannot be told", extra={"operation": operation.id, "error": trouble})
         return trouble

@@ -53,8 +53,8 @@ class InventoryNotes:
             self._kept[name] = annotation(document, OBSERVED), inventory
             if not self._book.has_news_of(name, before):  # else what was found may be older: the next look counts
                 due_notes.append((document, inventory))
-        for gone in self._kept.keys() - documents.keys():
-            del self._kept[gone]
+        for removed_name in self._kept.keys() - documents.keys():
+            del self._kept[removed_name]
         await run_concurrently(self._note(document, inventory) for document, inventory in due_notes)
 
     async def _note(self, document: JsonObject, inventory: Inventory) -> None:

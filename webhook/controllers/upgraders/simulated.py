@@ -93,27 +93,31 @@ class Simulated:
         return CancelResult.CANCELLED if await self._book.request_cancellation(operation) else CancelResult.TOO_LATE
 
     async def _end(self, request: JsonObject, operation: Operation, ends: datetime) -> Observation:
-        finished = format_time(ends)
+        finish_time = format_time(ends)
         if self._behaviour(operation.member) == "fail":
             error = {"code": "SimulatedFailure", "message": f"{BEHAVIOUR} is fail"}
-            return observation_of(await self._book.report(request, phase="Failed", error=error, finishedTime=finished))
+            return observation_of(
+                await self._book.report(request, phase="Failed", error=error, finishedTime=finish_time)
+            )
         inventory = await self.inspect(self._member(operation.member))
         assert inventory is not None
         report = report_of(moved(inventory, operation.target))
-        done = await self._book.report(request, phase="Succeeded", progressPercent=100, finishedTime=finished, **report)
-        await self._book.note(done)
-        return observation_of(done)
+        request_done = await self._book.report(
+            request, phase="Succeeded", progressPercent=100, finishedTime=finish_time, **report
+        )
+        await self._book.note(request_done)
+        return observation_of(request_done)
 
     def _ends(self, request: JsonObject, member: str) -> datetime | None:
         """Return when an upgrade ends; None: never."""
         if self._behaviour(member) == "hang":
             return None
-        started = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
+        start = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
         text = self._member(member).annotations.get(DURATION, "")
         try:
-            return started + (parse_expected(text) if text else DEFAULT_DURATION)
+            return start + (parse_expected(text) if text else DEFAULT_DURATION)
         except ValueError:
-            return started + DEFAULT_DURATION
+            return start + DEFAULT_DURATION
 
     def _said_now(self) -> str:
         return format_time(self._now())
@@ -125,8 +129,8 @@ class Simulated:
         return self._member(member).annotations.get(BEHAVIOUR, "")
 
 
-def _counted(known: Inventory, nodes: int) -> Inventory:
+def _counted(inventory: Inventory, nodes: int) -> Inventory:
     """Return an inventory whose only pool, where it is one that was made up here, has all nodes of the cluster."""
-    if len(known.pools) != 1 or known.pools[0].name != ONLY_POOL:
-        return known
-    return replace(known, pools=(replace(known.pools[0], nodes=nodes),))
+    if len(inventory.pools) != 1 or inventory.pools[0].name != ONLY_POOL:
+        return inventory
+    return replace(inventory, pools=(replace(inventory.pools[0], nodes=nodes),))

@@ -100,18 +100,18 @@ class UpgradeRequestStore:
         """Say whether anything was reported of a member since all requests were as *before*."""
         return any(before.get(key_of(request)) is not request for request in self._of(member))
 
-    async def note_inspected(self, member: JsonObject, found: Inventory) -> None:
+    async def note_inspected(self, member: JsonObject, inventory: Inventory) -> None:
         """Keep on a member what its back end has found it to run, unless that is what was reported last.
 
         Raises:
             ConflictError: Others have written the member.
         """
         previous = self.inventory(MemberRef.of(member))
-        if not found.version or (
-            previous is not None and (previous.version, previous.pools) == (found.version, found.pools)
+        if not inventory.version or (
+            previous is not None and (previous.version, previous.pools) == (inventory.version, inventory.pools)
         ):
             return
-        text = orjson.dumps({**report_of(found), "heartbeatTime": format_time(self._now())}).decode()
+        text = orjson.dumps({**report_of(inventory), "heartbeatTime": format_time(self._now())}).decode()
         if len(text) <= LONGEST_OBSERVED:
             await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text}))
 

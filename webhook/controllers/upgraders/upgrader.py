@@ -54,8 +54,8 @@ class MemberRef:
 
 
 def _nodes(document: JsonObject) -> int:
-    reported = read_quantity(dict_at(status_of(document), "properties", NODE_COUNT).get("value"))
-    return 0 if reported is None else max(0, reported.nano // NANO)
+    node_count = read_quantity(dict_at(status_of(document), "properties", NODE_COUNT).get("value"))
+    return 0 if node_count is None else max(0, node_count.nano // NANO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +131,11 @@ def make_upgraders(names: Iterable[str], workplace: Workplace) -> dict[str, Upgr
 
 
 def _make(name: str, workplace: Workplace) -> Upgrader:
-    found = entry_points(group=ENTRY_POINTS, name=name)
-    if not found:
+    matches = entry_points(group=ENTRY_POINTS, name=name)
+    if not matches:
         raise UpgraderError(f"there is no upgrader {name!r} among the installed packages")
     try:
-        make: MakeUpgrader = next(iter(found)).load()
+        make: MakeUpgrader = next(iter(matches)).load()
         return make(workplace)
     except Exception as error:  # whatever the package of somebody else does
         raise UpgraderError(f"the upgrader {name!r} cannot be loaded: {error!r}") from error

@@ -87,10 +87,10 @@ class UpgradeFacts:
         run, hub = self.run(document), self.upgrades
         documents = hub.joined()
         anew = run.metadata.generation != run.status.observed_generation
-        asked = {name: (each, self._upgrader(each)) for name, each in documents.items()}
-        inventories = await self._desk.inspect(asked, anew=anew)
+        upgraders_by_name = {name: (document, self._upgrader(document)) for name, document in documents.items()}
+        inventories = await self._desk.inspect(upgraders_by_name, anew=anew)
         waits = ask and run.status.start_time is None
-        issues = await self._desk.preflight(asked, _wanted(run), anew=anew) if waits else {}
+        issues = await self._desk.preflight(upgraders_by_name, _wanted(run), anew=anew) if waits else {}
         members = hub.members(documents, inventories, run.spec.upgrade.type)
         catalog = hub.catalog()
         operations = list(_operations(run, members, catalog))

@@ -112,8 +112,8 @@ class UpgradePlanController:
 
     def _left(self, name: str) -> timedelta:
         """Return how long the plan of a run is not made anew; a clock that was put back does not make it longer."""
-        made, pause = self._made.get(name), GIVEN_UP_FOR if name in self._given_up else AT_MOST_EVERY
-        return timedelta() if made is None else max(timedelta(), pause - abs(self._now() - made))
+        last_plan, pause = self._made.get(name), GIVEN_UP_FOR if name in self._given_up else AT_MOST_EVERY
+        return timedelta() if last_plan is None else max(timedelta(), pause - abs(self._now() - last_plan))
 
     async def reconcile(self, name: str) -> Result:
         """Make the plan of a run, and write it if it says something new."""
@@ -124,8 +124,8 @@ class UpgradePlanController:
             self._observer.planned(name, None, self._now())
             return DONE
         now = self._now()
-        if left := self._left(name):
-            return Result(left)
+        if wait := self._left(name):
+            return Result(wait)
         self._made[name] = now
         situation = await self._facts.of(document, ask=False)  # the controller of runs asks
         run, facts = situation.run, situation.facts
@@ -148,9 +148,9 @@ class UpgradePlanController:
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
             return
-        said = plan_document(plan)
-        if _without_time(dict_at(status_of(document), "plan")) != _without_time(said):
-            await self._hub.store_status(UPGRADE_RUN, document, {**status_of(document), "plan": said})
+        plan_status = plan_document(plan)
+        if _without_time(dict_at(status_of(document), "plan")) != _without_time(plan_status):
+            await self._hub.store_status(UPGRADE_RUN, document, {**status_of(document), "plan": plan_status})
 
 
 def _when_late(run: ClusterUpgradeRun, plan: UpgradePlan, now: datetime) -> Result:

@@ -143,7 +143,9 @@ class UpgradeProfileController:
         return label(self._hub.cache.get(UPGRADE_RUN, name_of(run)) or {}, PROFILE_LABEL)
 
     def _members(self) -> dict[str, Member]:
-        return {name: read_member(each, MemberWindows(), None) for name, each in self._upgrades.joined().items()}
+        return {
+            name: read_member(document, MemberWindows(), None) for name, document in self._upgrades.joined().items()
+        }
 
     def _runs_of(self, profile: str) -> list[ClusterUpgradeRun]:
         documents = {
@@ -153,20 +155,20 @@ class UpgradeProfileController:
         }
         return [run for run in self._upgrades.others("") if run.metadata.name in documents]
 
-    async def _carry_out(self, document: JsonObject, found: ProfileDecision) -> None:
+    async def _carry_out(self, document: JsonObject, decision: ProfileDecision) -> None:
         """Write what a profile wants; its status last, so that a run which could not be made is made again."""
-        for name in found.stop:
+        for name in decision.stop:
             run = self._hub.cache.get(UPGRADE_RUN, name)
             if run is not None and text_at(run, "spec", "state") != UpgradeRunState.STOP:
                 await self._hub.replace(UPGRADE_RUN, with_spec(run, state=UpgradeRunState.STOP.value))
-        status = found.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if status != status_of(document):
             await self._hub.store_status(UPGRADE_PROFILE, document, status)
-        if found.create is not None:
-            self._record(document, Event("RunGenerated", found.status.last_trigger_message))
-        elif found.status.last_trigger_error not in (None, _error(document)):
-            self._record(document, Event("TriggerFailed", found.status.last_trigger_message, "Warning"))
-        for name in found.delete:
+        if decision.create is not None:
+            self._record(document, Event("RunGenerated", decision.status.last_trigger_message))
+        elif decision.status.last_trigger_error not in (None, _error(document)):
+            self._record(document, Event("TriggerFailed", decision.status.last_trigger_message, "Warning"))
+        for name in decision.delete:
             run = self._hub.cache.get(UPGRADE_RUN, name)
             if run is not None and label(run, PROFILE_LABEL) == name_of(document):
                 await self._hub.delete(UPGRADE_RUN, run, this_version=True)

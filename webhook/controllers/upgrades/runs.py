@@ -175,9 +175,9 @@ class ClusterUpgradeController:
         if _is_over(document):
             waits = await self._follow(name, None), await self._let_go(document), await self._expire(document)
             return soonest(*waits)
-        if (finalized := with_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
-            document = await self._hub.amend(UPGRADE_RUN, finalized)
-        reported = self._notes.reported()
+        if (with_our_finalizer := with_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
+            document = await self._hub.amend(UPGRADE_RUN, with_our_finalizer)
+        reported_inventories = self._notes.reported()
         decisions, situation = self._decisions, await self._facts.of(document)
         async with self._deciding:  # two runs that begin at once must not both find a member free
             if decisions != self._decisions:  # another run has gone on since: what it has done counts
@@ -190,15 +190,15 @@ class ClusterUpgradeController:
                 finally:  # not before: a run that looks while this is on its way must look again
                     self._decisions += 1
         self._observer.seen(name, step.status, measures(situation.run, step.status, self._now()))
-        refused = await self._carry_out(document, situation.run, facts, step)
+        rejections = await self._carry_out(document, situation.run, facts, step)
         self._tell(name, document, step, situation)
-        await self._notes.store(situation.documents, situation.facts.members, reported)
-        if refused:
-            self._rejections[name] = refused
-        return soonest(self._again(step, refused), await self._follow(name, step))
+        await self._notes.store(situation.documents, situation.facts.members, reported_inventories)
+        if rejections:
+            self._rejections[name] = rejections
+        return soonest(self._again(step, rejections), await self._follow(name, step))
 
-    def _again(self, step: UpgradeStep, refused: Mapping[str, Rejected]) -> Result:
-        if refused:
+    def _again(self, step: UpgradeStep, rejections: Mapping[str, Rejected]) -> Result:
+        if rejections:
             return REQUEUE_IMMEDIATELY
         waits = [] if step.again is None else [Result(max(step.again - self._now(), timedelta()))]
         if step.in_flight or any(entry.reason in _SEEN_BY_LOOKING for entry in _entries(step, UpgradeState.PENDING)):
@@ -212,8 +212,8 @@ class ClusterUpgradeController:
     ) -> tuple[UpgradeStep, UpgradeRunFacts]:
         """Ask the engine, and reserve the members that it wants to upgrade; without those that cannot be reserved."""
         step = advance(run, facts)
-        while refused := await self._reserved.reserve(name, upgrade_holder(name), _started(step)):
-            messages = {member: hold.message for member, hold in refused.items()}
+        while refusals := await self._reserved.reserve(name, upgrade_holder(name), _started(step)):
+            messages = {member: hold.message for member, hold in refusals.items()}
             facts = replace(facts, held={**facts.held, **messages})
             step = advance(run, facts)
         self._waiting[name] = frozenset(facts.held)
@@ -223,20 +223,20 @@ class ClusterUpgradeController:
         self, document: JsonObject, run: ClusterUpgradeRun, facts: UpgradeRunFacts, step: UpgradeStep
     ) -> dict[str, Rejected]:
         """Do everything that a step asks for; return the operations that back ends have refused to start."""
-        refused: dict[str, Rejected] = {}
+        rejections: dict[str, Rejected] = {}
 
         async def act(action: Action) -> None:
             match action:
                 case StartUpgrade(operation=operation):
                     if (rejected := await self._desk.start(operation)) is not None:
-                        refused[operation.id] = rejected
+                        rejections[operation.id] = rejected
                 case CancelUpgrade():
                     await self._desk.cancel(_called_off(run, facts, action))
                 case WriteGate():
                     await self._write_gate(document, action)
 
         await run_concurrently(act(action) for action in step.actions)
-        return refused
+        return rejections
 
     async def _write_gate(self, run: JsonObject, action: WriteGate) -> None:
         gate = self._hub.cache.get(UPGRADE_GATE, action.name)
@@ -247,12 +247,12 @@ class ClusterUpgradeController:
                 gate = self._hub.cache.get(UPGRADE_GATE, action.name)
         if gate is None or is_deleting(gate):
             return
-        said = action.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        ours = merge_conditions(conditions_of(gate), said.pop("conditions", []))
-        types = {each["type"] for each in ours}
+        gate_status = action.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        ours = merge_conditions(conditions_of(gate), gate_status.pop("conditions", []))
+        types = {condition["type"] for condition in ours}
         conditions = [*(condition for condition in conditions_of(gate) if condition.get("type") not in types), *ours]
-        status = {**status_of(gate), **said, "conditions": conditions}
-        if "readiness" not in said:
+        status = {**status_of(gate), **gate_status, "conditions": conditions}
+        if "readiness" not in gate_status:
             status.pop("readiness", None)
         if not conditions:
             del status["conditions"]
@@ -262,21 +262,21 @@ class ClusterUpgradeController:
     def _tell(self, name: str, document: JsonObject, step: UpgradeStep, situation: UpgradeRunContext) -> None:
         for event in step.events:
             self._record(document, event)
-        told = self._told.setdefault(name, set())
+        told_operations = self._told.setdefault(name, set())
         for operation, (reason, message) in situation.remarks.items():
-            if (operation, reason) not in told:
-                told.add((operation, reason))
+            if (operation, reason) not in told_operations:
+                told_operations.add((operation, reason))
                 self._record(document, Event(reason, message, "Warning"))
 
     async def _follow(self, name: str, step: UpgradeStep | None) -> Result:
         """Keep the members reserved that a run is upgrading, and give the others back."""
         if step is None:
-            for kept in (self._waiting, self._rejections, self._told):
-                kept.pop(name, None)
+            for table in (self._waiting, self._rejections, self._told):
+                table.pop(name, None)
         busy = {entry.name for entry in _entries(step, UpgradeState.RUNNING)} if step is not None else set()
-        reserved = await self._reserved.follow(name, upgrade_holder(name), busy)
+        has_reservations = await self._reserved.follow(name, upgrade_holder(name), busy)
         waits = Result(RESERVATION_POLL_INTERVAL) if self._waiting.get(name) else DONE
-        return soonest(reserved, waits)
+        return soonest(has_reservations, waits)
 
     async def _let_go(self, document: JsonObject) -> Result:
         """Ask about what a run that is over has given up, until its end is reported: so long, others leave it alone."""
@@ -296,12 +296,12 @@ class ClusterUpgradeController:
         One that has given up an upgrade whose end is not reported yet stays: without it, nobody would know of that.
         """
         run = self._facts.run(document)
-        seconds, ended = run.spec.ttl_seconds_after_finished, run.status.completion_time
-        if seconds is None or ended is None or any(with_operation(run.status)):
+        seconds, end = run.spec.ttl_seconds_after_finished, run.status.completion_time
+        if seconds is None or end is None or any(with_operation(run.status)):
             return DONE
-        left = ended + timedelta(seconds=seconds) - self._now()
-        if left > timedelta():
-            return Result(left)
+        remaining_time = end + timedelta(seconds=seconds) - self._now()
+        if remaining_time > timedelta():
+            return Result(remaining_time)
         await self._hub.delete(UPGRADE_RUN, document)
         return DONE
 
@@ -369,8 +369,8 @@ def _of_gate(change: ObjectDelta) -> Iterator[str]:
 
 
 def _seen_of_gate(gate: JsonObject) -> object:
-    answered = [condition for condition in conditions_of(gate) if condition.get("type") == APPROVED]
-    return desired(gate), answered, text_at(gate, "status", "state")
+    approvals = [condition for condition in conditions_of(gate) if condition.get("type") == APPROVED]
+    return desired(gate), approvals, text_at(gate, "status", "state")
 
 
 def _of_request(change: ObjectDelta) -> Iterator[str]:
@@ -391,5 +391,7 @@ def _seen_of_run(run: JsonObject) -> object:
 
 def seen_of_member(member: JsonObject) -> object:
     """View what of a member runs depend on."""
-    joined = [condition.get("status") for condition in conditions_of(member) if condition.get("type") == "Joined"]
-    return labels_of(member), annotations_of(member), joined, is_deleting(member)
+    joined_statuses = [
+        condition.get("status") for condition in conditions_of(member) if condition.get("type") == "Joined"
+    ]
+    return labels_of(member), annotations_of(member), joined_statuses, is_deleting(member)
