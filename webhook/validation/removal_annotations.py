@@ -1,8 +1,9 @@
 """Rules on the annotations that confirm removals of content from members, or switch confirmation off.
 
 A confirmation that cannot be read, or that has expired, confirms nothing: its author would believe otherwise. Only a
-value that the write sets is judged, so that an expired one blocks no edit. A placement that is being deleted may wait
-for its confirmation, so the rules hold for it, too.
+value that the write sets is judged, so that an expired one blocks no edit. On creation only the form is judged: nothing
+can be confirmed yet, and a fleet that is recreated from Git must not fail on a confirmation that expired there. A
+placement that is being deleted may wait for its confirmation, so the rules hold for it, too.
 
 Source: docs/specifications/removal.md 5 and 10.
 """
@@ -40,7 +41,8 @@ def validate_removal_annotations(
         at = METADATA / "annotations" / CONFIRM_REMOVAL
         try:
             confirmation = Confirmation.parse(text)
-            reason = "" if context.now == UNKNOWN_TIME else validity_error(confirmation, context.now)
+            is_timed = old is not None and context.now != UNKNOWN_TIME
+            reason = validity_error(confirmation, context.now) if is_timed else ""
         except ValueError as error:
             reason = str(error)
         if reason:

@@ -46,10 +46,15 @@ def errors(document, old=None, context=CONTEXT):
     ],
 )
 def test_a_confirmation_that_confirms_nothing_is_refused(text, reason):
-    [(field, rule, message)] = errors(placement({CONFIRM_REMOVAL: text}))
+    [(field, rule, message)] = errors(placement({CONFIRM_REMOVAL: text}), placement())
     assert (field, rule) == (CONFIRM_REMOVAL, "X-84")
     assert reason in message
     assert message.endswith(FORM)
+
+
+def test_a_placement_is_recreated_from_git_with_a_confirmation_that_expired_there():
+    assert errors(placement({CONFIRM_REMOVAL: EXPIRED})) == []
+    assert [rule for _, rule, _ in errors(placement({CONFIRM_REMOVAL: "yes"}))] == ["X-84"]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,7 @@ def test_a_confirmation_that_confirms_nothing_is_refused(text, reason):
     ],
 )
 def test_a_confirmation_that_counts_is_allowed(text):
-    assert errors(placement({CONFIRM_REMOVAL: text})) == []
+    assert errors(placement({CONFIRM_REMOVAL: text}), placement()) == []
 
 
 @pytest.mark.parametrize("mode", ["off", "Confirmed", ""])
@@ -96,5 +101,5 @@ def test_the_deletion_of_a_node_pool_is_confirmed_by_the_same_rules():
 
 def test_without_a_clock_nothing_expires():
     files = replace(CONTEXT, now=Context().now)
-    assert [*validate_removal_annotations(placement({CONFIRM_REMOVAL: EXPIRED}), None, files)] == []
-    assert [*validate_removal_annotations(placement({CONFIRM_REMOVAL: "yes"}), None, files)]
+    assert [*validate_removal_annotations(placement({CONFIRM_REMOVAL: EXPIRED}), placement(), files)] == []
+    assert [*validate_removal_annotations(placement({CONFIRM_REMOVAL: "yes"}), placement(), files)]
