@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from scorer.api.kinds import PLACEMENT
+from scorer.api.names import CONFIRM_REMOVAL, REMOVAL_CONFIRMATION
 
 
 def optional(needed, /, **members):
@@ -171,7 +172,8 @@ METADATA = optional(
     {"name": st.sampled_from(["web", "a.b"])},
     labels=st.dictionaries(KEYS, WORDS, max_size=3),
     annotations=st.dictionaries(
-        st.sampled_from(["a", "Shop.io/Note", "kubernetes-fleet.io/note"]), st.text(max_size=9)
+        st.sampled_from(["a", "Shop.io/Note", "kubernetes-fleet.io/note", CONFIRM_REMOVAL, REMOVAL_CONFIRMATION]),
+        st.text(max_size=9),
     ),
     finalizers=st.just(["shop.io/hold"]),
     generation=st.just(1),
