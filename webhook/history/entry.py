@@ -119,9 +119,9 @@ class RecordEntry:
         return self.type, self.about, self.reason, self.message, self.by
 
     # Fast path: `dataclasses.replace` would double the time of recording an entry, and admission waits for it.
-    def repeated(self, time: datetime) -> "RecordEntry":
-        """Return the entry with one more occurrence."""
-        count, last = min(self.count + 1, MOST_COUNTED), max(time, self.until)
+    def repeated(self, time: datetime, times: int = 1) -> "RecordEntry":
+        """Return the entry with so many more occurrences, the last of them at *time*."""
+        count, last = min(self.count + times, MOST_COUNTED), max(time, self.until)
         return RecordEntry(self.time, self.type, self.about, self.reason, self.message, self.by, count, last, self.id)
 
     def named(self, name: str) -> "RecordEntry":

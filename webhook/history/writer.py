@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import uuid4
@@ -19,7 +19,7 @@ from scorer.api.event import Event
 from scorer.api.kinds import CONFIG_MAP
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of
-from webhook.history.entry import EntryType, InvolvedObject, RecordEntry, entry, of_event
+from webhook.history.entry import MESSAGE_BYTES, EntryType, InvolvedObject, RecordEntry, entry, of_event
 from webhook.history.record import (
     CHUNK_BYTES,
     LABELS,
@@ -44,6 +44,21 @@ LAST_SECONDS: Final = 2.0
 DROPPED: Final = "EntriesDropped"
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Repetition:
+    """Repetitions of a buffered entry that are not added to it yet.
+
+    Args:
+        identity: That of the entry.
+        last: Time of the last one.
+        times: Their number.
+    """
+
+    identity: tuple[object, ...]
+    last: datetime
+    times: int = 0
 
 
 class HistoryWriter:
@@ -78,6 +93,8 @@ class HistoryWriter:
         self._now = now
         self._waiting: dict[tuple[object, ...], RecordEntry] = {}
         self._of_user: Counter[str] = Counter()
+        self._repetitions: dict[tuple[object, ...], _Repetition] = {}
+        """By the words of an entry that is buffered."""
         self._dropped = 0
         self._chunk: JsonObject | None = None
         self._stretch = now(), now()
@@ -93,8 +110,20 @@ class HistoryWriter:
         self._trouble = ""
 
     def note(self, kind: EntryType, about: InvolvedObject, reason: str, message: str, by: str = "") -> None:
-        """Buffer an entry, timestamped now."""
-        self._take(entry(self._now(), kind, about, reason, message, by))
+        """Buffer an entry, timestamped now.
+
+        A repetition in the very same words is only counted, because admission waits for this. `_settle` adds it to its
+        entry.
+        """
+        now, words = self._now(), (kind, about, reason, message, by)
+        if (repetition := self._repetitions.get(words)) is not None:
+            repetition.times += 1
+            repetition.last = now
+            return
+        noted = entry(now, kind, about, reason, message, by)
+        self._take(noted)
+        if noted.identity in self._waiting and len(message) <= MESSAGE_BYTES and len(self._repetitions) < MOST_WAITING:
+            self._repetitions[words] = _Repetition(noted.identity, now)
 
     def note_event(self, document: JsonObject, event: Event) -> None:
         """Buffer an Event of *document*, timestamped now."""
@@ -102,6 +131,7 @@ class HistoryWriter:
 
     def waiting(self) -> tuple[RecordEntry, ...]:
         """Return the buffered entries, oldest first."""
+        self._settle()
         return tuple(self._waiting.values())
 
     async def run(self) -> None:
@@ -116,6 +146,14 @@ class HistoryWriter:
                     await self._write()
             except TimeoutError:
                 log.warning("the end of the history was not written", extra={"entries": len(self._waiting)})
+
+    def _settle(self) -> None:
+        """Add counted repetitions to their entries."""
+        for repetition in self._repetitions.values():
+            if repetition.times:
+                last = repetition.last.replace(microsecond=0)
+                self._waiting[repetition.identity] = self._waiting[repetition.identity].repeated(last, repetition.times)
+        self._repetitions.clear()
 
     def _take(self, found: RecordEntry) -> None:
         cached = self._waiting.get(found.identity)
@@ -150,6 +188,7 @@ class HistoryWriter:
         Raises:
             StoreError: The hub rejects the write. All entries remain buffered.
         """
+        self._settle()
         written, dropped = tuple(self._waiting.items()), self._dropped
         if written or dropped:
             told = [each for _, each in written]

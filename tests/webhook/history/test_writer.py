@@ -50,6 +50,53 @@ async def test_what_repeats_is_one_entry_with_a_count():
         assert (known.count, known.last) == (2, it.now)
 
 
+async def test_repetitions_in_the_same_words_are_counted_between_two_questions_and_two_writes():
+    async with hub() as it:
+        writer = it.writer()
+        for _ in range(5):
+            refuse(writer)
+            it.now += timedelta(seconds=1)
+        assert [(each.count, each.until) for each in writer.waiting()] == [(5, it.now - timedelta(seconds=1))]
+        refuse(writer)
+        refuse(writer, by="joe")
+        assert [each.count for each in writer.waiting()] == [6, 1]
+        refuse(writer)
+        await writer.flush()
+        refuse(writer)
+        refuse(writer)
+        await writer.flush()
+        assert sorted((each.by, each.count) for each in (await it.found()).entries) == [
+            ("jane", 2),
+            ("jane", 7),
+            ("joe", 1),
+        ]
+
+
+async def test_repetitions_while_the_hub_is_written_to_are_all_counted():
+    async with hub() as it:
+        writer = it.writer()
+        refuse(writer)
+        create = it.store.create
+
+        async def slow(kind, document):
+            for _ in range(3):
+                refuse(writer)
+            return await create(kind, document)
+
+        it.store.create = slow
+        await writer.flush()
+        assert [each.count for each in writer.waiting()] == [3]
+
+
+async def test_long_messages_are_noted_each_time():
+    async with hub() as it:
+        writer = it.writer()
+        for _ in range(3):
+            refuse(writer, "no" * 1000)
+        assert writer._repetitions == {}
+        assert [each.count for each in writer.waiting()] == [3]
+
+
 async def test_a_repetition_while_it_is_written_is_told_once():
     async with hub() as it:
         writer = it.writer()
