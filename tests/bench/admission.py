@@ -292,10 +292,17 @@ class Target:
     trust: ssl.SSLContext
     root: str
 
-    async def round(self, calls: Iterator[bytes], seconds: float, tally: Tally, verdict: bytes = ALLOWED) -> int:
+    async def round(
+        self,
+        calls: Iterator[bytes],
+        seconds: float,
+        tally: Tally,
+        verdict: bytes = ALLOWED,
+        connections: int = CONNECTIONS,
+    ) -> int:
         """Keep all connections busy for so long; return the size of an answer."""
         loop = asyncio.get_running_loop()
-        callers = [Caller(verdict) for _ in range(CONNECTIONS)]
+        callers = [Caller(verdict) for _ in range(connections)]
         for caller in callers:
             await loop.create_connection(
                 partial(_same, caller), LOOPBACK, self.port, ssl=self.trust, server_hostname="localhost"

@@ -1,7 +1,8 @@
 """Admission with confirmation of removals against admission without it, on one hub of 10,000 placements.
 
 One process on one core answers both over the same cache, the load comes from another process. The two take turns, so
-that a disturbance meets both. Every judged write is allowed: it takes less off clusters than needs confirmation.
+that a disturbance meets both. One connection asks, so that a review waits for no other. Every judged write is allowed:
+it takes less off clusters than needs confirmation.
 
 PLACEMENTS in the environment: another number than 10,000.
 """
@@ -189,10 +190,10 @@ async def measure() -> None:
             requests = calls(row, on.root)
             tallies = Tally(), Tally()
             for target in (on, off):
-                await target.round(requests, WARM_UP_SECONDS, Tally())
+                await target.round(requests, WARM_UP_SECONDS, Tally(), connections=1)
             for _ in range(ROUNDS):
                 for target, tally in zip((on, off), tallies, strict=True):
-                    await target.round(requests, SECONDS, tally)
+                    await target.round(requests, SECONDS, tally, connections=1)
             p99, off_p99 = (float(np.percentile(tally.milliseconds, 99)) for tally in tallies)
             cpu, off_cpu = (float(np.median(tally.cpu_microseconds)) for tally in tallies)
             note = f"{PLACEMENTS:,} placements; the floor is confirmation switched off"
