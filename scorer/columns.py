@@ -64,7 +64,7 @@ class DictionaryColumn(Generic[T]):
     """A dictionary-encoded column.
 
     Args:
-        codes: Shape (clusters,): position in *values*, `ABSENT` where there is none.
+        codes: Shape (clusters,): position in *values*, `ABSENT` for a cluster without a value.
         values: The distinct values. At least one cluster has each of them, because each counts as a topology domain.
     """
 
@@ -97,7 +97,7 @@ class DictionaryColumn(Generic[T]):
         codes = self.codes.copy()
         for row, value in changes.items():
             codes[row] = ABSENT if value is None else index.setdefault(value, len(index))
-        # A value that the last cluster has lost must go: as a value with 0 clusters it would be an empty domain.
+        # A value that its last cluster has lost must be dropped: with 0 clusters it would be an empty topology domain.
         in_use = np.bincount(codes[codes >= 0], minlength=len(index)) > 0
         if in_use.all():
             return DictionaryColumn(codes, tuple(index))
@@ -106,11 +106,11 @@ class DictionaryColumn(Generic[T]):
         return DictionaryColumn(renumbered[codes], tuple(compress(index, in_use.tolist())))
 
     def holds(self, test: Callable[[T], bool]) -> BoolColumn:
-        """Return where *test* is true for the value; it runs once per distinct value. Absent is false."""
+        """Return where *test* is true for the value. It runs once per distinct value. Absent is false."""
         return self.among([code for code, value in enumerate(self.values) if test(value)])
 
     def among(self, listed: Sequence[int]) -> BoolColumn:
-        """Return where the code is one of *listed*, none of which is `ABSENT`."""
+        """Return where the code is in *listed*, which does not contain `ABSENT`."""
         if len(listed) > _FEW_CODES:
             table = np.zeros(len(self.values) + 1, dtype=np.bool_)  # the last entry is for ABSENT, which is -1
             table[listed] = True
@@ -187,7 +187,7 @@ class PropertyReading(NamedTuple):
 
 
 class Readings(Protocol):
-    """What every cluster reports for one property, by row; None is absent."""
+    """The readings of one property by row, None for an absent one."""
 
     def __getitem__(self, row: int, /) -> PropertyReading | None: ...
 
@@ -196,7 +196,7 @@ class Readings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Masked:
-    """Readings, some of which are hidden."""
+    """Readings with some of them hidden."""
 
     readings: Readings
     hidden: BoolColumn
@@ -214,9 +214,9 @@ class QuantityColumn:
     """One property over the fleet; NaN where a cluster does not report it readably.
 
     Args:
-        double: For scores; the same array object as *high* if the two are equal everywhere.
+        double: For scores. The same array object as *high* if the two are equal everywhere.
         high: The exact amount, rounded to the nearest double.
-        low: The exact amount minus *high*; None when that is zero everywhere.
+        low: The exact amount minus *high*, None for zero everywhere.
         readings: As reported.
     """
 
@@ -267,7 +267,7 @@ class QuantityColumn:
         return column
 
     def _are_inside(self, rows: RowColumn, amounts: FloatColumn) -> bool:
-        """Say whether *rows*, which now have *amounts* or none, were not extreme before and are not now."""
+        """Return whether *rows*, which now have *amounts* or none, were not extreme before and are not now."""
         extremes = vars(self).get("extremes")
         if extremes is None or np.isin(extremes, rows).any():
             return False
@@ -275,7 +275,7 @@ class QuantityColumn:
         return not np.any((amounts <= low) | (amounts >= high))
 
     def without(self, hidden: BoolColumn) -> "QuantityColumn":
-        """Return the column as if the clusters in *hidden* reported nothing; this column itself when there are none."""
+        """Return the column as if the clusters in *hidden* reported nothing. This column itself if none are hidden."""
         if not hidden.any():
             return self
         double, high = np.where(hidden, _NAN, self.double), np.where(hidden, _NAN, self.high)
@@ -309,7 +309,7 @@ class QuantityColumn:
         return not np.isnan(self.high).any()
 
     def doubles(self, rows: RowColumn, default: float) -> FloatColumn:
-        """Return a copy of the doubles of *rows*, *default* where there is none."""
+        """Return a copy of the doubles of *rows*, with *default* for a cluster without an amount."""
         selected = self.double[rows]
         return selected if self.complete else np.where(np.isnan(selected), default, selected)
 
@@ -374,7 +374,7 @@ OPERATORS = frozenset(_EXACT_RELATIONS)
 
 
 def relates(reading: PropertyReading | None, relation: str, wanted: Quantity) -> bool:
-    """Say whether one reading is in *relation* to *wanted*; the scalar form of `QuantityColumn.compare`."""
+    """Return whether one reading is in *relation* to *wanted*. The scalar form of `QuantityColumn.compare`."""
     if reading is None or reading.quantity is None:
         return False
     return _EXACT_RELATIONS[relation](reading.quantity, wanted)
@@ -385,7 +385,10 @@ _PAIR_BITS = 100
 
 
 def exact_pair(quantity: Quantity) -> tuple[float, float]:
-    """Return the nearest double of an amount, and the rest; pairs compare as the amounts do."""
+    """Return the nearest double of an amount, and the rest. Pairs compare as the amounts do.
+
+    Example: 9007199254740993 (2^53 + 1) gives (9007199254740992.0, 1.0), which is above 9007199254740992.
+    """
     return _known_pair(quantity) if len(quantity.text) <= LONGEST_REMEMBERED else _pair(quantity)
 
 
@@ -409,7 +412,7 @@ _ABSENT: _Triple = (_NAN, _NAN, _NAN)
 
 
 def _triple(reading: PropertyReading | None) -> _Triple:
-    """Return the amounts of a reading; those of long texts are not cached."""
+    """Return the amounts of a reading. Those of long texts are not cached."""
     if reading is None or reading.quantity is None:
         return _ABSENT
     return (_known_amounts if len(reading.text) <= LONGEST_REMEMBERED else _amounts)(reading, reading.quantity)

@@ -1,7 +1,7 @@
-"""What a core and a GiB of memory cost on a member cluster, from its nodes and a price list.
+"""Cost of a core and of a GiB of memory on a member cluster, from its nodes and a price list.
 
-Each figure attributes the full rate; they do not split it between CPU and memory. They have three decimals,
-so differences below 0.0005 disappear.
+Each figure attributes the full rate. The rate is not split between CPU and memory. The figures have three decimals, so
+differences below 0.0005 disappear.
 
 Source: scheduling.md 18; KubeFleet pkg/propertyprovider/azure.
 """

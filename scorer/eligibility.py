@@ -1,6 +1,6 @@
 """Which clusters are eligible: members that have joined, send heartbeats and are healthy.
 
-The columns hold the instants at which a heartbeat becomes stale and ill health lasts too long, so that they stay valid
+The columns hold the instants at which a heartbeat becomes stale and ill health lasts too long, so they remain valid
 as time passes. The filter that asks them is ``plugins.cluster_eligibility``.
 
 Source: scheduling.md 5; KubeFleet pkg/scheduler/clustereligibilitychecker.
@@ -27,7 +27,7 @@ LEAVING, NOT_REPORTING, STALE, NOT_JOINED, HEALTH_UNKNOWN, UNHEALTHY = range(1, 
 
 @dataclass(frozen=True, slots=True)
 class EligibilityLimits:
-    """How old a heartbeat may be, and how long ill health may last; inclusive."""
+    """Maximum age of a heartbeat, and maximum duration of ill health, both inclusive."""
 
     heartbeat: timedelta = timedelta(minutes=5)
     health: timedelta = timedelta(minutes=5)
@@ -41,7 +41,7 @@ class EligibilityColumns:
         failed: The first test that fails regardless of the time (`LEAVING`, `NOT_REPORTING`, `NOT_JOINED`,
             `HEALTH_UNKNOWN`), else 0.
         heartbeat_until: The last instant at which the heartbeat counts as fresh.
-        health_until: The same for health; unbounded while the cluster is healthy.
+        health_until: The same for health. Unbounded while the cluster is healthy.
         until: The last instant at which all tests pass.
     """
 
@@ -51,7 +51,7 @@ class EligibilityColumns:
     until: IntColumn
 
     def failure_of(self, row: int, now: datetime) -> int:
-        """Return the first test that one cluster fails, 0 when it passes all; the scalar form of `first_failure`."""
+        """Return the first test that one cluster fails, 0 when it passes all. The scalar form of `first_failure`."""
         instant, failed = microseconds(now), self.failed.item(row)
         if failed in (LEAVING, NOT_REPORTING):
             return failed

@@ -36,7 +36,7 @@ from scorer.properties import read_property
 _REVISIONS = 2**64
 
 MOST_COLUMNS = 256
-"""How many label columns, and how many property columns, a snapshot keeps; the oldest is dropped first.
+"""Maximum number of label columns, and of property columns, in a snapshot. The oldest is dropped first.
 
 Without a limit, a user could fill the memory with policies of made-up label keys, and every report of a member would
 rewrite all of these columns.
@@ -80,16 +80,16 @@ class Fleet:
 
     @classmethod
     def of(cls, members: Iterable[MemberCluster], limits: EligibilityLimits | None = None) -> "Fleet":
-        """Make a snapshot of *members*, in any order; of two with the same name, the later counts."""
+        """Make a snapshot of *members* in any order. The later of two with the same name counts."""
         by_name = {member.metadata.name: member for member in members}
         return cls([by_name[name] for name in sorted(by_name)], limits)
 
     @property
     def revision(self) -> int:
-        """Names the members and the versions at which they are stored, below 2**64.
+        """Identifies the members and the versions at which they are stored, below 2**64.
 
-        Two processes that know the same members at the same versions get the same number, in whatever order they heard
-        of them.
+        Two processes with the same members at the same versions compute the same number, independently of the order of
+        events.
         """
         if self._revision is None:
             self._revision = sum(map(_stamp, self.members)) % _REVISIONS
@@ -153,7 +153,7 @@ class Fleet:
 
     @property
     def eligibility(self) -> EligibilityColumns:
-        """What decides eligibility."""
+        """The columns that decide eligibility."""
         columns = self._columns
         if columns.eligibility is None:
             columns.eligibility = EligibilityColumns.of(self.members, self.limits)
@@ -181,7 +181,7 @@ class Fleet:
         self._fresh_until = min(instants, default=_FOREVER)
 
     def expired_score(self, name: str, row: int) -> ExternalScore | None:  # noqa: ARG002 - see `at`
-        """Return the external score of the cluster in *row* that has expired, None when there is none."""
+        """Return the external score of the cluster in *row* if it has expired, else None."""
         return None
 
     def expiry(self, name: str) -> IntColumn:
@@ -202,7 +202,7 @@ class Fleet:
         rows: dict[int, MemberCluster] = {}
         for name, member in news.items():
             if (row := self.row(name)) is None:
-                removed.add("")  # no cluster has this name: it only says that rows move, so that columns start afresh
+                removed.add("")  # no cluster's name, a mark that rows move and columns are rebuilt
                 break
             rows[row] = member
         if removed:
@@ -228,7 +228,7 @@ class Fleet:
         return fleet
 
     def _carried_over(self, now: Sequence[MemberCluster], rows: Mapping[int, MemberCluster]) -> _Columns:
-        """Return the columns in use with *rows* rewritten; unaffected columns are shared."""
+        """Return the columns in use with *rows* rewritten. Unaffected columns are shared."""
         old, before = self._columns, self.members
         relabelled = [row for row, new in rows.items() if new.metadata.labels != before[row].metadata.labels]
         tainted = [row for row, new in rows.items() if new.spec.taints != before[row].spec.taints]
@@ -262,7 +262,7 @@ def _make_room(columns: dict[str, Any]) -> None:
 
 
 class _LaterFleet(Fleet):
-    """A fleet at an instant at which some external scores have expired; everything else is shared with the fleet."""
+    """A fleet at an instant after the expiry of some external scores. Everything else is shared with the fleet."""
 
     def __init__(self, fleet: Fleet, now: datetime) -> None:
         self.members, self.names = fleet.members, fleet.names
@@ -275,7 +275,7 @@ class _LaterFleet(Fleet):
         return self if now == self.now else self._fleet.at(now)
 
     def quantity(self, name: str) -> QuantityColumn:
-        """Return the values of a property; external scores that have expired are absent."""
+        """Return the values of a property. Expired external scores are absent."""
         column = super().quantity(name)
         if not name.startswith(SCORE_PREFIX):
             return column
@@ -285,7 +285,7 @@ class _LaterFleet(Fleet):
         return self._scores[name]
 
     def expired_score(self, name: str, row: int) -> ExternalScore | None:
-        """Return the external score of the cluster in *row* that has expired, None when there is none."""
+        """Return the external score of the cluster in *row* if it has expired, else None."""
         score = read_score(self.members[row].metadata.annotations, name)
         return score if score and score.valid_until and score.valid_until < self.now else None
 
@@ -296,7 +296,7 @@ class _LaterFleet(Fleet):
 
 @dataclass(frozen=True, slots=True)
 class _Readings:
-    """What each cluster reports for one property, read on access."""
+    """The readings of one property by row, read on access."""
 
     members: Sequence[MemberCluster]
     name: str

@@ -1,9 +1,9 @@
 """Price lists, as users write them: rows with an instance type and its price, or prices by SKU.
 
-Rows are those of a table of instance types (`scorer.node_disruption.instance_types.price_table`), of which a price list
-takes the price. Prices by SKU may differ by region, and have an age::
+Rows are those of a table of instance types (`scorer.node_disruption.instance_types.price_table`). A price list only
+takes the price from them. Prices by SKU may differ by region, and have an age::
 
-    updatedAt: 2026-03-01T00:00:00Z     # optional; older than a day: the cost is marked as degraded
+    updatedAt: 2026-03-01T00:00:00Z     # optional. Older than a day: the cost is marked as degraded
     prices:                             # per hour, in every region
       Standard_D4s_v5: 0.192
     regions:                            # optional: other prices in these regions
@@ -66,7 +66,7 @@ class PriceList:
     Args:
         prices: By SKU, for every region.
         regions: By region, then by SKU; they take precedence over *prices*.
-        updated_at: When the prices were current; None: they do not age.
+        updated_at: When the prices were current. None: unknown, so that the prices do not age.
     """
 
     prices: Mapping[str, float] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def price_of(value: object) -> float:
 
 
 def read_price_list(document: Any) -> PriceList:
-    """Read a price list in either notation; of rows, the lowest on-demand price of a type counts.
+    """Read a price list in either notation. In rows, the lowest on-demand price of a type counts.
 
     Raises:
         InvalidPricesError: It has mistakes.
@@ -172,7 +172,7 @@ class _Reading:
             return None
 
     def _members(self, document: object, at: FieldPath) -> Iterator[tuple[object, object]]:
-        """Yield the members of an object; null counts as an empty one."""
+        """Yield the members of an object. Null counts as an empty one."""
         if isinstance(document, dict):
             yield from document.items()
         elif document is not None:
@@ -183,12 +183,12 @@ class _Reading:
 
 
 def csv_rows(text: str) -> list[JsonObject]:
-    """Read rows in CSV, whose first line names the columns; an empty cell counts as absent.
+    """Read rows in CSV. The first line names the columns, and an empty cell counts as absent.
 
-    A column whose name has a slash is a label of nodes.
+    A column whose name contains a slash is a node label.
 
     Raises:
-        InvalidPricesError: It is no such list; whether its rows are right is not checked.
+        InvalidPricesError: It is not such a list. The content of the rows is not checked.
     """
     try:
         rows = list(_cells(text))
@@ -209,12 +209,12 @@ def csv_rows(text: str) -> list[JsonObject]:
 
 
 def csv_lines(text: str) -> list[int]:
-    """Return on which line of a list in CSV each of its rows ends."""
+    """Return the last line of each row of a list in CSV."""
     return [line for line, _ in _cells(text)][1:]
 
 
 def _cells(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a list that are not empty, with the line on which each ends; the first names the columns."""
+    """Yield the non-empty rows of a list, each with its last line. The first one names the columns."""
     reader = csv.reader(text.splitlines(keepends=True), skipinitialspace=True)
     for row in reader:
         cells = [cell.strip() for cell in row]

@@ -30,12 +30,12 @@ class Profile:
 
     @property
     def filters(self) -> tuple[FilterPlugin, ...]:
-        """The filters that do not depend on what is placed; the first one to reject a cluster is reported."""
+        """The filters that do not depend on what is placed. The first one to reject a cluster is reported."""
         return self.affinity, self.eligibility, self.namespaces, self.taints
 
 
 def read_profile(policy: PlacementPolicy) -> Profile:
-    """Configure the plugins for *policy*; parts that its type does not use are ignored.
+    """Configure the plugins for *policy*. Parts that its type does not use are ignored.
 
     Raises:
         scorer.selectors.InvalidPolicyError: A part that its type uses cannot be evaluated.

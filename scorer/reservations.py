@@ -1,10 +1,15 @@
-"""Reservations: permissions that were granted and do not show in any object yet, stored where all replicas read them.
+"""Reservations: granted permissions that no object shows yet, stored where all replicas read them.
 
-There is one Lease per thing that has a budget or is disrupted (a node pool, a placement or a member cluster), with its
-reservations as a list in an annotation. A replica that grants one more reads the list, decides, and writes over the
-version it has read: of two replicas that decide at once, one gets a conflict, and decides again with the other's
-reservation in the list. A list that cannot be read is never taken for an empty one: the client that holds one of its
-reservations may be disrupting something at this moment.
+One Lease exists per thing that has a budget or is disrupted: a node pool, a placement or a member cluster. An
+annotation holds its reservations as a list. A replica that grants one more reads the list, decides, and replaces the
+version it has read.
+
+Example: a budget has one node left, and replicas A and B both read version 7 of the list. A writes its reservation as
+version 8. The write of B conflicts, B reads version 8 with the reservation of A, and denies. No lock is held, so a
+crashed replica blocks no other.
+
+An unreadable list is never treated as an empty one: the client of one of its reservations may be disrupting something
+at that moment.
 
 Source: serving.md 3.1; nodepool-disruption.md 14.2.
 """
@@ -29,18 +34,18 @@ RESERVATIONS: Final = OURS + "reservations"
 """Annotation of a Lease: its reservations, as a JSON list."""
 GATE: Final = OURS + "gate"
 THING: Final = OURS + "reserved-thing"
-"""Annotations of a Lease: the two values that its name is the hash of."""
+"""Annotations of a Lease: the two values whose hash is its name."""
 
 DISRUPTION: Final = "disruption"
-"""The gate of node pools; its things are their names."""
+"""The gate of node pools. Its things are their names."""
 MEMBER: Final = "member"
-"""The gate of member clusters; its things are their names."""
+"""The gate of member clusters. Its things are their names."""
 ROLLOUT: Final = "rollout"
-"""The gate of placements; its things are ``crp/web`` or ``rp/team/web``. With each reservation goes another one, of the
-member; see `member_reservation`."""
+"""The gate of placements. Its things are ``crp/web`` or ``rp/team/web``. See `member_reservation` for the second half.
+"""
 
 MOST_BYTES: Final = 200 * 1024
-"""The longest list; Kubernetes takes 256 KiB for all annotations of an object together."""
+"""The longest list. Kubernetes accepts 256 KiB for all annotations of an object together."""
 ADMISSION_HOLDER: Final = "admission"
 """The holder of what admission reserves for deletions and evictions that it allows."""
 SHORTEST_SECONDS: Final = 10
@@ -50,7 +55,7 @@ _HASH_DIGITS: Final = 32
 
 
 class Thing(NamedTuple):
-    """What holds a budget: the gate that guards it, and its name there."""
+    """A holder of a budget: the gate that guards it, and its name there."""
 
     gate: str
     name: str
@@ -64,13 +69,13 @@ class Reservation:
     """One permission that has been granted.
 
     Args:
-        id: Unguessable; begins with the part by which its Lease is found, see `lease_of`.
-        holder: Who took it, in the caller's own words.
-        identity: The authenticated name of the caller; no other caller may renew it or give it back.
+        id: Unguessable. Its first part identifies its Lease, see `lease_of`.
+        holder: Name that the caller has given.
+        identity: The authenticated name of the caller. No other caller may renew or release the reservation.
         gate: The gate that granted it.
-        granted: Names of nodes, or how many of them; the name of the member cluster at the other two gates.
-        expires: It counts until just before this instant.
-        question: What it was granted for: ``reason`` at the gate of node pools, ``kind`` at the other two.
+        granted: Names of nodes, or their number. At the other two gates: the name of the member cluster.
+        expires: End of the reservation, exclusive.
+        question: Its purpose: ``reason`` at the gate of node pools, ``kind`` at the other two.
     """
 
     id: str
@@ -83,7 +88,7 @@ class Reservation:
 
     @property
     def purpose(self) -> str:
-        """What it was granted for, in one word."""
+        """The purpose in one word."""
         return self.question.get("reason") or self.question.get("kind") or ""
 
     def until(self, expires: datetime) -> Self:
@@ -92,7 +97,7 @@ class Reservation:
 
 
 class UnreadableReservationsError(ValueError):
-    """The reservations in a Lease cannot be read; the message says which Lease, what is wrong, and what to do."""
+    """The reservations in a Lease are unreadable. The message names the Lease, the mistake and the remedy."""
 
 
 class TooManyReservationsError(ValueError):
@@ -136,7 +141,7 @@ def member_reservation(reservation: Reservation) -> Reservation:
 
 
 def lease_of(identity: str) -> str:
-    """Return the name of the Lease that holds the reservation of this id; empty when this is not such an id."""
+    """Return the name of the Lease that holds the reservation of this id. Empty: not such an id."""
     digits, dash, secret = identity.partition("-")
     well_made = len(digits) == _HASH_DIGITS and set(digits) <= set("0123456789abcdef") and dash and secret
     return LEASE_PREFIX + digits if well_made else ""
@@ -202,7 +207,7 @@ def with_reservations(lease: JsonObject, reservations: Iterable[Reservation]) ->
 
 
 def new_lease(thing: Thing, namespace: str) -> JsonObject:
-    """Return a Lease for *thing* that holds no list yet; see `with_reservations`."""
+    """Return a Lease for *thing* without a list, see `with_reservations`."""
     return {
         "apiVersion": LEASE.api_version,
         "kind": LEASE.kind,
@@ -221,7 +226,10 @@ def in_force(reservations: Iterable[Reservation], now: datetime) -> tuple[Reserv
 
 
 def end_of(now: datetime, lasts: timedelta) -> datetime:
-    """Return the first whole second at least *lasts* from now, since a Lease stores whole seconds; none gets less."""
+    """Return the end of a reservation: the first whole second at least *lasts* from now.
+
+    A Lease stores whole seconds. Rounding up never shortens a reservation: 10 s from 12:00:00.2 end at 12:00:11.
+    """
     exact = now + lasts
     return exact.replace(microsecond=0) + timedelta(seconds=1 if exact.microsecond else 0)
 

@@ -15,7 +15,7 @@ from scorer.properties import property_name_error
 
 
 class InvalidPolicyError(ValueError):
-    """A policy that cannot be evaluated although it was stored; the message names the field and the value (DV-5)."""
+    """A stored policy that cannot be evaluated. The message names the field and the value (DV-5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,17 @@ class PropertyRequirement:
     wanted: Quantity
 
     def matches(self, fleet: Fleet) -> BoolColumn:
-        """Return the clusters whose reading is in the wanted relation; a cluster without a reading never matches."""
+        """Return the clusters whose reading is in the wanted relation. A cluster without a reading never matches."""
         return fleet.quantity(self.name).compare(self.operator, self.wanted)
 
     def matches_row(self, fleet: Fleet, row: int) -> bool:
-        """Say whether one cluster matches; the scalar form of `matches`."""
+        """Return whether one cluster matches. The scalar form of `matches`."""
         return relates(fleet.quantity(self.name).readings[row], self.operator, self.wanted)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterTerm:
-    """A condition on clusters, parsed and checked; the label and the property part must both hold."""
+    """A condition on clusters, parsed and checked. The label and the property part must both hold."""
 
     labels: tuple[LabelSelectorRequirement, ...]
     properties: tuple[PropertyRequirement, ...]
@@ -49,7 +49,7 @@ class ClusterTerm:
         return (*labels, *(requirement.name for requirement in self.properties))
 
     def matches(self, fleet: Fleet) -> BoolColumn | None:
-        """Return the clusters that the term matches; None: all of them."""
+        """Return the clusters that the term matches, None for all of them."""
         mask = match_labels(fleet, self.labels)
         for requirement in self.properties:
             held = requirement.matches(fleet)
@@ -58,7 +58,7 @@ class ClusterTerm:
 
 
 def read_labels(selector: LabelSelector | None, where: str) -> tuple[LabelSelectorRequirement, ...]:
-    """Check a label selector; an absent or empty one selects everything.
+    """Check a label selector. An absent or empty one selects everything.
 
     Raises:
         InvalidPolicyError: An expression cannot be evaluated.
@@ -71,7 +71,7 @@ def read_labels(selector: LabelSelector | None, where: str) -> tuple[LabelSelect
 
 
 def read_term(term: ClusterSelectorTerm, where: str) -> ClusterTerm:
-    """Check a required term; its sorter, if any, is ignored.
+    """Check a required term. Its sorter is ignored.
 
     Raises:
         InvalidPolicyError: The term cannot be evaluated.
@@ -98,7 +98,7 @@ def _read_property(expression: PropertySelectorRequirement, where: str) -> Prope
 
 
 def match_labels(fleet: Fleet, requirements: Iterable[LabelSelectorRequirement]) -> BoolColumn | None:
-    """Return the clusters for which all *requirements* hold; None: all of them."""
+    """Return the clusters that satisfy all *requirements*, None for all clusters."""
     mask = None
     for requirement in requirements:
         held = match_label(fleet, requirement)
@@ -107,7 +107,7 @@ def match_labels(fleet: Fleet, requirements: Iterable[LabelSelectorRequirement])
 
 
 def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColumn:
-    """Return the clusters for which one label expression holds."""
+    """Return the clusters that satisfy a label expression."""
     column = fleet.label(requirement.key)
     match requirement.operator:
         case "Exists":
@@ -122,5 +122,5 @@ def match_label(fleet: Fleet, requirement: LabelSelectorRequirement) -> BoolColu
 
 
 def label_matches_row(fleet: Fleet, requirement: LabelSelectorRequirement, row: int) -> bool:
-    """Say whether one label expression holds for one cluster; the scalar form of `match_label`."""
+    """Return whether one label expression holds for one cluster. The scalar form of `match_label`."""
     return holds_for(requirement, fleet.label(requirement.key).value(row))

@@ -1,9 +1,10 @@
-"""How the work of one hub is divided between replicas: what belongs to which shard, and who gets which shards.
+"""Distribution of a hub's work to replicas: the shard of each object, and the replica of each shard.
 
-Both are rendezvous hashing: of all candidates, that one wins whose name gives the largest number when it is hashed
-together with the name of the thing. Equal in every process, whatever its version of Python and its hash seed.
+Both are rendezvous hashing: the candidate wins whose name gives the largest number when it is hashed together with the
+name of the thing. The result is equal in every process, independently of Python's version and hash seed.
 
-A shard stays with the replica that works on it as long as that has no more than its fair share: every move stops work.
+A shard is not moved from its replica while that has no more than its fair share: every move interrupts work. Example:
+with 4 shards on 2 replicas, a third replica gets one shard, and the other 3 shards are not moved.
 
 Source: Thaler and Ravishankar, A name-based mapping scheme for rendezvous, 1996.
 """
@@ -20,13 +21,13 @@ MOST_SHARDS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A shard, as a part of the work; all of it by default."""
+    """One shard of the work. The default is all of it."""
 
     shard: int = 0
     count: int = 1
 
     def owns(self, owner: str) -> bool:
-        """Say whether what *owner* names belongs to it."""
+        """Return whether the object named *owner* belongs to the shard."""
         return self.count == 1 or shard_of(owner, self.count) == self.shard
 
 
@@ -35,22 +36,22 @@ WHOLE: Final = Share()
 
 @lru_cache(maxsize=1 << 16)
 def shard_of(owner: str, count: int) -> int:
-    """Return to which of *count* shards belongs what *owner* names, 0 to *count* - 1.
+    """Return the shard of the object named *owner*, 0 to *count* - 1.
 
-    With one shard more, only what goes to the new one moves.
+    One shard more moves only the objects that the new one receives.
     """
     return max(range(count), key=lambda shard: _weight(owner, str(shard)))
 
 
 def fair_shares(count: int, working: Mapping[str, frozenset[int]]) -> dict[str, frozenset[int]]:
-    """Return which replica is to work on which of *count* shards: as many each, give or take one.
+    """Assign *count* shards to replicas, with numbers that differ by at most one.
 
-    Nothing moves that need not: a replica keeps what it works on, up to its share, and gets of the rest. Every replica
-    that asks the same gets the same answer.
+    A replica keeps its shards up to its share, and the rest is assigned to those with room. The result depends only on
+    the arguments, so that all replicas compute the same.
 
     Args:
         count: The number of shards.
-        working: The live replicas, at least one, and the shards that each works on; a shard is with one at most.
+        working: The live replicas, at least one, and the shards of each. A shard has at most one replica.
     """
     least, larger = divmod(count, len(working))
     # One more for those that have the most already, so that nothing moves when there are as many as before.

@@ -1,1 +1,1 @@
-"""What plugins are: their input (the cycle), their answers, their protocols."""
+"""The interface of plugins: their input (the cycle), their answers, their protocols."""

@@ -1,4 +1,4 @@
-"""What a plugin is: columns in, a mask or points out, for the whole fleet at once."""
+"""The plugin protocols: columns in, a mask or points out, for the whole fleet together."""
 
 from typing import Protocol
 
@@ -16,15 +16,15 @@ class FilterPlugin(Protocol):
         ...
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Return the clusters that pass; None: all of them."""
+        """Return the clusters that pass, None for all of them."""
         ...
 
     def categories(self, cycle: Cycle, rejected: BoolColumn) -> dict[Category, int]:
-        """Count the clusters in *rejected*, all of which this filter rejected, by category."""
+        """Count the clusters in *rejected* by category. This filter has rejected all of them."""
         ...
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
-        """Say why this filter rejected the cluster in *row*."""
+        """Return why this filter rejected the cluster in *row*."""
         ...
 
 
@@ -32,5 +32,5 @@ class ScorePlugin(Protocol):
     """Gives points."""
 
     def score(self, cycle: Cycle, rows: RowColumn) -> IntColumn | None:
-        """Return the points of the clusters in *rows*, of the same shape; None: all get 0."""
+        """Return the points of the clusters in *rows*, in the same shape, None for 0 points each."""
         ...

@@ -33,7 +33,7 @@ class FilterRejection:
         plugin: The name of the filter, as the reference spells it.
         category: For programs.
         message: The failed check with its numbers, for people.
-        help: The single change that would make the cluster pass this check, empty when there is none.
+        help: The single change that would make the cluster pass this check. Empty: no single change would.
     """
 
     plugin: str

@@ -64,7 +64,7 @@ PENDING_REASONS: Final = frozenset(
 
 
 class HeldBy(TypedDict):
-    """What else is disrupting the member, or has reserved it."""
+    """The disruption or reservation that holds the member."""
 
     kind: Annotated[str, one_of(*MemberDisruption, "Unknown")]
     """`Unknown`: it has been reserved for something that is not known here."""
@@ -75,7 +75,7 @@ class HeldBy(TypedDict):
 
 
 class MemberDetail(TypedDict):
-    """Additional facts; only those that matter for the answer are present."""
+    """Additional facts. Only those relevant to the answer are present."""
 
     heldBy: NotRequired[HeldBy]
     run: NotRequired[str]
@@ -127,7 +127,7 @@ class MemberAnswer:
     Args:
         reason: The answer in one word.
         message: For people.
-        detail: What else is known: run, stage, budget, who holds the member.
+        detail: Additional facts: run, stage, budget, holder of the member.
         retry_after: When to ask again.
     """
 

@@ -1,13 +1,16 @@
-"""One gate for every disruption of a member cluster: the second to arrive waits, and is told what it waits for.
+"""One gate for every disruption of a member cluster. The second disruption waits, and its answer names the first.
 
-Four things disrupt a member: an eviction takes a placement off it, a rolling update and a staged update change what is
-placed there, an upgrade changes the cluster itself. This gate does not keep apart two disruptions of the same kind:
-each kind has its own budgets, and a member may well lose two placements at once. Two of different kinds wait for one
-another.
+Four operations disrupt a member: an eviction removes a placement from it, a rolling update and a staged update change
+its placed objects, and an upgrade changes the cluster itself. Two disruptions of different kinds wait for one another.
+The gate does not separate two of the same kind: each kind has its own budgets, and a member may lose two placements at
+the same time.
 
-Two sources say what holds a member: the objects on the hub, which show what is under way there, and the reservations.
-Our controllers take a reservation before they begin, and any other client may ask for one. The objects alone would not
-do: between the decision to disrupt and the write that shows it, a second disruption could get through.
+A member is held by objects on the hub that show an operation in progress, and by reservations. Our controllers reserve
+a member before they change it, and any other client may reserve one too. The objects alone are not sufficient: a second
+disruption could pass between the decision of the first and the write that shows it.
+
+Example: the eviction controller reserves member-1, then deletes the binding. An upgrade that asks between these two
+steps sees the reservation and waits.
 
 Source: serving.md 3.1; upgrade-runs.md 3.4 and 8.1; staged-updates.md 6.3 and 8.
 """
@@ -24,7 +27,7 @@ from scorer.reservations import Reservation
 
 
 class MemberDisruption(StrEnum):
-    """What can disrupt a member cluster."""
+    """The kinds of disruption of a member cluster."""
 
     EVICTION = "Eviction"
     ROLLOUT = "Rollout"
@@ -37,10 +40,10 @@ class Hold:
     """One reason why a member may not be disrupted in another way now.
 
     Args:
-        kind: What is under way; None: a reservation for an unknown purpose, which every kind waits for.
-        by: Who disrupts the member, such as ``eviction/off-bravelion``: the holder of the reservation, if there is one.
-        message: For people: which member, and what happens to it.
-        until: When the hold ends by itself; None: when the disruption is done.
+        kind: The disruption in progress. None: unknown, every kind waits for it.
+        by: The holder of the reservation, such as ``eviction/off-bravelion``, or the object that disrupts the member.
+        message: The member and the disruption, for people.
+        until: End of the hold. None: unknown, the hold ends with the disruption.
     """
 
     kind: MemberDisruption | None
@@ -53,10 +56,9 @@ _ORDER: Final = {kind: place for place, kind in enumerate(MemberDisruption)}
 
 
 def waits_for(kind: MemberDisruption, holds: Iterable[Hold]) -> Hold | None:
-    """Return what a disruption of this kind waits for; None: it need not wait.
+    """Return the hold that a disruption of this kind waits for, None if it need not wait.
 
-    Of several holds, the one of the first kind is returned, and among those the first by name: equal holds always give
-    the same answer.
+    Holds are ordered by kind, then by name. Equal sets of holds therefore give the same answer.
     """
     others = (hold for hold in holds if hold.kind is not kind)
     return min(others, key=lambda hold: (-1 if hold.kind is None else _ORDER[hold.kind], hold.by), default=None)
@@ -109,7 +111,7 @@ def reserved_holds(cluster: str, reservations: Iterable[Reservation]) -> Iterato
 
 
 def reservation_hold(placement: str, cluster: str, reservations: Iterable[Reservation]) -> Hold | None:
-    """Return the hold of the reservation of a placement, such as ``crp/web``, on a cluster; None: not reserved."""
+    """Return the hold of the reservation of a placement, such as ``crp/web``, on a cluster. None: not reserved."""
     for reservation in reservations:
         if not isinstance(reservation.granted, int) and cluster in reservation.granted:
             kind = MemberDisruption(reservation.purpose) if reservation.purpose in tuple(MemberDisruption) else None
@@ -159,6 +161,6 @@ def staged_update_holds(run: Mapping[str, Any]) -> Mapping[str, Hold]:
 
 
 def _condition(status: object, kind: str) -> str:
-    """Return the status of a condition, empty when there is none of that type."""
+    """Return the status of a condition. Empty: no condition of that type."""
     matching = (entry for entry in dicts_at(status, "conditions") if entry.get("type") == kind)
     return text_at(next(matching, {}), "status")

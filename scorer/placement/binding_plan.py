@@ -36,7 +36,7 @@ _NONE_TAKEN: Final = frozenset[str]().__contains__
 
 @dataclass(frozen=True, slots=True)
 class BindingPlan:
-    """What to write: documents to create, then documents to replace."""
+    """Documents to write: those to create, then those to replace."""
 
     create: tuple[JsonObject, ...] = ()
     replace: tuple[JsonObject, ...] = ()
@@ -49,7 +49,7 @@ class Drops:
     Args:
         now: The time to write on them. None: unset.
         annotations: Further annotations, by name of the binding.
-        replaced: Mark of new bindings as replacements of dropped ones. Empty: they are none.
+        replaced: Mark of new bindings as replacements of dropped ones. Empty: not replacements.
     """
 
     now: datetime | None = None
@@ -65,7 +65,7 @@ class BrokenBindingError(Exception):
 
 
 def is_readable(document: Mapping[str, Any]) -> bool:
-    """Say whether `read_binding` can read a binding; one that it cannot read stops the run."""
+    """Return whether `read_binding` can read a binding. An unreadable one stops the run."""
     return str(spec_of(document).get("state")) in _STATES
 
 
@@ -188,7 +188,7 @@ def _free_name(
 
 
 def binding_name(placement: str, cluster: str, suffix: str) -> str:
-    """Return the name of a new binding; at most 63 characters, a cut part ends in a letter or digit."""
+    """Return the name of a new binding: at most 63 characters, where a cut part ends in a letter or digit."""
     return f"{placement[:26].rstrip('-.')}-{cluster[:27].rstrip('-.')}-{suffix}"
 
 
@@ -227,7 +227,7 @@ def _new_binding(
 
     Args:
         placement: The placement that it belongs to.
-        decision: The decision that picked the cluster; it names the cluster.
+        decision: The decision that picked the cluster and names it.
         snapshot: Name of the policy snapshot under which it was picked.
         documents: All bindings of the placement as stored.
         blank: ``apiVersion`` and ``kind``.

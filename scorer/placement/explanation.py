@@ -13,19 +13,19 @@ from scorer.api.values.answer import DurationText, FleetRevision, Instant, Shape
 from scorer.framework.status import Category
 
 ConditionWord = Annotated[str | None, Shape({"type": ["string", "null"], "enum": ["True", "False", "Unknown", None]})]
-"""Status of a condition, null where there is no such condition."""
+"""Status of a condition. Null: no such condition."""
 OWN_VERDICTS = ("Picked", "Kept", "NotNeeded", "NotListed", "NotJudged", "Dropped")
 """Verdicts that are no category of a filter."""
 Verdict = Annotated[str, one_of(*OWN_VERDICTS, *Category)]
-"""What became of a cluster."""
+"""Result for a cluster."""
 
 
 class PropertyObservation(TypedDict):
-    """What is known of a property of a cluster."""
+    """A property of a cluster, as observed."""
 
     name: str
     observed: str | None
-    """The text as reported; null where it is not."""
+    """The text as reported. Null: not reported."""
     missing: NotRequired[Literal[True]]
     """The cluster does not report it."""
     unreadable: NotRequired[Literal[True]]
@@ -41,7 +41,7 @@ class PropertyObservation(TypedDict):
     expired: NotRequired[Literal[True]]
     """There was an external score, and it has expired."""
     lastValue: NotRequired[str]
-    """What it was."""
+    """Its last value."""
     expiredFor: NotRequired[DurationText]
     """Since when it does not count."""
 
@@ -52,7 +52,7 @@ _LabelComparison = TypedDict(
 
 
 class LabelComparison(_LabelComparison, TypedDict):
-    """One label expression, and what the cluster carries."""
+    """One label expression, and the cluster's value."""
 
 
 _LabelVerdict = TypedDict("_LabelVerdict", {"pass": bool})
@@ -69,7 +69,7 @@ _PropertyComparison = TypedDict("_PropertyComparison", {"op": Operator, "want": 
 
 
 class PropertyComparison(PropertyObservation, _PropertyComparison, TypedDict):
-    """One property expression, and what the cluster reports."""
+    """One property expression, and the cluster's report."""
 
 
 class RequiredTerm(TypedDict):
@@ -94,15 +94,15 @@ _EligibilityCheck = TypedDict("_EligibilityCheck", {"name": Literal["eligibility
 
 
 class EligibilityCheck(_EligibilityCheck, TypedDict):
-    """Whether the cluster is joined, healthy and heard of."""
+    """Whether the cluster has joined, is healthy and sends heartbeats."""
 
     reason: NotRequired[str]
     """Why it does not pass."""
     heartbeatAge: NotRequired[DurationText]
     joined: NotRequired[ConditionWord]
-    """Status of the condition, null where the agent has none."""
+    """Status of the condition. Null: the agent has none."""
     healthy: NotRequired[ConditionWord]
-    """Status of the condition, null where the agent has none."""
+    """Status of the condition. Null: the agent has none."""
 
 
 _NamespaceCheck = TypedDict("_NamespaceCheck", {"name": Literal["namespace"], "pass": bool})
@@ -119,7 +119,7 @@ class TaintVerdict(TypedDict):
 
     taint: str
     by: int | None
-    """Position of the toleration that tolerates it, null when none does."""
+    """Position of the toleration that tolerates it. Null: none does."""
 
 
 _TaintsCheck = TypedDict("_TaintsCheck", {"name": Literal["taints"], "pass": bool})
@@ -145,13 +145,13 @@ class SpreadConstraint(TypedDict):
     key: str
     whenUnsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     domain: str | None
-    """The cluster's value of the label, null where it has none."""
+    """The cluster's value of the label. Null: none."""
     counts: dict[str, int]
     """Placements per domain before this pick."""
     skew: int
     maxSkew: int
     change: int
-    """How much this pick would move the skew."""
+    """Change of the skew by this pick."""
     points: int
     violated: NotRequired[bool]
     note: NotRequired[str]
@@ -174,13 +174,13 @@ class Extreme(TypedDict):
     stale: NotRequired[Literal[True]]
     """The value is older than three heartbeat periods."""
     cluster: str
-    """Who set it."""
+    """The cluster that reported it."""
     eligible: bool
     """Whether that cluster was a candidate itself."""
 
 
 class SorterPoints(PropertyObservation, TypedDict):
-    """What a property sorter gives, and from which range."""
+    """Points of a property sorter, and the range behind them."""
 
     order: Annotated[str, one_of("Ascending", "Descending")]
     min: NotRequired[Extreme]
@@ -213,7 +213,7 @@ class AffinityPoints(TypedDict):
 
 
 class PairOfScores(TypedDict):
-    """The two scores of a cluster; spread is compared first."""
+    """The two scores of a cluster. Spread is compared first."""
 
     topologySpread: int
     affinity: int
@@ -246,7 +246,7 @@ SortKey = Literal["topologySpread", "affinity", "tieBonus", "name"]
 
 
 class Gap(TypedDict):
-    """What separates a cluster that was not picked from the last picked one."""
+    """The distance of a cluster that was not picked to the last picked one."""
 
     toLastPicked: str
     decidedBy: SortKey
@@ -261,13 +261,13 @@ Check = Annotated[
 
 
 class ExplainedCluster(TypedDict):
-    """Why one cluster was picked, kept or turned away."""
+    """Why one cluster was picked, kept or rejected."""
 
     cluster: str
     verdict: Verdict
-    """What became of it; for those that a filter turned away, the category of the first check that failed."""
+    """Result for the cluster. For a rejected one: the category of the first failed check."""
     rank: int | None
-    """Over picked, kept and losing clusters, from 1; null for the others."""
+    """Over picked, kept and losing clusters, from 1. Null: none of them."""
     batch: NotRequired[int]
     """The batch that picked it."""
     filters: NotRequired[list[Check]]
@@ -278,11 +278,11 @@ class ExplainedCluster(TypedDict):
     binding: NotRequired[HeldBinding]
     gap: NotRequired[Gap]
     warnings: NotRequired[list[str]]
-    """Readings that are old, or no longer count, in words."""
+    """Stale or expired readings, in words."""
     reason: str
-    """Why it was not taken, in words; empty where it was."""
+    """Why it was not picked, in words. Empty: it was."""
     help: str
-    """The one change that would help, in words; empty where there is none."""
+    """The one change that would help, in words. Empty: no single change would."""
     summary: str
     """All of it in one sentence."""
 
@@ -299,11 +299,11 @@ TriggerEvent = Literal[
 
 
 class Trigger(TypedDict):
-    """What made the scheduler decide."""
+    """The cause of a decision."""
 
     event: TriggerEvent
     objects: list[str]
-    """Names of what changed, the likeliest cause first."""
+    """Names of the changed objects, the likeliest cause first."""
     message: str
     """The same in words."""
 
@@ -312,23 +312,23 @@ class ExplainAnswer(TypedDict):
     """A decision, cluster by cluster: picked and kept by rank, then the losers, then the filtered ones by name."""
 
     placement: str | None
-    """Reference of the placement; null for a policy that belongs to no placement."""
+    """Reference of the placement. Null: the policy belongs to no placement."""
     snapshot: str | None
-    """The policy snapshot in force; null where there is none."""
+    """The policy snapshot in force. Null: none yet."""
     trigger: Trigger | None
-    """What made the scheduler decide last, where that is known."""
+    """The cause of the last decision. Null: unknown."""
     fleetRevision: FleetRevision
     """Names the state of the fleet that was judged, `<fleet>/<step>`."""
     policyHash: str
     """Hash of the policy."""
     evaluatedAt: Instant
-    """The instant that ages were measured at."""
+    """The reference instant of ages."""
     wanted: int | None
-    """How many clusters the placement wants; null for all."""
+    """Number of clusters that the placement wants. Null: all."""
     found: int
     fleetSize: int
     batches: int
-    """Rounds of picking; 0 when nothing had to be picked."""
+    """Rounds of picking. 0: nothing had to be picked."""
     counts: dict[str, int]
     """Clusters not taken, by reason."""
     message: str

@@ -14,16 +14,16 @@ from scorer.selectors import match_labels
 
 
 def filter_advice(rejection: FilterRejection | None) -> str:
-    """Return in words what would let a rejected cluster pass the filter; empty when no simple change would."""
+    """Return in words the change that would let a rejected cluster pass the filter. Empty: no simple change would."""
     return f"would pass with: {rejection.help}" if rejection and rejection.help else ""
 
 
 def score_advice(run: ScheduleResult, judged: Round | None, scored: Scored, border: Scored, rank: int) -> str:
-    """Return in words what would get a losing candidate picked.
+    """Return in words the change that would get a losing candidate picked.
 
     Args:
         run: The decision.
-        judged: The round in which the plugins judged it.
+        judged: The round with the verdict of the plugins.
         scored: The candidate's sort keys.
         border: The sort keys of the weakest selected cluster.
         rank: The candidate's place, counted from 1.

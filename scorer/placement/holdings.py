@@ -16,16 +16,16 @@ class Binding:
     """One binding.
 
     Args:
-        name: Its object name; lists are sorted by it.
-        cluster: The member cluster it is for.
+        name: Its object name, the sort key of lists.
+        cluster: Its member cluster.
         state: Picked, rolled out, or deselected.
         current: Whether it was made under the latest policy snapshot.
         deleting: Whether it has a deletion timestamp.
-        topology: The recorded topology spread score; None when none was recorded.
-        affinity: The recorded affinity score; None when none was recorded.
+        topology: The recorded topology spread score. None: not recorded.
+        affinity: The recorded affinity score. None: not recorded.
         previous_state: The state of an Unscheduled binding before it was dropped.
         snapshot: Name of the policy snapshot under which it was made, or last confirmed.
-        since: Its creation timestamp as written; empty when not known.
+        since: Its creation timestamp as written. Empty: unknown.
     """
 
     name: str
@@ -41,21 +41,21 @@ class Binding:
 
     @property
     def recorded_keys(self) -> tuple[int, int, str]:
-        """The keys by which it was ranked when it was picked: spread, affinity, cluster; the largest is the best."""
+        """The sort keys from the time it was picked: spread, affinity, cluster. The largest is the best."""
         return self.topology or 0, self.affinity or 0, self.cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """The bindings by class, each sorted by name; a binding belongs to the first class that fits.
+    """The bindings by class, each sorted by name. A binding belongs to the first class that fits.
 
     Args:
         deleting: Have a deletion timestamp.
-        unscheduled: Deselected; reused when their cluster is picked again.
-        dangling: Their cluster is gone or leaving.
+        unscheduled: Deselected. Reused when their cluster is picked again.
+        dangling: Their cluster is deleted or leaving.
         obsolete: Made under an earlier policy.
-        taken: Live under the current policy: they count towards N and are never judged again.
-        by_cluster: The binding to reuse for each cluster; one that is being deleted cannot be reused.
+        taken: Live under the current policy. They count towards N and are never judged again.
+        by_cluster: The binding to reuse for each cluster. Excludes bindings that are being deleted.
     """
 
     deleting: tuple[Binding, ...] = ()
@@ -100,7 +100,7 @@ def _class_of(binding: Binding, fleet: Fleet) -> str:
 
 
 def scale_down(taken: Iterable[Binding], surplus: int) -> tuple[Binding, ...]:
-    """Return the *surplus* bindings that go first: those not rolled out before the others, then the weakest scores.
+    """Return the *surplus* bindings to drop first: those not rolled out, then those with the weakest scores.
 
     Source: scheduling.md 15.
     """

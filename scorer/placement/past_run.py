@@ -23,13 +23,13 @@ from scorer.placement.explanation import PairOfScores, Trigger, TriggerEvent
 from scorer.placement.record import reason_category
 
 MOST_SHOWN: Final = 10
-"""How many differences of one sort are spelled out."""
+"""Maximum number of differences of one sort to list."""
 
 _TOTALS: Final = re.compile(r"; [0-9]+ of [0-9]+ do not qualify: ((?:[0-9]+ [A-Za-z]+(?:, )?)+)$", re.ASCII)
 
 
 class RecordedClusterDecision(NamedTuple):
-    """The record about one cluster; scores are None if none were recorded, *reason* is empty if it was selected."""
+    """The record about one cluster. Scores are None if not recorded, and *reason* is empty if it was selected."""
 
     cluster: str
     topology: int | None
@@ -54,7 +54,7 @@ class PastRun(TypedDict):
     snapshot: str
     """The policy snapshot it was made under."""
     wanted: int | None
-    """How many clusters were wanted; null for all."""
+    """Number of wanted clusters. Null: all."""
     found: int
     satisfied: bool
     fleetSize: int | None
@@ -67,7 +67,7 @@ class PastRun(TypedDict):
     message: str
     """The message of the Scheduled condition."""
     difference: list[str]
-    """What is different from the run before, in words."""
+    """Differences from the previous run, in words."""
     until: NotRequired[Instant]
     """When the same decision was last made again."""
     times: NotRequired[int]
@@ -76,7 +76,7 @@ class PastRun(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class DecisionTrigger:
-    """What made the scheduler decide.
+    """The cause of a decision.
 
     Args:
         event: For machines.
@@ -98,16 +98,16 @@ class RecordedDecision:
     """One decision as it was recorded.
 
     Args:
-        time: When it was seen; for one recorded before this process began to watch, when its condition last changed.
-        trigger: What made the scheduler decide.
+        time: When it was seen. Recorded before this process started: the last transition of its condition.
+        trigger: Its cause.
         snapshot: Name of the policy snapshot.
         index: Its number.
-        wanted: How many clusters the policy asked for; None: all that pass.
+        wanted: How many clusters the policy asked for. None: unlimited, all that pass.
         picked: The selected clusters, in the order of the record.
         others: The first of those that were not selected.
         satisfied: Whether the policy got what it asked for.
         message: Of the condition.
-        fleet_size: How many clusters there were; None when that is not known.
+        fleet_size: Number of clusters in the fleet. None: unknown.
         until: When the same decision was last seen again.
         times: How often it was seen.
     """
@@ -131,7 +131,7 @@ class RecordedDecision:
         return {decision.cluster: decision for decision in self.picked}
 
     def repeats(self, other: "RecordedDecision") -> bool:
-        """Say whether both are the same decision; the clusters that were not selected make no difference."""
+        """Return whether both are the same decision. The clusters that were not selected make no difference."""
         return (self.snapshot, self.wanted, self.picked, self.satisfied) == (
             other.snapshot,
             other.wanted,
@@ -141,13 +141,13 @@ class RecordedDecision:
 
 
 def scheduled(snapshot: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the condition ``Scheduled`` of a policy snapshot; None until a run has decided."""
+    """Return the condition ``Scheduled`` of a policy snapshot. None: not decided yet."""
     conditions = conditions_of(snapshot)
     return next((condition for condition in conditions if condition.get("type") == "Scheduled"), None)
 
 
 def requested_clusters(snapshot: Mapping[str, Any]) -> int | None:
-    """Return how many clusters a policy snapshot asks for; None: all that pass."""
+    """Return how many clusters a policy snapshot asks for. None: unlimited, all that pass."""
     policy = dict_at(snapshot, "spec", "policy")
     match policy.get("placementType"):
         case PlacementType.PICK_FIXED:
@@ -180,7 +180,7 @@ def decisions_in(
 def counts_of(run: RecordedDecision) -> dict[str, int]:
     """Count the clusters that were not selected, by category.
 
-    The counts in the message, if it has any, cover the whole fleet; the record lists only the first of these clusters.
+    Counts in the message cover the whole fleet and take precedence. The record lists only the first of these clusters.
     """
     if (totals := _TOTALS.search(run.message)) is not None:
         pairs = (part.split(" ") for part in totals[1].split(", "))
@@ -262,7 +262,7 @@ def _cut(notes: Sequence[str]) -> list[str]:
 
 
 def _swap(new: RecordedClusterDecision, old: RecordedClusterDecision, after: RecordedDecision) -> str:
-    """Say why *new* came in for *old*."""
+    """Return in words why *new* replaced *old*."""
     now = next((decision for decision in after.others if decision.cluster == old.cluster), None)
     words = f"{new.cluster} instead of {old.cluster}"
     if now is None:
@@ -281,8 +281,8 @@ def _decided(winner: RecordedClusterDecision, loser: RecordedClusterDecision) ->
         if own > other:
             return f"{name} {own} > {other}"
         if own < other:
-            # The two were scored in different batches: the record does not tell what the loser would have scored when
-            # the winner was picked.
+            # The two were scored in different batches. The record does not contain the loser's score in the batch of
+            # the winner.
             return f"the spread needed it first, {name} {own} < {other}"
     return "equal scores, and the later name wins" if winner.cluster > loser.cluster else "equal scores"
 
@@ -300,7 +300,7 @@ def _why(old: RecordedClusterDecision, after: RecordedDecision) -> str:
 
 
 def _moves(before: RecordedDecision, after: RecordedDecision) -> Iterable[str]:
-    """Yield the clusters that stayed but are now recorded with other scores."""
+    """Yield the clusters that were kept but are now recorded with other scores."""
     had = before.clusters
     for decision in after.picked:
         old = had.get(decision.cluster)

@@ -1,6 +1,6 @@
-"""What a scheduling run would do with a placement, as an entry of the plan for people and machines.
+"""The effect of a scheduling run on a placement, as an entry of the plan for people and machines.
 
-Source: design of the command line: ``harbormaster plan -o json``; scheduling.md 14.
+Source: design of the command line, ``harbormaster plan -o json``; scheduling.md 14.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ class Loser(TypedDict):
 
 
 class Filtered(TypedDict):
-    """A cluster that a filter turns away."""
+    """A cluster that a filter rejects."""
 
     cluster: str
     plugin: str
@@ -55,23 +55,26 @@ class Filtered(TypedDict):
 
 
 class DroppedBinding(TypedDict):
-    """A binding that would go."""
+    """A binding that would be dropped."""
 
     cluster: str
     binding: str
 
 
 class PlacementDecision(TypedDict):
-    """What the scheduler decides about one placement."""
+    """The scheduler's decision about one placement."""
 
     name: str
     namespace: str
     type: Annotated[str, one_of(*PlacementType)]
     wanted: int | None
-    """How many clusters it would want; null for all."""
+    """Number of clusters that it would want. Null: all."""
     picked: list[PlannedPick]
-    """New and kept clusters, by rank. Kept ones rank by the scores recorded when they were picked, new ones by those of
-    now; `/v1/score` ranks all of them by those of now."""
+    """New and kept clusters, by rank.
+
+    Kept ones rank by the scores recorded when they were picked, new ones by their present scores. `/v1/score` ranks all
+    of them by their present scores.
+    """
     notPicked: list[Loser]
     filtered: list[Filtered]
     dropped: list[DroppedBinding]
@@ -94,7 +97,7 @@ def decide(
         placement: ClusterResourcePlacement or ResourcePlacement.
         fleet: The clusters to schedule it on.
         bindings: Its bindings.
-        snapshots: Its policy snapshots; the latest decides which bindings were made under the present policy. With
+        snapshots: Its policy snapshots. The latest decides which bindings were made under the present policy. With
             none at all, every binding counts as made under it.
         now: The instant to judge by.
         known: Another run, as for `schedule`.
@@ -140,7 +143,7 @@ def children_of(placement: Mapping[str, Any], documents: Iterable[Mapping[str, A
 def plan_entry(placement: Mapping[str, Any], run: ScheduleResult) -> PlacementDecision:
     """Return what *run* decided for one placement.
 
-    ``picked`` holds new and kept clusters in rank order; ``filtered`` and ``notPicked`` are complete, unlike a record.
+    ``picked`` holds new and kept clusters in rank order. ``filtered`` and ``notPicked`` are complete, unlike a record.
     A cluster that is picked again under another policy is not new: it had the placement all along.
     """
     metadata = placement["metadata"]

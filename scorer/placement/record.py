@@ -1,4 +1,4 @@
-"""What a run records in the status of the policy snapshot: decisions and the Scheduled condition.
+"""The record of a run in the status of the policy snapshot: decisions and the Scheduled condition.
 
 Source: scheduling.md 17.
 """
@@ -41,19 +41,19 @@ def decisions(schedule: ScheduleResult) -> list[JsonObject]:
 
 
 def picked_decision(schedule: ScheduleResult, pick: Scored) -> JsonObject:
-    """Return the decision for a cluster that this run selects; its binding carries a copy."""
+    """Return the decision for a cluster that this run selects. Its binding carries a copy."""
     if schedule.request and schedule.request.policy.placement_type is PlacementType.PICK_FIXED:
         return _selected(pick.cluster, None, None)
     return _selected(pick.cluster, pick.topology, pick.affinity)
 
 
 def _kept(binding: Binding) -> JsonObject:
-    """Return the decision for a cluster that stays, with the scores from when it was picked."""
+    """Return the decision for a kept cluster, with the scores from the time it was picked."""
     return _selected(binding.cluster, binding.topology, binding.affinity)
 
 
 def _selected(cluster: str, topology: int | None, affinity: int | None) -> JsonObject:
-    """Return a positive decision; its text is the same when it is made and when a later run confirms it."""
+    """Return a positive decision. Its text is the same when it is made and when a later run confirms it."""
     if topology is None and affinity is None:
         return {"clusterName": cluster, "selected": True, "reason": f"Scheduled to {cluster}"}
     topology, affinity = topology or 0, affinity or 0
@@ -88,7 +88,7 @@ def _rejected(name: str, rejection: FilterRejection) -> JsonObject:
 
 
 def reason_category(decision: Mapping[str, Any]) -> str:
-    """Return the category that an unselected decision's reason begins with."""
+    """Return the category at the start of an unselected decision's reason."""
     return str(decision.get("reason", "")).partition(":")[0]
 
 
@@ -108,7 +108,7 @@ def scheduled_condition(schedule: ScheduleResult) -> tuple[ConditionStatus, str,
 
 
 def decision_text(schedule: ScheduleResult) -> str:
-    """Return which clusters a run adds and drops, and what is found then; empty when it moves nothing."""
+    """Return the clusters that a run adds and drops, and the resulting condition. Empty: it moves nothing."""
     before = {binding.cluster for binding in (*schedule.holdings.obsolete, *schedule.holdings.taken)}
     added = [pick for pick in schedule.picked if pick.cluster not in before]
     dropped = sorted(binding.cluster for binding in schedule.dropped)

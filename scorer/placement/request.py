@@ -1,4 +1,4 @@
-"""What a placement asks of the fleet: its policy, read and checked.
+"""The request of a placement to the fleet: its policy, read and checked.
 
 Source: scheduling.md 1 (table of policy fields) and DV-5.
 """
@@ -29,7 +29,7 @@ class Request:
     Args:
         policy: As written, defaults filled in.
         profile: Its plugins.
-        wanted: How many clusters it asks for; None: all that qualify.
+        wanted: How many clusters it asks for. None: unlimited, all that qualify.
         namespace: That of a ResourcePlacement, else empty.
     """
 
@@ -43,12 +43,12 @@ def read_request(policy: Mapping[str, Any] | None, *, number: int | None = None,
     """Check every part of *policy* that its placement type uses, even those that this run would not reach.
 
     Args:
-        policy: ``spec.policy``; None means PickAll without conditions.
+        policy: ``spec.policy``. None: unset, PickAll without conditions.
         number: The number in the policy snapshot's annotation, which overrides the policy's own ``numberOfClusters``.
         namespace: That of a ResourcePlacement.
 
     Raises:
-        InvalidPolicyError: A part cannot be used; the message names field and value.
+        InvalidPolicyError: A part cannot be used. The message names field and value.
     """
     read = _read_policy(policy or {})
     wanted: int | None = None

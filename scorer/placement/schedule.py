@@ -29,7 +29,7 @@ from scorer.profile import Profile
 
 
 class Scored(NamedTuple):
-    """A candidate with its sort keys; ``batch`` counts from 1 (always 1 without spread constraints)."""
+    """A candidate with its sort keys. ``batch`` counts from 1 (always 1 without spread constraints)."""
 
     cluster: str
     topology: int = 0
@@ -39,12 +39,12 @@ class Scored(NamedTuple):
 
 
 class Screened(NamedTuple):
-    """What the filters and the preferences say of a fleet, whatever is placed on it.
+    """The verdict of the filters and the preferences on a fleet, independent of what is placed on it.
 
     Args:
-        passed: Per filter of the profile, the clusters that passed it; None: all.
+        passed: Per filter of the profile, the clusters that passed it, None for all.
         rows: The clusters that passed all filters.
-        affinity: Their points; None: 0 for all.
+        affinity: Their points, None for 0 each.
     """
 
     passed: tuple[BoolColumn | None, ...]
@@ -54,13 +54,13 @@ class Screened(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The last batch of a run, and how it judged each cluster.
+    """The last batch of a run, with its verdict on each cluster.
 
     Args:
         profile: The plugins.
-        cycle: The cycle that they judged; ``placed`` includes the picks of earlier batches.
-        screened: What does not depend on the batch.
-        spread: The clusters that passed the spread constraints; None: all.
+        cycle: Their input. ``placed`` includes the picks of earlier batches.
+        screened: The part that does not depend on the batch.
+        spread: The clusters that passed the spread constraints, None for all.
         candidates: The clusters that passed everything and are not taken, with their sort keys.
         order: Positions of the best candidates, best first: the picked ones, and some of the losers after them.
         picked: How many of *order* this batch picked.
@@ -78,7 +78,7 @@ class Round:
 
     @property
     def passed(self) -> tuple[BoolColumn | None, ...]:
-        """Per filter of ``profile.filters``, the clusters that passed it; None: all."""
+        """Per filter of ``profile.filters``, the clusters that passed it, None for all."""
         return self.screened.passed
 
     def unselected(self, limit: int | None = None) -> list[Scored]:
@@ -105,9 +105,9 @@ class Round:
         return list(map(Scored, clusters, topology, affinity, bonus, repeat(self.number)))
 
     def rejected_rows(self) -> RowColumn:
-        """Return the clusters that a filter turned away, by name.
+        """Return the clusters that a filter rejected, by name.
 
-        A taken cluster is among them when a filter before SamePlacementAntiAffinity refuses it.
+        A taken cluster is among them when a filter before SamePlacementAntiAffinity rejects it.
         """
         alive = np.ones(len(self.cycle.fleet), dtype=np.bool_)
         for mask in self.passed:
@@ -118,7 +118,7 @@ class Round:
         return np.flatnonzero(~alive)
 
     def reject(self, row: int) -> FilterRejection | None:
-        """Return why a filter turned the cluster in *row* away; None when none did."""
+        """Return why a filter rejected the cluster in *row*, None if no filter did."""
         for plugin, mask in zip(self.profile.filters, self.passed, strict=True):
             if mask is not None and not mask[row]:
                 return plugin.reject(self.cycle, row)
@@ -132,7 +132,7 @@ class Round:
         return sum(mask is not None and not mask[row] for mask in masks)
 
     def turned_away(self) -> dict[str, int]:
-        """Count, by plugin, the clusters that it was the first to turn away; taken clusters are left out."""
+        """Count, by plugin, the clusters that it was the first to reject, without taken clusters."""
         return {plugin.name: int(np.count_nonzero(rejected)) for plugin, rejected in self._first_refusals()}
 
     def categories(self) -> dict[Category, int]:
@@ -143,7 +143,7 @@ class Round:
         return counts
 
     def _first_refusals(self) -> Iterator[tuple[FilterPlugin | TopologySpread, BoolColumn]]:
-        """Yield each plugin that turned clusters away, with those that it was the first to turn away."""
+        """Yield each plugin that rejected clusters, with those that it was the first to reject."""
         alive = ~self.cycle.placed
         plugins = (*self.profile.filters, self.profile.spread)
         for plugin, mask in zip(plugins, (*self.passed, self.spread), strict=True):
@@ -154,19 +154,19 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleResult:
-    """What a run decided.
+    """The decision of a run.
 
     Args:
-        request: The policy that was scheduled; None when it cannot be evaluated.
+        request: The policy that was scheduled, None if it cannot be evaluated.
         fleet: The clusters to choose from.
         now: The time of the run.
         holdings: The bindings before the run.
         picked: New and re-picked clusters, in rank order (PickAll: by name; PickFixed: as listed).
-        kept: Bindings that stay.
+        kept: Bindings that are kept.
         dropped: Bindings to mark Unscheduled, in order: dangling, obsolete, scaled down.
         missed: PickFixed: listed clusters that could not be picked, ineligible ones first, each group as listed.
-        last: The last batch; None when no cluster was judged.
-        invalid: Why the policy cannot be evaluated, empty when it can.
+        last: The last batch, None if no cluster was judged.
+        invalid: Why the policy cannot be evaluated. Empty: it can.
     """
 
     request: Request | None
@@ -204,15 +204,15 @@ class ScheduleResult:
 def schedule(
     request: Request, fleet: Fleet, bindings: Iterable[Binding], now: datetime, known: ScheduleResult | None = None
 ) -> ScheduleResult:
-    """Decide which clusters the placement gets, keeps and loses; scores that have expired at *now* do not count.
+    """Decide which clusters the placement gets, keeps and loses. Scores that have expired at *now* do not count.
 
     Args:
         request: Its policy.
         fleet: The clusters to choose from.
-        bindings: Those that it has.
+        bindings: Its present bindings.
         now: The instant to judge by.
-        known: Another run. If it judged the same fleet by the same conditions at the same instant, it saves time; it
-            changes nothing.
+        known: Another run. Its verdicts are reused if fleet, conditions and instant are the same. The result is the
+            same without it.
     """
     fleet = fleet.at(now)
     holdings = classify(bindings, fleet)
@@ -281,7 +281,7 @@ def confirm(request: Request, fleet: Fleet, bindings: Sequence[Binding], now: da
 
 
 def judge(request: Request, fleet: Fleet, holdings: Holdings, now: datetime) -> Round:
-    """Judge the fleet as one more batch would, without picking; for a run that judged no cluster."""
+    """Judge the fleet as one more batch would, without picking. For a run that judged no cluster."""
     return _batch(screen(request, fleet, holdings, now), np.arange(0), picked=0)
 
 

@@ -1,6 +1,6 @@
-"""Why each cluster was picked, kept or turned away: every number that entered the decision.
+"""Why each cluster was picked, kept or rejected: every number that entered the decision.
 
-The trace asks the same plugins about the same cycle, cluster by cluster, and computes only what the decision did not
+The trace evaluates the same plugins on the same cycle, cluster by cluster, and computes only what the decision did not
 need, so its numbers cannot disagree with the decision's.
 
 Source: scheduling.md 22.
@@ -47,7 +47,7 @@ from scorer.plugins.cluster_eligibility import eligible, ineligibility
 
 @dataclass(frozen=True, slots=True)
 class ClusterTrace:
-    """Where one cluster stands in a decision."""
+    """One cluster in a decision."""
 
     cluster: str
     verdict: str
@@ -60,10 +60,10 @@ class ClusterTrace:
 def cluster_traces(run: ScheduleResult) -> list[ClusterTrace]:
     """Return every cluster with its verdict, best first: selected, candidates, then the rest by name.
 
-    That is every cluster that is in the fleet, that the policy names, or that has just lost the placement.
+    These are the clusters of the fleet, those that the policy names, and those that have just lost the placement.
 
     Verdicts: ``Picked``, ``Kept``, ``ScoreTooLow``, ``NotNeeded`` (a candidate, but N is met), ``NotListed``,
-    ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that turned it away.
+    ``NotJudged`` (the policy cannot be evaluated), ``Dropped``, else the category of the filter that rejected it.
     """
     judged = _judged(run)
     traces = [ClusterTrace(pick.cluster, "Picked", scored=pick) for pick in run.picked]
@@ -84,7 +84,7 @@ def cluster_traces(run: ScheduleResult) -> list[ClusterTrace]:
 
 
 def _judged(run: ScheduleResult) -> Round | None:
-    """Return the last batch; for a run that judged no cluster, the batch that it would have had."""
+    """Return the last batch. For a run that judged no cluster: the batch that it would have had."""
     if run.last is not None or run.request is None:
         return run.last
     if run.request.policy.placement_type is PlacementType.PICK_FIXED:
@@ -110,7 +110,7 @@ def explain(run: ScheduleResult, names: Iterable[str] | None = None) -> list[Exp
 
     Args:
         run: The decision.
-        names: Only these clusters; None: all.
+        names: Only these clusters, None for all.
 
     Returns:
         One object per cluster as scheduling.md 22 shows it, plus ``summary``, ``reason`` and ``help`` in words.
@@ -131,9 +131,9 @@ class DecisionContext:
     """The placement that a decision was made for, and why.
 
     Args:
-        placement: Its reference, such as ``crp/payments``; empty for a policy without a placement.
-        snapshot: Name of the policy snapshot in force; empty when there is none yet.
-        trigger: What made the scheduler decide last, as far as known.
+        placement: Its reference, such as ``crp/payments``. Empty: a policy without a placement.
+        snapshot: Name of the policy snapshot in force. Empty: none yet.
+        trigger: The cause of the last decision. None: unknown.
     """
 
     placement: str = ""
@@ -157,7 +157,7 @@ def explanation(
         run: The decision.
         policy: As written.
         fleet_revision: Names the fleet that was judged.
-        names: Only these clusters; None: all.
+        names: Only these clusters, None for all.
         occasion: The placement that it was made for.
     """
     return {
@@ -178,7 +178,7 @@ def explanation(
 
 
 def _keys(standing: ClusterTrace) -> Scored:
-    """Return the sort keys of a cluster; for a kept one, those from when it was picked."""
+    """Return the sort keys of a cluster. For a kept one: those from the time it was picked."""
     binding = standing.binding
     if standing.scored is None and binding is not None:
         return Scored(standing.cluster, binding.topology or 0, binding.affinity or 0)
@@ -186,7 +186,7 @@ def _keys(standing: ClusterTrace) -> Scored:
 
 
 def _present_keys(run: ScheduleResult, judged: Round | None, standing: ClusterTrace) -> Scored:
-    """Return the present sort keys of a selected cluster; those from when it was picked are not comparable."""
+    """Return the present sort keys of a selected cluster. Those from the time it was picked are not comparable."""
     row = run.fleet.row(standing.cluster)
     if standing.verdict != "Kept" or judged is None or row is None or run.request is None:
         return _keys(standing)
@@ -241,7 +241,7 @@ def _is_unlisted(run: ScheduleResult, cluster: str) -> bool:
 
 
 def _warnings(item: ExplainedCluster) -> list[str]:
-    """Return in words which of the readings shown are old, or no longer count."""
+    """Return the stale or expired readings of those shown, in words."""
     checks = (check for check in item.get("filters", ()) if check["name"] == "affinity")
     required = (term for check in checks for term in check.get("terms", ()))
     readings: list[PropertyObservation] = [entry for term in required for entry in term.get("properties", ())]
@@ -265,7 +265,7 @@ def _add_columns(
     standing: ClusterTrace,
     row: int,
 ) -> None:
-    """Add what the plugins make of a cluster."""
+    """Add the verdicts and points of the plugins for a cluster."""
     if judged is None:
         item["filters"] = [eligibility_check(run.fleet, row, run.now)]
         return
@@ -347,7 +347,7 @@ def _reason(run: ScheduleResult, standing: ClusterTrace, item: Mapping[str, Any]
 
 
 def _loss(run: ScheduleResult, standing: ClusterTrace) -> str:
-    """Return why a cluster that no filter turned away loses its binding."""
+    """Return why a cluster that no filter rejected loses its binding."""
     if standing.binding is None or not run.fleet.rows([standing.cluster]).any():
         return "it is no longer a member of the fleet"
     if run.request is None:

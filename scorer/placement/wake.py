@@ -1,10 +1,10 @@
-"""Which placements a change of a member cluster wakes.
+"""Placements to schedule again after a change of a member cluster.
 
-A cluster that becomes ineligible, and new or reordered taints, wake no placement: running workloads stay. An external
-score counts as a property while it is valid: a later expiry alone wakes no placement, nor does a newer observation of
-the same value.
+A cluster that becomes ineligible, and new or reordered taints, requeue no placement: running workloads are kept. An
+external score counts as a property while it is valid. A later expiry alone requeues no placement, nor does a newer
+observation of the same value.
 
-Source: scheduling.md 2; DV-13 (a leaving cluster wakes every placement).
+Source: scheduling.md 2; DV-13 (a leaving cluster requeues every placement).
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from scorer.plugins.cluster_eligibility import eligible
 
 @dataclass(frozen=True, slots=True)
 class RequeueCandidate:
-    """The facts about a placement that decide whether to wake it.
+    """The facts about a placement that decide whether to requeue it.
 
     Args:
         name: Its key.
@@ -42,7 +42,15 @@ def woken(
     now: datetime,
     limits: EligibilityLimits | None = None,
 ) -> list[str]:
-    """Return the names of the placements to schedule again; *old* None: created, *new* None: gone."""
+    """Return the names of the placements to schedule again.
+
+    Args:
+        old: The member before the change, None if it was created.
+        new: The member after it, None if it was deleted.
+        placements: All placements.
+        now: The instant to judge by.
+        limits: Maximum ages for eligibility. None: unset, the defaults.
+    """
     if old is None:
         return []
     leaves = new is None or (new.metadata.deletion_timestamp is not None and old.metadata.deletion_timestamp is None)

@@ -21,14 +21,14 @@ from scorer.properties import property_name_error
 from scorer.selectors import ClusterTerm, InvalidPolicyError, label_matches_row, match_labels, read_labels, read_term
 
 MOST_REQUIREMENTS = 500
-"""Requirements on labels and properties that one policy may have: evaluating one may visit every cluster."""
+"""Maximum number of requirements on labels and properties in one policy. Evaluating one may visit every cluster."""
 ASCENDING: Literal["Ascending"] = "Ascending"
 DESCENDING: Literal["Descending"] = "Descending"
 
 
 @dataclass(frozen=True, slots=True)
 class Sorter:
-    """Orders the fleet by a property; parsed and checked."""
+    """Orders the fleet by a property. Parsed and checked."""
 
     name: str
     order: str
@@ -36,7 +36,7 @@ class Sorter:
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerm:
-    """A weighted preference, parsed and checked; *index* is its position in the policy."""
+    """A weighted preference, parsed and checked. *index* is its position in the policy."""
 
     index: int
     weight: int
@@ -63,7 +63,7 @@ class ClusterAffinityPlugin:
     name = "ClusterAffinity"
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Keep the clusters that any required term matches; without terms all of them."""
+        """Keep the clusters that any required term matches, all of them without terms."""
         mask: BoolColumn | None = None
         for term in self.required:
             matched = term.matches(cycle.fleet)
@@ -164,23 +164,23 @@ def _read_sorter(sorter: PropertySorter | None, where: str) -> Sorter | None:
 def weigh(column: QuantityColumn, rows: RowColumn, order: str, weight: int) -> IntColumn:
     """Distribute a weight by the position of each cluster in the observed range.
 
-    The best value earns the whole weight, the worst earns nothing, the others a
-    linear share. When all values are equal, all clusters get 0.
+    The best value earns the whole weight, the worst earns nothing, the others a linear share. If all values are equal,
+    all clusters get 0.
+
+    Example: weight 10 and values 0, 1 and 4 in order Descending give 0, 2.5 and 10 points, rounded to 0, 3 and 10.
 
     Args:
-        column: The readings of the whole fleet; the range spans every cluster,
-            including those that filters reject.
+        column: The readings of the whole fleet. The range spans every cluster, including rejected ones.
         rows: The clusters to score.
         order: Descending when more is better, Ascending when less is.
         weight: The points of the best value, -100 to 100.
 
     Returns:
-        Shape of *rows*, points, halves rounded away from zero; 0 where the
-        property is not readable.
+        Points in the shape of *rows*, halves rounded away from zero. 0 where the property is not readable.
 
     Source:
-        Seeds 000 and 003, sorter formulas; KubeFleet pkg/scheduler/framework/
-        plugins/clusteraffinity, interpolateWeightFor.
+        Seeds 000 and 003, sorter formulas; KubeFleet pkg/scheduler/framework/plugins/clusteraffinity,
+        interpolateWeightFor.
     """
     bounds = observed_range(column)
     if bounds is None:
@@ -196,9 +196,9 @@ def weigh(column: QuantityColumn, rows: RowColumn, order: str, weight: int) -> I
 
 
 def observed_range(column: QuantityColumn) -> tuple[float, float] | None:
-    """Return the smallest and largest reading as doubles, None when they are equal or there are none.
+    """Return the smallest and largest reading as doubles, None if they are equal or no reading exists.
 
-    Also None when they are so far apart that no double holds the distance, because shares of it cannot be computed.
+    Also None when no double holds their distance, because shares of it cannot be computed.
     """
     if column.extremes is None:
         return None

@@ -29,7 +29,7 @@ _CATEGORY = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterEligibility:
-    """The six tests of eligibility; time is the only input besides the cluster."""
+    """The six tests of eligibility. Time is the only input besides the cluster."""
 
     name = "ClusterEligibility"
 
@@ -56,7 +56,7 @@ def eligible(fleet: Fleet, now: datetime) -> BoolColumn:
 
 
 def ineligibility(fleet: Fleet, row: int, now: datetime) -> FilterRejection | None:
-    """Return why the cluster in *row* cannot be picked at *now*, None when it can."""
+    """Return why the cluster in *row* cannot be picked at *now*, None if it can."""
     failure = fleet.eligibility.failure_of(row, now)
     if failure == 0:
         return None

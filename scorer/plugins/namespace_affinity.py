@@ -39,7 +39,7 @@ class NamespaceAffinity:
         return {category: count for category, count in counts.items() if count}
 
     def reject(self, cycle: Cycle, row: int) -> FilterRejection:
-        """Say whether the list or the namespace is missing."""
+        """Return the rejection for a missing list or a missing namespace."""
         view = cycle.fleet.namespaces.value(row)
         if view is None or view[1] is None:
             message = "the cluster collects namespaces but has not reported any"

@@ -24,7 +24,7 @@ class TaintToleration:
     name = "TaintToleration"
 
     def filter(self, cycle: Cycle) -> BoolColumn | None:
-        """Keep the clusters whose taints are all tolerated; evaluated once per distinct list of taints."""
+        """Keep the clusters whose taints are all tolerated. Evaluated once per distinct list of taints."""
         return cycle.fleet.taints.holds(lambda taints: self.untolerated(taints) is None)
 
     def untolerated(self, taints: Iterable[Taint]) -> Taint | None:
@@ -49,7 +49,7 @@ class TaintToleration:
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Say whether *toleration* covers *taint*; with an invalid operator it covers nothing."""
+    """Return whether *toleration* covers *taint*. With an invalid operator it covers nothing."""
     if toleration.effect not in ("", taint.effect):
         return False
     if toleration.operator == "Exists":

@@ -1,7 +1,7 @@
 """TopologySpreadConstraints: spread the placement evenly over the values of a label.
 
-The skew is that of the whole fleet after one more placement, not the distance of a domain from the
-minimum as in pod scheduling; clusters that do not report or are leaving form domains too.
+The skew is that of the whole fleet after one more placement, not the distance of a domain from the minimum as in pod
+scheduling. Clusters that do not report or are leaving form domains too.
 
 Source: scheduling.md 12; KubeFleet pkg/scheduler/framework/plugins/topologyspreadconstraints.
 """
@@ -23,7 +23,7 @@ VIOLATION_POINTS = -1000
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint of a policy; *index* is its position there."""
+    """One constraint of a policy. *index* is its position there."""
 
     index: int
     key: str
@@ -51,13 +51,13 @@ class Constraint:
         return passes, points
 
     def admits(self, cycle: Cycle, row: int) -> bool:
-        """Say whether the constraint allows one more placement on the cluster in *row*."""
+        """Return whether the constraint allows one more placement on the cluster in *row*."""
         passes, _ = self.verdict(domain_counts(cycle.fleet, self.key, cycle.placed))
         return bool(passes[cycle.fleet.label(self.key).codes[row]])
 
 
 def skew_change(counts: IntColumn) -> tuple[int, IntColumn]:
-    """Return the present skew, and by how much one more placement in each domain changes it.
+    """Return the present skew, and its change by one more placement in each domain.
 
     Args:
         counts: Shape (domains,).
@@ -122,7 +122,7 @@ class TopologySpread:
 
 
 def domain_counts(fleet: Fleet, key: str, placed: BoolColumn) -> IntColumn:
-    """Return how many *placed* clusters each value of a label has, shape (domains,); empty domains count 0."""
+    """Return the number of *placed* clusters per value of a label, shape (domains,). Empty domains count 0."""
     column = fleet.label(key)
     inside = column.codes[placed]
     return np.bincount(inside[inside >= 0], minlength=len(column.values))
