@@ -1,1 +1,1 @@
-"""The scheduler extender: to which nodes a pod may go, and how they score, by the state of the fleet."""
+"""The scheduler extender: filter and score the nodes for a pod by the state of the fleet."""

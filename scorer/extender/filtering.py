@@ -1,6 +1,6 @@
-"""``filter``: the nodes that a pod may go to.
+"""``filter``: the eligible nodes for a pod.
 
-Clusters are judged all at once, as columns of the fleet; each node then only looks up the verdict on its cluster.
+Clusters are evaluated together, as columns of the fleet. Each node then only looks up the verdict on its cluster.
 Messages contain no names, numbers or times, because kube-scheduler counts equal messages.
 
 Source: serving.md 2.5.
@@ -29,7 +29,7 @@ NOT_SYNCED: Final = "harbormaster: caches not synced"
 
 
 class Obstacle(Enum):
-    """What keeps a pod from a node: the message, and whether evicting other pods could help."""
+    """An obstacle between a pod and a node: the message, and whether evicting other pods could help."""
 
     NODE_REMOVED = ("node is being removed", False)
     CLUSTER_MISSING = ("member cluster not found", False)
@@ -65,7 +65,7 @@ class Judge:
         self._rules = rules
 
     def obstacles(self, nodes: Iterable[ExtenderNode | None]) -> list[Obstacle | None]:
-        """Return the obstacle on each node, None where there is none; a node that is None is not known.
+        """Return the obstacle on each node, None without an obstacle. A node that is None is unknown.
 
         A node without a member cluster is on none of the clusters of a placement, whether that placement exists or not.
         Nodes of node pools are judged only by the rules of pools: if the placement excluded them, an autoscaler would
@@ -96,7 +96,7 @@ class Judge:
         return Obstacle.POOL_DELETED if node.pool in self._around.leaving_pools else None
 
     def _clusters(self) -> list[Obstacle | None]:
-        """Judge every member cluster; the additional last entry is for clusters that do not exist."""
+        """Judge every member cluster. The additional last entry is for clusters that do not exist."""
         checks = list(self._checks())
         verdicts = [None, *(obstacle for obstacle, _ in checks)]
         codes = np.select([failed for _, failed in checks], range(1, len(verdicts)), 0)
@@ -181,9 +181,9 @@ def filter_nodes(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -
 
 
 def candidate_nodes(args: ExtenderRequest, around: ExtenderContext) -> list[ExtenderNode | None]:
-    """Return the candidates: the object in the question, else the cached one; None: neither.
+    """Return the candidates: the object in the question, else the cached one, None for neither.
 
-    The object in the question takes precedence, because kube-scheduler's cache may be ahead of ours.
+    The object in the question takes precedence, because kube-scheduler's cache may be newer than ours.
     """
     managed, given = around.nodes, args.nodes
     candidates = args.candidates or ()

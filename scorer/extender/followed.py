@@ -26,9 +26,9 @@ class FollowedPlacement:
     """The parts of a placement that concern the pods that follow it.
 
     Args:
-        request: Its policy; None: the policy is invalid for the engine (DV-5).
-        taints: Its tolerations; None: it ignores taints (PickFixed).
-        roomy: Its required affinity without the conditions on free capacity; None: it has no such conditions.
+        request: Its policy, None if it is invalid for the engine (DV-5).
+        taints: Its tolerations, None if it ignores taints (PickFixed).
+        roomy: Its required affinity without the conditions on free capacity, None if it has no such conditions.
     """
 
     request: Request | None

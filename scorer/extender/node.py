@@ -1,4 +1,4 @@
-"""What the extender reads of a node: the cluster or pool that it stands for, and whether it is being removed.
+"""The fields of a node that the extender reads: its cluster or pool, and whether it is being removed.
 
 Source: serving.md 2.4.
 """
@@ -34,12 +34,12 @@ class ExtenderNode:
 
     Args:
         name: Its own.
-        cluster: The name or alias of the member cluster behind it, empty without one.
-        pool: The node pool it belongs to; None: to none.
+        cluster: The name or alias of the member cluster behind it. Empty: no cluster.
+        pool: Its node pool. None: unset.
         removed: It is being deleted.
         disrupted: The taints that announce its removal.
-        labels: Only of a node of a pool, because preferences may ask for them.
-        price: What it costs, as annotated; only of a node of a pool.
+        labels: Only of a node of a pool, because preferences may select by them.
+        price: Its annotated price, only of a node of a pool.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What the extender reads of a pod: which placement it follows, and what it tolerates.
+"""The fields of a pod that the extender reads: its placement and its tolerations.
 
 Source: serving.md 2.4; Kubernetes ``core/v1`` Toleration.
 """
@@ -22,7 +22,7 @@ class PlacementMode(StrEnum):
 
 
 class PlacementName(NamedTuple):
-    """Names a placement; *namespace* is empty for a ClusterResourcePlacement."""
+    """Names a placement. *namespace* is empty for a ClusterResourcePlacement."""
 
     namespace: str
     name: str
@@ -45,7 +45,7 @@ class ExtenderToleration(NamedTuple):
     effect: str
 
     def tolerates(self, taint: ExtenderTaint) -> bool:
-        """Say whether the toleration covers *taint* by the rules of Kubernetes."""
+        """Return whether the toleration covers *taint* by the rules of Kubernetes."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
         if self.operator == "Exists":
@@ -60,7 +60,7 @@ class ExtenderPod:
     Args:
         namespace: Its own.
         placement: Value of the annotation, empty without one.
-        mode: How it follows that placement; any word but Decisions counts as Policy.
+        mode: How it follows that placement. Any word but Decisions counts as Policy.
         tolerations: As written.
         uid: As written.
         undisturbed: It is annotated not to be disrupted.
@@ -82,7 +82,7 @@ class ExtenderPod:
         return PlacementName(namespace, name) if namespace and namespace == self.namespace else None
 
     def tolerates(self, taint: ExtenderTaint) -> bool:
-        """Say whether any toleration covers *taint*."""
+        """Return whether any toleration covers *taint*."""
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
 

@@ -1,4 +1,4 @@
-"""Preferences that belong to no placement but to the settings of the extender.
+"""Preferences from the settings of the extender instead of from a placement.
 
 Source: serving.md 2.6.
 """
@@ -21,7 +21,7 @@ def read_preferences(terms: tuple[PreferredClusterSelector, ...]) -> ClusterAffi
     """Return preferred terms in the form that scoring needs.
 
     Raises:
-        scorer.selectors.InvalidPolicyError: A term cannot be evaluated; the message names it.
+        scorer.selectors.InvalidPolicyError: A term cannot be evaluated. The message names it.
     """
     return read_affinity(ClusterAffinityModel(preferred=terms), with_preferences=True, where=_WHERE)
 
@@ -53,4 +53,4 @@ def _checked(terms: tuple[PreferredClusterSelector, ...]) -> tuple[PreferredClus
 
 
 Preferences = Annotated[tuple[PreferredClusterSelector, ...], BeforeValidator(_read_terms), AfterValidator(_checked)]
-"""Preferred terms as a setting: decoded JSON is read as in the API, and terms that cannot be evaluated are refused."""
+"""Preferred terms as a setting. Decoded JSON is read as in the API, and terms that cannot be evaluated are refused."""

@@ -1,6 +1,6 @@
-"""What kube-scheduler sends and receives: the protocol of ``k8s.io/kube-scheduler/extender/v1``.
+"""The messages of kube-scheduler and their answers: the protocol of ``k8s.io/kube-scheduler/extender/v1``.
 
-Requests are read leniently, by `scorer.extender.question`; their types are only described here.
+Requests are read leniently, by `scorer.extender.question`. Their types are only described here.
 
 Source: serving.md 2.1.
 """
@@ -31,7 +31,7 @@ class NodeList(TypedDict):
 
 
 class ExtenderArgs(TypedDict):
-    """A pod and the nodes it could go to; one of both lists is null."""
+    """A pod and its candidate nodes. One of both lists is null."""
 
     Pod: AnyPodOrNode
     Nodes: NotRequired[NodeList | None]
@@ -39,7 +39,7 @@ class ExtenderArgs(TypedDict):
 
 
 class ExtenderFilterResult(TypedDict):
-    """The nodes that are left, in the form of the question."""
+    """The remaining nodes, in the form of the question."""
 
     Nodes: NodeList | None
     NodeNames: list[str] | None
@@ -56,7 +56,7 @@ class HostPriority(TypedDict):
 
 
 class Victims(TypedDict):
-    """Pods that would have to go."""
+    """Pods to evict."""
 
     Pods: list[AnyPodOrNode]
     NumPDBViolations: int
@@ -69,14 +69,14 @@ class MetaPod(TypedDict):
 
 
 class MetaVictims(TypedDict):
-    """Pods that would have to go, by uid."""
+    """Pods to evict, by uid."""
 
     Pods: list[MetaPod]
     NumPDBViolations: int
 
 
 class ExtenderPreemptionArgs(TypedDict):
-    """A pod, and for each node the pods that would have to make room for it."""
+    """A pod, and for each node the pods to evict for it."""
 
     Pod: AnyPodOrNode
     NodeNameToVictims: NotRequired[dict[str, Victims] | None]
@@ -84,7 +84,7 @@ class ExtenderPreemptionArgs(TypedDict):
 
 
 class ExtenderPreemptionResult(TypedDict):
-    """The nodes where preemption may go on."""
+    """The remaining nodes for a preemption."""
 
     NodeNameToMetaVictims: dict[str, MetaVictims]
 

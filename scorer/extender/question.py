@@ -21,7 +21,7 @@ class ExtenderRequest:
         pod: The pod to schedule; None: not given.
         names: The candidates, each once, in the order given; None: not given.
         nodes: The node objects in the request, by name.
-        documents: The same objects, raw, by name; they are the candidates if no names are given; None: not given.
+        documents: The same objects, raw, by name. Without names, they are the candidates. None: unset.
     """
 
     pod: ExtenderPod | None
@@ -31,7 +31,7 @@ class ExtenderRequest:
 
     @property
     def candidates(self) -> Sequence[str] | None:
-        """The names of the candidates, None when neither member gives any."""
+        """The names of the candidates, None if the request contains neither list."""
         if self.names is not None:
             return self.names
         return None if self.documents is None else tuple(self.documents)

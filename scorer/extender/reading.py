@@ -12,7 +12,7 @@ _INT64 = 2**63
 
 
 class MalformedArgsError(ValueError):
-    """Not a request that kube-scheduler would send; the message names the field and its value."""
+    """Not a request that kube-scheduler would send. The message names the field and its value."""
 
 
 def member(document: JsonObject, name: str) -> Any:
@@ -24,7 +24,7 @@ def member(document: JsonObject, name: str) -> Any:
 
 
 def read_object(value: Any, where: str) -> JsonObject:
-    """Read an object; null is the empty one."""
+    """Read an object. Null is the empty one."""
     if isinstance(value, dict):
         return value
     if value is None:
@@ -33,7 +33,7 @@ def read_object(value: Any, where: str) -> JsonObject:
 
 
 def read_list(value: Any, where: str) -> list[Any]:
-    """Read a list; null is the empty one."""
+    """Read a list. Null is the empty one."""
     if isinstance(value, list):
         return value
     if value is None:
@@ -42,7 +42,7 @@ def read_list(value: Any, where: str) -> list[Any]:
 
 
 def read_text(value: Any, where: str) -> str:
-    """Read a string; null is the empty one."""
+    """Read a string. Null is the empty one."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -59,7 +59,7 @@ def read_texts(value: Any, where: str) -> dict[str, str]:
 
 
 def read_integer(value: Any, where: str) -> int:
-    """Read a 64-bit integer; null is 0. A float is an error, even a whole one."""
+    """Read a 64-bit integer. Null is 0. A float is an error, even a whole one."""
     if isinstance(value, int) and not isinstance(value, bool) and -_INT64 <= value < _INT64:
         return value
     if value is None:

@@ -35,12 +35,13 @@ def prioritize(args: ExtenderRequest, around: ExtenderContext, rules: Rules) -> 
 
 
 def scaled(raw: Collection[int | None], most: int) -> dict[int | None, int]:
-    """Scale points to 0 to *most*: 0 points score 0 unless other nodes have fewer; halves round up.
+    """Scale points to 0 to *most*. 0 points score 0 unless other nodes have fewer. Halves round up.
 
-    If all points are equal, and 0 or less, all scores are 0.
+    If all points are equal, and 0 or less, all scores are 0. Integers only, so that no double changes a half: 1 of 4
+    points scaled to 10 is (2 * 10 * 1 + 4) // (2 * 4) = 3.
 
     Args:
-        raw: The points in one call; None is for unmanaged nodes, which score 0 and do not affect the scale.
+        raw: The points in one call. None stands for an unmanaged node, which scores 0 and does not affect the scale.
         most: The best score.
 
     Returns:
@@ -78,7 +79,7 @@ def _raw_scores(
 
 
 def _cluster_scores(pod: ExtenderPod, around: ExtenderContext, rules: Rules) -> list[int]:
-    """Return the points of every member cluster; the additional last entry is for clusters that do not exist."""
+    """Return the points of every member cluster. The additional last entry is for clusters that do not exist."""
     affinity = rules.default_preferences
     if pod.placement:
         followed = around.followed(pod)

@@ -1,4 +1,4 @@
-"""What the answers of the extender depend on besides the request: its settings, and the hub at one instant."""
+"""The inputs of the extender besides the request: its settings, and the hub at one instant."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class Rules:
     """The settings of the extender.
 
     Args:
-        cluster_labels: Labels of a node that name the member cluster behind it; the first that the node has counts.
+        cluster_labels: Labels of a node that name the member cluster behind it. The first one present counts.
         filter_updating: Reject nodes of a member that is being upgraded.
         reject_unknown: Reject nodes that are not in the cache, even if the request contains them, unless their labels
             name a cluster or a pool.
@@ -51,9 +51,9 @@ class ExtenderContext:
         nodes: The cached nodes, by name.
         updating: Names of the members that an upgrade run is working on.
         leaving_pools: Names of the node pools that are being deleted.
-        placement: Finds a placement; None: there is none of that name.
+        placement: Finds a placement by name, None if it does not exist.
         selected: Returns the names of the clusters that a placement has selected so far.
-        pool_nodes: Returns all nodes of node pools as a fleet; given nodes replace the cached ones.
+        pool_nodes: Returns all nodes of node pools as a fleet. Given nodes replace the cached ones.
     """
 
     now: datetime
@@ -67,7 +67,7 @@ class ExtenderContext:
     pool_nodes: Callable[[Collection[ExtenderNode]], Fleet]
 
     def followed(self, pod: ExtenderPod) -> FollowedPlacement | None:
-        """Return the placement that a pod with the annotation follows, None when there is none of that name."""
+        """Return the placement that a pod with the annotation follows, None if it does not exist."""
         name = pod.follows
         return None if name is None else self.placement(name)
 

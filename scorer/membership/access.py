@@ -1,4 +1,4 @@
-"""What the agent of a member may do on the hub: a Role in the member's own namespace, and nothing outside it.
+"""Rights of a member's agent on the hub: a Role in the member's own namespace, and nothing outside it.
 
 Source: rollout.md 21.1.
 """
@@ -17,7 +17,7 @@ SUBJECT_KINDS: Final = ("User", "Group", "ServiceAccount")
 
 
 class InvalidIdentityError(ValueError):
-    """This identity cannot be given access; the message names the field and its value."""
+    """This identity cannot be given access. The message names the field and its value."""
 
 
 def agent_rules() -> list[JsonObject]:
@@ -67,7 +67,7 @@ def agent_role_binding(cluster: str, identity: object) -> JsonObject:
 
 
 def subject(identity: object) -> JsonObject:
-    """Return an identity as the subject of a role binding; the API group is RBAC's for a User or Group, else empty.
+    """Return an identity as the subject of a role binding. The API group is RBAC's for a User or Group, else empty.
 
     Raises:
         InvalidIdentityError: It cannot be the subject of a role binding.
@@ -99,6 +99,6 @@ def _text(identity: Mapping[str, Any], field: str) -> str:
 
 
 def _head(kind: Kind, name: str, cluster: str) -> JsonObject:
-    """Return the head of a document; its label lets the hub find all objects of the kind with one list request."""
+    """Return the head of a document. Its label lets the hub find all objects of the kind with one list request."""
     metadata = {"name": name, "namespace": member_namespace(cluster), "labels": {IS_FLEET_RESOURCE: "true"}}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}

@@ -3,18 +3,18 @@
 An agent writes its own time into the InternalMemberCluster. The MemberCluster stores the hub's time, and scheduling
 judges a member by that:
 
-* a heartbeat that differs from the last one heard was received **now**; an unchanged one keeps its time;
+* a heartbeat that differs from the last one heard was received **now**. An unchanged one keeps its time.
 * when this process hears an agent for the first time, and an earlier heartbeat of it is stored (the hub was restarted,
   or another replica became the leader), the time of arrival is unknown. The stored time is then advanced by as much as
   the agent's own clock advanced between the two reports (``resourceUsage.observationTime`` of both), at most to now. A
   constant clock error does no harm, a member that died while no hub was running keeps its age, and an agent that does
-  not report its clock keeps the stored time until its next heartbeat;
+  not report its clock keeps the stored time until its next heartbeat.
 * for an agent's very first heartbeat, the hub takes the agent's time, at most now. A heartbeat from a slow clock looks
   that much older than it is, for one period.
 
 The caller keeps what was heard, as a `Heartbeats` per member. Losing it has the effect of a restart. A replica that
-becomes the leader must begin with an empty one: while it did not lead, another replica listened, and what this one had
-heard is out of date.
+becomes the leader must start with an empty one: while it did not lead, another replica watched the agents, and its own
+record is out of date.
 
 Source: scheduling.md 5 and 19.
 """
@@ -57,7 +57,7 @@ def record_heartbeats(
     Args:
         reported: ``status`` of the InternalMemberCluster.
         stored: ``status`` of the MemberCluster.
-        heard: What this process had heard before.
+        heard: The record of this process so far.
         now: The time by the hub's clock.
     """
     before = {agent["type"]: agent for agent in agents_of(stored)}
@@ -87,13 +87,13 @@ def agents_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _moved(reported: Mapping[str, Any], stored: Mapping[str, Any]) -> timedelta:
-    """Return how far the agent's clock advanced between two reports; zero if they do not say, or it was set back."""
+    """Return the advance of the agent's clock between two reports. Zero: unknown, or the clock was set back."""
     then, since = (read_time(text_at(status, "resourceUsage", "observationTime")) for status in (stored, reported))
     return max(timedelta(), since - then) if then is not None and since is not None else timedelta()
 
 
 def read_time(text: object) -> datetime | None:
-    """Return an instant that an agent wrote; None when the text is not an instant."""
+    """Return an instant that an agent wrote, None when the text is not an instant."""
     if not isinstance(text, str):
         return None
     try:

@@ -6,7 +6,7 @@ and delete it with its Works. So the owner is written on each AppliedWork, and t
 
 A hub is identified by the uid of its namespace kube-system: the uid survives restarts and upgrades, a restored backup
 of etcd brings it back, and no other cluster has it. The loop writes it on every InternalMemberCluster, since an agent
-may not read that namespace. A hub of another make does not write it; then the names alone are compared.
+may not read that namespace. A hub of another make does not write it, and only the names are compared.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,10 +25,10 @@ from scorer.api.names import (
 from scorer.api.unstructured.documents import annotation, annotations_of, text_at, with_metadata, with_spec
 
 IDENTITY_ACCEPTED = "IdentityAccepted"
-"""Condition whether the agent is at the right cluster. It is set only once it was not."""
+"""Condition whether the agent is at the right cluster. Absent until it was once at the wrong one."""
 
 DISCOVERED_WORKS = "WorksFound"
-"""Condition whether all AppliedWorks of the member have Works on the hub. It is set only once one had none."""
+"""Condition whether all AppliedWorks of the member have Works on the hub. Absent until one had none."""
 
 REMOVE_APPLIED_WORK = (
     "run on the member: "
@@ -43,7 +43,7 @@ class HubMember:
     """A member as one hub knows it.
 
     Args:
-        hub: The uid of the hub; empty: the hub does not identify itself.
+        hub: The uid of the hub. Empty: the hub does not identify itself.
         namespace: The member's namespace there.
     """
 
@@ -61,7 +61,7 @@ class HubMember:
         return self.namespace.removeprefix(MEMBER_NAMESPACE_PREFIX)
 
     def may_be(self, other: "HubMember") -> bool:
-        """Say whether *other*, as recorded, may be this member: a hub that was not recorded may be any hub.
+        """Return whether *other*, as recorded, may be this member. A hub that was not recorded may be any hub.
 
         If a hub was recorded, one that does not identify itself is not that hub.
         """
@@ -75,7 +75,7 @@ class HubMember:
 
 
 class AppliedWorkOwnership(Enum):
-    """How an AppliedWork stands to the member that finds it."""
+    """The owner of an AppliedWork, from the point of view of the member that finds it."""
 
     OURS = "it is ours"
     UNMARKED = "it may be ours: no hub is recorded on it"
@@ -89,7 +89,7 @@ def placed_by(applied_work: Mapping[str, Any]) -> HubMember:
 
 
 def ownership_of(applied_work: Mapping[str, Any], us: HubMember) -> AppliedWorkOwnership:
-    """Return how an AppliedWork stands to us."""
+    """Return the owner of an AppliedWork from our point of view."""
     theirs = placed_by(applied_work)
     if is_released(applied_work):
         return AppliedWorkOwnership.LET_GO
@@ -104,12 +104,12 @@ def is_owned_by(applied_work: Mapping[str, Any], us: HubMember) -> bool:
 
 
 def is_released(applied_work: Mapping[str, Any]) -> bool:
-    """Return whether its member has left or was taken over: no agent removes what it owns, and any may take it over."""
+    """Return whether its member has left or was replaced: no agent removes its objects, and any agent may adopt it."""
     return RELEASED in annotations_of(applied_work)
 
 
 def released(applied_work: JsonObject) -> JsonObject:
-    """Return an AppliedWork marked as let go of by its member."""
+    """Return an AppliedWork marked as released by its member."""
     return with_metadata(applied_work, annotations={RELEASED: "true"})
 
 
@@ -120,10 +120,10 @@ def adopted(applied_work: JsonObject, us: HubMember) -> JsonObject:
 
 
 def refusal(recorded: HubMember | None, applied_works: Collection[JsonObject], us: HubMember) -> str:
-    """Say why a cluster must not join as this member; empty when it may.
+    """Return why a cluster must not join as this member. Empty: it may.
 
     Args:
-        recorded: The member as which an agent last joined here; None: none has, or it left no record.
+        recorded: The member as which an agent last joined here. None: unknown, no agent has joined or recorded it.
         applied_works: On the cluster. Without a record they decide: refused if some are another's and none is ours.
         us: The member that wants to join.
     """

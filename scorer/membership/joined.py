@@ -1,4 +1,4 @@
-"""Whether a member has joined and is well, and if not, what is missing: in the order in which it comes about.
+"""Whether a member has joined and is healthy, and the first missing step if not, in the order of joining.
 
 Source: rollout.md 21.1; scheduling.md 5 and 19.
 """
@@ -19,12 +19,12 @@ HEALTHY = "Healthy"
 
 
 def missing(member: Mapping[str, Any] | None, internal: Mapping[str, Any] | None, now: datetime) -> str:
-    """Say what a member still lacks to be joined and healthy; empty: nothing.
+    """Return what a member lacks to be joined and healthy. Empty: nothing.
 
     Args:
-        member: The MemberCluster; None: there is none.
-        internal: The InternalMemberCluster; None: there is none.
-        now: The age of the last heartbeat is measured from then.
+        member: The MemberCluster, None if it does not exist.
+        internal: The InternalMemberCluster, None if it does not exist.
+        now: Reference instant for the age of the last heartbeat.
     """
     if member is None:
         return "there is no MemberCluster of that name"

@@ -1,10 +1,10 @@
-"""The objects that the hub keeps for a member, and how each is repaired after a user changes or deletes it by hand.
+"""The objects that the hub keeps for a member, and their repair after a user changes or deletes one by hand.
 
-Every ``plan_`` function returns None when there is nothing to do: a second pass writes nothing. What other writers
-have added (labels, annotations, further finalizers) stays.
+Every ``plan_`` function returns None for an object in the wanted state, so a second pass writes nothing. Additions of
+other writers (labels, annotations, further finalizers) are kept.
 
 Differs from the reference: these objects carry no owner reference to the MemberCluster. A foreground deletion of the
-MemberCluster would delete the namespace, and with it the Works, before the agent has let go of what they placed.
+MemberCluster would delete the namespace, and the Works in it, before the agent has released their objects.
 
 Source: rollout.md 21.1.
 """
@@ -29,13 +29,13 @@ from scorer.membership.access import ROLE, ROLE_BINDING, agent_role, agent_role_
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """One object that is not as it should be.
+    """One object that differs from its wanted state.
 
     Args:
         kind: Of the object.
-        document: As it should be stored. With a resource version, the write replaces that version alone, so that a
-            change that another writer makes meanwhile is not lost.
-        stored: As it is stored; None: there is no such object.
+        document: The object to store. With a resource version, the write replaces only that version, so that a
+            concurrent change is not lost.
+        stored: The stored object, None if it does not exist.
         recreate: The field that differs is immutable: delete the object, then create it.
         reason: Of the event that reports the repair.
         message: Of the event.
@@ -50,7 +50,7 @@ class Repair:
 
 
 def plan_member(member: JsonObject) -> JsonObject | None:
-    """Return a MemberCluster with its finalizer and its name as a label; None when it has both."""
+    """Return a MemberCluster with its finalizer and its name as a label, None when it has both."""
     metadata = member["metadata"]
     labels, finalizers = metadata.get("labels") or {}, metadata.get("finalizers") or []
     if labels.get(MEMBER_NAME) == metadata["name"] and MEMBER_CLUSTER_FINALIZER in finalizers:
@@ -86,13 +86,13 @@ def plan_role_binding(cluster: str, identity: object, stored: JsonObject | None)
 def plan_internal_member(
     member: JsonObject, stored: JsonObject | None, state: MemberState, hub_uid: str = ""
 ) -> Repair | None:
-    """Keep the InternalMemberCluster, which tells the agent what to do, and which hub says so.
+    """Keep the InternalMemberCluster, the source of the agent's orders and of the hub's identity.
 
     Args:
         member: The MemberCluster.
-        stored: The InternalMemberCluster; None: there is none.
-        state: What the agent is to do.
-        hub_uid: See `scorer.membership.identity`; empty: not known, and the stored one stays.
+        stored: The InternalMemberCluster, None if it does not exist.
+        state: The order to the agent.
+        hub_uid: See `scorer.membership.identity`. Empty: unknown, the stored one is kept.
     """
     cluster, spec = member["metadata"]["name"], spec_of(member)
     period = spec.get("heartbeatPeriodSeconds") or DEFAULT_HEARTBEAT_PERIOD_SECONDS
@@ -119,7 +119,7 @@ def _repair(
     *fields: str,
     fixed: str = "",
 ) -> Repair | None:
-    """Compare labels, annotations, *fields* and the immutable field *fixed*; an annotation wanted empty is removed."""
+    """Compare labels, annotations, *fields* and the immutable field *fixed*. An annotation wanted empty is removed."""
     name, (made, changed) = wanted["metadata"]["name"], reasons
     if stored is None:
         metadata = {**wanted["metadata"], "annotations": _merged({}, annotations_of(wanted))}
@@ -143,5 +143,5 @@ def _repair(
 
 
 def _merged(found: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
-    """Return *found* updated with *wanted*; keys that are wanted empty are removed."""
+    """Return *found* updated with *wanted*. Keys that are wanted empty are removed."""
     return {key: text for key, text in {**found, **wanted}.items() if text or key not in wanted}

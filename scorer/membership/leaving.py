@@ -1,8 +1,8 @@
-"""How a member leaves: its agent lets go of the Works first, and what they placed stays on the member.
+"""Departure of a member: its agent releases the Works first, and their objects are kept on the member.
 
 The hub waits until the agent reports that it has left, but no longer than the force-delete wait. Then it removes the
-finalizers of the remaining Works before it deletes them. The order matters: an agent that is still running could take
-the deletion of a Work that still has its finalizer for an order to delete what the Work placed.
+finalizers of the remaining Works before it deletes them. The order matters: a running agent treats the deletion of a
+Work with a finalizer as an order to delete its objects.
 
 Source: rollout.md 20 and 21.2.
 """
@@ -19,11 +19,11 @@ from scorer.api.unstructured.documents import is_deleting, spec_of, status_of
 from scorer.membership.member_status import EXPECTED_AGENTS, joined_state
 
 FORCE_DELETE_AFTER: Final = timedelta(minutes=15)
-"""How long to wait, after its deletion, for a member whose agent does not answer."""
+"""How long to wait, after the deletion, for a member whose agent does not answer."""
 
 
 class DepartureStage(Enum):
-    """How far the departure of a member has got."""
+    """Progress of the departure of a member."""
 
     ASKED = "its agent has been told to leave"
     CLEARING = "its Works and its namespace are being deleted"
@@ -32,11 +32,11 @@ class DepartureStage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Where a leaving member stands.
+    """The state of a leaving member.
 
     Args:
-        stage: What to do now.
-        remaining: How much longer to wait for the agent; None: not at all.
+        stage: The next step.
+        remaining: How much longer to wait for the agent. None: disabled, no wait.
         forced: The wait ended without an answer from the agent.
     """
 
@@ -54,12 +54,12 @@ def departure(
     wait: timedelta = FORCE_DELETE_AFTER,
     expected: Iterable[str] = EXPECTED_AGENTS,
 ) -> Departure:
-    """Say what comes next for a member that is being deleted.
+    """Return the next step for a member that is being deleted.
 
     Args:
         member: The MemberCluster.
-        namespace: The member's namespace on the hub; None: gone.
-        internal: Its InternalMemberCluster; None: gone.
+        namespace: The member's namespace on the hub, None if deleted.
+        internal: Its InternalMemberCluster, None if deleted.
         now: The time by the hub's clock.
         wait: How long to wait for the agent, counted from the deletion timestamp.
         expected: Types of agents that have to leave.
@@ -83,14 +83,14 @@ def departure(
 
 
 def _has_left(internal: JsonObject, expected: Iterable[str]) -> bool:
-    """Say whether the agents have left because they were told to."""
+    """Return whether the agents have left on the hub's order."""
     # The report alone is no proof: while the hub has not told the agent to leave, it can only be an old one.
     leaving = spec_of(internal).get("state") == MemberState.LEAVE
     return leaving and joined_state(status_of(internal), expected)[0] is False
 
 
 def released(work: JsonObject) -> JsonObject | None:
-    """Return a Work without finalizers; None when it has none."""
+    """Return a Work without finalizers, None when it has none."""
     metadata = work["metadata"]
     if not metadata.get("finalizers"):
         return None

@@ -1,14 +1,14 @@
-"""Status of a MemberCluster: what its agents report, and whether the member has joined.
+"""Status of a MemberCluster: the reports of its agents, and whether the member has joined.
 
-Copied from the InternalMemberCluster: agents, resource usage, properties, namespaces and further conditions. Two things
-are not copied as they are: ``observedGeneration`` becomes the MemberCluster's, and times become the hub's
+Copied from the InternalMemberCluster: agents, resource usage, properties, namespaces and further conditions. Two fields
+are converted: ``observedGeneration`` becomes the MemberCluster's, and times become the hub's
 (`scorer.membership.heartbeats`): a condition changed when the heartbeat that reported the change arrived.
 
 A report that no reader of the MemberCluster could read is not copied: see `_problem_of`.
 
-An InternalMemberCluster to which no agent has written yet reports nothing; when it replaces one that a user deleted by
-hand, the earlier report stays in the MemberCluster, and grows old. The agent does not know what it had reported of
-troubles before, so these conditions are removed with the next report if it does not have them.
+An InternalMemberCluster without an agent's report contributes nothing. When it replaces one that a user deleted by
+hand, the earlier report is kept in the MemberCluster and ages. The agent does not remember the troubles that it had
+reported before, so these conditions are removed with the next report if it does not have them.
 
 Source: rollout.md 17 and 21.1; scheduling.md 19.
 """
@@ -38,7 +38,7 @@ EXPECTED_AGENTS: Final = frozenset({MEMBER_AGENT})
 
 _REPORTS: Final = ("properties", "resourceUsage", "namespaces")
 _TROUBLES: Final = frozenset({IDENTITY_ACCEPTED, DISCOVERED_WORKS})
-"""Conditions that an agent reports only from the first trouble on."""
+"""Conditions that an agent reports only after the first trouble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class MemberEvent:
 
 @dataclass(frozen=True, slots=True)
 class MemberReport:
-    """The status to store, the events to record, and when to look again if the member does not report before."""
+    """The status to store, the events to record, and the interval until the next check of a silent member."""
 
     status: JsonObject
     events: tuple[MemberEvent, ...] = ()
@@ -60,10 +60,10 @@ class MemberReport:
 
 
 def joined_state(status: Mapping[str, Any], expected: Iterable[str] = EXPECTED_AGENTS) -> tuple[bool | None, str]:
-    """Say whether the expected agents have joined (True), have left (False), or neither (None), and why.
+    """Return whether the expected agents have joined (True), have left (False), or neither (None), and why.
 
     Args:
-        status: With ``agentStatus``; agents that are not expected do not count.
+        status: With ``agentStatus``. Agents that are not expected do not count.
         expected: Types of agents.
     """
     agents = {agent["type"]: agent for agent in agents_of(status)}
@@ -96,12 +96,12 @@ def member_status(
 
     Args:
         member: The MemberCluster.
-        internal: Its InternalMemberCluster; None: there is none.
+        internal: Its InternalMemberCluster, None if it does not exist.
         heard: When the heartbeats arrived, from `scorer.membership.heartbeats.record_heartbeats`.
         now: The time by the hub's clock.
-        problem: Why the hub cannot give the agent access; empty when it can.
+        problem: Why the hub cannot give the agent access. Empty: it can.
         expected: Types of agents that the member must have.
-        since: When this process began to listen; None: it is not judged whether the member is silent.
+        since: When this process started to watch. None: disabled, silence is not evaluated.
     """
     old: JsonObject = status_of(member)
     generation = int(member["metadata"].get("generation") or 0)
@@ -148,11 +148,11 @@ def _identity(member: JsonObject) -> str:
 
 
 def _problem_of(reported: Mapping[str, Any]) -> str:
-    """Return why the report of an agent cannot be read, empty when it can.
+    """Return why the report of an agent cannot be read. Empty: it can.
 
     An API server accepts instants that no program here can read, such as ``0000-01-01T00:00:00Z``. The scheduler keeps
-    the last state of a MemberCluster that it cannot read, with its labels and taints, so an agent that reported such an
-    instant would keep what a later label or taint takes from its cluster.
+    the last state of a MemberCluster that it cannot read, with its labels and taints. An agent that reported such an
+    instant could therefore keep labels and taints that the hub has since removed.
     """
     try:
         MemberClusterStatus.read(reported)
@@ -222,7 +222,7 @@ def _own_conditions(
 def _events(before: Iterable[Mapping[str, Any]], mine: Iterable[JsonObject]) -> Iterator[MemberEvent]:
     """Yield an event for each change of state that is worth one.
 
-    A member whose agents have never reported is no cause for a warning; one whose agents had joined or left is.
+    A member whose agents have never reported is no cause for a warning. One whose agents had joined or left is.
     """
     previous = {entry.get("type"): entry.get("status") for entry in before}
     for entry in mine:

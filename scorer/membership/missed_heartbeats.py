@@ -1,13 +1,12 @@
-"""Whether anything is still heard of a member that has joined.
+"""Detection of joined members that have stopped reporting.
 
 A member has missed heartbeats when two in a row did not arrive. It is silent when its last heartbeat is older than
-scheduling allows: from then on it gets nothing new. Both are kept as a condition of the MemberCluster, so that a
-process that takes over does not report it again. A member that has never missed any has no such condition.
+scheduling allows: from then on it gets nothing new. Both are stored as a condition of the MemberCluster, so that the
+next leader does not report it again. A member that has never missed any has no such condition.
 
-A process does not hold against a member what it could not have heard: silence is counted from when it began to listen,
-and it begins anew when the hub can be read again after it could not be. Agents could not write their heartbeats then
-either, and come back one by one. So after an hour without a loop, or without a hub, members have the usual time to
-report before they are called silent; who was silent before stays so until heard of.
+Silence is counted from the start of the watch, and anew after an outage of the hub: agents could not write their
+heartbeats then, and return one by one. Example: after an hour without a loop, a member has the usual 5 minutes to
+report before it is called silent. A member that was already silent remains so until its next heartbeat.
 
 Source: scheduling.md 5 and 19.
 """
@@ -26,13 +25,18 @@ from scorer.membership.heartbeats import agents_of, read_time
 REPORTING: Final = "Reporting"
 LIMIT: Final = EligibilityLimits().heartbeat
 LATENESS: Final = timedelta(seconds=10)
-"""How late the second heartbeat in a row may be before it counts as missed."""
+"""Maximum delay of the second heartbeat in a row before it counts as missed."""
 _MOMENT: Final = timedelta(milliseconds=1)
-"""A heartbeat that is as old as the limit is not too old."""
+"""A heartbeat exactly as old as the limit is still accepted."""
 
 
 class Silence(NamedTuple):
-    """The condition to store, None where there is none, and when to look again, None: not before it reports."""
+    """The result of a check.
+
+    Args:
+        condition: The condition to store, None if the member has never missed heartbeats.
+        again: Interval until the next check. None: unlimited, the next report triggers it.
+    """
 
     condition: JsonObject | None
     again: timedelta | None
@@ -45,7 +49,7 @@ def unheard(status: Mapping[str, Any]) -> str:
 
 
 def is_silent(status: Mapping[str, Any]) -> bool:
-    """Say whether a status, of a MemberCluster, says that the member is silent."""
+    """Return whether the status of a MemberCluster marks it as silent."""
     return bool(_known(status) == FALSE)
 
 
@@ -58,15 +62,15 @@ def silence(
     period: timedelta,
     identity: str,
 ) -> Silence:
-    """Return whether a member that has joined has missed heartbeats, or is silent.
+    """Return whether a joined member has missed heartbeats, or is silent.
 
     Args:
-        status: Of the MemberCluster, with the last heartbeats and the conditions as they were.
-        since: When this process began to listen.
+        status: Of the MemberCluster, with the last heartbeats and the previous conditions.
+        since: When this process started to watch.
         generation: Of the MemberCluster.
         now: The time by the hub's clock.
         period: Time between two heartbeats.
-        identity: The account that its agent must be, for the message.
+        identity: The account of its agent, for the message.
     """
     agent = next((each for each in agents_of(status) if each["type"] == MEMBER_AGENT), {})
     text = text_at(agent, "lastReceivedHeartbeat")
