@@ -1,7 +1,6 @@
 """The certificate authority of one installation and the leaves it signs.
 
-Nothing here reads a clock or touches a file; apart from random keys and serial numbers, results depend on the
-arguments alone.
+Nothing here reads a clock or a file. Apart from random keys and serial numbers, results depend only on the arguments.
 
 Source: serving.md 4.2 and 4.3.
 """
@@ -29,10 +28,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from certs.lifetimes import AUTHORITY_LIFE, LEAF_LIFE
 
 CLOCK_SKEW: Final = timedelta(hours=1)
-"""How far authorities are dated back, for clients whose clock is slow; a tenth of their life where that is less."""
+"""How far authorities are backdated for clients with a slow clock. At most a tenth of their life."""
 
 SERIAL_BITS: Final = 127
-"""A positive number of at most 16 octets; RFC 5280 allows 20."""
+"""A positive number of at most 16 octets. RFC 5280 allows 20."""
 
 UNREADABLE: Final = (
     ValueError,
@@ -42,11 +41,11 @@ UNREADABLE: Final = (
     x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )
-"""What reading a certificate or a key raises that is not as it should be; much of it only when it is looked into."""
+"""Exceptions on a malformed certificate or key. Many are raised only when a field is accessed."""
 
 SHORTEST_RSA_BITS: Final = 2048
 CURVES: Final = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
-"""What every client takes: kube-apiserver cannot read other curves, and OpenSSL refuses shorter keys."""
+"""Curves that every client accepts. kube-apiserver cannot read other curves, and OpenSSL refuses shorter RSA keys."""
 
 AuthorityKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -56,11 +55,11 @@ class Leaf:
     """A server certificate with its key.
 
     Args:
-        chain_pem: The certificate and what leads to its authority.
+        chain_pem: The certificate, followed by the chain to its authority.
         key_pem: Its key.
-        not_before: Since when clients accept it.
-        not_after: Until when they do.
-        signed: When it was made; it may be dated back.
+        not_before: Start of its validity.
+        not_after: End of its validity.
+        signed: When it was signed. Later than *not_before* if it is backdated.
     """
 
     chain_pem: bytes
@@ -71,18 +70,18 @@ class Leaf:
 
     @property
     def life(self) -> timedelta:
-        """How long it was good for when it was made."""
+        """Its lifetime, counted from the signature."""
         return self.not_after - self.signed
 
     @property
     def issuer(self) -> str:
-        """The common name of the authority that signed it, or all of its name where it has none."""
+        """The common name of its authority, or the whole name without a common name."""
         return _common_name(x509.load_pem_x509_certificate(self.chain_pem).issuer)
 
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """An authority with its key; make one with `new`, or read one with `load`."""
+    """An authority with its key, from `new` or `load`."""
 
     certificate: x509.Certificate
     _key: AuthorityKey = field(repr=False)
@@ -93,7 +92,7 @@ class Authority:
 
         Args:
             now: Aware.
-            generation: Counts rollovers; part of the name, which differs between any two authorities.
+            generation: Counts rollovers. Part of the name, which differs between any two authorities.
             life: How long it is valid.
         """
         key = ec.generate_private_key(ec.SECP256R1())
@@ -112,10 +111,10 @@ class Authority:
 
     @classmethod
     def load(cls, certificate_pem: bytes, key_pem: bytes) -> Self:
-        """Read an authority that was written down, ours or one that the operator brought: P-256 to P-521, or RSA.
+        """Read a stored authority, ours or one that the operator provides: P-256 to P-521, or RSA.
 
         Raises:
-            ValueError: The two are no authority with its key; the message says why.
+            ValueError: The two are not an authority with its key. The message gives the reason.
         """
         try:
             certificate = x509.load_pem_x509_certificate(certificate_pem)
@@ -148,7 +147,7 @@ class Authority:
 
     @property
     def name(self) -> str:
-        """The subject, as `name_of` says it."""
+        """The subject, formatted by `name_of`."""
         return name_of(self.certificate)
 
     @property
@@ -172,15 +171,15 @@ class Authority:
     ) -> Leaf:
         """Sign a server certificate with a key of its own, never valid beyond the authority.
 
-        It begins when the authority does: a later beginning would protect nobody, and would have clients refuse a
-        server whose clock is fast.
+        Its validity starts with the authority's. A later start would not protect any client, and clients would refuse a
+        server with a fast clock.
 
         Args:
-            dns_names: Subject alternative names; internationalized names in their ASCII form.
+            dns_names: Subject alternative names. Internationalized names in their ASCII form.
             ips: IP addresses that clients may connect to.
             now: Aware.
             life: How long it is valid.
-            above: What is served after it, for clients that need more than the authority to verify it.
+            above: Certificates to serve after it, for clients that need more than the authority to verify it.
 
         Raises:
             ValueError: A name or address is not valid in a certificate, none is given, or the authority has expired.
@@ -216,12 +215,12 @@ class Authority:
         )
 
     def vouch_for(self, successor: "Authority") -> x509.Certificate | None:
-        """Sign the name and the key of another authority, so that clients which trust only this one accept its leaves.
+        """Sign the name and the key of another authority, so that clients that trust only this one accept its leaves.
 
-        The certificate is good for leaves only, and no longer than this authority is.
+        The certificate is valid for leaves only, and not longer than this authority.
 
         Returns:
-            None where this authority may sign no authority (``pathlen:0``).
+            The cross certificate, None if this authority may not sign another one (``pathlen:0``).
         """
         if self._path_length == 0:
             return None
@@ -252,7 +251,7 @@ class Authority:
             return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
     def _unfit(self) -> str:
-        """Return why this is no authority with its key that clients accept; empty when it is."""
+        """Return why clients would not accept this as an authority with its key. Empty: they accept it."""
         if not is_readable(self.certificate):
             return "tls.crt is damaged: its names or its validity cannot be read"
         if isinstance(self._key, rsa.RSAPrivateKey) and self._key.key_size < SHORTEST_RSA_BITS:
@@ -271,7 +270,7 @@ class Authority:
 
     @property
     def _path_length(self) -> int | None:
-        """How many authorities may stand below it; None: any number."""
+        """Maximum number of authorities below it. None: unlimited."""
         try:
             basic = self.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         except x509.ExtensionNotFound:
@@ -283,7 +282,7 @@ _NO_AUTHORITY: Final = -1
 
 
 def is_readable(certificate: x509.Certificate) -> bool:
-    """Whether the names and the validity of a certificate can be read, which nothing has looked into before."""
+    """Return whether the names and the validity of a certificate, which are parsed on access, can be read."""
     try:
         _ = certificate.subject, certificate.issuer, certificate.not_valid_before_utc, certificate.not_valid_after_utc
     except UNREADABLE:
@@ -292,7 +291,7 @@ def is_readable(certificate: x509.Certificate) -> bool:
 
 
 def name_of(certificate: x509.Certificate) -> str:
-    """Return the common name of a certificate, or all of its subject where it has none."""
+    """Return the common name of a certificate, or its whole subject without a common name."""
     return _common_name(certificate.subject)
 
 
@@ -310,7 +309,8 @@ def _public(key: object) -> bytes:
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, not_before: datetime, not_after: datetime
 ) -> x509.CertificateBuilder:
-    # X.509 counts whole seconds; both instants are cut, so that a leaf never outlives its authority by a fraction.
+    # X.509 counts whole seconds. Both instants are truncated, so that a leaf never outlives its authority by a
+    # fraction.
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

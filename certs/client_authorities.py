@@ -1,4 +1,4 @@
-"""Which authorities a server accepts client certificates from: those in a file, or those of another source.
+"""Authorities of accepted client certificates: those in a file, or those of another source.
 
 The server reads the source again every few seconds, as it does with its own certificate.
 
@@ -24,7 +24,11 @@ class ClientAuthorities(Protocol):
         ...
 
     async def read(self) -> bytes:
-        """Return their certificates in PEM. Raises `CertificateError` when there are none; the message says why."""
+        """Return their certificates in PEM.
+
+        Raises:
+            CertificateError: None are available. The message gives the reason.
+        """
         ...
 
 

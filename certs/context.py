@@ -9,7 +9,7 @@ and ends the handshake of a client with a bad certificate, so that no such clien
 That applies to every client, kube-apiserver included: if kube-apiserver has a client certificate for its webhooks, one
 of the authorities here must have signed it.
 
-A verified certificate does not stay valid: it expires, and authorities are replaced, while connections stay open. So
+A verified certificate may become invalid: it expires, and authorities are replaced, while connections stay open. So
 its validity is checked with every request, and when an authority is removed, clients have to connect again. Adding an
 authority invalidates nothing.
 
@@ -31,18 +31,18 @@ from typing import Final, Self, TypeAlias, cast
 from certs.authority import Leaf
 
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""For TLS 1.2: forward secrecy and authenticated encryption (AEAD); TLS 1.3 has no other suites."""
+"""For TLS 1.2: forward secrecy and authenticated encryption (AEAD). TLS 1.3 has no other suites."""
 
 _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----([^-]*)-----END CERTIFICATE-----")
 _Names: TypeAlias = tuple[tuple[tuple[str, str], ...], ...]
 
 
 class CertificateError(Exception):
-    """A certificate and key that cannot be served; the message says why."""
+    """A certificate and key that cannot be served. The message gives the reason."""
 
 
 class StaleClientError(Exception):
-    """A client certificate was valid when the client connected and no longer is; the message says why."""
+    """A client certificate that was valid when the client connected but is no longer. The message gives the reason."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class _ClientAuthorities:
 
     @property
     def certificates(self) -> frozenset[bytes]:
-        """The certificates in the PEM text, whatever its line breaks."""
+        """The certificates in the PEM text, independently of its line breaks."""
         return frozenset(b"".join(body.split()) for body in _CERTIFICATE.findall(self.pem))
 
 
@@ -77,7 +77,7 @@ class ServerContext:
         self._leaf = leaf
         self._authorities = _ClientAuthorities()
         self._earlier = [self._authorities]
-        """The current set and earlier ones that open connections were verified against; all are still trusted."""
+        """The current set and the earlier ones of open connections. All of their authorities are still trusted."""
         self._current = _context(leaf, self._authorities)
         self._listener = _context(leaf, self._authorities)
         # OpenSSL calls this in every handshake, even when the client sends no server name.
@@ -85,19 +85,19 @@ class ServerContext:
 
     @property
     def listener(self) -> ssl.SSLContext:
-        """The context to listen with; it never changes."""
+        """The context to listen with. It never changes."""
         return self._listener
 
     @property
     def client_authorities(self) -> bytes:
-        """The authorities that client certificates are accepted from, in PEM; empty: none."""
+        """The authorities of accepted client certificates, in PEM. Empty: none."""
         return self._authorities.pem
 
     def swap(self, leaf: Leaf) -> None:
         """Serve *leaf* from the next handshake on.
 
         Raises:
-            CertificateError: It cannot be served; the pair in use stays in use.
+            CertificateError: It cannot be served. The pair in use is kept.
         """
         self._current = _context(leaf, self._authorities)
         self._leaf = leaf
@@ -109,19 +109,20 @@ class ServerContext:
             pem: One or more certificates.
 
         Raises:
-            CertificateError: It holds no certificate; the authorities in use stay in use.
+            CertificateError: It holds no certificate. The authorities in use are kept.
         """
         authorities = _ClientAuthorities(pem)
         # First, because only this can fail: a PEM that cannot be loaded must not invalidate open connections.
         self._current = _context(self._leaf, authorities)
         # Each connection keeps the set it was verified against. A set that lost an authority is no longer current,
-        # which ends its connections at their next request; one that only gained authorities stays current.
+        # which ends its connections at their next request. One that only gained authorities remains current. Example:
+        # from {A} to {A, B} all connections continue. From {A, B} to {B} those verified against a set with A end.
         for earlier in self._earlier:
             earlier.current = earlier.certificates <= authorities.certificates
         self._earlier = [*(earlier for earlier in self._earlier if earlier.current), authorities]
         self._authorities = authorities
-        # OpenSSL takes the decision to request a certificate from the context that a handshake begins with, and the
-        # authorities to verify it against from the context that `_use_current` switches to.
+        # OpenSSL decides in the initial context of a handshake whether to request a certificate. The authorities to
+        # verify it against are those of the context that `_use_current` switches to.
         self._listener.verify_mode = ssl.CERT_OPTIONAL
 
     def _use_current(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
@@ -137,10 +138,10 @@ class CertificateSubject:
 
     @classmethod
     def of_client(cls, connection: ssl.SSLObject, now: datetime) -> Self | None:
-        """Return the subject of the client's verified certificate; None: the client has presented none.
+        """Return the subject of the client's verified certificate, None without a certificate.
 
         Args:
-            connection: To a listener of a `ServerContext`; the handshake is done.
+            connection: To a listener of a `ServerContext`, after the handshake.
             now: Aware.
 
         Raises:
@@ -194,7 +195,7 @@ def _reason(error: ssl.SSLError) -> str:
 
 @contextmanager
 def _secret_file(content: bytes) -> Iterator[Path]:
-    """Lend *content* as a file, the only form that the TLS library loads; on Linux the file exists in memory only."""
+    """Provide *content* as a file, the only form that the TLS library loads. On Linux, it exists in memory only."""
     if sys.platform == "linux":
         descriptor = os.memfd_create("leaf", os.MFD_CLOEXEC)
         try:

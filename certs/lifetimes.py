@@ -1,4 +1,4 @@
-"""How long certificates last unless an operator decides otherwise; settings read this without loading cryptography."""
+"""Default lifetimes of certificates. A module of its own, so that settings need not load the cryptography package."""
 
 from datetime import timedelta
 from typing import Final

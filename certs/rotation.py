@@ -1,11 +1,11 @@
-"""The authorities of one installation: the one that signs, those before it that are still trusted, and the way between.
+"""The authorities of one installation: the signing one, the earlier ones that are still trusted, and rollovers.
 
-A rollover makes another authority, and has the one before it sign the new one's key as well. A leaf of the new
-authority, served with that certificate, is then accepted by clients that trust only the old one as well as by clients
-that trust only the new one, so nothing depends on the order in which they hear of it.
+A rollover makes a new authority, and the previous one signs its key as well. A leaf of the new authority is served with
+that cross certificate. Clients that trust only the old authority accept it, and so do clients that trust only the new
+one. The order in which clients receive the bundle is therefore irrelevant.
 
-Everything here is a function of its arguments, the randomness of keys apart. What stores it, and who asks whether it
-is due, is not known here.
+Everything here is a function of its arguments, apart from random keys. Storage and scheduling of rollovers are
+elsewhere.
 
 Source: serving.md 4.2 and 4.3.
 """
@@ -31,13 +31,13 @@ GENERATION: Final = "harbormaster.dev/ca-generation"
 DISTRUSTED: Final = "harbormaster.dev/ca-distrusted"
 
 MOST_AUTHORITIES: Final = 8
-"""How many are trusted at once; more rollovers within the life of one drop the oldest."""
+"""Maximum number of trusted authorities. A further rollover drops the oldest."""
 LONGEST_ENTRY: Final = 64 * 1024
-"""Bytes of one entry; what is longer was not written here."""
+"""Maximum size of one entry in bytes. A longer one was not written here."""
 
 
 class DamagedLineageError(Exception):
-    """What was written down is no lineage; the message says why."""
+    """The stored entries are not a lineage. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Lineage:
         active: Signs every leaf.
         generation: Counts rollovers, from 1.
         earlier: Trusted still, newest first.
-        cross: The name and key of *active*, signed by the authority before it; None on the first generation, or when
-            that authority is not to be trusted any more.
-        distrusted: SHA-256 fingerprints, in hexadecimal, of authorities that must not be trusted although they have
-            not expired.
+        cross: The name and key of *active*, signed by the authority before it. None: unset, on the first generation or
+            after the authority before it was distrusted.
+        distrusted: SHA-256 fingerprints, in hexadecimal, of authorities that must not be trusted although they have not
+            expired.
     """
 
     active: Authority
@@ -67,13 +67,13 @@ class Lineage:
 
     @classmethod
     def read(cls, entries: Mapping[str, bytes], annotations: Mapping[str, str]) -> Self:
-        """Read what `entries` and `annotations` have written, or an authority that the operator brought.
+        """Read the output of `entries` and `annotations`, or an authority that the operator provides.
 
-        Only the authority and its key have to be there. Certificates of the bundle that cannot be read, and a cross
-        certificate that does not belong to the authority, are left out: they help clients, they decide nothing.
+        Only the authority and its key are required. Unreadable certificates of the bundle, and a cross certificate that
+        does not belong to the authority, are left out: they help clients but decide nothing.
 
         Raises:
-            DamagedLineageError: There is no authority with its key.
+            DamagedLineageError: An authority with its key is missing.
         """
         for name, value in entries.items():
             if len(value) > LONGEST_ENTRY:
@@ -95,12 +95,12 @@ class Lineage:
         )
 
     def entries(self) -> dict[str, bytes]:
-        """Write everything down that `read` reads, annotations apart."""
+        """Return the entries that `read` reads, without the annotations."""
         data = {CERTIFICATE: self.active.pem, KEY: self.active.key_pem, BUNDLE: pem_of(self.trusted())}
         return data | ({CROSS: pem_of([self.cross])} if self.cross is not None else {})
 
     def annotations(self) -> dict[str, str]:
-        """Write down what stands beside the entries."""
+        """Return the annotations of the entries."""
         annotations = {GENERATION: str(self.generation)}
         return annotations | ({DISTRUSTED: " ".join(sorted(self.distrusted))} if self.distrusted else {})
 
@@ -109,7 +109,10 @@ class Lineage:
         return (self.active.certificate, *self.earlier)
 
     def without_expired(self, now: datetime) -> Self:
-        """Return the same without what has expired, the active authority apart; this one where nothing has."""
+        """Return the lineage without expired certificates, except for the active authority.
+
+        Itself if none has expired.
+        """
         earlier = tuple(one for one in self.earlier if now < one.not_valid_after_utc)
         cross = next(iter(self.above(now)), None)
         if (earlier, cross) == (self.earlier, self.cross):
@@ -117,10 +120,10 @@ class Lineage:
         return replace(self, earlier=earlier, cross=cross)
 
     def trusting(self, also: Iterable[x509.Certificate], now: datetime) -> Self:
-        """Return a lineage that trusts other authorities as well; this one where it trusts them, or must not.
+        """Return a lineage that trusts other authorities as well. Itself if it trusts them already or must not.
 
         Args:
-            also: Those that have expired, are of the future or are distrusted are left out.
+            also: Expired, future and distrusted ones are left out.
             now: Aware.
         """
         trusted = self.trusted()
@@ -134,27 +137,27 @@ class Lineage:
         return replace(self, earlier=(*more, *self.earlier)[: MOST_AUTHORITIES - 1]) if more else self
 
     def above(self, now: datetime) -> tuple[x509.Certificate, ...]:
-        """Return what is to be served after a leaf: the cross certificate, until it expires."""
+        """Return the certificates to serve after a leaf: the cross certificate, until it expires."""
         return (self.cross,) if self.cross is not None and now < self.cross.not_valid_after_utc else ()
 
     def is_accepted_by(self, trusted: Iterable[x509.Certificate], now: datetime) -> bool:
-        """Whether a client that trusts only these accepts leaves of the active authority."""
+        """Return whether a client that trusts only these accepts leaves of the active authority."""
         fingerprints = set(trusted)
         if self.active.certificate in fingerprints:
             return True
         return any(_is_signed_by(cross, one) for cross in self.above(now) for one in fingerprints)
 
     def due(self, jitter: float = 0.0) -> datetime:
-        """Return when it is time for a rollover: two thirds of the authority's life have passed.
+        """Return the time of the next rollover: after two thirds of the authority's life.
 
         Args:
-            jitter: Added to the two thirds, so that replicas do not all begin at once; between -0.05 and 0.05.
+            jitter: Added to the two thirds, so that replicas start at different times. Between -0.05 and 0.05.
         """
         life = self.active.not_after - self.active.not_before
         return self.active.not_before + life * (2 / 3 + jitter)
 
     def is_due(self, now: datetime, jitter: float = 0.0) -> bool:
-        """Whether it is time for a rollover, or the authority is of the future; *jitter* as for `due`."""
+        """Return whether a rollover is due, or the authority is not valid yet. *jitter* as for `due`."""
         return not self.active.not_before <= now < self.due(jitter)
 
     def rolled_over(self, now: datetime, life: timedelta = AUTHORITY_LIFE, *, distrust: bool = False) -> "Lineage":
@@ -163,7 +166,7 @@ class Lineage:
         Args:
             now: Aware.
             life: Of the new authority.
-            distrust: Whether all authorities so far stop being trusted, at once: their keys are in wrong hands.
+            distrust: Whether all earlier authorities are distrusted immediately, because their keys are compromised.
         """
         generation = self.generation + 1
         active = Authority.new(now, generation, life)
@@ -175,7 +178,7 @@ class Lineage:
 
 
 def certificates_in(pem: bytes) -> tuple[x509.Certificate, ...]:
-    """Return the certificates of a bundle, each once; of one that cannot be read, none."""
+    """Return the certificates of a bundle, each once. Of an unreadable bundle, none."""
     try:
         certificates = tuple(dict.fromkeys(x509.load_pem_x509_certificates(pem)))
     except UNREADABLE:

@@ -1,6 +1,6 @@
-"""Where a server gets its certificate from: its own authority, or files that another program renews.
+"""Sources of a server's certificate: its own authority, or files that another program renews.
 
-The server polls them every few seconds. A timer set for the renewal would not do: it stops while the machine is
+The server polls them every few seconds. A timer set for the renewal is not sufficient: it stops while the machine is
 suspended.
 
 Source: serving.md 4.2 to 4.4 and 4.6.
@@ -19,20 +19,20 @@ from certs.context import CertificateError
 from certs.rotation import certificates_in
 
 _LOOKS: Final = 30
-"""How often within the life of a certificate to look, at least, whether it is due."""
+"""Minimum number of checks for renewal within the life of a certificate."""
 
 
 class LeafSource(Protocol):
-    """Provides a server with its certificates, one after another."""
+    """Provides a server with a sequence of certificates."""
 
     @property
     def trust_pem(self) -> bytes:
-        """What a client has to trust to accept the leaf that `first` or `following` last returned."""
+        """The trust anchors for the leaf that `first` or `following` last returned."""
         ...
 
     @property
     def above(self) -> Mapping[str, x509.Certificate]:
-        """What stands above that leaf and expires like it, by role: ``ca``, ``cross``; as far as we renew it."""
+        """The certificates above that leaf, by role: ``ca``, ``cross``. Only those that we renew."""
         ...
 
     def first(self, now: datetime) -> Leaf:
@@ -44,7 +44,9 @@ class LeafSource(Protocol):
         ...
 
     def common_key(self, leaf: Leaf) -> bytes:
-        """Return a private key that all servers with certificates of this origin have, in PEM; it changes seldom.
+        """Return a private key that is the same on all servers with certificates of this origin, in PEM.
+
+        It changes seldom.
 
         Args:
             leaf: The one in use.
@@ -52,21 +54,21 @@ class LeafSource(Protocol):
         ...
 
     async def keep(self, changed: Callable[[], object]) -> None:
-        """Follow what the certificates depend on, until cancelled or for as long as there is anything to follow.
+        """Watch the inputs of the certificates until cancelled, or until no input is left to watch.
 
         Args:
-            changed: Called when there may be another certificate.
+            changed: Called when another certificate may be available.
         """
         ...
 
 
 def is_due(leaf: Leaf, authority: Authority, now: datetime) -> bool:
-    """Whether two thirds of a leaf's life have passed, and its authority can sign one that lasts longer."""
+    """Return whether two thirds of a leaf's life have passed, and its authority can sign one that lasts longer."""
     return leaf.not_after < authority.not_after and now >= leaf.signed + leaf.life * 2 / 3
 
 
 def check_pause(seconds: float, life: timedelta) -> float:
-    """Return the seconds between two looks whether a certificate is due; fewer than *seconds* for a short life."""
+    """Return the seconds between two checks for renewal. Fewer than *seconds* for a short life."""
     return min(seconds, life.total_seconds() / _LOOKS)
 
 
@@ -109,12 +111,12 @@ class OwnLeaves:
 
 @dataclass(slots=True)
 class LeafFiles:
-    """A certificate in files, such as those of a mounted Secret or cert-manager; read again, and served once changed.
+    """A certificate in files, such as those of a mounted Secret or cert-manager. Served again after each change.
 
     Args:
         certificate: PEM, the leaf first, then the chain to its authority.
         key: PEM.
-        authority: PEM of the authority; None: clients trust the last certificate of the chain.
+        authority: PEM of the authority. None: unset, clients trust the last certificate of the chain.
     """
 
     certificate: Path
@@ -151,11 +153,11 @@ class LeafFiles:
         return None if (found.chain_pem, found.key_pem) == (leaf.chain_pem, leaf.key_pem) else found
 
     def common_key(self, leaf: Leaf) -> bytes:
-        """Return the key in the files, which other servers may have mounted, too."""
+        """Return the key in the files, which other servers may also have mounted."""
         return leaf.key_pem
 
     async def keep(self, changed: Callable[[], object]) -> None:
-        """Return: the files are looked at whenever another certificate is asked for."""
+        """Return: the files are read again on each call of `following`."""
 
 
 def _read(path: Path) -> bytes:
