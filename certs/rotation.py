@@ -2,7 +2,7 @@
 
 A rollover makes a new authority, and the previous one signs its key as well. A leaf of the new authority is served with
 that cross certificate. Clients that trust only the old authority accept it, and so do clients that trust only the new
-one. The order in which clients receive the bundle is therefore irrelevant.
+one. The order of bundle updates on clients is therefore irrelevant.
 
 Everything here is a function of its arguments, apart from random keys. Storage and scheduling of rollovers are
 elsewhere.

@@ -68,7 +68,7 @@ class MaintenanceWindow:
         minutes: Length of an opening.
         offset: Offset of local time from UTC, in minutes.
         first: First local day of an opening, the anchor of intervals. None: unset.
-        blocked: Sorted periods in which it is closed, which neither overlap nor touch.
+        blocked: Sorted closed periods that neither overlap nor touch.
     """
 
     schedule: Schedule

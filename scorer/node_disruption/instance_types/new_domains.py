@@ -1,6 +1,6 @@
 """Topology domains of new nodes: possible values of labels such as the zone.
 
-Spread constraints count these domains. A zone in which a pool could create a node is a domain, even without nodes.
+Spread constraints count these domains. A zone where a pool could create a node is a domain, even without nodes.
 
 Source: nodepool-disruption.md 6.5; Karpenter v1.15.0 ``pkg/controllers/provisioning/scheduling/topology.go``
 (``buildDomainGroups``) and ``topologydomaingroup.go``.

@@ -47,7 +47,7 @@ PASSING: Final = frozenset(
 """Causes that hold nodes only during something that is reported anyway."""
 
 _UNHELD: Final = (EXPIRATION, DELETION, SCALE_DOWN)
-"""Reasons to which budgets do not apply."""
+"""Reasons that are exempt from budgets."""
 _NEVER: Final = frozenset(
     (DisruptionBlockReason.NO_CATALOG, DisruptionBlockReason.ONLY_WHEN_EMPTY, DisruptionBlockReason.DISABLED)
 )

@@ -97,7 +97,8 @@ def plan_policy_snapshots(
     # next pass repairs. The other order would leave two, which stops the planning (see above).
     planned: list[Write] = []
     surplus = ordered[: max(0, len(ordered) - history_limit(placement) + 1)]
-    # The record of clusters that were left outlives the history: its snapshots go once the successor has it.
+    # The record of clusters that were left outlives the history limit: surplus snapshots with a record are not deleted
+    # in this pass, but once the successor has a copy of it.
     recording = [snapshot for snapshot in ordered if annotation(snapshot, CLUSTERS_HELD)]
     retained = [snapshot for snapshot in surplus if snapshot in recording]
     if labelled and (labelled[0] not in surplus or labelled[0] in retained):

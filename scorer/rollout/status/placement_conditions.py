@@ -165,7 +165,7 @@ def empty_message(placement: JsonObject) -> str:
 
 
 def removal_pending_condition(placement: JsonObject) -> Mapping[str, Any] | None:
-    """Return the condition about removals that wait for confirmation. None: none wait.
+    """Return the condition about removals that wait for confirmation, None if none wait.
 
     One about an earlier generation counts too: an edit of the placement confirms nothing.
     """

@@ -23,7 +23,7 @@ from scorer.rollout.snapshots.groups import placed_group, snapshot_groups
 from scorer.rollout.status.placement_conditions import is_removal_pending
 
 MOST_CLUSTERS: Final = 10
-"""How many clusters of one removal are named."""
+"""Maximum number of clusters to name for one removal."""
 
 
 class UnconfirmedRemoval(TypedDict):
@@ -32,7 +32,7 @@ class UnconfirmedRemoval(TypedDict):
     kind: Annotated[str, one_of(RemovalEffect.OBJECT, RemovalEffect.CLUSTER, RemovalEffect.PLACEMENT)]
     """Whether objects leave the placement, the placement leaves clusters, or the placement is deleted."""
     effect: str
-    """What is removed, such as `Namespace shop and 12 objects in it`."""
+    """The removed content, such as `Namespace shop and 12 objects in it`."""
     digest: str
     """Confirms it, in `harbormaster.dev/confirm-removal`."""
     objects: Count
@@ -42,7 +42,7 @@ class UnconfirmedRemoval(TypedDict):
     clusterCount: Count
     """How many clusters lose content."""
     since: Instant | None
-    """When the oldest part of it became pending; null: unknown."""
+    """When the oldest part of it became pending. Null: unknown."""
     ageSeconds: Count | None
     """Seconds since then."""
 
@@ -120,7 +120,7 @@ class _Content:
         return sorted(names)
 
     def _recorded_on(self, identities: set[tuple[str, str, str, str]]) -> set[str]:
-        """Return the clusters on which an override or a rollback would remove the objects."""
+        """Return the clusters that would lose the objects by an override or a rollback."""
         return {
             str(spec_of(each).get("targetCluster") or "")
             for each in self._bindings
