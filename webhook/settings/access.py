@@ -19,46 +19,44 @@ class AccessSettings(InstallationSettings):
 
     webhook_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one a line: the hub calls the hooks below `/hooks/SECRET`, and a caller of the "
-        "plain paths is a stranger, judged by the rules alone.",
+        description="File of secrets, one per line: the hub calls the hooks below `/hooks/SECRET`, and a caller of "
+        "the plain paths is a stranger, whose reviews are judged by the rules alone.",
     )
     require_client_certificate: bool = Field(
         default=False,
-        description="Answer reviews only of callers that show a client certificate for one of "
+        description="Refuse reviews of callers without a client certificate for one of "
         "`HARBORMASTER_ADMISSION_CLIENT_NAMES`.",
     )
     admission_client_names: Words = Field(
         default=("kube-apiserver",),
-        description="Common names of the client certificates that API servers show to webhooks.",
+        description="Common names of the client certificates that API servers present to webhooks.",
     )
     plain_admission_paths: bool = Field(
-        default=True, description="Judge the reviews of strangers by the rules; `false`: refuse them."
+        default=True, description="Judge the reviews of strangers by the rules. `false`: refuse them."
     )
     client_ca: Path | None = Field(
         default=None,
-        description="Authorities of client certificates in PEM, read again when the file changes; unset: those of the "
+        description="Authorities of client certificates in PEM, reloaded when the file changes. Unset: those of the "
         "hub itself, for `up` none.",
     )
     requests_per_second: Rate = Field(
         default=50,
-        description="Requests to `/v1` that one caller may make of each replica over time; the extender has no such "
-        "limit.",
+        description="Rate limit of requests to `/v1` per caller and replica. Does not apply to the extender.",
     )
-    request_burst: int = Field(default=100, gt=0, description="Requests of one caller that may come at once.")
+    request_burst: int = Field(default=100, gt=0, description="Burst of requests of one caller above that rate.")
     failed_logins_per_second: Rate = Field(
         default=5,
-        description="Bad credentials that are checked from one address; a token that was accepted before never waits "
-        "for that.",
+        description="Rate limit of invalid credentials per address. Tokens that were accepted before are exempt.",
     )
     metrics_auth: bool = Field(
         default=False, description="Serve `/metrics` over HTTPS too, to callers who may `get` that path."
     )
     extender_allow_anonymous: bool = Field(
-        default=False, description="Answer schedulers that show no credentials to the extender."
+        default=False, description="Answer schedulers that present no credentials to the extender."
     )
     token_audience: str = Field(
         default="",
-        description="Audience that a token must be issued for; empty: `harbormaster.NAMESPACE.svc`.",
+        description="Required audience of tokens. Empty: `harbormaster.NAMESPACE.svc`.",
     )
 
     def contradictions(self) -> Iterator[Contradiction]:

@@ -100,25 +100,25 @@ class RuleSettings(Settings):
 
     placement_authorization: PlacementAuthorization = Field(
         default=PlacementAuthorization.WARN,
-        description="A placement that selects what its author may not read: `Off` lets it pass, `Warn` warns, "
+        description="A placement that selects objects which its author may not read: `Off` admits it, `Warn` warns, "
         "`Enforce` refuses it.",
     )
     strict_overrides: bool = Field(default=False, description="Rule X-63, about overrides, refuses instead of warning.")
     staged_runs_default_state: RunState = Field(
-        default=RunState.INITIALIZE, description="What an absent `spec.state` of a staged update run means."
+        default=RunState.INITIALIZE, description="Meaning of an absent `spec.state` of a staged update run."
     )
     live_warnings: bool = Field(
         default=True,
-        description="Warn about what the rest of the hub makes of a write; the warnings give away counts, names of "
-        "placements and runs, and whether what the review names exists.",
+        description="Warn about the effects of a write on the rest of the hub. The warnings reveal counts, names of "
+        "placements and runs, and whether objects named in the review exist.",
     )
     live_seconds: Seconds = Field(
         default=0.05,
-        description="How long the live checks of one review may take together; those left by then are skipped.",
+        description="Time limit of all live checks of one review. Checks that remain are skipped.",
     )
     networking_agents: bool = Field(
         default=False,
-        description="Members run networking agents too: exported services keep one from leaving (M-09).",
+        description="Members run networking agents too: exported services prevent a member from leaving (M-09).",
     )
     enforce_budgets: bool = Field(
         default=False,
@@ -127,8 +127,8 @@ class RuleSettings(Settings):
     )
     enforcement_exempt_users: Words = Field(
         default=EXEMPT_USERS,
-        description="User names that may go beyond the budgets: Karpenter, which keeps to them itself, and Kubernetes' "
-        "controllers.",
+        description="User names that are exempt from these budgets: Karpenter, which enforces them itself, and "
+        "Kubernetes' controllers.",
     )
 
 
@@ -138,28 +138,30 @@ class GuardRailSettings(Settings):
     allowed_users: Words = Field(default=(), description="User names that count as admins for the guard rails.")
     guard_rail: bool = Field(
         default=False,
-        description="Definitions, namespaces and members of the fleet are for its machinery and for admins (G-04 to "
-        "G-10).",
+        description="Reserve definitions, namespaces and members of the fleet for its controllers and for admins "
+        "(G-04 to G-10).",
     )
     deny_member_label_changes: bool = Field(
         default=False,
-        description="With the guard rail: only `system:masters` changes the labels of managed members (G-07).",
+        description="With the guard rail: only `system:masters` may change the labels of managed members (G-07).",
     )
     identity_by_admins_only: bool = Field(
-        default=False, description="Only admins change `spec.identity` of a MemberCluster."
+        default=False, description="Only admins may change `spec.identity` of a MemberCluster."
     )
     protect_works: bool = Field(
         default=True,
-        description="Works and InternalMemberClusters are written by the loop only, except for the status (G-11), and "
-        "only the loop sets a binding to Unscheduled (G-20).",
+        description="Only the loop may write Works and InternalMemberClusters, except for the status (G-11), and set "
+        "a binding to Unscheduled (G-20).",
     )
     protect_deletions: bool = Field(
         default=True,
-        description="Namespaces of members, definitions in use, and the namespace of the installation are not deleted "
-        "by mistake (G-17 to G-19).",
+        description="Refuse accidental deletion of namespaces of members, definitions in use, and the namespace of "
+        "the installation (G-17 to G-19).",
     )
-    block_workloads: bool = Field(default=False, description="No Pods and ReplicaSets on the hub (G-01, G-02).")
-    block_pod_disruption_budgets: bool = Field(default=False, description="No PodDisruptionBudgets on the hub (G-03).")
+    block_workloads: bool = Field(default=False, description="Refuse Pods and ReplicaSets on the hub (G-01, G-02).")
+    block_pod_disruption_budgets: bool = Field(
+        default=False, description="Refuse PodDisruptionBudgets on the hub (G-03)."
+    )
 
 
 class ReviewSettings(PlaceableSettings, RuleSettings, GuardRailSettings, RemovalSettings):

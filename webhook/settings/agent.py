@@ -25,18 +25,18 @@ class MemberAgentSettings(Settings):
     blocked_namespaces: Annotated[tuple[NamespacePattern, ...], COMMAS] = Field(
         default=("kube-*",),
         max_length=100,
-        description="Namespaces in which an agent does nothing, besides its own and `fleet-member-*`; `*` at the end "
-        "stands for any rest.",
+        description="Namespaces that an agent ignores, besides its own and `fleet-member-*`. A trailing `*` matches "
+        "any suffix.",
     )
     hub_token_seconds: Annotated[SecondsWithin, Field(ge=600, le=LONGEST_TOKEN_SECONDS)] = Field(
         default=604_800,
-        description="Life of an agent's token for the hub, which is also how long the hub may be away until the agent "
-        "needs `harbormaster join` again; a hub may grant less.",
+        description="Lifetime of an agent's token for the hub. If the hub is unreachable for longer, the agent needs "
+        "`harbormaster join` again. A hub may grant less.",
     )
     hub_token_renewal_seconds: Annotated[SecondsWithin, Field(ge=0.1, le=86_400)] = Field(
         default=3600,
-        description="How often an agent renews its token for the hub, at the latest; it does so after a third of the "
-        "token's life, too, and whenever it starts.",
+        description="Longest interval between renewals of an agent's token for the hub. It is also renewed at startup "
+        "and after a third of its lifetime.",
     )
 
 

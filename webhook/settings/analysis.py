@@ -59,31 +59,28 @@ class AnalysisSettings(Settings):
     analysis_kinds: Words = Field(
         default=(),
         description="Kinds of objects on the hub whose conditions may approve a stage, as `PLURAL.GROUP`, such as "
-        "`jobs.batch`; empty: none.",
+        "`jobs.batch`. Empty: none.",
     )
     analysis_endpoints: Words = Field(
         default=(),
-        description="Endpoints with the query API of Prometheus whose numbers may approve a stage, as `NAME=URL`: what "
-        "stands before `/api/v1/query`; empty: there are none.",
+        description="Endpoints with the query API of Prometheus whose numbers may approve a stage, as `NAME=URL`, "
+        "without `/api/v1/query`. Empty: none.",
     )
     analysis_endpoint_namespaces: Words = Field(
         default=(),
-        description="Namespaces whose runs may ask an endpoint, which answers them any query, as `NAME=NAMESPACE`, one "
-        "for each namespace, or `NAME=*` for all of them; empty: only runs that are in no namespace may ask.",
+        description="Namespaces whose runs may query an endpoint, as `NAME=NAMESPACE`, one for each namespace, or "
+        "`NAME=*` for all of them. The endpoint answers any query. Empty: only cluster-scoped runs may query.",
     )
     analysis_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of those endpoints in PEM, read at every question; unset: those of the "
+        description="Certificate authorities of those endpoints in PEM, read at every query. Unset: those of the "
         "system.",
     )
     analysis_token_file: Path | None = Field(
         default=None,
-        description="File of a bearer token that is sent to each of those endpoints, which takes https; read at every "
-        "question.",
+        description="File of a bearer token for all those endpoints, read at every query. Requires https.",
     )
-    analysis_seconds: SecondsWithin = Field(
-        default=10, ge=1, le=60, description="How long the answer of a query endpoint may take."
-    )
+    analysis_seconds: SecondsWithin = Field(default=10, ge=1, le=60, description="Timeout of a query.")
 
     @field_validator("analysis_kinds")
     @classmethod

@@ -24,8 +24,8 @@ class CertificateSettings(Settings):
 
     certificate_secret: str = Field(
         default="",
-        description="Secret in our namespace that holds the certificate authority, which is made where there is none, "
-        "renewed, and written into the webhook configurations; empty: the certificate comes from files.",
+        description="Secret in the namespace of the installation with the certificate authority, which is created if "
+        "absent, renewed, and written into the webhook configurations. Empty: the certificate comes from files.",
     )
     webhook_configuration: Name = Field(
         default="harbormaster",
@@ -33,40 +33,41 @@ class CertificateSettings(Settings):
     )
     webhooks_expected: bool = Field(
         default=False,
-        description="The webhook configurations are meant to be there, so that `serve` also reports one that was "
-        "deleted before its start.",
+        description="The webhook configurations should exist, so that `serve` also reports one that was deleted "
+        "before its start.",
     )
     repair_webhooks: bool = Field(
         default=False,
-        description="Set `failurePolicy: Fail` again where another client has set Ignore, which takes an authority of "
-        "our own: with `HARBORMASTER_CERTIFICATE_SECRET`, `serve` may patch the configurations.",
+        description="Restore `failurePolicy: Fail` if another client has set Ignore. Requires "
+        "`HARBORMASTER_CERTIFICATE_SECRET`, with which `serve` may patch the configurations.",
     )
     authority_life_seconds: SecondsWithin = Field(
         default=AUTHORITY_LIFE.total_seconds(),
         ge=SHORTEST_LIFE_SECONDS,
         le=LONGEST_LIFE_SECONDS,
-        description="How long a certificate authority is valid; the next one is made after two thirds of it "
-        "(and a change of this setting holds from that one on).",
+        description="Lifetime of a certificate authority. The next one is created after two thirds of it, and a "
+        "change of this setting applies from then on.",
     )
     leaf_life_seconds: SecondsWithin = Field(
         default=LEAF_LIFE.total_seconds(),
         ge=SHORTEST_LIFE_SECONDS,
         le=LONGEST_LIFE_SECONDS,
-        description="How long a server certificate is valid; the next one is made after two thirds of it.",
+        description="Lifetime of a server certificate. The next one is issued after two thirds of it.",
     )
     tls_cert: Path | None = Field(
         default=None,
-        description="Certificate of the HTTPS listener in PEM, the leaf first; read again when the file changes.",
+        description="Certificate of the HTTPS listener in PEM, leaf first. Reloaded when the file changes.",
     )
     tls_key: Path | None = Field(default=None, description="Private key of that certificate in PEM.")
     tls_ca: Path | None = Field(
         default=None,
-        description="Authority of that certificate in PEM, for the server's check of itself; unset: the last one in "
-        "its file.",
+        description="Authority of that certificate in PEM, for the server's check of its own listener. Unset: the "
+        "last certificate in its file.",
     )
     dns_names: Words = Field(
         default=("localhost",),
-        description="DNS names of the server, in the certificate that `up` makes and for the server's check of itself.",
+        description="DNS names of the server, for the certificate that `up` issues and for the server's check of its "
+        "own listener.",
     )
     ip_addresses: Words = Field(
         default=("127.0.0.1", "::1"), description="IP addresses of the server, for the same two purposes."
@@ -74,7 +75,7 @@ class CertificateSettings(Settings):
     certificate_check_seconds: Seconds = Field(
         default=10,
         gt=0,
-        description="How often to check whether files of certificates and authorities have changed.",
+        description="Poll interval for changed files of certificates and authorities.",
     )
 
     @field_validator("dns_names")

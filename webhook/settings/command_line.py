@@ -18,12 +18,12 @@ class HubSettings(Settings):
 
     kubeconfig: Annotated[str, Variable("KUBECONFIG")] = Field(
         default="",
-        description="Kubeconfigs, separated as in `PATH`: commands look for a context in all of them, as kubectl does, "
+        description="Kubeconfigs, separated as in `PATH`. Commands search all of them for a context, as kubectl does. "
         "`serve` and `reconcile` use the first.",
     )
     kubernetes_service_host: Annotated[str | None, Variable("KUBERNETES_SERVICE_HOST")] = Field(
         default=None,
-        description="Set by Kubernetes in a pod, where a process works for its own cluster rather than for that of "
+        description="Set by Kubernetes in a pod, where a process uses its own cluster rather than that of "
         "`KUBECONFIG`.",
     )
 
@@ -46,11 +46,11 @@ class DataSettings(Settings):
     """The data folder."""
 
     state_home: Annotated[str, Variable("XDG_STATE_HOME")] = Field(
-        default="", description="Folder for the state of programs; `~/.local/state` where it is no absolute path."
+        default="", description="Folder for the state of programs. `~/.local/state` if it is not an absolute path."
     )
     data: Path = Field(
         default_factory=_usual_folder,
-        description="Data folder of `up`; unset or empty: `harbormaster` in the folder for the state of programs.",
+        description="Data folder of `up`. Unset or empty: `harbormaster` in the folder for the state of programs.",
     )
 
     @classmethod
@@ -66,22 +66,22 @@ class TerminalSettings(Settings):
     """
 
     server: str = Field(
-        default="", description="URL of the hub that commands ask; empty: the one of the data folder, or kubectl's."
+        default="", description="URL of the hub that commands use. Empty: the one of the data folder, or kubectl's."
     )
     no_color: Annotated[str, Variable("NO_COLOR")] = Field(
-        default="", description="Any text, whatever it says, asks for tables without colours."
+        default="", description="Any text turns off colours in tables."
     )
     term: Annotated[str, Variable("TERM")] = Field(
         default="", description="Kind of terminal: `dumb` gets plain columns, as a pipe does."
     )
     kube_editor: Annotated[str, Variable("KUBE_EDITOR")] = Field(
-        default="", description="Editor of `harbormaster edit`; empty: that of `EDITOR`."
+        default="", description="Editor of `harbormaster edit`. Empty: that of `EDITOR`."
     )
     usual_editor: Annotated[str, Variable("EDITOR")] = Field(
-        default="", description="Editor of `harbormaster edit` where `KUBE_EDITOR` names none; empty: `vi`."
+        default="", description="Editor of `harbormaster edit` if `KUBE_EDITOR` is unset. Empty: `vi`."
     )
     external_diff: Annotated[str, Variable("KUBECTL_EXTERNAL_DIFF")] = Field(
-        default="", description="Program of `harbormaster diff`, with its options; empty: none, it compares itself."
+        default="", description="Program of `harbormaster diff`, with its options. Empty: the built-in comparison."
     )
 
     @property

@@ -49,23 +49,23 @@ class ExtenderSettings(Settings):
     )
     extender_unknown_nodes: UnknownNodes = Field(
         default=UnknownNodes.ALLOW,
-        description="Nodes that are in no cache yet: `Allow` lets pods go there, `Reject` does not.",
+        description="Nodes that are in no cache yet: `Allow` admits pods there, `Reject` does not.",
     )
     extender_ordinary_nodes: OrdinaryNodes = Field(
         default=OrdinaryNodes.REJECT,
-        description="Nodes that belong to no member cluster and no node pool: `Reject` keeps off pods that name a "
-        "placement, `Allow` does not.",
+        description="Nodes that belong to no member cluster and no node pool: `Reject` keeps pods that name a "
+        "placement off them, `Allow` does not.",
     )
     extender_max_score: int = Field(
         default=10,
         ge=1,
         le=100,
-        description="The best score, to be raised together with a lower `weight`: kube-scheduler's own range ends at "
-        "10, and kube-scheduler 1.36 does not check it.",
+        description="Best score of the extender. Raise it together with a lower `weight`: kube-scheduler's own range "
+        "ends at 10, and kube-scheduler 1.36 does not check it.",
     )
     extender_cluster_labels: Words = Field(
         default=CLUSTER_LABELS,
-        description="Labels of a node that name the member cluster behind it; the first one that the node has counts.",
+        description="Labels of a node that name its member cluster. The first one present counts.",
     )
     extender_default_preferences: Annotated[Preferences, JSON] = Field(
         default=(), description="Preferred terms for pods that follow no placement."
@@ -75,6 +75,6 @@ class ExtenderSettings(Settings):
     )
     extender_protect_do_not_disrupt: bool = Field(
         default=True,
-        description="Allow no preemption where a victim is annotated `karpenter.sh/do-not-disrupt`, which the extender "
+        description="Refuse preemption if a victim is annotated `karpenter.sh/do-not-disrupt`, which the extender "
         "sees with `nodeCacheCapable: false`.",
     )

@@ -27,18 +27,18 @@ class GateSettings(InstallationSettings):
 
     expiration_mode: ExpirationMode = Field(
         default=ExpirationMode.FORCEFUL,
-        description="Expired nodes: `Forceful` lets them go at any time, as Karpenter does; `Graceful` makes them wait "
-        "for budgets without reasons, and for what forbids the disruption of a node.",
+        description="Expired nodes: `Forceful` disrupts them at any time, as Karpenter does. `Graceful` makes them "
+        "wait for budgets without reasons, and for anything that blocks the disruption of a node.",
     )
     template_do_not_disrupt: bool = Field(
         default=True,
-        description="`karpenter.sh/do-not-disrupt` in the template of a pool holds for nodes that are older than it as "
-        "well.",
+        description="`karpenter.sh/do-not-disrupt` in the template of a pool also applies to nodes that are older "
+        "than it.",
     )
     gate_members: Annotated[tuple[MemberDisruption, ...], COMMAS] = Field(
         default=(MemberDisruption.EVICTION, MemberDisruption.UPGRADE),
-        description="Disruptions of a member cluster that wait while another kind of disruption holds it; empty: none "
-        "waits.",
+        description="Disruptions of a member cluster that wait while another kind of disruption is in progress there. "
+        "Empty: none waits.",
     )
 
 
@@ -85,18 +85,18 @@ class NodeDisruptionSettings(GateSettings):
 
     node_disruption_mode: NodeDisruptionMode = Field(
         default=NodeDisruptionMode.ADVISE,
-        description="What is done about the nodes of NodePools: `Off` nothing; `Advise` says on the pools what would "
-        "be done, by conditions, Events and metrics; `Act` does it, and only advises while a Karpenter leads in the "
-        "same cluster.",
+        description="Disruption of nodes of NodePools. `Off`: disabled. `Advise`: reports on the pools what would be "
+        "disrupted, by conditions, Events and metrics. `Act`: disrupts them, and only advises while a Karpenter leads "
+        "in the same cluster.",
     )
     node_disruption_karpenter_lease: Annotated[str, Field(pattern=_LEASE, max_length=317)] = Field(
         default=DEFAULT_LEASE,
-        description="The Lease by which Karpenter leads, as `NAME` in any namespace or `NAMESPACE/NAME`.",
+        description="Karpenter's leader election Lease, as `NAME` in any namespace or `NAMESPACE/NAME`.",
     )
     node_disruption_prices: Path | None = Field(
         default=None,
-        description="File of instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), read again "
-        "when it changes; unset: no node is consolidated, while empty, drifted and expired nodes go all the same.",
+        description="File of instance types and prices, in YAML, JSON or CSV (`docs/node-disruption.md`), reloaded "
+        "when it changes. Unset: no node is consolidated, but empty, drifted and expired nodes are disrupted.",
     )
     node_disruption_spot_to_spot: bool = Field(
         default=False, description="Spot nodes may be replaced by cheaper spot nodes."

@@ -1,4 +1,4 @@
-"""Settings by group, in the order in which they are shown."""
+"""Settings by group, in the order of the reference page."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -30,7 +30,7 @@ class SettingsGroup:
 
     Args:
         title: Its heading.
-        about: What holds for all of it.
+        about: Introduction of the group.
         area: The class whose own fields they are.
     """
 
@@ -46,44 +46,43 @@ class SettingsGroup:
 GROUPS: Final = (
     SettingsGroup(
         "Installation",
-        "Admission exempts the loop from the rules about users, so `serve`, `webhook-configuration` and `rbac` have to "
-        "agree on who the loop is.",
+        "Admission exempts the loop from the rules about users, so `serve`, `webhook-configuration` and `rbac` must "
+        "agree on the identity of the loop.",
         installation.InstallationSettings,
     ),
     SettingsGroup(
         "Listeners",
-        "Every process has a plain listener; `serve` and `up` listen for HTTPS as well.",
+        "Every process has a plain listener. `serve` and `up` listen for HTTPS as well.",
         listener.ListenerSettings,
     ),
     SettingsGroup(
         "Certificates",
-        "`serve` needs a certificate from files, or a Secret for an authority of its own; `up` makes one itself "
-        "whenever it starts.",
+        "`serve` needs a certificate from files, or a Secret for an authority of its own. `up` issues one at every "
+        "start.",
         certificates.CertificateSettings,
     ),
     SettingsGroup(
         "Access",
-        "Who may call. Under `up`, which knows no roles, the holders of client certificates may ask everything of "
-        "`/v1`.",
+        "Authentication and limits of callers. Under `up`, which has no RBAC, holders of client certificates may use all "
+        "of `/v1`.",
         access.AccessSettings,
     ),
     SettingsGroup(
         "Sign-in",
-        "Where people sign in to the page of `serve`, besides with a token. What a user is called is decided as by the "
-        "`--oidc-` flags of kube-apiserver: give both the same, and a person is the same user to both.",
+        "Sign-in to the page of `serve` with an OpenID Connect provider, besides tokens. User names and groups follow the "
+        "rules of kube-apiserver's `--oidc-` flags: with the same values, a person is the same user for both.",
         sign_in.SignInSettings,
     ),
     SettingsGroup(
         "Limits",
-        "Besides these, admission reads at most 300,000 JSON values of a review, and judges of an object, without its "
-        "status, at most 10,000: 20,000 of upgrade strategies, runs and version catalogues, 50,000 of what holds "
-        "manifests.",
+        "Fixed limits of admission: at most 300,000 JSON values in a review. In an object, without its status, at most "
+        "10,000, in upgrade strategies, runs and version catalogues 20,000, in kinds that hold manifests 50,000.",
         listener.LimitSettings,
     ),
     SettingsGroup(
         "Admission",
-        "`harbormaster rules` lists the rules with their ids. Any client that reaches the port may ask, so no live "
-        "warning names a cluster that the review did not name itself.",
+        "`harbormaster rules` lists the rules with their ids. Any client that reaches the port may send reviews, so no "
+        "live warning names a cluster that the review did not name itself.",
         admission.RuleSettings,
     ),
     SettingsGroup(
@@ -99,13 +98,13 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Node disruption",
-        "What `reconcile` does about the nodes of the hub, and `agent` about those of its member, where there are "
-        "NodePools. `rbac` gives each the rights that its mode takes.",
+        "Disruption of the nodes of NodePools, by `reconcile` on the hub and by `agent` in its member. `rbac` prints the "
+        "rights that the mode requires.",
         gate.NodeDisruptionSettings,
     ),
     SettingsGroup(
         "Selection",
-        "What placements may select of all that is on the hub.",
+        "Objects of the hub that placements may select.",
         placement.PlaceableSettings,
     ),
     SettingsGroup(
@@ -115,61 +114,62 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Removals",
-        "The mode of an effect is `Off`, `Warn` (an Event tells of the removal) or `Confirm` (the content remains "
+        "The mode of an effect is `Off`, `Warn` (an Event reports the removal) or `Confirm` (the content remains "
         "until the removal is confirmed). The annotation `harbormaster.dev/removal-confirmation` on a placement "
         "overrides all.",
         placement.RemovalSettings,
     ),
     SettingsGroup(
         "Analysis",
-        "What may approve a stage of a staged update run by itself, where the annotation `harbormaster.dev/analysis` "
-        "asks for it. `rbac reconcile` gives the loop the right to look at the kinds.",
+        "Checks that may approve a stage of a staged update run automatically, where the annotation "
+        "`harbormaster.dev/analysis` asks for it. `rbac reconcile` grants the loop the right to read the kinds.",
         analysis.AnalysisSettings,
     ),
     SettingsGroup(
         "Upgrades of members",
-        "Who carries out what upgrade runs decide. Under `up`, members are simulated, and so are their upgrades.",
+        "Back ends that carry out upgrades. Under `up`, members are simulated, and so are their upgrades.",
         upgraders.UpgraderSettings,
     ),
     SettingsGroup(
         "Reconcile loop",
-        "How the controllers work.",
+        "Leader election, shards and concurrency of the controllers.",
         loop.ControllerSettings,
     ),
     SettingsGroup(
         "History",
-        "What has happened is kept in ConfigMaps in the namespace of the installation, by the loop and every server.",
+        "The loop and every server record the history in ConfigMaps in the namespace of the installation.",
         observability.HistorySettings,
     ),
     SettingsGroup(
         "Notifications",
-        "What is posted to a receiver of yours when something needs a person. The loop and every server send what they "
-        "have seen themselves, so give all of them the same.",
+        "Notifications that are posted to your receiver when action is required. The loop and every server send their own "
+        "observations, so set the same values for all of them.",
         notifications.NotificationSettings,
     ),
     SettingsGroup(
         "Agent",
-        "What an agent leaves alone in its member, and its token for the hub, where `join` has made one.",
+        "Namespaces that an agent ignores in its member, and the lifetime of its token for the hub, if `join` has issued "
+        "one.",
         agent.MemberAgentSettings,
     ),
     SettingsGroup(
         "Observability",
-        "What a process tells about itself, besides its metrics and probes.",
+        "Log and traces of a process, besides its metrics and probes.",
         observability.ObservabilitySettings,
     ),
     SettingsGroup(
         "Hub",
-        "Which hub is meant where `--kubeconfig` does not say so.",
+        "The hub, without `--kubeconfig`.",
         command_line.HubSettings,
     ),
     SettingsGroup(
-        "Data folder", "Where `up` keeps everything, and where commands look for it.", command_line.DataSettings
+        "Data folder", "Folder where `up` stores its state, and where commands find it.", command_line.DataSettings
     ),
     SettingsGroup(
         "Command line",
-        "What commands look at besides their options. The variables without our prefix are conventions that other "
-        "programs follow as well; so are `TZ`, for the times that are shown, and `HTTPS_PROXY` and `NO_PROXY`, for "
-        "connections to API servers.",
+        "Environment of commands, besides their options. The variables without the prefix `HARBORMASTER_` are conventions "
+        "of other programs, and so are `TZ`, for displayed times, and `HTTPS_PROXY` and `NO_PROXY`, for connections to "
+        "API servers.",
         command_line.TerminalSettings,
     ),
 )

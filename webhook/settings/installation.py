@@ -16,16 +16,16 @@ class InstallationSettings(Settings):
 
     namespace: Name = Field(
         default="harbormaster-system",
-        description="Namespace in which harbormaster is installed, with its Leases and reservations.",
+        description="Namespace of the installation, with its Leases and reservations.",
     )
     service_account: Name = Field(
         default="harbormaster-reconcile",
-        description="ServiceAccount of the reconcile loop in that namespace; rules about users exempt its writes.",
+        description="ServiceAccount of the reconcile loop in that namespace. Rules about users exempt its writes.",
     )
     loop_user: str = Field(
         default="",
-        description="User name of the reconcile loop where it shows a client certificate: its CN; "
-        "empty: the ServiceAccount.",
+        description="User name of the reconcile loop if it uses a client certificate: its CN. Empty: the "
+        "ServiceAccount.",
     )
 
     @field_validator("loop_user")

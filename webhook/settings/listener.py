@@ -21,53 +21,54 @@ class ListenerSettings(Settings):
     """
 
     host: str = Field(
-        default="127.0.0.1", description="Address of the HTTPS listener, which answers admission, `/v1` and the page."
+        default="127.0.0.1", description="Address of the HTTPS listener, which serves admission, `/v1` and the page."
     )
-    https_port: Port = Field(default=9443, description="Port of the HTTPS listener; 0: any free one.")
+    https_port: Port = Field(default=9443, description="Port of the HTTPS listener. 0: any free port.")
     page_on_http: bool = Field(
         default=False,
-        description="Serve the page and the reading part of `/v1` on the plain listener too, to every user of this "
+        description="Serve the page and the read-only part of `/v1` on the plain listener too, to every user of this "
         "machine.",
     )
     keepalive_seconds: Seconds = Field(
         default=120,
-        description="How long an idle connection stays open: longer than the 90 seconds of kube-apiserver, so that the "
-        "API server closes it and never sends a review into a closing connection.",
+        description="How long an idle connection remains open: longer than the 90 seconds of kube-apiserver, so that "
+        "the API server closes it and never sends a review into a closing connection.",
     )
     drain_seconds: Seconds = Field(
-        default=15, description="How long to go on listening after SIGTERM, even when no client is connected any more."
+        default=15,
+        description="Minimum time that the listeners remain open after SIGTERM, even without connected clients.",
     )
     drain_limit_seconds: Seconds = Field(
         default=100,
-        description="How long to wait, at most, for clients to close their connections after SIGTERM; not less than "
+        description="Maximum time to wait for clients to close their connections after SIGTERM. Not less than "
         "`HARBORMASTER_DRAIN_SECONDS`.",
     )
     shutdown_seconds: Seconds = Field(
-        default=10, description="How long requests under way may take once the listeners are closed."
+        default=10, description="Grace period for requests in flight after the listeners are closed."
     )
     workers: int = Field(
         default=1,
         ge=1,
         le=MOST_WORKERS,
-        description="Processes that answer on the same ports, each with a cache of its own; limits on memory, "
-        "connections, requests and rates hold for each.",
+        description="Processes that serve the same ports, each with its own cache. Limits on memory, connections, "
+        "requests and rates apply to each.",
     )
     http_host: str = Field(
-        default="127.0.0.1", description="Address of the plain HTTP listener, which answers probes and metrics."
+        default="127.0.0.1", description="Address of the plain HTTP listener, which serves probes and metrics."
     )
-    http_port: Port = Field(default=8081, description="Port of the plain HTTP listener; 0: any free one.")
+    http_port: Port = Field(default=8081, description="Port of the plain HTTP listener. 0: any free port.")
     connections: int = Field(
         default=1000,
         gt=0,
-        description="Connections that a listener holds open, counted from accept on; one more closes the one that has "
+        description="Open connections of a listener, counted from accept on. One more closes the connection that has "
         "been idle longest.",
     )
     handshakes_per_address: int = Field(
         default=200,
         gt=0,
-        description="Connections from one address that may be in their TLS handshake; one more ends the oldest.",
+        description="Connections from one address in their TLS handshake. One more closes the oldest.",
     )
-    handshake_seconds: Seconds = Field(default=3, gt=0, description="How long a TLS handshake may take.")
+    handshake_seconds: Seconds = Field(default=3, gt=0, description="Timeout of a TLS handshake.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""
@@ -95,20 +96,19 @@ class LimitSettings(Settings):
     )
     bodies_bytes: Bytes = Field(
         default=64 * MEBIBYTE,
-        description="Memory for bodies that are being read, and for long ones that are being judged; a request that "
-        "needs more is answered 503.",
+        description="Memory for bodies that are being read, and for long ones that are being reviewed. A request that "
+        "needs more gets 503.",
     )
-    body_seconds: Seconds = Field(default=5, description="How long the body of a request may take to arrive.")
+    body_seconds: Seconds = Field(default=5, description="Timeout for receiving the body of a request.")
     admission_in_flight: int = Field(
         default=100,
         gt=0,
-        description="Admission reviews that are handled at once; one more is answered 503, and strangers get half of "
-        "them at most.",
+        description="Concurrent admission reviews. One more gets 503, and strangers get at most half of them.",
     )
-    event_streams: int = Field(default=100, gt=0, description="Streams of `/v1/events` that may be open at once.")
+    event_streams: int = Field(default=100, gt=0, description="Concurrent streams of `/v1/events`.")
     event_streams_per_caller: int = Field(
         default=20,
         gt=0,
-        description="Streams of `/v1/events` that one caller may have open at once; the plain listener, which does not "
-        "authenticate callers, has no such limit.",
+        description="Concurrent streams of `/v1/events` per caller. Does not apply to the plain listener, which does "
+        "not authenticate callers.",
     )

@@ -65,15 +65,15 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
 
     lease_name: Name = Field(
         default="harbormaster-reconcile",
-        description="Lease in the namespace of the installation by which one process leads.",
+        description="Leader election Lease in the namespace of the installation.",
     )
     shards: int = Field(
         default=1,
         ge=1,
         le=MOST_SHARDS,
         description=(
-            "Parts into which the work of the loop is divided, so that as many replicas work at once; 1: one of them "
-            "does everything; the same in all replicas, for those of another number wait until the others are gone."
+            "Shards of the loop's work, which as many replicas process concurrently. 1: a single leader. Must "
+            "be the same in all replicas: those with another number stay idle until the others have stopped."
         ),
     )
     force_delete_seconds: SecondsWithin = Field(
@@ -82,12 +82,8 @@ class ControllerSettings(PlaceableSettings, GateSettings, RolloutSettings, Analy
         le=3600,
         description="How long to wait for a leaving member that does not answer.",
     )
-    reconcile_workers: int = Field(
-        default=16, ge=1, le=1000, description="Objects that each controller works on at once."
-    )
-    write_concurrency: int = Field(
-        default=32, ge=1, le=150, description="Writes to the hub that may be under way at once."
-    )
+    reconcile_workers: int = Field(default=16, ge=1, le=1000, description="Concurrent reconciles per controller.")
+    write_concurrency: int = Field(default=32, ge=1, le=150, description="Concurrent writes to the hub.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what contradicts what."""

@@ -50,28 +50,27 @@ class NotificationSettings(Settings):
     notifications_url: str = Field(
         default="",
         max_length=2048,
-        description="URL to which notifications are posted, signed, such as that of a bridge to a chat or a pager; "
-        "empty: none are sent.",
+        description="URL that receives signed notifications, such as a bridge to a chat or a pager. Empty: disabled.",
     )
     notifications_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one a line, read at every notification: the first signs.",
+        description="File of secrets, one per line, read at every notification. The first one signs.",
     )
     notifications_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of the receiver in PEM, read at every notification; unset: those of the "
+        description="Certificate authorities of the receiver in PEM, read at every notification. Unset: those of the "
         "system.",
     )
     notifications_reasons: Annotated[tuple[Reason, ...], COMMAS] = Field(
         default=NEED_A_PERSON,
         max_length=256,
-        description="Reasons of the Events that are notified; `Warning/REASON` or `Normal/REASON`: only those of that "
+        description="Reasons of the Events that are sent. `Warning/REASON` or `Normal/REASON`: only those of that "
         "type.",
     )
     notifications_hub: str = Field(
         default="",
         max_length=253,
-        description="What notifications call this hub, for a receiver of several.",
+        description="Name of this hub in notifications, for a receiver of several hubs.",
     )
 
     @field_validator("notifications_url")

@@ -18,25 +18,24 @@ class ObservabilitySettings(Settings):
     """
 
     log_format: Literal["json", "text"] = Field(
-        default="json", description="How lines of the log are written: `json` for machines, `text` for people."
+        default="json", description="Format of the log: `json` for machines, `text` for people."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The lowest level that is written."
+        default="info", description="Lowest level that is logged."
     )
     tracing_endpoint: str = Field(
         default="",
-        description="Where traces are sent by OTLP over HTTP, such as `http://collector:4318/v1/traces`; empty: there "
-        "are none.",
+        description="OTLP endpoint (HTTP) for traces, such as `http://collector:4318/v1/traces`. Empty: disabled.",
     )
     tracing_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=1.0,
-        description="Share of the requests without a `traceparent`, and of the reconciles, that are traced, from 0 to "
-        "1; of a request with one, it says whether.",
+        description="Share of reconciles and of requests without a `traceparent` that are traced, from 0 to 1. A "
+        "request with one follows its sampling flag.",
     )
     commit: str = Field(
         default="",
         max_length=64,
-        description="Commit of the source that the program was built from; an image sets it, and metrics show it.",
+        description="Commit of the source that the program was built from, set by an image and shown in metrics.",
     )
 
     @field_validator("tracing_endpoint")
@@ -78,17 +77,18 @@ class HistorySettings(Settings):
         default=7,
         ge=0,
         le=90,
-        description="How many days decisions, rollouts, refusals and answers of the gate are kept, for "
-        "`harbormaster history`; 0: not at all.",
+        description="Days for which decisions, rollouts, refusals and answers of the gate are kept, for `harbormaster "
+        "history`. 0: disabled.",
     )
     history_megabytes: int = Field(
         default=8,
         ge=1,
         le=64,
-        description="How much of that is kept, in MiB, of the loop and of the servers each; the oldest goes first.",
+        description="Size limit of the history in MiB, separately for the loop and for the servers. The oldest "
+        "entries are deleted first.",
     )
     history_seconds: SecondsWithin = Field(
-        default=10, ge=1, le=300, description="How often a process writes it at most."
+        default=10, ge=1, le=300, description="Shortest interval between writes of the history by one process."
     )
 
     def history(self) -> HistoryOptions:

@@ -24,21 +24,21 @@ class PlaceableSettings(InstallationSettings):
 
     allowed_kinds: str = Field(
         default="",
-        description="Kinds that placements may select or wrap, and an agent applies, and no others: `GROUP`, "
-        "`GROUP/VERSION` or `GROUP/VERSION/Kind1,Kind2`, separated by `;`; empty: all that are not blocked.",
+        description="The only kinds that placements may select or wrap, and that an agent applies: `GROUP`, "
+        "`GROUP/VERSION` or `GROUP/VERSION/Kind1,Kind2`, separated by `;`. Empty: all that are not blocked.",
     )
     blocked_kinds: str = Field(
         default="",
-        description="Kinds that placements may not select or wrap, besides those that are always blocked; written like "
-        "`HARBORMASTER_ALLOWED_KINDS`, with which it cannot be combined: `v1/Secret;example.com`.",
+        description="Kinds that placements may not select or wrap, besides those that are always blocked. Written "
+        "like `HARBORMASTER_ALLOWED_KINDS`, with which it cannot be combined: `v1/Secret;example.com`.",
     )
     workloads_enabled: bool = Field(
-        default=False, description="The hub runs workloads itself, so that claims of volumes are not placed."
+        default=False, description="The hub runs workloads itself, so that volume claims are not placed."
     )
     skipped_namespaces: Words = Field(
         default=(),
-        description="Namespaces that are never placed, besides `default`, `kube-*`, `fleet-*` and the one of "
-        "harbormaster itself.",
+        description="Namespaces that are never placed, besides `default`, `kube-*`, `fleet-*` and the namespace of "
+        "the installation.",
     )
 
     @field_validator("allowed_kinds", "blocked_kinds")
@@ -71,8 +71,8 @@ class RemovalSettings(Settings):
 
     removal_confirmation: Literal["", "Off", "Warn", "Confirm"] = Field(
         default="",
-        description="One mode for every effect: `Off` (removals proceed, as in KubeFleet), `Warn` or `Confirm`; "
-        "empty: each effect has the mode of its own setting.",
+        description="One mode for every effect: `Off` (removals proceed, as in KubeFleet), `Warn` or `Confirm`. "
+        "Empty: each effect has the mode of its own setting.",
     )
     removal_confirmation_data: ConfirmationMode = Field(
         default=ConfirmationMode.CONFIRM,
@@ -98,13 +98,13 @@ class RemovalSettings(Settings):
         default=ConfirmationMode.CONFIRM, description="A placement with content on two or more clusters is deleted."
     )
     removal_confirmation_node_pool: ConfirmationMode = Field(
-        default=ConfirmationMode.CONFIRM, description="A NodePool with nodes is deleted; admission alone checks it."
+        default=ConfirmationMode.CONFIRM, description="A NodePool with nodes is deleted. Checked only by admission."
     )
     removal_confirmation_window_seconds: SecondsWithin = Field(
         default=3600,
         ge=60,
         le=86_400,
-        description="How far back removals count together.",
+        description="Period over which removals are counted together.",
     )
     removal_confirmation_kinds: Words = Field(
         default=DEFAULT_KINDS,
@@ -112,7 +112,7 @@ class RemovalSettings(Settings):
     )
     removal_confirmation_exempt: str = Field(
         default="=".join(DEFAULT_EXEMPT),
-        description="Label of namespaces whose content is removed without confirmation, as `KEY=VALUE`; empty: none.",
+        description="Label of namespaces whose content is removed without confirmation, as `KEY=VALUE`. Empty: none.",
     )
 
     @field_validator("removal_confirmation_kinds")
@@ -155,20 +155,20 @@ class RolloutSettings(RemovalSettings):
         default=600,
         ge=10,
         le=604_800,
-        description="How long a rollout may stand still, beyond its `unavailablePeriodSeconds`, until its placement "
-        "says that it is stalled.",
+        description="How long a rollout may make no progress, beyond its `unavailablePeriodSeconds`, until its "
+        "placement is reported as stalled.",
     )
     removal_needs_budget: bool = Field(
         default=True,
-        description="Count a removal against `maxUnavailable` even if the binding has failed or no cluster is wanted "
-        "any more; `false`: such removals have no limit.",
+        description="Count a removal against `maxUnavailable` even if the binding has failed or the placement wants "
+        "no cluster any more. `false`: such removals are unlimited.",
     )
     resource_snapshot_interval_seconds: Seconds = Field(
-        default=30, le=300, description="Shortest time between two snapshots of what a placement selects."
+        default=30, le=300, description="Shortest time between two snapshots of the objects that a placement selects."
     )
     resource_collection_seconds: Seconds = Field(
         default=15,
         le=60,
-        description="How long changes of what a placement selects are collected into one snapshot, from the first one "
-        "on.",
+        description="Debounce: changes of selected objects are coalesced into one snapshot for this long, from the "
+        "first change on.",
     )

@@ -18,17 +18,17 @@ HEAD: Final = """\
 
 <!-- Made from the classes in webhook/settings by `make docs`; a test compares. -->
 
-Every setting is an environment variable; those used most are options of the programs too, and an option wins over the
-variable. Lists are separated by commas; `true` and `false` may also be written `1` and `0`, `yes` and `no`, `on` and
-`off`. A wrong value ends a program before it does anything, with a message that names the variable and the value.
+Every setting is an environment variable. The most common ones are also options of the programs, and an option overrides
+the variable. Lists are separated by commas. `true` and `false` may also be written `1` and `0`, `yes` and `no`, `on` and
+`off`. A program with an invalid value exits before it does anything, with a message that names the variable and the value.
 
-`harbormaster settings serve` prints what is in force, and where it comes from.
+`harbormaster settings serve` prints the effective values and their sources.
 
 ## Programs
 
-A program reads these settings, and ignores all others. `cli` stands for all commands that ask a hub; those that answer
-from the hub of a kubeconfig themselves (`plan`, `explain`, `gate`, `budgets`) also read what `serve` and `up` have in
-common, so give them the settings that the hub's `serve` has.
+A program reads these settings and ignores all others. `cli` stands for all commands that query a hub. Commands that compute
+answers themselves from the hub of a kubeconfig (`plan`, `explain`, `gate`, `budgets`) also read the settings that `serve` and
+`up` share, so give them the settings of the hub's `serve`.
 
 """
 
@@ -86,7 +86,7 @@ def _default_text(entry: JsonObject) -> str:
 
 
 def _values(entry: JsonObject, definitions: Mapping[str, JsonObject]) -> str:
-    """Say which values a setting takes: its unit and its bounds, or a choice."""
+    """Return the values that a setting takes: its unit and its bounds, or a choice."""
     kind = _resolved(entry, definitions)
     if "enum" in kind:
         return ", ".join(f"`{value}`" for value in kind["enum"])
@@ -143,9 +143,9 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def schema_of(program: str) -> JsonObject:
-    """Return the JSON schema of what a program reads: types, bounds, defaults and descriptions.
+    """Return the JSON schema of the settings of a program: types, bounds, defaults and descriptions.
 
-    In each setting, ``x-variable`` names its environment variable, and ``x-unit`` says what its number counts.
+    In each setting, ``x-variable`` names its environment variable, and ``x-unit`` the unit of its number.
     """
     settings = PROGRAMS[program]
     fields: dict[str, Any] = {

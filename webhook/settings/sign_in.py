@@ -68,64 +68,64 @@ class SignInSettings(Settings):
     oidc_issuer_url: str = Field(
         default="",
         max_length=2048,
-        description="URL of the OpenID Connect provider where people sign in to the page, exactly as it calls itself; "
-        "empty: the page takes tokens alone.",
+        description="Issuer URL of the OpenID Connect provider for signing in to the page, exactly as the provider "
+        "spells it. Empty: the page accepts tokens only.",
     )
-    oidc_client_id: str = Field(default="", max_length=512, description="What the provider calls us.")
+    oidc_client_id: str = Field(default="", max_length=512, description="OAuth client ID.")
     oidc_client_secret_file: Path | None = Field(
         default=None,
-        description="File of the secret that the provider knows us by, read at every sign-in.",
+        description="File of the OAuth client secret, read at every sign-in.",
     )
     oidc_session_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one a line, the same for all replicas, read again when it changes: the first "
-        "seals sessions of the page, all of them open some.",
+        description="File of secrets, one per line, the same for all replicas, reloaded when it changes. The first "
+        "one seals sessions of the page, and each one opens them.",
     )
     oidc_page_url: str = Field(
         default="",
         max_length=2048,
-        description="URL of the page as browsers see it, such as `https://fleet.example.com`; the provider has to "
-        "allow the redirect to `/sign-in/callback` there.",
+        description="URL of the page as browsers see it, such as `https://fleet.example.com`. The provider must allow "
+        "the redirect to `/sign-in/callback` there.",
     )
     oidc_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of the provider in PEM, read at every call; unset: those of the system.",
+        description="Certificate authorities of the provider in PEM, read at every call. Unset: those of the system.",
     )
     oidc_scopes: Words = Field(
         default=("openid", "profile", EMAIL),
-        description="Scopes that are asked for; many providers want `groups` among them before they tell groups.",
+        description="Requested scopes. Many providers require `groups` among them before they issue groups.",
     )
     oidc_username_claim: str = Field(
         default="sub",
         min_length=1,
         max_length=256,
-        description="Claim of the ID token that is the user name; `email` counts only where it is verified.",
+        description="Claim of the ID token with the user name. `email` counts only if it is verified.",
     )
     oidc_username_prefix: str = Field(
         default="",
         max_length=256,
-        description="What is put before the user name; empty: for every claim but `email` the issuer and `#`; `-`: "
-        "nothing.",
+        description="Prefix of the user name. Empty: the issuer and `#`, for every claim except `email`. `-`: no "
+        "prefix.",
     )
     oidc_groups_claim: str = Field(
-        default="", max_length=256, description="Claim of the ID token that lists groups; empty: nobody is in one."
+        default="", max_length=256, description="Claim of the ID token with the groups. Empty: no groups."
     )
     oidc_groups_prefix: str = Field(
         default="",
         max_length=256,
-        description="Prefix of every group, such as `oidc:`, without which a group of the provider has the rights of "
-        "any group of that name on the hub; empty: no prefix, and a warning; `-`: no prefix.",
+        description="Prefix of every group, such as `oidc:`. Without it, a group of the provider has the rights of "
+        "any group of that name on the hub. Empty: no prefix, and a warning. `-`: no prefix.",
     )
     oidc_name: str = Field(
         default="",
         max_length=64,
-        description="What the page calls the provider, as in `Sign in with Example`; empty: the host of its URL.",
+        description="Name of the provider on the page, as in `Sign in with Example`. Empty: the host of its URL.",
     )
     oidc_session_seconds: SecondsWithin = Field(
         default=28_800,
         ge=60,
         le=LONGEST_SESSION_SECONDS,
-        description="How long a session of the page lasts at most; it ends with the ID token where that ends earlier.",
+        description="Longest session of the page. It ends earlier if the ID token expires.",
     )
 
     @field_validator("oidc_issuer_url")

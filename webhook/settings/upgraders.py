@@ -64,33 +64,33 @@ class UpgraderSettings(Settings):
     )
     default_upgrader: str = Field(
         default=HAND_OFF,
-        description="Back end of members without the annotation `harbormaster.dev/upgrader`; one of `upgraders`.",
+        description="Back end of members without the annotation `harbormaster.dev/upgrader`. One of `upgraders`.",
     )
     upgrader_poll_seconds: SecondsWithin = Field(
-        default=15, ge=1, le=600, description="How often back ends are asked how an upgrade goes."
+        default=15, ge=1, le=600, description="Poll interval for upgrades in flight."
     )
     upgrader_call_seconds: SecondsWithin = Field(
-        default=10, ge=1, le=60, description="How long one call of a back end may take."
+        default=10, ge=1, le=60, description="Timeout of one call of a back end."
     )
     handoff_secret_file: Path | None = Field(
         default=None,
-        description="File of secrets, one a line, that sign what is said to and by the upgrader of `handoff_url`: the "
-        "first signs, each is accepted; unset: nobody can report by `/v1/upgrade/operations`.",
+        description="File of secrets, one per line, that sign messages to and from the upgrader of `handoff_url`. The "
+        "first one signs, and each one is accepted. Unset: reports to `/v1/upgrade/operations` are refused.",
     )
     handoff_unbound_reports: bool = Field(
         default=False,
-        description="Whether reports to `/v1/upgrade/operations` may lack `operationID`, for upgraders that do not "
-        "send it yet; a client that has seen such a report can send it again for another operation.",
+        description="Accept reports to `/v1/upgrade/operations` without `operationID`, for upgraders that do not send "
+        "it yet. A client that has seen such a report can replay it for another operation.",
     )
     handoff_url: str = Field(
         default="",
         max_length=2048,
-        description="URL to which operations of the back end `handoff` are posted, signed; empty: upgraders watch the "
+        description="URL that receives signed operations of the back end `handoff`. Empty: upgraders watch the "
         "ClusterUpgradeRequests.",
     )
     handoff_ca: Path | None = Field(
         default=None,
-        description="Certificate authorities of that upgrader in PEM, read at every call; unset: those of the system.",
+        description="Certificate authorities of that upgrader in PEM, read at every call. Unset: those of the system.",
     )
 
     @field_validator("upgraders")
