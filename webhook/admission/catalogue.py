@@ -66,37 +66,37 @@ class CatalogueEntry:
 
 GENERAL_RULES: Final = (
     allow(
-        "D-01", "An object may always be deleted, also one that is invalid; M-09 and guard rails are apart.", on=DELETE
+        "D-01", "An object may always be deleted, even an invalid one. Exceptions: M-09 and the guard rails.", on=DELETE
     ),
-    allow("D-02", "A deletion brings the stored object only, or not even that.", on=DELETE),
+    allow("D-02", "The review of a deletion has only the stored object, or no object.", on=DELETE),
     allow("D-06", "An update of an object that is being deleted passes: finalizers can be removed.", on=UPDATE),
     allow("U-07", "An invalid object that is being deleted may be written: see D-06.", on=UPDATE),
 )
 """Rules for every kind that has rules."""
 CHANGE_RULES: Final = (
-    allow("U-06", "An object that is stored invalid can be repaired: see X-21.", on=UPDATE),
+    allow("U-06", "A stored invalid object can be repaired: see X-21.", on=UPDATE),
     allow(
-        "X-21", "An update is refused for what it changed only; an old mistake left alone is warned about.", on=UPDATE
+        "X-21",
+        "An update is refused only for the fields that it changes. A stored mistake in other fields gets a warning.",
+        on=UPDATE,
     ),
 )
 """Rules for every kind that is not judged as a whole."""
 
-_LOSSES: Final = (warn(impact.RULE, "Says which clusters and which objects an update takes away.", on=UPDATE),)
+_LOSSES: Final = (warn(impact.RULE, "Warns of the clusters and objects that an update removes.", on=UPDATE),)
 _ONE_GROUP: Final = warn("C-42", "Every member of a run is in one group of it.")
 LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     impact.warn_about_lost_clusters: _LOSSES,
     impact.warn_about_lost_objects: _LOSSES,
     taking_over.warn_about_taking_over: (
-        warn(taking_over.RULE, "Says what members have already, or may have, that would go with the placement."),
+        warn(taking_over.RULE, "Warns of existing objects on members that would later be removed with the placement."),
     ),
     live_placement.warn_about_number: (
         warn("X-05", "As many clusters as numberOfClusters have joined and fit the terms and tolerations."),
     ),
     live_placement.warn_about_unknown_clusters: (warn("X-07", "The clusters of clusterNames are member clusters."),),
-    live_placement.warn_about_unknown_properties: (
-        warn("X-08", "A property is well known, or some member reports it."),
-    ),
-    live_placement.warn_about_empty_selectors: (warn("X-25", "A selector finds something on the hub."),),
+    live_placement.warn_about_unknown_properties: (warn("X-08", "A property is well known, or reported by a member."),),
+    live_placement.warn_about_empty_selectors: (warn("X-25", "A selector matches an object on the hub."),),
     live_placement.warn_about_shared_objects: (
         warn("X-22", "No other placement has the same object on the same clusters."),
     ),
@@ -137,14 +137,14 @@ LIVE_RULES: Final[Mapping[Callable[..., Any], tuple[Rule, ...]]] = {
     live_eviction.warn_about_target: (
         warn("X-83", "The placement of an eviction exists and is on the cluster.", on=CREATE),
     ),
-    live_eviction.warn_about_idle_budget: (warn("X-81", "There is a placement of the name of the budget."),),
+    live_eviction.warn_about_idle_budget: (warn("X-81", "A placement of the budget's name exists."),),
     live_eviction.warn_about_closed_budget: (warn("X-82", "A budget can allow an eviction."),),
     live_member_cluster.warn_about_taints: (
-        warn("X-92", "The placements on a member tolerate a new taint, which does not remove them.", on=UPDATE),
+        warn("X-92", "The placements on a member tolerate a new taint. It does not evict them.", on=UPDATE),
     ),
     live_member_cluster.warn_about_deletion: (
-        warn("D-05", "Says which placements are on a member that is deleted: see X-93.", on=DELETE),
-        warn("X-93", "No placements are on a member that is deleted.", on=DELETE),
+        warn("D-05", "Warns of the placements on a member that is deleted: see X-93.", on=DELETE),
+        warn("X-93", "A member that is deleted has no placements.", on=DELETE),
     ),
 }
 """The rules of the live checks, by check."""

@@ -34,16 +34,19 @@ from webhook.validation.framework.rule import OURS, Rule, Severity, default, enf
 RUN_RULES: Final = (
     replace(
         default(
-            "F-30", "The state of a run is Initialize; timeouts and policies have their defaults.", OURS, "spec.state"
+            "F-30",
+            "The state of a run is Initialize, and timeouts and policies have their defaults.",
+            OURS,
+            "spec.state",
         ),
         only=(UPGRADE_RUN,),
     ),
-    Rule("F-31", (Severity.DEFAULT,), "The selection of nodeImage is Latest, but for ControlPlaneOnly.", OURS),
+    Rule("F-31", (Severity.DEFAULT,), "The selection of nodeImage is Latest, except for ControlPlaneOnly.", OURS),
     Rule("F-32", (Severity.MUTATE,), "A leading v is removed from kubernetesVersion.", OURS),
     Rule("F-33", (Severity.MUTATE,), "An update without restartToken keeps the stored one.", OURS),
 )
 RUN_STAMPS: Final = (
-    Rule("F-34", (Severity.MUTATE,), "A run whose state goes from Stop to Run gets a new restartToken.", OURS),
+    Rule("F-34", (Severity.MUTATE,), "A run whose state changes from Stop to Run gets a new restartToken.", OURS),
 )
 WINDOW_RULES: Final = (
     replace(

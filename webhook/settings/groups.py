@@ -63,14 +63,14 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Access",
-        "Authentication and limits of callers. Under `up`, which has no RBAC, holders of client certificates may use all "
-        "of `/v1`.",
+        "Authentication and limits of callers. Under `up`, which has no RBAC, holders of client certificates may use "
+        "all of `/v1`.",
         access.AccessSettings,
     ),
     SettingsGroup(
         "Sign-in",
-        "Sign-in to the page of `serve` with an OpenID Connect provider, besides tokens. User names and groups follow the "
-        "rules of kube-apiserver's `--oidc-` flags: with the same values, a person is the same user for both.",
+        "Sign-in to the page of `serve` with an OpenID Connect provider, besides tokens. User names and groups follow "
+        "the rules of kube-apiserver's `--oidc-` flags: with the same values, a person is the same user for both.",
         sign_in.SignInSettings,
     ),
     SettingsGroup(
@@ -98,8 +98,8 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Node disruption",
-        "Disruption of the nodes of NodePools, by `reconcile` on the hub and by `agent` in its member. `rbac` prints the "
-        "rights that the mode requires.",
+        "Disruption of the nodes of NodePools, by `reconcile` on the hub and by `agent` in its member. `rbac` prints "
+        "the rights that the mode requires.",
         gate.NodeDisruptionSettings,
     ),
     SettingsGroup(
@@ -142,14 +142,14 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Notifications",
-        "Notifications that are posted to your receiver when action is required. The loop and every server send their own "
-        "observations, so set the same values for all of them.",
+        "Notifications that are posted to your receiver when action is required. The loop and every server send their "
+        "own observations, so set the same values for all of them.",
         notifications.NotificationSettings,
     ),
     SettingsGroup(
         "Agent",
-        "Namespaces that an agent ignores in its member, and the lifetime of its token for the hub, if `join` has issued "
-        "one.",
+        "Namespaces that an agent ignores in its member, and the lifetime of its token for the hub, if `join` has "
+        "issued one.",
         agent.MemberAgentSettings,
     ),
     SettingsGroup(
@@ -167,8 +167,8 @@ GROUPS: Final = (
     ),
     SettingsGroup(
         "Command line",
-        "Environment of commands, besides their options. The variables without the prefix `HARBORMASTER_` are conventions "
-        "of other programs, and so are `TZ`, for displayed times, and `HTTPS_PROXY` and `NO_PROXY`, for connections to "
+        "Environment of commands, besides their options. The variables without the prefix `HARBORMASTER_` are "
+        "conventions of other programs, and so are `TZ`, for displayed times, and `HTTPS_PROXY` and `NO_PROXY`, for connections to "
         "API servers.",
         command_line.TerminalSettings,
     ),

@@ -18,17 +18,18 @@ HEAD: Final = """\
 
 <!-- Made from the classes in webhook/settings by `make docs`; a test compares. -->
 
-Every setting is an environment variable. The most common ones are also options of the programs, and an option overrides
-the variable. Lists are separated by commas. `true` and `false` may also be written `1` and `0`, `yes` and `no`, `on` and
-`off`. A program with an invalid value exits before it does anything, with a message that names the variable and the value.
+Every setting is an environment variable. The most common ones are also options of the programs, and an option
+overrides the variable. Lists are separated by commas. `true` and `false` may also be written `1` and `0`, `yes` and
+`no`, `on` and `off`. A program with an invalid value exits before it does anything, with a message that names the
+variable and the value.
 
 `harbormaster settings serve` prints the effective values and their sources.
 
 ## Programs
 
-A program reads these settings and ignores all others. `cli` stands for all commands that query a hub. Commands that compute
-answers themselves from the hub of a kubeconfig (`plan`, `explain`, `gate`, `budgets`) also read the settings that `serve` and
-`up` share, so give them the settings of the hub's `serve`.
+A program reads these settings and ignores all others. `cli` stands for all commands that query a hub. Commands that
+compute answers themselves from the hub of a kubeconfig (`plan`, `explain`, `gate`, `budgets`) also read the settings
+that `serve` and `up` share, so give them the settings of the hub's `serve`.
 
 """
 

@@ -50,7 +50,7 @@ RULES: Final = (
     warn(
         "X-98", f"The annotation {UPGRADE_WINDOWS}, if set, is a comma list of at most {MOST_NAMED} names of windows."
     ),
-    warn("C-53", "What a member says about its upgrades, by annotations and its group label, can be read."),
+    warn("C-53", "The upgrade annotations and the group label of a member are well formed."),
     warn("X-27", f"An annotation {SCORE_PREFIX}NAME holds a readable score that has not expired."),
 )
 DELETION_RULES: Final = (

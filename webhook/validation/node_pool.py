@@ -109,7 +109,7 @@ RULES: Final = (
     deny("K-14", "No two of taints and startupTaints together have the same key and effect.", _RUNTIME),
     schema(
         "K-15",
-        "Times are sums of hours, minutes and seconds within 64 bits; expireAfter and consolidateAfter may be Never.",
+        "Times are sums of hours, minutes and seconds within 64 bits. expireAfter and consolidateAfter may be Never.",
         _CRD,
         f"{_NODE}.expireAfter",
         f"{_NODE}.terminationGracePeriod",
@@ -126,7 +126,7 @@ RULES: Final = (
     schema("K-19", "The reasons of a budget are known ones, each once, at most 50.", _CRD, f"{_BUDGET}.reasons"),
     schema(
         "K-20",
-        "A schedule has five fields or is a macro; it is in UTC and has no time zone.",
+        "A schedule has five fields or is a macro, and is in UTC, without a time zone.",
         f"{_CRD}; robfig/cron",
         f"{_BUDGET}.schedule",
     ),
@@ -136,15 +136,15 @@ RULES: Final = (
     schema("K-24", "weight is 1 to 100, and replicas at least 0.", _CRD, "spec.weight", "spec.replicas"),
     deny("K-25", "A pool with replicas has no weight, and limits nodes only.", _CEL),
     deny("K-26", "replicas is neither added nor removed.", _CEL, on=UPDATE),
-    warn("K-30", "No budget is always in force and allows nothing, which makes the others pointless.", _SEED),
-    warn("K-31", "Some budget is always in force; otherwise disruption is unlimited outside the windows.", _SEED),
+    warn("K-30", "No budget is always in force and allows 0 disruptions, which makes the others pointless.", _SEED),
+    warn("K-31", "Some budget is always in force. Otherwise disruption is unlimited outside the windows.", _SEED),
     warn("K-32", "The window of a budget closes: a budget with a schedule is not always in force.", OURS),
     warn("K-33", "The window of a budget opens: its duration is longer than 0.", OURS),
     warn("K-34", "The reasons of a budget are not an empty list, which means no reason at all.", OURS),
     Rule(
         "K-35",
         (Severity.WARN, Severity.MUTATE),
-        "expireAfter belongs in the template; it is copied there from spec.disruption if the template has none.",
+        "expireAfter belongs in the template. It is copied there from spec.disruption if the template has none.",
         _SEED,
     ),
     warn("K-36", "kubelet is no longer part of a NodePool: it belongs to the node class.", "Karpenter v1"),
@@ -155,7 +155,7 @@ RULES: Final = (
         on=UPDATE,
     ),
     warn("K-38", "No budget is redundant because a stricter one for its reasons is in force whenever it is.", OURS),
-    warn("K-39", "Windows that allow no disruption leave some time between them.", OURS),
+    warn("K-39", "Windows that allow 0 disruptions leave some time between them.", OURS),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""

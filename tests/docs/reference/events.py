@@ -1,4 +1,4 @@
-"""Every Event: its reason and type, on what it is told, and when. Tests compare the list with the code."""
+"""Every Event: its reason and type, its object, and when it is emitted. Tests compare the list with the code."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ HANDED_OFF: Final = "upgrades-that-are-handed-off"
 
 
 class Told(NamedTuple):
-    """One Event; *section*: of the page of troubleshooting, where that has no place for the reason by itself."""
+    """One Event. *section*: anchor on the page of troubleshooting, if the reason has none of its own."""
 
     reason: str
     type: str
@@ -30,22 +30,22 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("PlacementApplied", NORMAL, "Applied has become True"),
         Told("PlacementAvailable", NORMAL, "Available has become True"),
         Told("PlacementDiffReported", NORMAL, "DiffReported has become True"),
-        Told("PlacementRolloutCompleted", NORMAL, "everything that is expected of it has become True"),
-        Told("PlacementRolloutStalled", WARNING, "nothing in its rollout has moved for ten minutes"),
+        Told("PlacementRolloutCompleted", NORMAL, "all its expected conditions have become True"),
+        Told("PlacementRolloutStalled", WARNING, "its rollout has made no progress for ten minutes"),
         Told("PlacementObjectsTooLarge", WARNING, "the present content of an object does not fit into etcd"),
         Told("PlacementKindsNotRead", WARNING, "it selects a namespace with kinds that the loop may not read"),
         Told("InvalidReportBackStrategy", WARNING, "statuses are to be mirrored, and it may pick several clusters"),
         Told("StatusNotReportedBack", WARNING, "the status of an object could not be written back"),
-        Told("PlacedContentKept", WARNING, "it goes with the definition of its kind, and what it placed stays"),
+        Told("PlacedContentKept", WARNING, "it is deleted with the definition of its kind, and its content remains"),
         Told("BindingsRestored", WARNING, "another client had set bindings of it to Unscheduled"),
         Told("UnprovenWorks", WARNING, "Works without a binding claim to belong to it, and cannot prove it"),
         Told(
             "RemovalPending", WARNING, "the removal of content waits for confirmation, or of other content than before"
         ),
-        Told("PlacementContentOrphaned", WARNING, "its namespace is deleted unconfirmed, and its content stays"),
+        Told("PlacementContentOrphaned", WARNING, "its namespace is deleted unconfirmed, and its content remains"),
         Told("RemovalConfirmationBypassed", WARNING, "pending removals proceed because confirmation was switched off"),
         Told("ContentRemoved", WARNING, "content leaves members without confirmation"),
-        Told("NoResourcesSelected", WARNING, "it selects nothing any more"),
+        Told("NoResourcesSelected", WARNING, "it no longer selects any object"),
         Told("PlacementNotRemoved", WARNING, "it is being deleted, and waits for Works"),
         Told("PlacementObjectsRemain", WARNING, "objects that it no longer places cannot be deleted on members"),
         Told("PlacementWorksLeft", WARNING, "it was released before its Works were deleted"),
@@ -57,16 +57,16 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
         Told("DuplicateEnvelopeWorks", WARNING, "one envelope has several Works"),
     ),
     "Overrides": (
-        Told("OverrideWithoutSnapshot", WARNING, "no snapshot of it could be made"),
-        Told("OverrideFailed", WARNING, "its controller fails on it again and again"),
+        Told("OverrideWithoutSnapshot", WARNING, "no snapshot of it could be created"),
+        Told("OverrideFailed", WARNING, "its controller keeps failing on it"),
     ),
     "ClusterResourcePlacementEviction": (
         Told("EvictionWaits", NORMAL, "another disruption of the member is in progress"),
     ),
     "Work, AppliedWork": (
-        Told("OlderThanApplied", WARNING, "it is older than what the member has, and held"),
-        Told("AppliedWorkMadeAnew", WARNING, "the AppliedWork was deleted on the member, and made again"),
-        Told("KeptWithoutOrder", WARNING, "the Work goes without an order to remove what it placed, which stays"),
+        Told("OlderThanApplied", WARNING, "it is older than the content of the member, and held"),
+        Told("AppliedWorkMadeAnew", WARNING, "the AppliedWork was deleted on the member, and created again"),
+        Told("KeptWithoutOrder", WARNING, "the Work is deleted without an order to remove its content, which remains"),
         Told("AnotherWriter", WARNING, "another client on the member keeps changing what is applied"),
         Told(
             "ObjectsReleased",
@@ -74,123 +74,125 @@ EVENTS: Final[dict[str, tuple[Told, ...]]] = {
             "objects that every cluster's own controllers create are no longer placed, and remain on the member",
         ),
         Told("FinalizersRemain", WARNING, "objects that it no longer holds cannot be deleted on the member"),
-        Told("DefinitionReleased", WARNING, "a definition stays on the member, because it has objects of the member"),
+        Told("DefinitionReleased", WARNING, "a definition remains on the member, because it has objects of the member"),
     ),
     "MemberCluster": (
         Told("MemberClusterReadyToJoin", NORMAL, "the hub is ready for the agent"),
         Told("MemberClusterJoined", NORMAL, "the agent has joined"),
-        Told("MemberClusterJoinStateUnknown", WARNING, "the agent no longer says whether it has joined"),
+        Told("MemberClusterJoinStateUnknown", WARNING, "the agent no longer reports whether it has joined"),
         Told("UnreadableReport", WARNING, "a report of the agent was ignored, because it cannot be read"),
         Told("MemberClusterSilent", WARNING, "the agent has not reported for five minutes"),
         Told("MemberClusterReporting", NORMAL, "the agent reports"),
-        Told("NamespaceCreated", NORMAL, "its namespace on the hub was made"),
-        Told("NamespacePatched", NORMAL, "its namespace on the hub was put right"),
-        Told("RoleCreated", NORMAL, "the Role of its agent was made"),
-        Told("RoleUpdated", NORMAL, "the Role of its agent was put right"),
-        Told("RoleBindingCreated", NORMAL, "the RoleBinding of its agent was made"),
-        Told("RoleBindingUpdated", NORMAL, "the RoleBinding of its agent was put right"),
-        Told("InternalMemberClusterCreated", NORMAL, "its InternalMemberCluster was made"),
-        Told("InternalMemberClusterSpecUpdated", NORMAL, "its InternalMemberCluster was put right"),
+        Told("NamespaceCreated", NORMAL, "its namespace on the hub was created"),
+        Told("NamespacePatched", NORMAL, "its namespace on the hub was repaired"),
+        Told("RoleCreated", NORMAL, "the Role of its agent was created"),
+        Told("RoleUpdated", NORMAL, "the Role of its agent was repaired"),
+        Told("RoleBindingCreated", NORMAL, "the RoleBinding of its agent was created"),
+        Told("RoleBindingUpdated", NORMAL, "the RoleBinding of its agent was repaired"),
+        Told("InternalMemberClusterCreated", NORMAL, "its InternalMemberCluster was created"),
+        Told("InternalMemberClusterSpecUpdated", NORMAL, "its InternalMemberCluster was repaired"),
     ),
     "ClusterStagedUpdateRun, StagedUpdateRun": (
         Told("UpdateRunPending", NORMAL, "it cannot be initialised yet"),
         Told("UpdateRunInitializedSuccessfully", NORMAL, "its plan is fixed"),
-        Told("UpdateRunInitializedFailed", WARNING, "no plan can be made of it"),
+        Told("UpdateRunInitializedFailed", WARNING, "its plan cannot be computed"),
         Told("UpdateRunProgressing", NORMAL, "clusters are being updated"),
         Told("UpdateRunWaiting", NORMAL, "it waits for an approval or for time"),
-        Told("ApprovalNeeded", NORMAL, "it begins to wait for a person"),
+        Told("ApprovalNeeded", NORMAL, "it requires approval"),
         Told("UpdateRunStuck", WARNING, "clusters have been in flight for more than five minutes"),
-        Told("UpdateRunStopping", NORMAL, "it is to stop, and clusters are in flight"),
-        Told("UpdateRunStopped", NORMAL, "it has stopped, and nothing is in flight"),
-        Told("UpdateRunSucceeded", NORMAL, "it is over"),
+        Told("UpdateRunStopping", NORMAL, "it is stopping, and clusters are in flight"),
+        Told("UpdateRunStopped", NORMAL, "it has stopped, and no cluster is in flight"),
+        Told("UpdateRunSucceeded", NORMAL, "it has finished"),
         Told("UpdateRunFailed", WARNING, "it was aborted"),
         Told("StageUpdatingStarted", NORMAL, "the clusters of a stage are being updated"),
         Told("StageUpdatingWaiting", NORMAL, "a stage waits for its tasks"),
-        Told("StageUpdatingStopping", NORMAL, "a stage is to stop, and clusters of it are in flight"),
+        Told("StageUpdatingStopping", NORMAL, "a stage is stopping, and clusters of it are in flight"),
         Told("StageUpdatingStopped", NORMAL, "a stage has stopped"),
         Told("StageUpdatingSkippedNoClusters", NORMAL, "a stage has no cluster"),
-        Told("StageUpdatingSucceeded", NORMAL, "a stage is over"),
+        Told("StageUpdatingSucceeded", NORMAL, "a stage has finished"),
         Told("StageUpdatingFailed", WARNING, "the run was aborted in a stage"),
-        Told("StagedUpdateFailed", WARNING, "its controller fails on it again and again"),
+        Told("StagedUpdateFailed", WARNING, "its controller keeps failing on it"),
     ),
     "ClusterApprovalRequest, ApprovalRequest": (
-        Told("AnalysisPassed", NORMAL, "what the stage waits for is met, and the loop has approved"),
+        Told("AnalysisPassed", NORMAL, "the check of the stage is met, and the loop has approved"),
     ),
     "ClusterUpgradeRun": (
         Told("RunStarted", NORMAL, "it was started"),
         Told("RunRestarted", NORMAL, "it was started again"),
-        Told("RunStopping", NORMAL, "it starts nothing more"),
-        Told("RunStopped", NORMAL, "nothing is in flight any more"),
-        Told("RunCompleted", NORMAL, "it is over"),
+        Told("RunStopping", NORMAL, "it starts no further upgrade"),
+        Told("RunStopped", NORMAL, "no upgrade is in flight any more"),
+        Told("RunCompleted", NORMAL, "it has finished"),
         Told("RunFailed", WARNING, "more members have failed than it allows"),
-        Told("StageStarted", NORMAL, "a stage is reached"),
-        Told("StageWaiting", NORMAL, "the wait after a stage begins"),
-        Told("StageCompleted", NORMAL, "a stage is over"),
+        Told("StageStarted", NORMAL, "a stage has started"),
+        Told("StageWaiting", NORMAL, "the wait after a stage has started"),
+        Told("StageCompleted", NORMAL, "a stage has finished"),
         Told("GateOpened", NORMAL, "a gate is waited for"),
-        Told("ApprovalNeeded", NORMAL, "a gate is waited for that a person opens"),
-        Told("GateCompleted", NORMAL, "a gate holds nothing any more"),
-        Told("MemberUpgradeStarted", NORMAL, "the upgrade of a member begins"),
-        Told("MemberUpgradeCompleted", NORMAL, "the upgrade of a member is done"),
+        Told("ApprovalNeeded", NORMAL, "a gate requires approval"),
+        Told("GateCompleted", NORMAL, "a gate no longer blocks"),
+        Told("MemberUpgradeStarted", NORMAL, "the upgrade of a member has started"),
+        Told("MemberUpgradeCompleted", NORMAL, "the upgrade of a member has finished"),
         Told("MemberUpgradeFailed", WARNING, "the upgrade of a member has failed"),
         Told("MemberPending", NORMAL, "a member waits, once for each reason"),
         Told("MemberSkipped", NORMAL, "a member is skipped"),
-        Told("SkipIgnored", NORMAL, "what is to be skipped is in upgrade or over already"),
-        Told("SkipTargetUnknown", WARNING, "what is to be skipped is not part of it"),
-        Told("ConcurrencyClamped", NORMAL, "a group upgrades fewer members at once than it is configured to"),
-        Told("CommandRefused", WARNING, "it cannot start as it is, or an order is refused in its state"),
-        Told("HandoffNotAccepted", WARNING, "no upgrader has taken up a request for 15 minutes", HANDED_OFF),
-        Told("HandoffStale", WARNING, "an upgrader has not been heard of for 30 minutes", HANDED_OFF),
-        Told("HandoffUnreadable", WARNING, "what an upgrader has reported cannot be read", HANDED_OFF),
-        Told("ClusterUpgradeFailed", WARNING, "its controller fails on it again and again"),
-        Told("UpgradePlanFailed", WARNING, "no plan of it can be made"),
+        Told("SkipIgnored", NORMAL, "the skipped member, group or stage is already in upgrade or finished"),
+        Told("SkipTargetUnknown", WARNING, "the skipped member, group or stage is not part of it"),
+        Told("ConcurrencyClamped", NORMAL, "a group upgrades fewer members concurrently than configured"),
+        Told("CommandRefused", WARNING, "it cannot start, or a command is refused in its state"),
+        Told("HandoffNotAccepted", WARNING, "no upgrader has accepted a request for 15 minutes", HANDED_OFF),
+        Told("HandoffStale", WARNING, "an upgrader has not reported for 30 minutes", HANDED_OFF),
+        Told("HandoffUnreadable", WARNING, "the report of an upgrader cannot be read", HANDED_OFF),
+        Told("ClusterUpgradeFailed", WARNING, "its controller keeps failing on it"),
+        Told("UpgradePlanFailed", WARNING, "its plan cannot be computed"),
     ),
     "ClusterUpgradeProfile": (
-        Told("RunGenerated", NORMAL, "it has made a run for a version that was published"),
-        Told("TriggerFailed", WARNING, "it has no target, or cannot make its run"),
-        Told("UpgradeProfileFailed", WARNING, "its controller fails on it again and again; also on strategies"),
+        Told("RunGenerated", NORMAL, "it has created a run for a published version"),
+        Told("TriggerFailed", WARNING, "it has no target, or cannot create its run"),
+        Told("UpgradeProfileFailed", WARNING, "its controller keeps failing on it, also on strategies"),
     ),
     "NodePool": (
-        Told("DisruptionBlocked", EITHER, "its budgets let no node go (Normal), or have not for a day (Warning)"),
+        Told("DisruptionBlocked", EITHER, "its budgets allow 0 disruptions (Normal), or have for a day (Warning)"),
         Told("DisruptionUnblocked", NORMAL, "nodes may be disrupted again, after such a warning"),
         Told("DisruptionRefused", WARNING, "mode `Act` is not carried out here"),
-        Told("NodePoolFailed", WARNING, "its controller fails on it again and again"),
-        Told("NodeDisruptionFailed", WARNING, "the controller of node disruption fails; told on the first pool"),
+        Told("NodePoolFailed", WARNING, "its controller keeps failing on it"),
+        Told("NodeDisruptionFailed", WARNING, "the controller of node disruption fails. Reported on the first pool"),
     ),
     "Node, NodeClaim": (
-        Told("DisruptionBlocked", EITHER, "it could go, and stays (Normal); it cannot go on (Warning)"),
+        Told("DisruptionBlocked", EITHER, "it is a candidate, and is kept (Normal), or cannot be disrupted (Warning)"),
         Told("Unconsolidatable", NORMAL, "it cannot be consolidated"),
-        Told("ConsolidationCandidate", NORMAL, "it would go"),
-        Told("ConsolidationApproved", NORMAL, "a command is begun"),
-        Told("ConsolidationRejected", NORMAL, "a command does not hold any more"),
-        Told("DisruptionLaunching", NORMAL, "its replacement is asked for"),
+        Told("ConsolidationCandidate", NORMAL, "it is a candidate"),
+        Told("ConsolidationApproved", NORMAL, "a command has started"),
+        Told("ConsolidationRejected", NORMAL, "a command is no longer valid"),
+        Told("DisruptionLaunching", NORMAL, "its replacement is requested"),
         Told("DisruptionWaitingReadiness", NORMAL, "its replacement is waited for"),
         Told("DisruptionTerminating", NORMAL, "it is drained, and then deleted"),
-        Told("DisruptionUndone", WARNING, "a command was given up before any pod was evicted"),
-        Told("FailedDraining", WARNING, "pods stay for now"),
-        Told("TerminationGracePeriodExpiring", NORMAL, "it will be deleted at a time, whatever pods remain"),
+        Told("DisruptionUndone", WARNING, "a command was rolled back before any pod was evicted"),
+        Told("FailedDraining", WARNING, "pods block its drain"),
+        Told(
+            "TerminationGracePeriodExpiring", NORMAL, "it will be deleted at a fixed time, regardless of remaining pods"
+        ),
     ),
     "Pod": (
         Told("Evicted", NORMAL, "it has been evicted from a node that is drained"),
-        Told("Disrupted", WARNING, "the time of the drain was over, and so it was deleted"),
+        Told("Disrupted", WARNING, "the drain timed out, so it was deleted"),
         Told("DoNotDisruptUntil", NORMAL, "its annotation protects it until then"),
-        Told("DoNotDisruptGracePeriodElapsed", NORMAL, "its annotation protects it no longer"),
+        Told("DoNotDisruptGracePeriodElapsed", NORMAL, "its annotation no longer protects it"),
         Told("InvalidDoNotDisruptAnnotation", WARNING, "its annotation has no effect"),
     ),
     "ValidatingWebhookConfiguration, MutatingWebhookConfiguration": (
         Told("WebhookConfigurationMissing", WARNING, "it was deleted, or has no hooks"),
         Told("WebhooksFailOpen", WARNING, "hooks have failurePolicy Ignore that should have Fail"),
-        Told("WebhooksEnforced", NORMAL, "it is as it should be again"),
+        Told("WebhooksEnforced", NORMAL, "it is correct again"),
     ),
     "Secret of the certificate authority": (
         Told(
             "CertificateNearEnd",
             WARNING,
-            "the certificate or its authority is near its end; from files, on the webhook configuration",
+            "the certificate or its authority expires soon. From files: on the webhook configuration",
         ),
         Told("CertificateAuthorityRotated", NORMAL, "another authority signs from now on"),
     ),
 }
-"""By the object on which they are told."""
+"""By their object."""
 
 _TROUBLESHOOTING: Final = "../troubleshooting.md"
 
@@ -198,15 +200,15 @@ _TROUBLESHOOTING: Final = "../troubleshooting.md"
 def page() -> str:
     """Return the page of all Events."""
     introduction = """
-What harbormaster tells in Events (`events.k8s.io/v1`, reported by `harbormaster.dev/controller`), by the object that it
-is about. What a message means and what to do is behind each reason. `harbormaster get events` and `kubectl describe`
-show them. What happens to one object for one reason within five minutes is one Event with a count. An API server
-forgets Events after an hour; [the history](../observe.md#what-has-happened) keeps what matters for a week, and
-[notifications](../observe.md#notifications) send those that you name.
+All Events of harbormaster (`events.k8s.io/v1`, reported by `harbormaster.dev/controller`), by their object. Each reason
+links to its meaning and the reaction. `harbormaster get events` and `kubectl describe` show them. Repetitions for one
+object and one reason within five minutes are one Event with a count. An API server deletes Events after an hour. [The
+history](../observe.md#what-has-happened) keeps the important ones for a week, and
+[notifications](../observe.md#notifications) send the selected ones.
 """
     parts = []
     for title, events in EVENTS.items():
-        parts += [f"## {title}\n", *table(["reason", "type", "told when"], map(_row, events)), ""]
+        parts += [f"## {title}\n", *table(["reason", "type", "when"], map(_row, events)), ""]
     return lines(titled("Events", introduction), *parts)
 
 

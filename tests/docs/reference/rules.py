@@ -10,14 +10,14 @@ MOST_NAMED = 6
 def page() -> str:
     """Return the page of all rules."""
     introduction = """
-What admission demands, with the id of each rule. `harbormaster rules` prints the same list, `harbormaster rules X-14`
+The rules of admission with their ids. `harbormaster rules` prints the same list, `harbormaster rules X-14`
 one rule, `harbormaster rules crp -o wide` those of a kind with their sources. The ids of the rules that refused a
 write are in the API server's audit log.
 
-**Severity**: *deny* refuses the write, *warn* lets it pass with a warning, *default* fills in what was left out,
-*mutate* rewrites what was written, *allow* lets it pass on purpose, *none* leaves it to others on purpose.
-**Layer**: *schema* and *CEL* are the API server's own, by the CustomResourceDefinition, and hold also while no webhook
-answers; *webhook* is harbormaster; *live* is harbormaster looking at the rest of the hub, and only ever warns.
+**Severity**: *deny* refuses the write, *warn* admits it with a warning, *default* sets an absent field,
+*mutate* rewrites a field, *allow* deliberately admits it, *none* deliberately leaves it to other mechanisms.
+**Layer**: *schema* and *CEL* are checked by the API server, from the CustomResourceDefinition, and also apply while no
+webhook answers. *webhook* is harbormaster. *live* compares with the rest of the hub, and only warns.
 """
     headers = ["rule", "severity", "on", "kinds", "layers", "demands"]
     return lines(titled("Rules of admission", introduction), *table(headers, map(_row, catalogue())))

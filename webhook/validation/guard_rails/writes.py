@@ -84,7 +84,7 @@ RULES: Final = (
     deny("G-06", "A managed member keeps an annotation that marks it (off by default).", _HANDLER, on=UPDATE),
     deny(
         "G-07",
-        "The labels of a managed member do not change (off by default, a switch of its own).",
+        "The labels of a managed member do not change (off by default, with its own setting).",
         _HANDLER,
         on=UPDATE,
     ),
@@ -96,7 +96,7 @@ RULES: Final = (
     ),
     deny(
         "G-09",
-        "An unmanaged member stays unmanaged, and only trusted users change its status (off by default).",
+        "An unmanaged member remains unmanaged, and only trusted users change its status (off by default).",
         _HANDLER,
         on=UPDATE,
     ),
@@ -106,10 +106,12 @@ RULES: Final = (
         "Only trusted users write in a member's namespace, except for its agent's status and finalizer.",
         _HANDLER,
     ),
-    deny("G-16", "Only admins change the identity of a member (off by default, a switch of its own).", OURS, on=UPDATE),
+    deny(
+        "G-16", "Only admins change the identity of a member (off by default, with its own setting).", OURS, on=UPDATE
+    ),
     deny("G-17", "The namespace of a member is not deleted while the member exists.", OURS, on=DELETE),
     deny("G-18", "A definition of the fleet is not deleted while objects of its kind exist.", OURS, on=DELETE),
-    deny("G-19", "The namespace that harbormaster is installed in is not deleted by mistake.", OURS, on=DELETE),
+    deny("G-19", "The namespace of the installation is not deleted by mistake.", OURS, on=DELETE),
     deny("G-20", "Only the loop sets a binding to Unscheduled, which removes its content.", OURS, on=UPDATE),
     deny("X-50", "Only harbormaster creates approval requests.", OURS, on=CREATE),
 )

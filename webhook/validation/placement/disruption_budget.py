@@ -27,7 +27,7 @@ RULES: Final = (
     deny("B-03", "The budget of a PickAll placement has no maxUnavailable.", _VALIDATOR),
     deny("B-04", "The minAvailable of a budget for a PickAll placement is an integer.", _VALIDATOR),
     allow("B-05", "A budget may be created before its placement.", "KubeFleet pkg/webhook"),
-    warn("X-80", "A budget has a limit; without one it blocks every eviction."),
+    warn("X-80", "A budget has a limit. Without one it blocks every eviction."),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 

@@ -35,8 +35,8 @@ RULES: Final = (
     never_placed.KIND_RULE,
     deny("X-70", "An entry has apiVersion, kind and metadata.name.", OURS),
     deny("X-73", "An entry is neither an envelope nor another object of the fleet.", OURS),
-    deny("X-74", "No object is in an envelope twice.", OURS),
-    deny("X-75", "The annotation harbormaster.dev/ignore-fields of an entry can be read.", OURS),
+    deny("X-74", "An envelope has no object twice.", OURS),
+    deny("X-75", "The annotation harbormaster.dev/ignore-fields of an entry is well formed.", OURS),
     warn("X-76", "A Job in an envelope has no ttlSecondsAfterFinished, or runs once per manifest."),
 )
 CLUSTER_RULES: Final = (*RULES, deny("X-71", "An entry of a ClusterResourceEnvelope is cluster-scoped.", OURS))

@@ -84,7 +84,7 @@ RULES: Final = (
     schema("O-17", "A patch adds, removes or replaces.", CRD, f"{_PATCHES}.*.op"),
     deny(
         "O-18",
-        "The path of a patch leads to a field that may differ; of metadata, only to labels and annotations.",
+        "The path of a patch is a field that may differ. Of metadata, only labels and annotations.",
         _VALIDATOR,
         f"{_PATCHES}.*.path",
     ),
@@ -98,12 +98,12 @@ RULES: Final = (
     warn("X-62", "An override names a placement, and that placement exists.", f"{OURS}; KubeFleet issue 846"),
     deny(
         "X-64",
-        "In a path, ~ is followed by 0 or 1, and a list position has neither sign nor leading zeros; - is for adding.",
+        "In a path, ~ is followed by 0 or 1, and a list position has neither sign nor leading zeros. - only appends.",
         f"{OURS}; RFC 6901, RFC 6902",
     ),
     deny("X-65", "A label variable in a value is closed, and names a label key.", OURS),
     warn("X-66", "A patch that adds or replaces has a value."),
-    warn("X-68", "A rule has a clusterSelector; without one, it applies to no cluster."),
+    warn("X-68", "A rule has a clusterSelector. Without one, it applies to no cluster."),
 )
 CLUSTER_RULES: Final = (
     *RULES,
@@ -112,7 +112,7 @@ CLUSTER_RULES: Final = (
     Rule(
         "X-63",
         (Severity.WARN, Severity.DENY),
-        "No patch changes permissions on members; refused in strict mode.",
+        "No patch changes permissions on members. Refused in strict mode.",
         f"{OURS}; KubeFleet PR 863",
     ),
 )

@@ -53,15 +53,13 @@ RULES: Final = (
     *USER_RULES,
     deny("P-01", "The name has at most 63 characters.", _VALIDATOR),
     schema("P-02", "There are 1 to 100 resource selectors.", CRD, "spec.resourceSelectors"),
-    schema(
-        "P-03", "A selector gives group, version and kind; the core group is empty.", CRD, "spec.resourceSelectors.*"
-    ),
+    schema("P-03", "A selector has group, version and kind. The core group is empty.", CRD, "spec.resourceSelectors.*"),
     deny("P-04", "A selector has a name or a labelSelector, not both.", _BOTH),
     deny(
         "P-05", "The labelSelector of a selector is well formed.", _VALIDATOR, "spec.resourceSelectors.*.labelSelector"
     ),
-    deny("P-06", "The hub serves what is selected, in that version.", _VALIDATOR),
-    warn("P-09", "A kind that cannot be looked up passes; it may not exist.", f"{OURS}, where KubeFleet refuses"),
+    deny("P-06", "The hub serves the selected kind, in that version.", _VALIDATOR),
+    warn("P-09", "A kind that cannot be discovered passes, and may not exist.", f"{OURS}, where KubeFleet refuses"),
     schema("P-10", "selectionScope has one of its three values.", CRD, "spec.resourceSelectors.*.selectionScope"),
     deny("P-11", "At most one Namespace selector has NamespaceWithResourceSelectors.", CEL),
     deny("P-12", "A selector with NamespaceWithResourceSelectors takes one namespace by name.", CEL),
@@ -82,8 +80,8 @@ RULES: Final = (
     ),
     deny("P-22", "No cluster is named twice.", _VALIDATOR),
     deny("P-23", "PickAll takes no clusterNames, numberOfClusters or topologySpreadConstraints.", _BOTH),
-    deny("P-24", "PickAll takes no preferences: it has nothing to choose.", _VALIDATOR),
-    deny("P-25", "PickN says how many clusters to pick, and takes no clusterNames.", _BOTH),
+    deny("P-24", "PickAll takes no preferences: it picks every cluster.", _VALIDATOR),
+    deny("P-25", "PickN has numberOfClusters and takes no clusterNames.", _BOTH),
     schema("P-26", "The required affinity has a list of at most 10 terms.", CRD, _REQUIRED),
     deny(
         "P-27",
@@ -140,7 +138,7 @@ RULES: Final = (
         "spec.strategy.rollingUpdate",
     ),
     schema("P-49", "applyStrategy has known values.", CRD, "spec.strategy.applyStrategy"),
-    deny("P-50", "serverSideApplyConfig goes with ServerSideApply only.", _VALIDATOR),
+    deny("P-50", "serverSideApplyConfig is only for ServerSideApply.", _VALIDATOR),
     schema(
         "P-51", "The propagationPolicy of deleteStrategy is Delete or Abandon.", CRD, "spec.strategy.deleteStrategy"
     ),
@@ -151,12 +149,14 @@ RULES: Final = (
         "spec.strategy.reportBackStrategy",
     ),
     deny("U-01", "A stored policy is not removed.", CEL, on=UPDATE),
-    deny("U-02", "The placement type does not change; an absent policy means PickAll.", _BOTH, on=UPDATE),
+    deny("U-02", "The placement type does not change. An absent policy means PickAll.", _BOTH, on=UPDATE),
     deny("U-03", "Tolerations are added, not changed or removed.", _VALIDATOR, on=UPDATE),
-    deny("U-04", "An External strategy stays External.", f"{CEL}; {OURS} where the whole block is removed", on=UPDATE),
+    deny(
+        "U-04", "An External strategy remains External.", f"{CEL}; {OURS} where the whole block is removed", on=UPDATE
+    ),
     never_placed.KIND_RULE,
     deny("X-04", "No object is selected twice by name.", OURS),
-    warn("X-06", "A placement picks at least one cluster; picking none removes the placed objects everywhere."),
+    warn("X-06", "A placement picks at least one cluster. Picking none removes the placed objects everywhere."),
     warn("X-09", "A property in a comparison or sorter is a number."),
     warn("X-10", "A property is not compared with a negative number, which is always or never true."),
     deny("X-11", "The topologyKey of a spread constraint is a valid label key.", OURS),
@@ -165,7 +165,7 @@ RULES: Final = (
     Rule(
         "X-14",
         (Severity.DENY, Severity.WARN),
-        "maxUnavailable and maxSurge are not both zero; a single zero gives a warning.",
+        "maxUnavailable and maxSurge are not both zero. A single zero gives a warning.",
         f"{OURS}; seed 004",
     ),
     warn("X-15", "unavailablePeriodSeconds is at most an hour."),
@@ -173,21 +173,21 @@ RULES: Final = (
     Rule(
         "X-18",
         (Severity.MUTATE, Severity.WARN, Severity.DENY),
-        "A preference sorts by propertySorter; metricSorter is renamed, or refused with a different propertySorter.",
+        "A preference sorts by propertySorter. metricSorter is renamed, or refused with a different propertySorter.",
         f"{OURS}; seed 000",
     ),
     deny("X-28", f"A policy has at most {MOST_REQUIREMENTS} requirements on labels and properties.", OURS),
-    warn("X-19", "The node count goes by its present name.", f"{OURS}; seed 000"),
+    warn("X-19", "The node count is spelled by its present name.", f"{OURS}; seed 000"),
     deny("X-69", f"The annotation {IGNORE_RESOURCE_OVERRIDES} is true or false, on a cluster-scoped placement.", OURS),
     *removal_annotations.RULES,
 )
 CLUSTER_RULES: Final = (
     *RULES,
     deny("P-07", "Selected kinds are cluster-scoped, unless a term has NamespaceWithResourceSelectors.", _VALIDATOR),
-    deny("P-15", "NamespaceAccessible goes with exactly one Namespace selector.", CEL),
+    deny("P-15", "NamespaceAccessible requires exactly one Namespace selector.", CEL),
     deny("U-05", "statusReportingScope does not change.", CEL, on=UPDATE),
     never_placed.NAMESPACE_RULE,
-    warn("X-03", "A selector of namespaces or definitions has a name or labels; else it skips the reserved ones."),
+    warn("X-03", "A selector of namespaces or definitions has a name or labels. Otherwise it skips the reserved ones."),
 )
 NAMESPACED_RULES: Final = (
     *RULES,
@@ -196,8 +196,8 @@ NAMESPACED_RULES: Final = (
     warn("X-17", "statusReportingScope is not set: it has no effect."),
 )
 DELETION_RULES: Final = (
-    warn("D-03", "Says what the deletion of a placement does to the placed objects: see X-23.", on=DELETE),
-    warn("X-23", "Says on how many clusters a deletion removes or abandons the placed objects.", on=DELETE),
+    warn("D-03", "Warns of the effect of deleting a placement on its placed objects: see X-23.", on=DELETE),
+    warn("X-23", "Warns on how many clusters a deletion removes or abandons the placed objects.", on=DELETE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""

@@ -51,7 +51,7 @@ def validate_analysed_stages(metadata: ObjectMeta, spec: UpdateStrategySpec) -> 
 
 
 POLICY_READABLE: Final = deny(
-    "X-55", "The annotations of a failure policy can be read: on-failure, max-failures, cluster-deadline.", OURS
+    "X-55", "The annotations of a failure policy are well formed: on-failure, max-failures, cluster-deadline.", OURS
 )
 
 

@@ -49,17 +49,17 @@ RULES: Final = (
     deny("R-05", "placementName does not change.", CEL, on=UPDATE),
     deny("R-06", "resourceSnapshotIndex is a string and does not change.", f"{CRD}, CEL", "spec.resourceSnapshotIndex"),
     deny("R-07", "stagedRolloutStrategyName does not change.", CEL, on=UPDATE),
-    deny("R-08", "state goes from Initialize to Run, from Run to Stop and from Stop to Run only.", CEL, on=UPDATE),
+    deny("R-08", "state changes only from Initialize to Run, from Run to Stop and from Stop to Run.", CEL, on=UPDATE),
     deny("X-40", "resourceSnapshotIndex is empty or a decimal number without leading zeros.", OURS),
-    warn("X-42", "A new run has state Run; until then it does nothing.", f"{OURS}; seed 004", on=CREATE),
+    warn("X-42", "A new run has state Run. Until then it does nothing.", f"{OURS}; seed 004", on=CREATE),
     deny("X-44", "resourceSnapshotIndex is neither added nor removed.", OURS, on=UPDATE),
     deny("X-45", "placementName and stagedRolloutStrategyName are not empty.", OURS),
     READABLE,
     POLICY_READABLE,
 )
 DELETION_RULES: Final = (
-    warn("D-04", "Says that the deletion of an unfinished run leaves the rollout incomplete: see X-46.", on=DELETE),
-    warn("X-46", "A run is finished before it is deleted; otherwise the rollout stays incomplete.", on=DELETE),
+    warn("D-04", "Warns that deleting an unfinished run leaves the rollout incomplete: see X-46.", on=DELETE),
+    warn("X-46", "A run is finished before it is deleted. Otherwise the rollout remains incomplete.", on=DELETE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 """The rules that the model enforces, by path."""

@@ -25,8 +25,12 @@ from webhook.validation.upgrade.shape import (
 RULES: Final = (
     *WRITTEN_BY_USERS,
     SELECTORS,
-    deny("C-19", "targetKubernetesVersion belongs to channel TargetKubernetesVersion, which cannot do without.", OURS),
-    deny("C-20", "longTermSupport belongs to channel TargetKubernetesVersion.", OURS),
+    deny(
+        "C-19",
+        "targetKubernetesVersion is required for channel TargetKubernetesVersion, and forbidden for others.",
+        OURS,
+    ),
+    deny("C-20", "longTermSupport is only for channel TargetKubernetesVersion.", OURS),
     deny("C-21", "Channel NodeImage selects Consistent images.", OURS),
     schema("C-48", "targetKubernetesVersion is a minor version, X.Y.", OURS, "spec.targetKubernetesVersion"),
 )

@@ -27,7 +27,7 @@ SHAPE_RULES: Final = shape_rules(RULES)
 STATUS_RULES: Final = (
     deny(
         "C-25",
-        "The phase of a request goes from Accepted to InProgress to Succeeded, Failed or Cancelled, never back.",
+        "The phase of a request changes from Accepted to InProgress to Succeeded, Failed or Cancelled, never back.",
         OURS,
         on=UPDATE,
     ),

@@ -50,16 +50,16 @@ RULES: Final = (
     ),
     deny("C-11", "Of a finished run, only ttlSecondsAfterFinished changes.", OURS, on=UPDATE),
     deny("C-12", "strategy and strategyRef are not both set.", OURS),
-    deny("C-13", "state goes from Initialize to Run, from Run to Stop and from Stop to Run only.", OURS, on=UPDATE),
-    deny("C-14", "Skip targets are added at the end; those that are there stay as they are.", OURS, on=UPDATE),
-    deny("C-15", "kubernetesVersion is set, but for NodeImageOnly, which takes none.", OURS),
+    deny("C-13", "state changes only from Initialize to Run, from Run to Stop and from Stop to Run.", OURS, on=UPDATE),
+    deny("C-14", "Skip targets are only appended, and existing ones do not change.", OURS, on=UPDATE),
+    deny("C-15", "kubernetesVersion is required, and forbidden for NodeImageOnly.", OURS),
     deny("C-16", "ControlPlaneOnly has no nodeImage.", OURS),
-    deny("C-17", "customVersions belong to selection Custom, which cannot do without.", OURS),
+    deny("C-17", "customVersions are required for selection Custom, and forbidden for others.", OURS),
     deny("C-18", f"memberUpgradeSeconds is 0, or at least {SHORTEST_MEMBER_UPGRADE_SECONDS}.", OURS),
     deny("C-36", "customVersions have one entry for each family.", OURS),
     deny("C-37", "A new run does not have state Stop.", OURS, on=CREATE),
     deny("C-38", "A run that is still stopping is not started again.", OURS, on=UPDATE),
-    deny("C-39", "A new restartToken is given only while the run is not at work.", OURS, on=UPDATE),
+    deny("C-39", "A new restartToken is set only while no upgrade of the run is in flight.", OURS, on=UPDATE),
 )
 SHAPE_RULES: Final = shape_rules(RULES)
 

@@ -45,7 +45,7 @@ def _in_stages_and_groups(field: str) -> tuple[str, ...]:
 
 
 SCHEDULED: Final = deny(
-    "C-04", "scheduledStart belongs to a gate of type ScheduledStart, which cannot do without.", OURS
+    "C-04", "scheduledStart is required for a gate of type ScheduledStart, and forbidden for others.", OURS
 )
 SEQUENCE_RULES: Final = (
     SCHEDULED,
@@ -53,7 +53,7 @@ SEQUENCE_RULES: Final = (
     deny("C-06", "No two stages have the same name.", OURS),
     deny("C-07", "A stage has groups or a memberSelector.", OURS),
     deny("C-08", f"The maxConcurrency of a stage is at most {LARGEST_STAGE_CONCURRENCY}, or a percentage.", OURS),
-    deny("C-09", "No two groups have the same name, in different stages neither.", OURS),
+    deny("C-09", "No two groups have the same name, even in different stages.", OURS),
     schema(
         "C-27",
         f"The name of a stage or group has 1 to {LONGEST_NAME} lower-case letters, digits and '-'.",
@@ -66,7 +66,7 @@ SEQUENCE_RULES: Final = (
         OURS,
         *_in_stages_and_groups("maxConcurrency"),
     ),
-    deny("C-29", "A group does not upgrade more members at once than its stage may.", OURS),
+    deny("C-29", "A group has no higher concurrency than its stage.", OURS),
     schema(
         "C-30",
         "maxAllowedFailures is a count, or a percentage of at most 100%.",
@@ -76,7 +76,7 @@ SEQUENCE_RULES: Final = (
     TIMES,
     SELECTORS,
     warn("C-33", "The last stage has no wait after it: no stage follows."),
-    warn("C-34", "Where a group allows several failures, its stage says how many it allows."),
+    warn("C-34", "If a group allows several failures, its stage sets maxAllowedFailures too."),
 )
 RULES: Final = (*WRITTEN_BY_USERS, *SEQUENCE_RULES)
 SHAPE_RULES: Final = shape_rules(RULES)
