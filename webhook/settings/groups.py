@@ -168,8 +168,8 @@ GROUPS: Final = (
     SettingsGroup(
         "Command line",
         "Environment of commands, besides their options. The variables without the prefix `HARBORMASTER_` are "
-        "conventions of other programs, and so are `TZ`, for displayed times, and `HTTPS_PROXY` and `NO_PROXY`, for connections to "
-        "API servers.",
+        "conventions of other programs, and so are `TZ`, for displayed times, and `HTTPS_PROXY` and `NO_PROXY`, for "
+        "connections to API servers.",
         command_line.TerminalSettings,
     ),
 )

@@ -1,6 +1,6 @@
 """The override snapshots in the cache that apply to a placement and its bindings.
 
-Source: rollout.md 6.5 and 6.6.
+Source: rollout.md 6.2, 6.3 and 6.5.
 """
 
 from collections.abc import Iterable, Mapping
