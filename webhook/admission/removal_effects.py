@@ -254,6 +254,8 @@ def _of_content(
     if before is None or after is None:
         return PlacementLoss(placement)  # an invalid selection keeps the content that is placed
     lost = before - after
+    if not lost:  # fast path: most edits of labels take nothing off clusters
+        return PlacementLoss(placement)
     remaining = [content for content in changed if object_identity(content) not in lost]
     facts = ObjectFacts(policy, placement, remaining, uids, groups, write.namespace, context.now)
     judged = judge_objects(facts)

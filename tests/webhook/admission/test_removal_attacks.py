@@ -211,7 +211,7 @@ def test_a_namesake_of_a_controller_does_not_pass():
         assert removal_losses(deletion, context_for(user.replace("kube-system", "shop").replace("manager", "x")))
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.placement.kind)
 @pytest.mark.parametrize(
     "text",
     [
@@ -225,9 +225,9 @@ def test_a_namesake_of_a_controller_does_not_pass():
 )
 def test_a_confirmation_of_everything_for_ever_is_refused_and_does_not_count(family, text):
     home = {"namespace": "shop"} if family.placement.namespaced else {}
-    placement = make_placement("shop", metadata={**home, "annotations": {CONFIRM_REMOVAL: text}})
-    placement["kind"] = family.placement.kind
-    verdict = judge("CREATE", placement, None, CONTEXT)
+    before = {**make_placement("shop", metadata=home), "kind": family.placement.kind}
+    placement = {**before, "metadata": {**before["metadata"], "annotations": {CONFIRM_REMOVAL: text}}}
+    verdict = judge("UPDATE", placement, before, CONTEXT)
     assert "X-84" in verdict.rules
     assert len(json.dumps(verdict.message)) < 4096
     assert Confirmation.of(placement, NOW) == Confirmation()
