@@ -352,6 +352,9 @@ def test_it_applies_a_work_and_repairs_what_is_done_by_hand(hub, member, agent, 
     """How soon it does is tested with a clock that stands still."""
     assert read(member, CONFIG_MAP, "cart", shop)["data"] == {"key": "one"}
     wait_until(lambda: status(hub)["namespaces"].get(shop) == "shop", "the namespace is not reported")
+    wait_until(lambda: shop in status(hub).get("namespaceContents", {}), "the content of the namespace is not counted")
+    counts = status(hub)["namespaceContents"][shop]
+    assert (counts["volumeClaims"], counts["others"]) == (0, 0)
     wait_until(lambda: agent.metric("harbormaster_agent_works") == 1, "the Work is not counted")
     delete(member, CONFIG_MAP, "cart", shop)
     wait_until(lambda: exists(member, CONFIG_MAP, "cart", shop), "the object is not put back")

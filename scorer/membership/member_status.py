@@ -36,7 +36,7 @@ READY_TO_JOIN: Final = "ReadyToJoin"
 EXPECTED_AGENTS: Final = frozenset({MEMBER_AGENT})
 """Types of agents that every member must have."""
 
-_REPORTS: Final = ("properties", "resourceUsage", "namespaces")
+_REPORTS: Final = ("properties", "resourceUsage", "namespaces", "namespaceContents")
 _TROUBLES: Final = frozenset({IDENTITY_ACCEPTED, DISCOVERED_WORKS})
 """Conditions that an agent reports only after the first trouble."""
 

@@ -8,13 +8,14 @@ Source: docs/specifications/removal.md 10.
 
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from scorer.api.family import CLUSTER, FAMILIES, FAMILY_OF, NAMESPACED, Family
 from scorer.api.kinds import (
     CUSTOM_RESOURCE_DEFINITION,
     KINDS,
+    MEMBER_CLUSTER,
     NAMESPACE,
     NODE_POOL,
     VOLUME_CLAIM,
@@ -55,6 +56,13 @@ from scorer.rollout.confirmation.digests import (
     confirmable_groups,
     rolled_up_digest,
 )
+from scorer.rollout.confirmation.member_contents import (
+    NamespaceCounts,
+    describe_contents,
+    leaving_namespaces,
+    member_contents,
+    namespace_counts,
+)
 from scorer.rollout.confirmation.objects import ObjectFacts, judge_objects, places_only_exempt
 from scorer.rollout.confirmation.policy import ConfirmationMode, RemovalPolicy
 from scorer.rollout.confirmation.sources import sources_of
@@ -85,6 +93,7 @@ class PlacementLoss:
         warned: Items that leave with a warning.
         clusters: Clusters that lose content.
         orphaned: The content remains on the clusters, and is no longer managed.
+        contents: Volume claims and objects of others that are deleted with namespaces, in words, by digest.
         batch: All placed objects of the kind and namespace, for the deletion of a collection: one digest confirms them.
     """
 
@@ -94,6 +103,7 @@ class PlacementLoss:
     clusters: tuple[str, ...] = ()
     orphaned: bool = False
     batch: tuple[RemovalItem, ...] = ()
+    contents: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ref(self) -> str:
@@ -141,7 +151,24 @@ def removal_losses(
         pass  # the loop judges what is stored
     except Exception as error:  # noqa: BLE001 - an object that cannot be read must not block writes
         context.on_failure("removal_losses", error)
-    return tuple(losses)
+    return tuple(replace(loss, contents=_on_members(loss, context)) if loss.pending else loss for loss in losses)
+
+
+def _on_members(loss: PlacementLoss, context: Context) -> dict[str, str]:
+    found = {}
+    for group in loss.groups:
+        if namespaces := leaving_namespaces(loss.owner, group.items):
+            dropped = sorted({item.cluster for item in group.items if item.cluster})
+            counts = (_counts(cluster, context) for cluster in dropped or loss.clusters)
+            found[group.digest] = describe_contents(member_contents(namespaces, counts), context.now)
+    return found
+
+
+def _counts(cluster: str, context: Context) -> NamespaceCounts | None:
+    try:
+        return namespace_counts(context.hub.get(MEMBER_CLUSTER, cluster))
+    except UnknownStateError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

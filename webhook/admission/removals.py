@@ -17,7 +17,7 @@ from scorer.api.kinds import KINDS, Kind, group_kind
 from scorer.api.meta import JsonObject
 from scorer.api.unstructured.documents import name_of, namespace_of, uid_of
 from scorer.api.values.quoting import printable, quote
-from scorer.rollout.confirmation.digests import REMOVAL_NOT_CONFIRMED
+from scorer.rollout.confirmation.digests import REMOVAL_NOT_CONFIRMED, ConfirmableGroup
 from webhook.access.rights import Access
 from webhook.admission.judge import Judgement, as_warnings
 from webhook.admission.removal_effects import PlacementLoss, removal_losses
@@ -108,9 +108,15 @@ def removal_verdict(request: JsonObject, losses: Sequence[PlacementLoss], readab
 
 
 def _effect(loss: PlacementLoss) -> str:
-    groups = [f"{group} (digest {group.digest})" for group in loss.groups]
+    groups = [f"{_named(group, loss)} (digest {group.digest})" for group in loss.groups]
     where = f" on {counted(len(loss.clusters), 'cluster')}" if loss.clusters else ""
     return f"{loss.ref} loses {', '.join(groups)}{where}"
+
+
+def _named(group: ConfirmableGroup, loss: PlacementLoss) -> str:
+    """Return what a digest confirms, with what is deleted besides on the members."""
+    contents = loss.contents.get(group.digest)
+    return f"{group}, {contents}" if contents else str(group)
 
 
 def _warning(loss: PlacementLoss) -> str:
@@ -123,7 +129,11 @@ def _warning(loss: PlacementLoss) -> str:
 def _causes(losses: Iterable[PlacementLoss]) -> Iterable[JsonObject]:
     for loss in losses:
         for group in loss.groups:
-            yield {"reason": REMOVAL_NOT_CONFIRMED, "field": loss.ref, "message": f"{group.digest} {group}"}
+            yield {
+                "reason": REMOVAL_NOT_CONFIRMED,
+                "field": loss.ref,
+                "message": f"{group.digest} {_named(group, loss)}",
+            }
 
 
 def _commands(request: JsonObject, losses: Sequence[PlacementLoss]) -> list[str]:

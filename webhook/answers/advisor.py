@@ -6,9 +6,11 @@ Source: serving.md 3.1 and 3.2.
 from collections.abc import Iterable, Sequence
 
 from scorer.api.family import FAMILY_OF, Family, PlacementRef
+from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
 from scorer.api.placement.placement import StrategyType
 from scorer.api.unstructured.documents import dict_at, list_at
+from scorer.rollout.confirmation.member_contents import NamespaceCounts, namespace_counts
 from scorer.rollout.status.placement_conditions import is_removal_pending
 from scorer.rollout.views.removals import PlacementRemovals, UnconfirmedRemoval, unconfirmed_removals
 from scorer.rollout.views.timeline import UpdateTimeline, rolling_timeline
@@ -76,9 +78,11 @@ class HubAdvisor(HubDecisions):
             return []
         ref = family.ref(document)
         snapshots = children(self._cache, family.resource_snapshot, ref)
-        return unconfirmed_removals(
-            family, document, snapshots, children(self._cache, family.binding, ref), self._now()
-        )
+        bindings = children(self._cache, family.binding, ref)
+        return unconfirmed_removals(family, document, snapshots, bindings, self._counts, self._now())
+
+    def _counts(self, cluster: str) -> NamespaceCounts | None:
+        return namespace_counts(self._cache.get(MEMBER_CLUSTER, cluster))
 
     def placement_object(self, ref: PlacementRef) -> JsonObject | None:
         """See `Advisor.placement_object`."""

@@ -82,6 +82,16 @@ function more(placement) {
   return out;
 }
 
+/** What a member deletes with a namespace besides: volume claims, and objects that were not placed. */
+function besides(contents) {
+  if (!contents) return [];
+  const { volumeClaims, others, atLeast, unknownClusters, countedAt } = contents;
+  const unknown = `unknown on ${count(unknownClusters, "cluster")}`;
+  if (!countedAt) return [h("span", { class: "detail" }, `volume claims and objects of others: ${unknown}`)];
+  return [h("span", { class: "detail" }, `with ${atLeast ? "at least " : ""}${count(volumeClaims, "volume claim")} and ${count(others, "object")} of others on the members, `,
+    ticking(Date.parse(countedAt), "counted ", " ago"), unknownClusters ? `, ${unknown}` : "")];
+}
+
 /** The removals that wait for confirmation: what, from how many clusters, since when, and its digest. */
 function removalRows(removals) {
   const rows = removals.slice(0, SHOWN_REMOVALS).map((one) => {
@@ -89,7 +99,7 @@ function removalRows(removals) {
     const amount = one.kind === "Cluster" ? count(one.objects, "object") : `${count(one.objects, "object")} on ${count(one.clusterCount, "cluster")}`;
     return h("li", {}, h("b", {}, one.effect), ` · ${amount}`,
       ...(Number.isNaN(since) ? [" · since an unknown time"] : [" · ", ticking(since, "waits for ", "")]),
-      h("span", { class: "detail" }, `digest ${one.digest}`));
+      ...besides(one.onMembers), h("span", { class: "detail" }, `digest ${one.digest}`));
   });
   const rest = removals.length - SHOWN_REMOVALS;
   return rest > 0 ? [...rows, h("li", { class: "quiet" }, `and ${number(rest)} more: harbormaster removals`)] : rows;
@@ -263,7 +273,7 @@ export class PlacementView {
 
   showRemovals(removals) {
     this.removals.hidden = !removals.length;
-    if (isNews(this.removalList, removals.map((one) => [one.digest, one.objects, one.clusterCount, one.since]))) this.removalList.replaceChildren(...removalRows(removals));
+    if (isNews(this.removalList, removals.map((one) => [one.digest, one.objects, one.clusterCount, one.since, one.onMembers]))) this.removalList.replaceChildren(...removalRows(removals));
   }
 
   /** Show the explanation of the placement shown. */

@@ -29,6 +29,7 @@ from webhook.member.membership.hub_token import HubToken, read_access
 from webhook.member.membership.registration import Registration, agent_namespace
 from webhook.member.metrics import AgentMetrics
 from webhook.member.properties.collector import Collector, MemberCache
+from webhook.member.properties.namespace_contents import NamespaceCounter
 from webhook.member.properties.provider import ProviderCommand
 from webhook.member.store.api_server import RemoteMember, ailment
 from webhook.member.store.reflector import follow
@@ -130,6 +131,7 @@ class Agent:
                 region=options.region,
                 provider=ProviderCommand(options.provider) if options.provider else None,
             )
+            self._contents = NamespaceCounter(self._member_server, self._observed.placed_namespaces, self._now)
             metrics = ProcessMetrics(commit=self.settings.commit)
             counts = AgentMetrics(metrics.registry, is_joined=lambda: self.membership.joined, works=self._works)
             self._counts = counts
@@ -179,6 +181,7 @@ class Agent:
                 group.create_task(self._token.keep_valid(self._hub_server))
             group.create_task(self.membership.run())
             group.create_task(self._nodes.run())
+            group.create_task(self._contents.run())
             group.create_task(self._hub_server.probe())
             group.create_task(self._member_server.probe())
 
@@ -238,7 +241,13 @@ class Agent:
         figures, problem = await asyncio.gather(self._collector.collect(), ailment(self._member_server))
         applying = self._applying if self.membership.joined else None
         without_work = None if applying is None else applying.without_work()
-        return replace(figures, healthy=not problem, ailment=problem, without_work=without_work)
+        return replace(
+            figures,
+            healthy=not problem,
+            ailment=problem,
+            without_work=without_work,
+            namespace_contents=self._contents.contents,
+        )
 
     async def _wait_for_figures(self) -> None:
         """Wait a little for the first lists: a heartbeat without figures would say less than is known in a moment."""

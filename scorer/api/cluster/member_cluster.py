@@ -106,6 +106,19 @@ class AgentStatus(ApiModel):
     """When the agent last reported."""
 
 
+class NamespaceContents(ApiModel):
+    """Bounded counts of what a placed namespace holds on a member."""
+
+    volume_claims: Int32 = Field(default=0, ge=0, json_schema_extra=ALWAYS_WRITTEN)
+    """PersistentVolumeClaims in the namespace."""
+    others: Int32 = Field(default=0, ge=0, json_schema_extra=ALWAYS_WRITTEN)
+    """Workloads, ConfigMaps and Services in the namespace that neither a Work nor another object owns."""
+    at_least: bool = False
+    """There may be more than were counted."""
+    observation_time: Time | None = Field(default=None, json_schema_extra=ALWAYS_WRITTEN)
+    """When they were counted."""
+
+
 class MemberClusterStatus(ApiModel):
     """``status`` of a MemberCluster. Absent and empty ``namespaces`` differ."""
 
@@ -119,6 +132,8 @@ class MemberClusterStatus(ApiModel):
     """Reports of the agents on the member, one entry per agent."""
     namespaces: dict[str, str] | None = None
     """Namespaces on the member, with the Work that placed each of them, or empty. Absent if they are not collected."""
+    namespace_contents: dict[str, NamespaceContents] | None = None
+    """Counts of what the first 50 placed namespaces hold. A namespace without an entry has not been counted."""
 
 
 class MemberCluster(ApiObject):

@@ -3,7 +3,7 @@
 Source: docs/specifications/removal.md 4 and 9.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -15,6 +15,12 @@ from scorer.api.unstructured.documents import is_deleting, metadata_of, spec_of,
 from scorer.api.values.answer import Count, Instant, one_of
 from scorer.rollout.confirmation.deletion import has_content, placement_item
 from scorer.rollout.confirmation.digests import ConfirmableGroup, RemovalEffect, RemovalItem, confirmable_groups
+from scorer.rollout.confirmation.member_contents import (
+    MemberContents,
+    NamespaceCounts,
+    leaving_namespaces,
+    member_contents,
+)
 from scorer.rollout.confirmation.on_cluster import pending_on
 from scorer.rollout.confirmation.report import oldest, pending_items
 from scorer.rollout.confirmation.sources import placed_objects
@@ -41,6 +47,8 @@ class UnconfirmedRemoval(TypedDict):
     """The first ten clusters that lose content, by name."""
     clusterCount: Count
     """How many clusters lose content."""
+    onMembers: MemberContents | None
+    """What is deleted with its namespaces besides; null: no namespace is deleted."""
     since: Instant | None
     """When the oldest part of it became pending. Null: unknown."""
     ageSeconds: Count | None
@@ -60,6 +68,7 @@ def unconfirmed_removals(
     placement: JsonObject,
     snapshots: Sequence[JsonObject],
     bindings: Iterable[JsonObject],
+    counts: Callable[[str], NamespaceCounts | None],
     now: datetime,
 ) -> list[UnconfirmedRemoval]:
     """Return the removals of a placement that wait for confirmation, as the loop has recorded them.
@@ -69,6 +78,7 @@ def unconfirmed_removals(
         placement: The placement.
         snapshots: All of its resource snapshots.
         bindings: All of its bindings.
+        counts: Returns what a cluster reports of its namespaces. None: unknown.
         now: The present time.
     """
     if not is_removal_pending(placement):
@@ -76,7 +86,7 @@ def unconfirmed_removals(
     groups, typed = snapshot_groups(snapshots), [_typed(family, each) for each in bindings]
     content = _Content(len(placed_objects(group)) if (group := placed_group(groups)) else 0, typed)
     pending = confirmable_groups(uid_of(placement), _items(family, placement, snapshots, typed))
-    return [_entry(each, content, now) for each in pending]
+    return [_entry(placement, each, content, counts, now) for each in pending]
 
 
 def _typed(family: Family, binding: JsonObject) -> JsonObject:
@@ -128,7 +138,13 @@ class _Content:
         }
 
 
-def _entry(group: ConfirmableGroup, content: _Content, now: datetime) -> UnconfirmedRemoval:
+def _entry(
+    placement: JsonObject,
+    group: ConfirmableGroup,
+    content: _Content,
+    counts: Callable[[str], NamespaceCounts | None],
+    now: datetime,
+) -> UnconfirmedRemoval:
     effect, since, clusters = group.items[0].effect, oldest(group.items), content.clusters(group)
     leaving = sum(item.objects for item in group.items)
     return {
@@ -138,6 +154,7 @@ def _entry(group: ConfirmableGroup, content: _Content, now: datetime) -> Unconfi
         "objects": leaving if effect is RemovalEffect.OBJECT else content.objects,
         "clusters": clusters[:MOST_CLUSTERS],
         "clusterCount": len(clusters),
+        "onMembers": member_contents(leaving_namespaces(placement, group.items), map(counts, clusters)),
         "since": format_time(since) if since else None,
         "ageSeconds": max(int((now - since).total_seconds()), 0) if since else None,
     }

@@ -519,7 +519,14 @@ async def test_a_rollout_that_stands_still_says_since_when_by_what_and_which_rel
 
 def removal(effect, digest, **more):
     """Return an entry of ``removals``."""
-    usual = {"kind": "Object", "objects": 1, "clusters": ["bravelion"], "clusterCount": 3, "since": ago(7200)}
+    usual = {
+        "kind": "Object",
+        "objects": 1,
+        "clusters": ["bravelion"],
+        "clusterCount": 3,
+        "since": ago(7200),
+        "onMembers": None,
+    }
     return {"effect": effect, "digest": digest * 20, "ageSeconds": 7200, **usual, **more}
 
 
@@ -530,8 +537,9 @@ async def test_removals_that_wait_are_shown_with_their_digests_and_the_command(h
     rolling = placement_item("crp/api", "PickN", {"bravelion": "applying"}, wanted=1, state="rolling out")
     quiet = placement_item("crp/quiet", "PickN", {"bravelion": "available"}, wanted=1)
     waits = {"removalPendingSince": ago(7200)}
+    counted = {"volumeClaims": 2, "others": 1, "atLeast": False, "unknownClusters": 1, "countedAt": ago(240)}
     removals = [
-        removal("Namespace shop and 8 objects in it", "a", objects=9),
+        removal("Namespace shop and 8 objects in it", "a", objects=9, onMembers=counted),
         removal("cluster smartfish", "b", kind="Cluster", objects=12, clusterCount=1, since=None),
     ]
     hub.placements = [web | waits | {"removals": removals}, rolling | waits, quiet]
@@ -539,9 +547,10 @@ async def test_removals_that_wait_are_shown_with_their_digests_and_the_command(h
     pills = opened.page.locator(".placements .pill")
     await expect(pills).to_have_text(["rolling out", "removal pending", "available", "removal pending"])
     section = opened.page.get_by_role("region", name="Pending removals")
+    besides = "with 2 volume claims and 1 object of others on the members, counted 4 m ago, unknown on 1 cluster"
     await expect(section.locator("li")).to_have_text(
         [
-            f"Namespace shop and 8 objects in it · 9 objects on 3 clusters · waits for 2 hdigest {'a' * 20}",
+            f"Namespace shop and 8 objects in it · 9 objects on 3 clusters · waits for 2 h{besides}digest {'a' * 20}",
             f"cluster smartfish · 12 objects · since an unknown timedigest {'b' * 20}",
         ]
     )

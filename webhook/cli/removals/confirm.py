@@ -15,6 +15,8 @@ from scorer.api.names import CONFIRM_REMOVAL
 from scorer.api.unstructured.documents import is_deleting, metadata_of
 from scorer.api.values.quoting import printable
 from scorer.rollout.confirmation.digests import DEFAULT_VALIDITY, CarriedOut, Confirmation
+from scorer.rollout.confirmation.member_contents import describe_contents
+from scorer.rollout.views.removals import UnconfirmedRemoval
 from webhook.cli.errors import UserError, complain
 from webhook.cli.hub.client import Client, ResourcePath, retry_on_conflict
 from webhook.cli.hub.resource_arguments import parse_reference, parse_resources
@@ -30,8 +32,8 @@ object, confirms what its deletion would remove: placements get the confirmation
 effect and asks first. With --digest, confirms what a refusal has named.
 
 A confirmation counts for 24 h, and for nothing but what is shown. It needs the verb confirmremoval on the placement,
-or delete and place on the namespace. Objects on members that harbormaster has not placed are not counted: what else a
-namespace holds there is unknown.
+or delete and place on the namespace. With a namespace, its volume claims and objects of others on the members are
+deleted too: they are shown as the agents have counted them, with the age of the count, or as unknown.
 
 \b
 Examples:
@@ -77,7 +79,7 @@ async def _confirm(
         elif is_placement:
             document = await client.get(place)
             found = await recorded(client, {**document, "kind": place.kind.kind})
-            groups = [PendingGroup(found["placement"], each["digest"], each["effect"]) for each in found["removals"]]
+            groups = [_pending(found["placement"], each) for each in found["removals"]]
             groups = groups if groups or is_deleting(document) else await would_remove(client, place)
         else:
             groups = await would_remove(client, place)
@@ -93,6 +95,12 @@ async def _confirm(
             by_ref[group.ref].add(group.digest)
         await _write(client, by_ref)
     return 0
+
+
+def _pending(ref: str, removal: UnconfirmedRemoval) -> PendingGroup:
+    on_members = describe_contents(removal["onMembers"], utc_now())
+    effect = f"{removal['effect']}, {on_members}" if on_members else removal["effect"]
+    return PendingGroup(ref, removal["digest"], effect)
 
 
 async def _place(client: Client, resource: str, namespace: str | None) -> ResourcePath:

@@ -1,13 +1,15 @@
 """Removals that wait for confirmation, or would: as placements record them, and as admission answers a dry run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from scorer.api.family import FAMILIES, FAMILY_OF
+from scorer.api.kinds import MEMBER_CLUSTER
 from scorer.api.meta import JsonObject
 from scorer.api.names import PARENT_PLACEMENT
 from scorer.api.unstructured.documents import dicts_at, name_of, namespace_of
 from scorer.rollout.confirmation.digests import REMOVAL_NOT_CONFIRMED
+from scorer.rollout.confirmation.member_contents import NamespaceCounts, namespace_counts
 from scorer.rollout.status.placement_conditions import is_removal_pending
 from scorer.rollout.views.removals import PlacementRemovals, unconfirmed_removals
 from webhook.cli.hub.client import Client, HubRefusedError, ResourcePath
@@ -41,7 +43,20 @@ async def recorded(client: Client, placement: JsonObject) -> PlacementRemovals:
         dicts_at(await client.list(ResourcePath(kind, namespace), selector), "items")
         for kind in (family.resource_snapshot, family.binding)
     ]
-    return {"placement": ref, "removals": unconfirmed_removals(family, placement, snapshots, bindings, utc_now())}
+    counts = (await _reported_counts(client)).get
+    return {
+        "placement": ref,
+        "removals": unconfirmed_removals(family, placement, snapshots, bindings, counts, utc_now()),
+    }
+
+
+async def _reported_counts(client: Client) -> Mapping[str, NamespaceCounts | None]:
+    """Return what each member reports of its namespaces. Without the right to list members, all of it is unknown."""
+    try:
+        members = dicts_at(await client.list(ResourcePath(MEMBER_CLUSTER)), "items")
+    except HubRefusedError:
+        return {}
+    return {name_of(each): namespace_counts(each) for each in members}
 
 
 async def all_recorded(client: Client) -> list[PlacementRemovals]:

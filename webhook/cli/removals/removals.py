@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from scorer.api.crd.table import format_age
+from scorer.rollout.confirmation.member_contents import describe_contents
 from scorer.rollout.views.removals import UnconfirmedRemoval
 from webhook.cli.hub.client import Client
 from webhook.cli.options.base import output_option, run
@@ -14,6 +15,7 @@ from webhook.cli.options.hub import HubOptions, hub_options
 from webhook.cli.options.times import Duration
 from webhook.cli.removals.effects import all_recorded
 from webhook.cli.text.output import print_document, print_table
+from webhook.runtime.clock import utc_now
 
 HELP: Final = """Show removals of content from members that wait for confirmation.
 
@@ -27,14 +29,15 @@ Examples:
 
 \b
 -o json (yaml: the same):
-  items[]     placement kind effect digest objects clusters[] clusterCount since ageSeconds, as /v1/removals has them
+  items[]     placement kind effect digest objects clusters[] clusterCount onMembers since ageSeconds, as
+              /v1/removals has them
 
 \b
 Exit codes:
   0  shown (also when nothing is pending)
   1  no hub
 """
-HEADERS: Final = ("PLACEMENT", "AGE", "DIGEST", "OBJECTS", "CLUSTERS", "EFFECT")
+HEADERS: Final = ("PLACEMENT", "AGE", "DIGEST", "OBJECTS", "CLUSTERS", "EFFECT", "ON MEMBERS")
 
 
 class _Age(Duration):
@@ -77,4 +80,5 @@ async def _removals(hub: HubOptions, older_than: timedelta, output: str) -> int:
 
 def _row(placement: str, removal: UnconfirmedRemoval) -> Sequence[object]:
     age = "unknown" if removal["ageSeconds"] is None else format_age(removal["ageSeconds"])
-    return placement, age, removal["digest"], removal["objects"], removal["clusterCount"], removal["effect"]
+    on_members = describe_contents(removal["onMembers"], utc_now())
+    return placement, age, removal["digest"], removal["objects"], removal["clusterCount"], removal["effect"], on_members

@@ -61,6 +61,7 @@ class HeartbeatFigures:
         statements: Further conditions, after those of the collection.
         observed: When the properties were collected; None: at the time of the heartbeat.
         keeps_others: Keep the properties of the last report that *properties* does not name.
+        namespace_contents: Namespace to the counts of its content; None: not collected.
         without_work: AppliedWorks without a Work on the hub, with the number of their objects; None: unknown.
         usage_known: False: there are no sums yet; keep those of the last report.
     """
@@ -80,6 +81,7 @@ class HeartbeatFigures:
     keeps_others: bool = False
     usage_known: bool = True
     without_work: Mapping[str, int] | None = None
+    namespace_contents: Mapping[str, JsonObject] | None = None
 
 
 def next_heartbeat(now: datetime, period_seconds: int, jitter: float) -> datetime:
@@ -142,6 +144,8 @@ def heartbeat_status(
     }
     if figures.namespaces is not None:
         status["namespaces"] = dict(sorted(figures.namespaces.items())[:NAMESPACE_LIMIT])
+    if figures.namespace_contents is not None:
+        status["namespaceContents"] = dict(figures.namespace_contents)
     return status
 
 

@@ -116,6 +116,10 @@ class MemberCache:
         """Whether namespaces have been listed once."""
         return self._spaces.synced
 
+    def placed_namespaces(self) -> list[str]:
+        """Return the namespaces that Works placed."""
+        return [name for name, work in self.namespaces.items() if work]
+
     @property
     def problem(self) -> str:
         """What cannot be read now; empty when everything can."""

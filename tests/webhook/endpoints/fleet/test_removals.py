@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from scorer.api.kinds import BINDING, PLACEMENT, RESOURCE_PLACEMENT, RESOURCE_SNAPSHOT, Kind
+from scorer.api.kinds import BINDING, MEMBER_CLUSTER, PLACEMENT, RESOURCE_PLACEMENT, RESOURCE_SNAPSHOT, Kind
 from scorer.api.meta import format_time
 from scorer.api.names import REMOVAL_PENDING
 from tests.builders.condition import condition
@@ -24,6 +24,10 @@ PENDING = condition("RemovalPending", "True", "ConfirmationRequired", "waits")
 SCHEDULED = condition("ClusterResourcePlacementScheduled")
 
 
+def member(name, counts):
+    return {"metadata": {"name": name}, "spec": {}, "status": {"namespaceContents": {"shop": counts}}}
+
+
 @asynccontextmanager
 async def serving(**access):
     """Serve two clusters that wait on crp/web, for a day and an hour, and a deletion that waits on rp/shop/cart."""
@@ -37,13 +41,16 @@ async def serving(**access):
     cart = make_placement(PENDING, namespace="shop", deletionTimestamp=format_time(clock.now - timedelta(minutes=5)))
     cart = {**cart, "kind": "ResourcePlacement", "metadata": {**cart["metadata"], "name": "cart"}}
     quiet = make_placement(SCHEDULED)
+    web = make_placement(SCHEDULED, PENDING)
+    web["status"]["selectedResources"] = [{"version": "v1", "kind": "Namespace", "name": "shop"}]
     for kind, document in (
-        (PLACEMENT, make_placement(SCHEDULED, PENDING)),
+        (PLACEMENT, web),
         (PLACEMENT, {**quiet, "metadata": {**quiet["metadata"], "name": "quiet"}}),
         (RESOURCE_PLACEMENT, cart),
         (BINDING, waiting("oslo", days=1)),
         (BINDING, waiting("faro", hours=1)),
         (RESOURCE_SNAPSHOT, make_snapshot()),
+        (MEMBER_CLUSTER, member("oslo", {"volumeClaims": 2, "others": 1, "observationTime": "2026-03-01T12:00:00Z"})),
     ):
         cache.of_kind(kind).put({**document, "metadata": {"resourceVersion": "1", **document["metadata"]}})
     services = make_services(
@@ -71,6 +78,11 @@ async def test_all_that_waits_is_listed_by_placement():
         }
         faro, oslo = answer.json["items"][0]["removals"]
         assert (faro["ageSeconds"], oslo["ageSeconds"]) == (3600, 86400)
+        known = {"volumeClaims": 2, "others": 1, "countedAt": "2026-03-01T12:00:00Z"}
+        assert oslo["onMembers"] == {**known, "atLeast": False, "unknownClusters": 0}
+        unknown = {"volumeClaims": 0, "others": 0, "countedAt": None}
+        assert faro["onMembers"] == {**unknown, "atLeast": False, "unknownClusters": 1}
+        assert answer.json["items"][1]["removals"][0]["onMembers"] is None
         assert (oslo["clusters"], oslo["clusterCount"], len(oslo["digest"])) == (["oslo"], 1, 20)
 
 

@@ -1,0 +1,115 @@
+"""Content of namespaces on members that is deleted with them, in words: volume claims, and objects of other clients.
+
+Members count it and report it with its time (`webhook.member.properties.namespace_contents`). It is shown to the user
+who confirms, and changes no digest. A cluster without a count is unknown, and is counted as such.
+
+Source: docs/specifications/removal.md 4.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from scorer.api.kinds import NAMESPACE
+from scorer.api.meta import JsonObject, format_time, parse_time
+from scorer.api.unstructured.documents import dict_at, dicts_at
+from scorer.api.values.answer import Count, Instant
+from scorer.api.values.duration import format_duration
+from scorer.rollout.confirmation.digests import RemovalEffect, RemovalItem
+
+NamespaceCounts = Mapping[str, Any]
+"""``status.namespaceContents`` of a MemberCluster."""
+
+
+class MemberContents(TypedDict):
+    """What namespaces hold on members, beside the objects that were placed there."""
+
+    volumeClaims: Count
+    """PersistentVolumeClaims, on all clusters that have counted them."""
+    others: Count
+    """Workloads, ConfigMaps and Services that harbormaster has not placed."""
+    atLeast: bool
+    """Whether there may be more than were counted."""
+    unknownClusters: Count
+    """On how many clusters it is unknown, because the agent has not counted all of these namespaces."""
+    countedAt: Instant | None
+    """When the oldest count was made; null: it is unknown on all clusters."""
+
+
+def leaving_namespaces(placement: JsonObject, items: Iterable[RemovalItem]) -> frozenset[str]:
+    """Return the names of the Namespaces that are deleted on members by removals from a placement.
+
+    Where it leaves clusters, or is deleted, these are all that it selects.
+    """
+    leaving, names = list(items), set()
+    for item in leaving:
+        group, kind, _, name = item.identity
+        if item.effect is RemovalEffect.OBJECT and (group, kind) == NAMESPACE.group_kind:
+            names.add(name)
+    if any(item.effect in (RemovalEffect.CLUSTER, RemovalEffect.PLACEMENT) for item in leaving):
+        selected = dicts_at(placement, "status", "selectedResources")
+        names.update(str(each.get("name")) for each in selected if each.get("kind") == NAMESPACE.kind)
+    return frozenset(names)
+
+
+def member_contents(namespaces: Iterable[str], counts: Iterable[NamespaceCounts | None]) -> MemberContents | None:
+    """Return what namespaces hold on several members. None: no namespace is deleted.
+
+    Args:
+        namespaces: Their names.
+        counts: Of each of these members. None: it has not reported any.
+    """
+    names = sorted(namespaces)
+    if not names:
+        return None
+    claims, others, unknown, at_least, oldest = 0, 0, 0, False, None
+    for known in counts:
+        entries = [_entry(known, name) for name in names]
+        unknown += None in entries
+        for entry in filter(None, entries):
+            claims += entry[0]
+            others += entry[1]
+            at_least = at_least or entry[2]
+            oldest = min(oldest or entry[3], entry[3])
+    return {
+        "volumeClaims": claims,
+        "others": others,
+        "atLeast": at_least,
+        "unknownClusters": unknown,
+        "countedAt": format_time(oldest) if oldest else None,
+    }
+
+
+def namespace_counts(member: JsonObject | None) -> NamespaceCounts | None:
+    """Return what a MemberCluster reports of its namespaces. None: unknown."""
+    return None if member is None else dict_at(member, "status", "namespaceContents")
+
+
+def _entry(counts: NamespaceCounts | None, namespace: str) -> tuple[int, int, bool, datetime] | None:
+    """Return claims, others, whether these are lower bounds, and their time. None: unknown, or unreadable."""
+    entry = dict_at(counts or {}, namespace)
+    try:
+        observed = parse_time(entry["observationTime"])
+        return int(entry["volumeClaims"]), int(entry["others"]), bool(entry.get("atLeast")), observed
+    except (TypeError, KeyError, ValueError):
+        return None
+
+
+def describe_contents(contents: MemberContents | None, now: datetime) -> str:
+    """Return what is deleted besides, in words. Empty: no namespace is deleted."""
+    if contents is None:
+        return ""
+    unknown = contents["unknownClusters"]
+    where = f"unknown on {unknown} cluster{'s' if unknown != 1 else ''}"
+    if contents["countedAt"] is None:
+        return f"volume claims and objects of others in it: {where}"
+    claims, others = contents["volumeClaims"], contents["others"]
+    bound = "at least " if contents["atLeast"] else ""
+    age = format_duration(max(now - parse_time(contents["countedAt"]), now - now))
+    counted = (
+        f"with {bound}{claims} volume claim{'s' if claims != 1 else ''} and {others} "
+        f"object{'s' if others != 1 else ''} of others on the members, counted {age} ago"
+    )
+    return f"{counted}, {where}" if unknown else counted

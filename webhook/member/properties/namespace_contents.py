@@ -1,0 +1,134 @@
+"""Bounded counts of the content of placed namespaces, for the user who decides about their removal.
+
+Deleting a namespace on a member deletes more than its placed objects: volume claims with their data, and objects of
+other clients. The hub cannot see those, so the agent counts them and reports the counts with their time in
+``status.namespaceContents`` of its member. That is the place for three reasons: admission and ``/v1`` have
+MemberClusters in their caches and no Works. The status is written with every heartbeat anyway, so counts cost no
+further write. A namespace that several Works share is reported once. An entry has about 100 bytes, so 1,000 members
+with `MOST_NAMESPACES` each add 5 MB to the hub.
+
+Limits: `MOST_NAMESPACES`, of each kind one page of `PAGE` objects, metadata alone, one request at a time with a
+pause in between. A namespace that cannot be counted has no entry: its content is unknown. Kinds other than claims
+that the account may not list make the counts a lower bound.
+
+Source: docs/specifications/removal.md 4.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from scorer.api.kinds import KINDS, Kind
+from scorer.api.meta import JsonObject, format_time
+from scorer.api.unstructured.documents import dicts_at, metadata_of, name_of
+from webhook.kube.client.api_server import ApiServer
+from webhook.kube.client.paths import path_of
+from webhook.kube.ports import ForbiddenError, StoreError
+from webhook.member.objects.owner_references import is_applied_work, owners
+
+MOST_NAMESPACES: Final = 50
+"""How many namespaces are counted, the first by name."""
+PAGE: Final = 200
+"""How many objects of a kind are counted in a namespace. With more, the count is a lower bound."""
+PERIOD: Final = timedelta(minutes=10)
+"""Between two counts of one namespace."""
+POLL: Final = timedelta(seconds=5)
+"""Between two checks for namespaces that are due, so that a new one is counted soon."""
+PAUSE: Final = timedelta(milliseconds=250)
+"""Between two requests: at most four a second, so that the member's API server hardly notices."""
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+_CLAIM: Final = KINDS["", "PersistentVolumeClaim"]
+_KINDS: Final = tuple(
+    KINDS[group, kind]
+    for group, kind in (
+        ("apps", "Deployment"),
+        ("apps", "StatefulSet"),
+        ("apps", "DaemonSet"),
+        ("batch", "CronJob"),
+        ("batch", "Job"),
+        ("", "ConfigMap"),
+        ("", "Service"),
+    )
+)
+"""Secrets are left out: an agent need not hold the right to list them."""
+_EVERYWHERE: Final = frozenset({"kube-root-ca.crt"})
+"""ConfigMaps that a cluster's controllers create in every namespace."""
+
+
+class NamespaceCounter:
+    """Counts the content of placed namespaces.
+
+    Args:
+        server: The member's API server.
+        placed: Returns the names of the namespaces that Works placed.
+        now: The clock.
+        pause: Between two requests.
+    """
+
+    def __init__(
+        self,
+        server: ApiServer,
+        placed: Callable[[], Iterable[str]],
+        now: Callable[[], datetime],
+        *,
+        pause: timedelta = PAUSE,
+    ) -> None:
+        self._server = server
+        self._placed = placed
+        self._now = now
+        self._pause = pause.total_seconds()
+        self._counted: dict[str, JsonObject] = {}
+        self._attempted: dict[str, datetime] = {}
+
+    @property
+    def contents(self) -> dict[str, JsonObject]:
+        """The last counts, by namespace, as a heartbeat reports them."""
+        placed = set(self._placed())
+        return {name: counts for name, counts in sorted(self._counted.items()) if name in placed}
+
+    async def run(self) -> None:
+        """Count the namespaces that are due, until cancelled."""
+        while True:
+            await self.count()
+            await asyncio.sleep(POLL.total_seconds())
+
+    async def count(self) -> None:
+        """Count each placed namespace that is due. One that cannot be counted loses its counts."""
+        names, now = sorted(self._placed())[:MOST_NAMESPACES], self._now()
+        self._counted = {name: counts for name, counts in self._counted.items() if name in names}
+        self._attempted = {name: then for name, then in self._attempted.items() if name in names}
+        for name in names:
+            if name in self._attempted and timedelta() <= now - self._attempted[name] < PERIOD:
+                continue
+            self._attempted[name] = now
+            try:
+                self._counted[name] = await self._count(name)
+            except StoreError:
+                self._counted.pop(name, None)
+
+    async def _count(self, namespace: str) -> JsonObject:
+        claims, more = await self._objects(_CLAIM, namespace)
+        others = 0
+        for kind in _KINDS:
+            try:
+                objects, further = await self._objects(kind, namespace)
+            except ForbiddenError:  # a role with fewer kinds: there may be some
+                objects, further = [], True
+            others += sum(map(_is_of_others, objects))
+            more = more or further
+        counts: JsonObject = {"volumeClaims": len(claims), "others": others}
+        return {**counts, **({"atLeast": True} if more else {}), "observationTime": format_time(self._now())}
+
+    async def _objects(self, kind: Kind, namespace: str) -> tuple[list[JsonObject], bool]:
+        """Return the metadata of the first objects of a kind, and whether there are more."""
+        await asyncio.sleep(self._pause)
+        query = {"limit": str(PAGE)}
+        answer = await self._server.request("GET", path_of(kind, namespace), query=query, accept=_METADATA)
+        return dicts_at(answer, "items"), bool(metadata_of(answer).get("continue"))
+
+
+def _is_of_others(document: JsonObject) -> bool:
+    """Return whether an object was neither placed nor made by a controller for another object."""
+    owned = any(is_applied_work(owner) or owner.get("controller") for owner in owners(document))
+    return not owned and name_of(document) not in _EVERYWHERE
