@@ -1,4 +1,4 @@
-"""The controllers of a hub, put together."""
+"""Builds the controllers of a hub."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -75,7 +75,7 @@ REQUIRED: Final[tuple[Kind, ...]] = (
     WORK,
     *UPGRADE_KINDS,
 )
-"""What the controllers watch, besides the kinds that placements select and those that only some settings require."""
+"""Kinds that the controllers watch, besides selectable kinds and those that only some settings require."""
 CONTROLLERS: Final = (
     "member",
     "override",
@@ -93,19 +93,21 @@ CONTROLLERS: Final = (
     "node_pool",
     "node_disruption",
 )
-"""Their names, in the order of the pipeline; ``analysis`` only where the settings name something to look at,
-``node_pool`` only where placements select no nodes, the last one only where its mode is not ``Off``. Where replicas
-share the work, those of upgrades and of nodes only in the share that owns them; see
-`webhook.controllers.machinery.wiring`."""
+"""Controller names, in the order of the pipeline.
+
+``analysis`` runs only if the settings name a query endpoint or a kind to read, ``node_pool`` only if placements select
+no nodes, and ``node_disruption`` only if its mode is not ``Off``. If replicas share the work, the controllers of
+upgrades and of nodes run only on the shard that owns them, see `webhook.controllers.machinery.wiring`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSide:
-    """What the disruption of nodes needs beyond the store.
+    """Dependencies of the node disruption besides the store.
 
     Args:
-        work: Evicts and deletes pods; None: nobody can.
-        observer: Is told what is found and done.
+        work: Evicts and deletes pods. None: unset, nothing can be evicted.
+        observer: Metrics hooks.
     """
 
     work: NodeWork | None = None
@@ -113,7 +115,7 @@ class NodeSide:
 
 
 def required(settings: LoopSettings) -> tuple[Kind, ...]:
-    """Return the kinds that have to be known before any controller begins, besides those that placements select."""
+    """Return the kinds to sync before any controller starts, besides selectable kinds."""
     return tuple(dict.fromkeys((*REQUIRED, *seen_in(settings.gate_members))))
 
 
@@ -127,17 +129,17 @@ def make_loop(
     nodes: NodeSide = NodeSide(),
     events: EventRecorder | None = None,
 ) -> Loop:
-    """Make the loop of one term of leadership.
+    """Make the loop of one leadership term.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        selectables: The kinds that placements select; what they need is kept from term to term.
-        settings: What the operator decided.
-        observer: Is told what the queues do, and what stands still.
-        upgrades: Is told what upgrade runs do.
-        nodes: What the disruption of nodes needs.
-        events: Writes Events; None: one that nobody else hears.
+        selectables: Selectable kinds. Their state outlives the term.
+        settings: Settings of the operator.
+        observer: Metrics hooks of the queues, and of objects that need action.
+        upgrades: Metrics hooks of upgrade runs.
+        nodes: Dependencies of the node disruption.
+        events: Writes Events. None: unset, the loop makes its own recorder.
     """
     events = events or EventRecorder(hub.store, now, "harbormaster")
     record = partial(_record, events, observer)
@@ -203,7 +205,7 @@ def _of_nodes(
     record: Callable[[JsonObject, Event], None],
     nodes: NodeSide,
 ) -> Iterator[Wiring[Any]]:
-    """Yield the controller that disrupts nodes."""
+    """Yield the node disruption controller."""
     options = settings.node_disruption
     if settings.share.owns(NODES) and options.mode is not NodeDisruptionMode.OFF:
         place = NodePlace(hub, nodes.work, settings.namespace)
@@ -218,7 +220,7 @@ def _upgrades(
     turns: MemberReservations | None,
     observer: UpgradeObserver,
 ) -> Iterator[Wiring[Any]]:
-    """Yield the controllers of upgrade runs, and of what runs are made from."""
+    """Yield the controllers of upgrade runs, upgrade profiles and upgrade plans."""
     hub, now = workplace.hub, workplace.now
     upgraders = make_upgraders(settings.upgraders.names, workplace)
     desk = UpgraderBackEnds(upgraders, settings.upgraders, now, observer.failed)
@@ -229,5 +231,5 @@ def _upgrades(
 
 
 def _keeps_nodes_trimmed(settings: LoopSettings) -> bool:
-    """Say whether the cache may keep only parts of nodes: not where placements select nodes, which need them whole."""
+    """Return whether the cache may trim nodes. Placements that select nodes need complete ones."""
     return not settings.selection.is_selectable(NODE.group, NODE.versions[0], NODE.kind)

@@ -1,8 +1,6 @@
 """Reports of a controller's repeated failures on the object it reconciles.
 
-A condition, or an Event where the loop does not own the status.
-
-An object whose status is not the loop's to write gets an Event instead.
+The report is a condition, or an Event if the loop does not own the object's status.
 """
 
 from collections.abc import Callable, Hashable
@@ -28,35 +26,35 @@ K = TypeVar("K", bound=Hashable)
 WITH_STATUS: Final = frozenset(
     {MEMBER_CLUSTER, EVICTION, *(kind for family in FAMILIES for kind in (family.placement, family.binding))}
 )
-"""Kinds whose status is the loop's to write."""
+"""Kinds whose status belongs to the loop."""
 
 
 class Concerned(NamedTuple):
-    """The object that a key of a queue is about."""
+    """The object that a queue key refers to."""
 
     kind: Kind
     key: Key
 
 
 def concerned_of(kind: Kind) -> Callable[[str], Concerned]:
-    """Return a function that finds the object of a key, where keys are names without a namespace."""
+    """Return a function that maps a key to its object, for keys that are names without a namespace."""
     return lambda name: Concerned(kind, Key(name))
 
 
 def concerned_placement(ref: PlacementRef) -> Concerned:
-    """Return the placement that a key names."""
+    """Return the placement of a key."""
     return Concerned(FAMILY_OF[ref.kind].placement, Key(ref.name, ref.namespace))
 
 
 class FailureReporter(Generic[K]):
-    """Tells of the failures of one controller.
+    """Reports the failures of one controller.
 
     Args:
-        hub: Where the objects are.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes events.
-        controller: Its name.
-        concerned: Returns the object that a key is about.
+        record: Records Events.
+        controller: Name of the controller.
+        concerned: Returns the object of a key.
     """
 
     def __init__(
@@ -73,10 +71,10 @@ class FailureReporter(Generic[K]):
         self._controller = controller
         self._concerned = concerned
         self._told: dict[K, str] = {}
-        """What the Events on objects without such a status have said."""
+        """Last Event per key, for objects whose status does not belong to the loop."""
 
     def failing(self, key: K, error: BaseException) -> None:
-        """Say on the object that *error* came up again and again, unless it says so already."""
+        """Report on the object that *error* recurs, unless it is already reported."""
         kind, name = self._concerned(key)
         document = self._hub.cache.get(kind, *name)
         if document is None:
@@ -92,7 +90,7 @@ class FailureReporter(Generic[K]):
             self._record(document, Event(failure_type(self._controller).rpartition("/")[2], message, "Warning"))
 
     def passed(self, key: K) -> None:
-        """Take back what the object says."""
+        """Remove the report from the object."""
         self._told.pop(key, None)
         kind, name = self._concerned(key)
         if kind not in WITH_STATUS:

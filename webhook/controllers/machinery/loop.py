@@ -1,7 +1,7 @@
-"""The reconcile loop: runs controllers side by side, each of which says by its `Wiring` what wakes it.
+"""The reconcile loop: runs controllers concurrently. Each declares its watches in a `Wiring`.
 
-At the start everything is reconciled once, and all of it again every `RESYNC`, one after the other over that time: all
-at once would hold up what users wait for, and cost memory that is never given back.
+Every key is reconciled once at the start, and again every `RESYNC`. The resync is spread evenly over that time:
+enqueuing all keys together would delay the keys of users, and the memory of the peak would never be freed.
 
 Source: scheduling.md 2; rollout.md 2.9, 7.4, 9.1.
 """
@@ -28,17 +28,17 @@ H = TypeVar("H", bound=Hashable)
 class Loop:
     """Controllers of a hub, with their queues.
 
-    A loop that has ended is not run again: the next term of leadership makes another.
+    A loop cannot be restarted. The next leadership term makes a new one.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        controllers: In the order of the pipeline.
-        events: Writes what the controllers tell people.
-        kinds: What the cache has to know before the first of them begins.
-        workers: Keys of one controller that are reconciled at once, unless it sets a number itself.
-        observer: Is told what the queues do.
-        share: Which keys are reconciled here.
+        controllers: Wirings in the order of the pipeline.
+        events: Writes the Events of the controllers.
+        kinds: Kinds that the cache must sync before the first controller starts.
+        workers: Workers per controller, unless its wiring sets a number.
+        observer: Metrics hooks of the queues.
+        share: Keys that this process owns.
     """
 
     def __init__(
@@ -67,16 +67,16 @@ class Loop:
         self.queues: Mapping[str, WorkQueue[Any]] = {
             controller.name: queue(controller) for controller in self.controllers
         }
-        """Those of the controllers, by their names."""
+        """Queues by controller name."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being reconciled, in line, or waiting to be stored."""
+        """Whether no key is queued or running, and no write is pending."""
         return self._hub.idle and all(queue.idle for queue in self.queues.values())
 
     @property
     def idle_but_for_reports(self) -> bool:
-        """Whether at most what members report is being reconciled, in line, or waiting to be stored."""
+        """As `idle`, but controllers that member reports wake are ignored."""
         return all(self.queues[controller.name].idle for controller in self.controllers if not controller.takes_reports)
 
     async def run(self) -> None:
@@ -87,14 +87,15 @@ class Loop:
                 cache.trim(kind, trim)
         cache.require(self._kinds)
         try:
-            # In this order: the cache knows all kinds, then the last writes of the leader before; only then changes
-            # wake controllers, which would else create what is there already.
+            # The order matters: first the cache syncs all kinds, then the last writes of the previous leader arrive.
+            # Only
+            # then may changes wake controllers. Otherwise they would create objects that already exist.
             await cache.wait_synced(self._kinds)
             await cache.catch_up(_once(kind for controller in self.controllers for kind in controller.makes))
             for prepare in _once(prepare for controller in self.controllers for prepare in controller.prepares):
                 await prepare()
             for _ in self._subscribe():
-                await asyncio.sleep(0)  # each takes long on a hub with many objects: the Lease has to be renewed
+                await asyncio.sleep(0)  # each watch takes long on a large hub, and the Lease must be renewed
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._hub.run())
                 for controller in self.controllers:
@@ -107,7 +108,7 @@ class Loop:
                     for poll in controller.polls:
                         tasks.create_task(poll.run(self.queues[controller.name]))
         finally:
-            # The cache outlives the term: its changes must not go on to fill queues that no worker empties.
+            # The cache outlives the term: its changes must not fill queues that no worker empties any more.
             for end in (
                 *self._subscriptions,
                 *_once(end for controller in self.controllers for end in controller.ends),
@@ -115,9 +116,9 @@ class Loop:
                 end()
 
     def _subscribe(self) -> Iterator[None]:
-        """Let changes wake the controllers; what is there already counts as a change, so this wakes all of them.
+        """Subscribe the queues to changes. Every existing object counts as a change, so all keys are enqueued.
 
-        Yields after each of their watches.
+        Yields after each watch.
         """
         for controller in self.controllers:
             queue = self.queues[controller.name]
@@ -140,7 +141,7 @@ class Loop:
 
 
 def _ownership(of: Wiring[Any], share: Share) -> Callable[[Any], bool] | None:
-    """Return what says whether a key of a controller belongs to *share*; None: all do."""
+    """Return a predicate for the keys that *share* owns. None: unset, all keys are owned."""
     if share.count == 1:
         return None
 
@@ -152,5 +153,5 @@ def _ownership(of: Wiring[Any], share: Share) -> Callable[[Any], bool] | None:
 
 
 def _once(handlers: Iterable[H]) -> tuple[H, ...]:
-    """Return what controllers name, each once: several may need the same."""
+    """Return the handlers without duplicates: several controllers may declare the same one."""
     return tuple(dict.fromkeys(handlers))

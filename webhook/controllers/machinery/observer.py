@@ -13,67 +13,67 @@ from scorer.api.kinds import Kind
 
 
 class ReconcileOutcome(StrEnum):
-    """What became of one reconcile."""
+    """Outcome of one reconcile."""
 
     SUCCESS = "success"
-    """Done, until something changes."""
+    """Done until the next change."""
     ERROR = "error"
-    """It failed, or met a conflict; it is retried, or waits for a change."""
+    """The reconcile failed or met a conflict. The key is retried with backoff or waits for a change."""
     REQUEUE = "requeue"
-    """Done for now; the controller asked to reconcile the key again."""
+    """Done for now. The controller requested a requeue."""
 
 
 class Queue(Protocol):
-    """What metrics read of a queue when they are asked for."""
+    """A queue as read by metrics at scrape time."""
 
     @property
     def name(self) -> str:
-        """Of its controller."""
+        """Name of the controller."""
         ...
 
     def __len__(self) -> int:
-        """Keys in line."""
+        """Number of queued keys."""
         ...
 
     @property
     def longest_wait_seconds(self) -> float:
-        """How long the first key in line has been there; 0 when there is none."""
+        """Waiting time of the first key in line, or 0."""
         ...
 
 
 class QueueObserver(Protocol):
-    """Is told what a queue does; quick, and never raises."""
+    """Metrics hooks of a queue. Calls must be quick and must not raise."""
 
     def watch(self, queue: Queue) -> None:
-        """Read *queue* from now on, in place of an earlier one of that name."""
+        """Register *queue*, which replaces an earlier one of that name."""
         ...
 
     def span(self, controller: str, key: object) -> AbstractContextManager[object]:
-        """Return what is entered while one key is reconciled."""
+        """Return a context manager to enter while one key is reconciled."""
         ...
 
     def finished(self, controller: str, outcome: ReconcileOutcome, seconds: float) -> None:
-        """One key was reconciled."""
+        """Record the reconcile of one key."""
         ...
 
     def retried(self, controller: str) -> None:
-        """One key that failed was put back."""
+        """Count one requeue after a failure."""
         ...
 
 
 class LoopObserver(QueueObserver, Protocol):
-    """Is told what queues do, and which objects stand still; quick, and never raises."""
+    """Metrics hooks of queues, and of objects that need action. Calls must be quick and must not raise."""
 
     def needs_action(self, kind: Kind, key: Hashable, *, still: bool) -> None:
-        """An object goes on only when somebody acts, or does not need that any more.
+        """Set or clear the mark that an object makes no progress without action of a user.
 
-        A placement whose rollout is stalled, a run that waits for an approval, a member that is silent, a node pool
-        that has been shut for a day: what the controller has just told people of, or would, had it not been told.
+        Examples are a stalled rollout, a run that waits for an approval, a silent member, and a node pool that has been
+        blocked for a day. The controller has recorded an Event for each, unless an earlier term has.
         """
         ...
 
     def removal_pending(self, kind: Kind, key: Hashable, since: datetime | None) -> None:
-        """Note since when removals of a placement wait for confirmation. None: disabled or confirmed."""
+        """Record since when removals of a placement wait for confirmation. None: disabled or confirmed."""
         ...
 
     def unconfirmed(self, reason: str) -> None:
@@ -82,7 +82,7 @@ class LoopObserver(QueueObserver, Protocol):
 
 
 NOTHING: Final = nullcontext()
-"""To be entered where nothing is to happen; by as many as like at once."""
+"""No-op context manager. Any number of tasks may enter it concurrently."""
 
 
 class _Unobserved:
@@ -109,4 +109,4 @@ class _Unobserved:
 
 
 UNOBSERVED: Final[LoopObserver] = _Unobserved()
-"""For a loop without an observer."""
+"""No-op observer."""

@@ -60,21 +60,21 @@ log = logging.getLogger(__name__)
 
 
 class _Phase(Enum):
-    """Where a key is: at most once in line, with at most one worker."""
+    """Phase of a key: in line at most once, with at most one worker."""
 
     IDLE = auto()
     QUEUED = auto()
     RUNNING = auto()
     DIRTY = auto()
-    """Running, and added since: goes back in line afterwards."""
+    """Running, and added since. Goes back in line afterwards."""
 
 
 @dataclass(slots=True)
 class KeyState:
-    """The state of one key; equal to a new one if there is nothing to remember.
+    """State of one key. Equals a new instance if it may be forgotten.
 
     Args:
-        phase: Where the key is.
+        phase: The phase of the key.
         timer: Adds the key when it fires. None: unset.
         failures: Consecutive failures that were retried with backoff. A `RetryError` with a delay of its own does not
             count: after a minute of waiting for a namespace, the first conflict is still retried within milliseconds.
@@ -101,7 +101,7 @@ K_contra = TypeVar("K_contra", contravariant=True)
 
 
 class FailureListener(Protocol[K_contra]):
-    """Reports on objects that a controller fails on them; quick."""
+    """Reports repeated failures of a controller on the object. Calls must be quick."""
 
     def failing(self, key: K_contra, error: BaseException) -> None:
         """Report that the reconcile fails, and will fail again unless something changes."""
@@ -116,12 +116,12 @@ class WorkQueue(Generic[K]):
     """Keys of one controller.
 
     Args:
-        name: Of the controller, for logs and metrics.
-        reconcile: Does the work for one key.
+        name: Name of the controller, for logs and metrics.
+        reconcile: Reconciles one key.
         observer: Called after each reconcile and each retry.
         teller: Called on every failure from the third consecutive one.
-        owns: Returns whether this shard owns a key; called when the key is added and again before it is reconciled,
-            as its owner may have changed meanwhile. None: unset, all keys are owned.
+        owns: Returns whether this shard owns a key. Called when the key is added and again before it is reconciled, as
+        its owner may have changed. None: unset, all keys are owned.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def idle(self) -> bool:
-        """Whether no key is in line and no worker is busy; timers may still be pending."""
+        """Whether no key is queued or running. Timers may still be pending."""
         return not len(self) and not self._running
 
     def __len__(self) -> int:
@@ -159,7 +159,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def longest_wait_seconds(self) -> float:
-        """Waiting time of the first key in line; 0 if no key is queued."""
+        """Waiting time of the first key in line, or 0 if no key is queued."""
         return max((time.monotonic() - line[0][1] for line in self._lines if line), default=0.0)
 
     def add(self, key: K) -> None:
@@ -205,7 +205,7 @@ class WorkQueue(Generic[K]):
             del self._states[key]
 
     async def run(self, workers: int = 4) -> None:
-        """Work until cancelled."""
+        """Reconcile keys until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(workers):
@@ -218,7 +218,7 @@ class WorkQueue(Generic[K]):
         task = asyncio.current_task()
         assert task is not None
         while not task.cancelling():  # a reconcile may have turned its cancellation into another error
-            # Checked again after the wait: one event wakes all workers, and another one may have taken the key.
+            # Checked again after the wait: one event wakes all workers, and another worker may have taken the key.
             while not len(self):
                 self._wake.clear()
                 await self._wake.wait()
@@ -236,10 +236,10 @@ class WorkQueue(Generic[K]):
             if is_dirty:
                 self.add(key)
             self._forget_if_idle(key)
-            await asyncio.sleep(0)  # an embedded store never suspends this task: let others run
+            await asyncio.sleep(0)  # an embedded store never suspends this task: let other tasks run
 
     def _take(self) -> K:
-        """Take the next key, from both lines in turn; from one of them while the other is empty."""
+        """Take the next key, alternating between both lines. If one line is empty, take from the other."""
         line = self._lines[self._turn] or self._lines[1 - self._turn]
         self._turn = 1 - self._turn
         return line.popleft()[0]
@@ -264,7 +264,7 @@ class WorkQueue(Generic[K]):
             if isinstance(error, StuckError):
                 self._tell(key, error)
             log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
-        except ConflictError as error:  # nearly always passes with the first retry
+        except ConflictError as error:  # usually passes on the first retry
             self._back_off(key)
             if state.failures >= REPORTED_AFTER_FAILURES:
                 log.info("tries again", extra={"controller": self.name, "key": str(key), "error": str(error)})
@@ -275,7 +275,7 @@ class WorkQueue(Generic[K]):
             self._back_off(key)
             self._tell(key, error)
             log.warning("store error", extra={"controller": self.name, "key": str(key), "error": str(error)})
-        except (Exception, asyncio.CancelledError) as error:  # the loop outlives our bugs: logged, retried with backoff
+        except (Exception, asyncio.CancelledError) as error:  # a bug must not stop the loop: log and retry with backoff
             if is_cancelled(error):
                 raise
             self.failed += 1
@@ -306,7 +306,7 @@ class WorkQueue(Generic[K]):
     def _report(self, key: K, report: Callable[..., None], *error: BaseException) -> None:
         try:
             report(key, *error)
-        except Exception:  # as of a reconcile: no bug of ours ends the workers
+        except Exception:  # as for a reconcile: a bug must not stop the workers
             log.exception("failure report failed", extra={"controller": self.name, "key": str(key)})
 
     def _back_off(self, key: K, after: timedelta | None = None) -> None:

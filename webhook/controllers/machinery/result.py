@@ -1,4 +1,4 @@
-"""The result of a reconcile, the exceptions that the queue handles, and the check whether this task was cancelled."""
+"""Result of a reconcile, the exceptions that the queue handles, and the check whether this task was cancelled."""
 
 import asyncio
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from webhook.kube.ports import RetryError
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """When to reconcile the key again without an event; None: not; zero: at once, but later each time in a row."""
+    """Delay until the key is requeued without an event. None: disabled. Zero: immediately, with backoff."""
 
     requeue_after: timedelta | None = None
 
@@ -18,20 +18,20 @@ DONE = Result()
 
 
 def soonest(*results: Result) -> Result:
-    """Return the result that asks to come back first."""
+    """Return the result with the shortest delay."""
     waits = [result.requeue_after for result in results if result.requeue_after is not None]
     return Result(min(waits)) if waits else DONE
 
 
 class StuckError(RetryError):
-    """Try again later, but a user has to put something right first: the object says so before long."""
+    """Retry later, but a user must fix something first. Reported on the object after three failures."""
 
 
 class TerminalError(Exception):
-    """Nothing can be done until the object changes."""
+    """No retry helps until the object changes."""
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Say whether an error means that the current task itself is asked to end."""
+    """Return whether an error is the cancellation of the current task itself."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)

@@ -1,9 +1,8 @@
-"""What a controller tells the loop about itself: what wakes it, and what the loop runs for it.
+"""Wiring of a controller: what enqueues its keys, and what the loop runs for it.
 
-Every controller has a method `wiring`, which names each `Watch` (of objects of the hub) and each `Signal` (of anything
-else) that wakes it. A change only puts keys in line. The controller reads again to find out what to do, so it does no
-harm if a change is missed and comes again later. A watch is declared by the controller that it wakes, not by the one
-that makes the change.
+Every controller has a method `wiring`, which names each `Watch` (objects of the hub) and each `Signal` (any other
+source). A change only enqueues keys. The controller re-reads the state to decide, so a change that is missed and
+delivered later does no harm. A watch is declared by the controller that it wakes, not by the one that makes the change.
 """
 
 import asyncio
@@ -24,10 +23,13 @@ from webhook.kube.cache.informer import Cache
 from webhook.kube.ports import StoreError
 
 UPGRADES: Final = "upgrades"
-"""Owns all upgrade runs, and what they are made from: runs take members from one another, so that one process decides
-for all of them. They are few, and each change of one concerns the others."""
+"""Owner of all upgrade runs, profiles and plans.
+
+Runs compete for members, so one process decides for all of them. They are few, and each change of one affects the
+others.
+"""
 NODES: Final = "nodes"
-"""Owns the node pools of the hub and their nodes: what is disrupted is decided for the cluster as a whole."""
+"""Owner of the node pools and nodes of the hub: disruptions are decided for the cluster as a whole."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -37,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Later(Generic[K]):
-    """A key to be put in line after a while, unless another event does so sooner."""
+    """A key to enqueue after a delay, unless another event enqueues it earlier."""
 
     key: K
     delay: timedelta
@@ -45,40 +47,40 @@ class Later(Generic[K]):
 
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[K]):
-    """Which keys a change of an object wakes.
+    """Maps changes of objects to the keys to enqueue.
 
     Args:
-        kind: Of the object.
-        keys: Given the change, returns them.
+        kind: Kind of the objects.
+        keys: Returns the keys for a change.
     """
 
     kind: Kind
     keys: Callable[[ObjectDelta], Iterable[K | Later[K]]]
 
     def start(self, cache: Cache, queue: WorkQueue[K]) -> Callable[[], None]:
-        """Wake a queue from now on, also for the objects that are there already; returns what ends that."""
+        """Subscribe *queue*, also to objects that exist already. Return a function that unsubscribes."""
         return cache.subscribe(self.kind, _waking(queue, self.keys))
 
 
 def watch_spec(kind: Kind, keys: Callable[[], Iterable[K | Later[K]]]) -> Watch[K]:
-    """Return a watch that wakes keys when an object is created or deleted, or its spec changes."""
+    """Return a watch that enqueues keys when an object is created or deleted, or its spec changes."""
     return Watch(kind, lambda change: keys() if change.touches(spec_of) else ())
 
 
 @dataclass(frozen=True, slots=True)
 class Signal(Generic[T, K]):
-    """Which keys are woken by something other than one object of the hub.
+    """Maps a source other than the objects of one kind to the keys to enqueue.
 
     Args:
-        subscribe: Subscribes to what tells of it.
-        keys: Given what it tells, returns them.
+        subscribe: Subscribes to the source.
+        keys: Returns the keys for one value of the source.
     """
 
     subscribe: Subscribe[T]
     keys: Callable[[T], Iterable[K | Later[K]]]
 
     def start(self, _cache: Cache, queue: WorkQueue[K]) -> Callable[[], None]:
-        """Wake a queue from now on; returns what ends that."""
+        """Subscribe *queue*. Return a function that unsubscribes."""
         return self.subscribe(_waking(queue, self.keys))
 
 
@@ -98,18 +100,18 @@ Waker = Watch[K] | Signal[Any, K]
 
 @dataclass(frozen=True, slots=True)
 class Poll(Generic[K]):
-    """Which keys are found by asking at intervals, because no event tells of them.
+    """Polls for keys to enqueue, where no event reports them.
 
     Args:
-        every: The time between two questions.
-        keys: Returns them. Raises `StoreError` when the hub does not say.
+        every: Poll interval.
+        keys: Returns the keys. Raises `StoreError` if the hub fails to answer.
     """
 
     every: timedelta
     keys: Callable[[], Awaitable[Iterable[K]]]
 
     async def run(self, queue: WorkQueue[K]) -> None:
-        """Ask until cancelled."""
+        """Poll until cancelled."""
         while True:
             await asyncio.sleep(self.every.total_seconds())
             try:
@@ -120,18 +122,18 @@ class Poll(Generic[K]):
 
 
 def owner_of_member(name: str) -> str:
-    """Return what owns a member cluster, its namespace and what is there for its agent.
+    """Return the owner of a member cluster, its namespace and the access of its agent.
 
-    A Work in that namespace is its placement's, which makes it and takes it away. Only when the agent has left, or is
-    not waited for any longer, the member's controller clears away what is left. Then both only delete, and over the
-    version that they have read: neither can undo what the other has written. The annotation on a member in which an
-    upgrade keeps the versions it has found is that upgrade's, and no other controller's.
+    A Work in that namespace belongs to its placement, which creates and deletes it. The member's controller clears what
+    is left only after the agent has left or its time has run out. From then on both only delete, with the resource
+    version that they have read, so neither can undo a write of the other. The annotation in which an upgrade keeps the
+    versions of a member belongs to that upgrade alone.
     """
     return f"member/{name}"
 
 
 def always(owner: str) -> Callable[[object], str]:
-    """Return a function that names the same owner for all keys."""
+    """Return a function that returns the same owner for all keys."""
     return lambda _: owner
 
 
@@ -141,26 +143,27 @@ def _nothing() -> Iterable[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring(Generic[K]):
-    """All that the loop has to know of a controller.
+    """Declaration of a controller for the loop.
 
     Args:
-        name: Of its queue, in logs, metrics and conditions.
-        reconcile: Does the work for one key.
-        concerned: Returns the object that a key is about, which says so when the work fails.
-        owner: Returns what decides to which shard a key belongs, where several replicas share the work: each object has
-            one owner, whichever controllers write it. A placement, as ``crp/web``, owns all that is made from it, and
-            all that is asked of it. None: the object is gone, so that each replica only forgets what it knows of it.
-        watches: What wakes it.
-        resync: Returns the keys that are reconciled again at intervals, whether anything has changed or not.
-        polls: What is asked at intervals.
-        workers: How many keys are reconciled at once; None: as many as the settings say.
-        takes_reports: Reports of members wake it, so that in a large fleet it may always be at work.
-        makes: Kinds of which it creates objects that must not be created twice: they are listed once more before it
-            begins, because the leader before may have created some just before its end.
-        trims: What it needs of objects that are large and numerous; the cache keeps no more of them.
+        name: Name of its queue, in logs, metrics and conditions.
+        reconcile: Reconciles one key.
+        concerned: Returns the object of a key. Failures are reported on it.
+        owner: Returns the owner that decides to which shard a key belongs, if several replicas share the work. Each
+            object has one owner, whichever controllers write it. A placement, as ``crp/web``, owns everything that is
+            made from it or requested of it. None: unknown, the object is deleted and each replica only forgets its
+            state.
+        watches: Watches and signals that enqueue keys.
+        resync: Returns the keys that are reconciled at intervals, changed or not.
+        polls: Polls that enqueue keys.
+        workers: Number of workers. None: unset, the settings apply.
+        takes_reports: Member reports enqueue its keys, so that in a large fleet it may never be idle.
+        makes: Kinds of objects that must not be created twice. They are listed once more before the controller starts,
+            because the previous leader may have created some just before it stopped.
+        trims: Parts to keep of large and numerous objects. The cache drops the rest.
         prepares: Awaited before the first key is reconciled. Several controllers may name the same function.
-        background: What runs beside its queue; what several controllers name is run once.
-        ends: Called when the loop has ended; what several controllers name is called once.
+        background: Run beside the queue. A function that several controllers name is run once.
+        ends: Called when the loop has stopped. A function that several controllers name is called once.
     """
 
     name: str

@@ -1,10 +1,10 @@
-"""The Roles and RoleBindings of member agents, cached and relisted every ten minutes.
+"""Roles and RoleBindings of member agents, cached and relisted every ten minutes.
 
-Roles and RoleBindings are not watched: a hub has many that are not ours, and the cache should not hold all of them.
-They are listed by their label, all together, when the first member is reconciled and again after `ACCESS_CHECK`; in
-between, what was read or written last counts. So one that a user has changed is corrected within that time, at the next
-heartbeat of any member, and a restart lists twice, not twice per member. What was in a namespace that has been deleted
-is forgotten with it.
+Roles and RoleBindings are not watched: a hub has many that do not belong to harbormaster, and the cache should not hold
+them. All of them are listed by label when the first member is reconciled, and again after `ACCESS_CHECK`. In between,
+the last read or write counts. So an object that a user has changed is corrected within that time, at the next heartbeat
+of any member, and a restart needs two lists, not two per member. The entries of a deleted namespace are dropped with
+it.
 
 Source: rollout.md 17, 20 and 21.
 """
@@ -25,24 +25,25 @@ from webhook.kube.cache.hub import Hub
 from webhook.kube.ports import AlreadyExistsError, ConflictError, Key, NotFoundError, key_of
 
 ACCESS_CHECK: Final = timedelta(minutes=10)
-"""How old the knowledge of Roles and RoleBindings may be."""
+"""Longest age of the cached Roles and RoleBindings."""
 
 
 class _Stored(NamedTuple):
-    """A Role or RoleBinding as it was last read or written."""
+    """A Role or RoleBinding as last read or written."""
 
     home: str
-    """The uid of its namespace then; empty: not known."""
+    """UID of its namespace at that time, empty if unknown."""
     document: JsonObject
 
 
 class MemberAccess:
-    """Roles and RoleBindings of the members as they were last read or written.
+    """Roles and RoleBindings of the members as last read or written.
 
-    They are read from and written to the store directly: the cache would begin to watch all Roles of the hub.
+    They are read from and written to the store directly: a read through the cache would start a watch of all Roles of
+    the hub.
 
     Args:
-        hub: Where they are.
+        hub: The hub cluster.
         now: The clock.
     """
 
@@ -54,12 +55,12 @@ class MemberAccess:
         self._reading = asyncio.Lock()
 
     async def get(self, kind: Kind, key: Key, home: str) -> JsonObject | None:
-        """Return a Role or RoleBinding, None when there is none. One without our label is found as well.
+        """Return a Role or RoleBinding, or None. One without the harbormaster label is returned, too.
 
         Args:
-            kind: Which of the two.
-            key: Which one.
-            home: The uid of its namespace: what is known does not count in another namespace of the same name.
+            kind: ROLE or ROLE_BINDING.
+            key: Its key.
+            home: UID of its namespace. A cached entry does not count in another namespace of the same name.
         """
         await self._refresh()
         cached = self._known.get((kind, key))
@@ -74,15 +75,15 @@ class MemberAccess:
         return document
 
     async def carry_out(self, repair: Repair, home: str) -> None:
-        """Do what is planned; if an object cannot be written, what was known of it is forgotten.
+        """Execute a planned repair. If an object cannot be written, its cached entry is dropped.
 
         Args:
-            repair: What is planned.
-            home: The uid of the namespace that it is planned for.
+            repair: The plan.
+            home: UID of the namespace that it was planned for.
         """
         kind, key = repair.kind, key_of(repair.document)
         cached = self._known.pop((kind, key), None)  # before the write: if that fails, the object is read again
-        if repair.recreate:  # deleted by uid: another one of that name, made since, was not judged
+        if repair.recreate:  # deleted by UID: a newer object of that name was not evaluated
             assert cached is not None
             self._hub.writes += 1
             await self._hub.store.delete(kind, key, uid=uid_of(cached.document))
@@ -91,14 +92,14 @@ class MemberAccess:
         try:
             self._known[kind, key] = _Stored(home, await write(kind, repair.document))
         except (AlreadyExistsError, NotFoundError) as error:
-            raise ConflictError(str(error)) from error  # changed since it was read: read it again
+            raise ConflictError(str(error)) from error  # changed since it was read: the retry reads it again
 
     async def revoke(self, cluster: str, home: str) -> None:
-        """Delete the RoleBinding of a member's agent, which leaves it without access.
+        """Delete the RoleBinding of a member's agent, which revokes its access.
 
         Args:
             cluster: Name of the member.
-            home: The uid of its namespace.
+            home: UID of its namespace.
         """
         key = Key(role_binding_name(cluster), member_namespace(cluster))
         binding = await self.get(ROLE_BINDING, key, home)
@@ -110,17 +111,18 @@ class MemberAccess:
             await self._hub.store.delete(ROLE_BINDING, key, uid=uid_of(binding))
 
     def forget(self, cluster: str) -> None:
-        """Drop what is known of a member that is gone."""
+        """Drop the cached entries of a deleted member."""
         namespace = member_namespace(cluster)
         self._known.pop((ROLE, Key(role_name(cluster), namespace)), None)
         self._known.pop((ROLE_BINDING, Key(role_binding_name(cluster), namespace)), None)
 
     async def _refresh(self) -> None:
-        async with self._reading:  # members that are reconciled at once wait for one answer
+        async with self._reading:  # concurrent reconciles share one list
             if self._read_at is not None and self._now() - self._read_at < ACCESS_CHECK:
                 return
-            # Read before the lists: what is in a list may have been in a namespace that another has followed since, and
-            # never in one that the cache has not heard of yet.
+            # Read before the lists: an object in a list may then come from a namespace that has been replaced since,
+            # but
+            # never from one that the cache has not received yet.
             homes = {key_of(namespace).name: uid_of(namespace) for namespace in self._hub.cache.list(NAMESPACE)}
             objects: dict[tuple[Kind, Key], _Stored] = {}
             labels: Mapping[str, str] = {IS_FLEET_RESOURCE: "true"}

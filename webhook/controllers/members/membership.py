@@ -56,19 +56,19 @@ from webhook.kube.ports import (
 )
 
 HUB_NAMESPACE: Final = "kube-system"
-"""Its uid stands for the hub (`scorer.membership.identity`)."""
+"""Its UID identifies the hub (`scorer.membership.identity`)."""
 POLL_CLEARING: Final = timedelta(seconds=5)
-"""How often to check a namespace that is being deleted, besides its events."""
+"""Poll interval for a namespace that is being deleted, besides its events."""
 
 
 def _of_member(change: ObjectDelta) -> Iterator[str]:
-    """Yield a member whose MemberCluster has changed, unless only in its status, which we store ourselves."""
+    """Yield a changed member, unless only its status has changed, which this controller stores itself."""
     if change.touches(_orders):
         yield change.document["metadata"]["name"]
 
 
 def _of_report(change: ObjectDelta) -> Iterator[str]:
-    """Yield the member whose InternalMemberCluster has changed: by a heartbeat of its agent, or by a user."""
+    """Yield the member whose InternalMemberCluster has changed, by a heartbeat of its agent or by a user."""
     metadata = change.document["metadata"]
     if metadata.get("namespace") == member_namespace(metadata["name"]):
         yield metadata["name"]
@@ -82,7 +82,7 @@ def _of_namespace(change: ObjectDelta) -> Iterator[str]:
 
 
 def _orders(document: JsonObject) -> tuple[object, ...]:
-    """Return the parts of a MemberCluster or Namespace that we act upon, or keep as they have to be."""
+    """Return the parts of a MemberCluster or Namespace that the controller reads or keeps in a desired state."""
     metadata = document["metadata"]
     marks = ("uid", "generation", "deletionTimestamp", "labels", "finalizers")
     return (*(metadata.get(mark) for mark in marks), annotation(document, ACCEPT_OLDER_UNTIL))
@@ -93,21 +93,21 @@ WATCHES: Final = (
     Watch(INTERNAL_MEMBER_CLUSTER, _of_report),
     Watch(NAMESPACE, _of_namespace),
 )
-"""What wakes a member."""
+"""Watches that enqueue a member."""
 
 
 class MemberController:
-    """Keeps what the hub has of a member.
+    """Manages the hub's objects of a member cluster.
 
-    What it has heard of agents (`scorer.membership.heartbeats`) lives as long as it does: make a new one for every
-    term of a leader.
+    The recorded heartbeats (`scorer.membership.heartbeats`) live as long as the instance. Make a new one for every
+    leadership term.
 
     Args:
-        hub: Where everything is; its cache has to have Works and the kinds that are watched.
+        hub: The hub cluster. Its cache must have Works and the watched kinds.
         now: The clock.
-        record: Takes the events that are worth telling.
-        force_delete_after: How long to wait for the agent of a member that is being deleted.
-        observer: Is told which members are silent.
+        record: Records Events.
+        force_delete_after: Longest wait for the agent of a member that is being deleted.
+        observer: Reports silent members.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class MemberController:
         self._refused: dict[str, tuple[object, str]] = {}
 
     def wiring(self) -> Wiring[str]:
-        """Say what wakes it: the member, what its agent reports, and its namespace."""
+        """Return the wiring: the member, reports of its agent, and its namespace enqueue it."""
         return Wiring(
             name="member",
             reconcile=self.reconcile,
@@ -143,11 +143,11 @@ class MemberController:
         )
 
     def _listen(self) -> None:
-        """Begin to listen for heartbeats anew: what was sent while the hub could not be read was not heard."""
+        """Restart the heartbeat clock: heartbeats sent while the hub was unreadable were missed."""
         self._since = self._now()
 
     async def reconcile(self, name: str) -> Result:
-        """Make the hub's part of one member match its MemberCluster, and the status match what its agents say."""
+        """Make the hub's objects of one member match its MemberCluster, and its status match the agents' reports."""
         member = self._hub.cache.get(MEMBER_CLUSTER, name)
         if member is None:
             self._heard.pop(name, None)
@@ -158,7 +158,7 @@ class MemberController:
         return await (self._leave(member) if is_deleting(member) else self._join(member))
 
     async def _join(self, member: JsonObject) -> Result:
-        # The finalizer first: what is made for the member from here on has to be cleared away when it leaves.
+        # The finalizer first: everything made for the member from here on must be cleaned up when it leaves.
         if (with_our_finalizer := plan_member(member)) is not None:
             member = await self._hub.amend(MEMBER_CLUSTER, with_our_finalizer)
         cluster = member["metadata"]["name"]
@@ -180,11 +180,11 @@ class MemberController:
         return Result(again)
 
     async def _let_in(self, member: JsonObject, home: str) -> str:
-        """Give the member's agent access; return why that is impossible, empty when all is well.
+        """Grant the member's agent access. Return the error message if that is impossible, or an empty string.
 
         Args:
             member: MemberCluster.
-            home: The uid of its namespace.
+            home: UID of its namespace.
         """
         cluster = member["metadata"]["name"]
         namespace = member_namespace(cluster)
@@ -203,14 +203,14 @@ class MemberController:
                 self._tell(member, repair)
         except InvalidIdentityError as error:
             return str(error)
-        except InvalidObjectError as error:  # remembered: it would be sent, and refused, at every heartbeat
+        except InvalidObjectError as error:  # remembered: otherwise it would be sent and refused at every heartbeat
             self._refused[cluster] = identity, f"spec.identity was refused: {error}"
             return self._refused[cluster][1]
         self._refused.pop(cluster, None)
         return ""
 
     def _hub_uid(self) -> str:
-        """Return the uid by which members tell this hub from others; empty: not known."""
+        """Return the UID that identifies this hub to members, empty if unknown."""
         namespace = self._hub.cache.get(NAMESPACE, HUB_NAMESPACE)
         return str(namespace["metadata"].get("uid") or "") if namespace is not None else ""
 
@@ -218,14 +218,14 @@ class MemberController:
         return self._hub.cache.get(INTERNAL_MEMBER_CLUSTER, cluster, member_namespace(cluster))
 
     async def _repair(self, member: JsonObject, repair: Repair | None) -> JsonObject | None:
-        """Do what is planned and tell of it; return the object as it is now, None when nothing was planned."""
+        """Execute a planned repair and record it. Return the stored object. None: unset, nothing was planned."""
         if repair is None:
             return None
         if repair.stored is None:
             try:
                 created = await self._hub.create(repair.kind, repair.document)
             except AlreadyExistsError as error:
-                raise RetryError(str(error)) from error  # the cache has not heard of it yet
+                raise RetryError(str(error)) from error  # the cache has not received it yet
         else:
             created = await self._hub.replace(repair.kind, repair.document)
         self._tell(member, repair)
@@ -237,7 +237,7 @@ class MemberController:
     def _report(
         self, member: JsonObject, internal: JsonObject | None, problem: str = "", since: datetime | None = None
     ) -> timedelta | None:
-        """Store what is known of a member and tell of it; return when to look again."""
+        """Store the status of a member and record its events. Return the delay until the next check."""
         now, cluster, uid = self._now(), member["metadata"]["name"], member["metadata"].get("uid", "")
         last_report, heartbeats = self._heard.get(cluster, ("", {}))
         heartbeats = record_heartbeats(
@@ -246,16 +246,14 @@ class MemberController:
         self._heard[cluster] = uid, heartbeats
         report = member_status(member, internal, heartbeats, now, problem=problem, since=since)
         self._hub.report(MEMBER_CLUSTER, member, report.status)
-        is_waiting = not is_deleting(member) and is_silent(
-            report.status
-        )  # a member that leaves is not awaited indefinitely
+        is_waiting = not is_deleting(member) and is_silent(report.status)  # a member that leaves does not need action
         self._observer.needs_action(MEMBER_CLUSTER, cluster, still=is_waiting)
         for event in report.events:
             self._record(member, Event(event.reason, event.message, "Warning" if event.warning else "Normal"))
         return report.again
 
     async def _leave(self, member: JsonObject) -> Result:
-        """Ask the agent to leave; when it has, or has had enough time, clear up and let the member go."""
+        """Ask the agent to leave. Once it has, or its time has run out, clean up and release the member."""
         if MEMBER_CLUSTER_FINALIZER not in finalizers_of(member):
             return DONE
         cluster = member["metadata"]["name"]
@@ -268,20 +266,22 @@ class MemberController:
             return Result(plan.remaining)
         if plan.stage is DepartureStage.CLEARING and not await self._clear(cluster, namespace):
             return Result(POLL_CLEARING)
-        member = self._hub.cache.get(MEMBER_CLUSTER, cluster) or member  # clearing took a while
+        member = self._hub.cache.get(MEMBER_CLUSTER, cluster) or member  # the cleanup took a while
         if (free := without_finalizer(member, MEMBER_CLUSTER_FINALIZER)) is not None:
             await self._hub.amend(MEMBER_CLUSTER, free)
         self._access.forget(cluster)
         return DONE
 
     async def _clear(self, cluster: str, namespace: JsonObject | None) -> bool:
-        """Take the finalizers off the member's Works, then delete them and the namespace; say whether that is gone.
+        """Delete the member's Works, without their finalizers, and the namespace.
 
-        The agent's access goes first. Works are deleted as they were judged, so an agent that kept writing to one could
-        hold up its own removal without end.
+        Return whether the namespace is deleted.
+
+        The agent's access is revoked first. Works are deleted with the version that was read, so an agent that kept
+        writing to one could block its own removal indefinitely.
 
         The Works are read from the store: the cache may keep only parts of them, and writing those would store a Work
-        without manifests. An agent that is still running would take that for an order to delete what it placed.
+        without manifests. An agent that is still running would take that for an order to delete the placed objects.
         """
         space = member_namespace(cluster)
         if namespace is not None:
@@ -293,18 +293,20 @@ class MemberController:
         return self._hub.cache.get(NAMESPACE, space) is None
 
     async def _let_go(self, cluster: str) -> None:
-        """Take our finalizer off the Works that go with a member's namespace; what they placed stays on the member.
+        """Remove the cleanup finalizer from the deleted Works of a member's namespace.
 
-        The agent has lost its access with the namespace, so the namespace would wait for it without end. When the
-        namespace is gone, it is created again, and so are the Works, which take over the same objects. They are read
-        from the store, as in `_clear`.
+        Their objects remain on the member.
+
+        The agent has lost its access with the namespace, so the namespace would wait for it indefinitely. After its
+        deletion the namespace is created again, and so are the Works, which take over the same objects. The Works are
+        read from the store, as in `_clear`.
         """
         works = (await self._hub.store.list(WORK, member_namespace(cluster))).items
         free = (without_finalizer(work, WORK_CLEANUP) for work in works if is_deleting(work))
         await run_concurrently(self._hub.replace(WORK, work) for work in free if work is not None)
 
     async def _take_away(self, work: JsonObject) -> None:
-        """Delete a Work without finalizers, and only in that state: its agent may put its finalizer on again meanwhile.
+        """Delete a Work without finalizers, and only in that version: its agent may add its finalizer again.
 
         Raises:
             ConflictError: Another client has written it since.

@@ -1,11 +1,10 @@
 """Reservations of member clusters: a controller reserves a member before it disrupts it.
 
-It renews the reservation while it works, and releases it after.
+It renews the reservation while it works, and releases it afterwards.
 
-What goes on at the member is judged within the change of its Lease, which is written over the version that was read. So
-of two that come at once one is second, wherever it runs. The reservation is renewed while the disruption lasts and
-given back when it is over. A process that ends before leaves it to the next leader, which knows its own by the holder;
-without a next leader it expires.
+The active disruptions of the member are checked within the change of its Lease, which is written with the resource
+version that was read. So of two concurrent requests one loses, wherever it runs. A process that stops early leaves the
+reservation to the next leader, which recognises it by the holder. Without a next leader it expires.
 
 Source: serving.md 3.1.
 """
@@ -32,18 +31,18 @@ from webhook.kube.ports import ForbiddenError
 from webhook.settings.loop import LoopSettings
 
 IDENTITY: Final = "harbormaster:reconcile"
-"""Who our reservations belong to; no user name that Kubernetes gives has this form."""
+"""Owner of the loop's reservations. No Kubernetes user name has this form."""
 LASTS: Final = timedelta(minutes=5)
 RENEWED_BELOW: Final = LASTS / 2
 RESERVATION_POLL_INTERVAL: Final = timedelta(seconds=15)
-"""How often a controller that waits looks again, besides whenever what holds the member changes."""
+"""Poll interval of a controller that waits for a member, besides changes of what holds the member."""
 _SECRET_BYTES: Final = 16
 
 
 def member_reservations(
     hub: Hub, settings: LoopSettings, now: Callable[[], datetime]
 ) -> Mapping[MemberDisruption, "MemberReservations"]:
-    """Return the turns of the disruptions that wait for one another, over the same reservations."""
+    """Return the reservations of each kind of disruption that is gated, over the same Leases."""
     gates_members = settings.gate_members
     if not gates_members:
         return {}
@@ -56,9 +55,9 @@ class MemberReservations:
     """Reservations of members for one kind of disruption.
 
     Args:
-        kind: The kind.
-        holds: What goes on at the members.
-        reservations: Where reservations are kept.
+        kind: The kind of disruption.
+        holds: Active disruptions of the members.
+        reservations: Store of the reservations.
         now: The clock.
     """
 
@@ -74,12 +73,12 @@ class MemberReservations:
         self._reservations = reservations
         self._now = now
         self.background = (reservations.run,)
-        """What the loop has to run meanwhile; once for all turns over the same reservations."""
+        """Tasks that the loop must run, once for all instances over the same Leases."""
         self.ends = (holds.end,)
-        """What the loop has to call at the end."""
+        """Functions that the loop must call at the end."""
 
     def subscribe(self, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call *handler* with every member that may have become free, or held; returns what ends that."""
+        """Call *handler* with every member that may have become free or held. Return a function that unsubscribes."""
         ends = self._holds.subscribe(handler), self._follow(MEMBER, handler)
 
         def end() -> None:
@@ -89,22 +88,22 @@ class MemberReservations:
         return end
 
     def subscribe_to_placements(self, handler: Callable[[str], None]) -> Callable[[], None]:
-        """Call *handler* with each placement, as ``crp/web``, whose reservations change; returns what ends that."""
+        """Call *handler* with each placement, as ``crp/web``, whose reservations change. Return the unsubscriber."""
         return self._follow(ROLLOUT, handler)
 
     def _follow(self, gate: str, handler: Callable[[str], None]) -> Callable[[], None]:
         return self._reservations.subscribe(lambda thing: handler(thing.name) if thing.gate == gate else None)
 
     def waits(self, member: str) -> Hold | None:
-        """Return what has to end at a member first, as far as the cache knows; None: `reserve` may be tried."""
+        """Return the hold that blocks a member, according to the cache. None: unset, `reserve` may be tried."""
         return waits_for(self._kind, self._holds.of(member))
 
     def reserved_members(self, placement: str, members: Iterable[str]) -> dict[str, Hold]:
-        """Return the members on which others have reserved to change a placement, as far as the cache knows.
+        """Return the members on which other holders have reserved to change a placement, according to the cache.
 
         Args:
             placement: As ``crp/web``.
-            members: Those of the placement; where the reservations cannot be read, all of them count as reserved.
+            members: Members of the placement. If the reservations cannot be read, all of them count as reserved.
         """
         try:
             reservations = self._reservations.cached(ROLLOUT, placement)
@@ -114,18 +113,18 @@ class MemberReservations:
         return {member: hold for member, hold in holds if hold is not None}
 
     async def reserve(self, member: str, holder: str, *, ending: str = "") -> Hold | None:
-        """Reserve a member, or renew what has been reserved.
+        """Reserve a member, or renew its reservation.
 
         Args:
-            member: The member.
-            holder: For whom.
-            ending: One of our holders whose disruption ends with this one, which therefore does not wait for it.
+            member: Name of the member.
+            holder: Holder of the reservation.
+            ending: A holder of this process whose disruption ends with this one, and therefore does not block it.
 
         Returns:
-            None when it is reserved now; else what has to end first, and nothing is reserved.
+            None if the member is reserved. Otherwise the hold that blocks it, and nothing is reserved.
 
         Raises:
-            StoreError: The reservation cannot be made now; the queue tries again.
+            StoreError: The reservation cannot be written now. The queue retries.
         """
         found: Hold | None = None
 
@@ -134,7 +133,7 @@ class MemberReservations:
             mine, others = _divide(held, holder)
             going_on = (hold for hold in self._holds.active_disruptions(member) if hold.by != ending)
             found = waits_for(self._kind, (*going_on, *reserved_holds(member, _divide(others, ending)[1])))
-            if found is not None:  # one that we have from before is given back: while we wait, it holds up others
+            if found is not None:  # release an earlier reservation: while this one waits, it blocks others
                 return others if mine is not None else None
             if mine is not None and not self._is_old(mine):
                 return None
@@ -147,24 +146,24 @@ class MemberReservations:
         return found
 
     def holds(self, member: str, holder: str) -> bool:
-        """Say whether *holder* has reserved a member, as far as the cache knows."""
+        """Return whether *holder* has reserved a member, according to the cache."""
         return self._mine(member, holder) is not None
 
     async def renew(self, member: str, holder: str) -> None:
-        """Renew a reservation when it is due; one that has expired is gone."""
+        """Renew a reservation if due. An expired one is not renewed."""
         mine = self._mine(member, holder)
         if mine is None or not self._is_old(mine):
             return
 
         def decide(held: Held) -> Held | None:
             mine, others = _divide(held, holder)
-            # One that has expired is not taken again here: another may have been granted the member since.
+            # An expired reservation is not made again here: another holder may have been granted the member since.
             return None if mine is None else (*others, self._reservation(member, holder, mine))
 
         await self._reservations.change(MEMBER, member, decide)
 
     async def release(self, member: str, holder: str) -> None:
-        """End the reservation of a member; writes nothing when there is none."""
+        """Release the reservation of a member. Write nothing if it is not reserved."""
         if self._mine(member, holder) is None:
             return
 
@@ -192,7 +191,7 @@ class MemberReservations:
 
 
 def _divide(held: Held, holder: str) -> tuple[Reservation | None, Held]:
-    """Return the reservation of one of our holders, and all others."""
+    """Return the reservation of a holder of this process, and all others."""
     mine = next(
         (reservation for reservation in held if (reservation.holder, reservation.identity) == (holder, IDENTITY)), None
     )
@@ -203,10 +202,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Reserved(Generic[K]):
-    """The members that this process has reserved for runs.
+    """Members that this process has reserved for runs.
 
     Args:
-        turns: Reserves members; None: nobody waits for anybody, and nothing is reserved.
+        turns: Reserves members. None: disabled, nothing is reserved.
     """
 
     def __init__(self, turns: MemberReservations | None) -> None:
@@ -214,12 +213,12 @@ class Reserved(Generic[K]):
         self._of: dict[K, set[str]] = {}
 
     async def reserve(self, run: K, holder: str, members: Iterable[str]) -> Mapping[str, Hold]:
-        """Reserve members for a run; return those that something else has, and what that is."""
+        """Reserve members for a run. Return the members that are held, each with its hold."""
         turns, refusals = self._turns, dict[str, Hold]()
         if turns is None:
             return refusals
         requested_members = sorted(members)
-        # Before the requests: one may be stored though it fails here, and has to be given back then, too.
+        # Before the requests: a request may fail here although it was stored, and must be released, too.
         self._of.setdefault(run, set()).update(requested_members)
 
         async def take(member: str) -> None:
@@ -230,10 +229,10 @@ class Reserved(Generic[K]):
         return refusals
 
     async def follow(self, run: K, holder: str, busy: Collection[str]) -> Result:
-        """Keep the members reserved that a run is working on, and give the others back.
+        """Renew the reservations of the members that a run works on, and release the others.
 
         Returns:
-            When to come back, to renew what is reserved.
+            When to requeue for the next renewal.
         """
         turns = self._turns
         if turns is None:

@@ -1,1 +1,1 @@
-"""Staged update runs: their controller, and the automatic approval of a stage by a query or by an object's status."""
+"""Staged update runs: their controller, and the automatic approval of a stage by a query or an object's status."""

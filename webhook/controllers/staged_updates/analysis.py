@@ -1,8 +1,8 @@
 """Automatic approval of a stage by a query result or an object's status, through the ordinary approval request.
 
-The annotation ``harbormaster.dev/analysis`` of a run says what is looked at after which stage. The request says by its
-condition ``Analyzed`` how that goes; once the check is met, ``Approved`` follows, as a person would have written it.
-The run does not know the difference, and a person may approve at any time before.
+The annotation ``harbormaster.dev/analysis`` of a run defines the check after each stage. Condition ``Analyzed`` of the
+approval request reports its progress. Once the check is met, the controller sets ``Approved`` as a user would. The run
+does not see the difference, and a user may approve at any time before.
 
 Source: staged-updates.md 6.2.
 """
@@ -55,27 +55,27 @@ from webhook.kube.ports import ForbiddenError, Key, NotFoundError, NotServedErro
 from webhook.settings.analysis import AnalysisOptions
 
 REFRESH_SECONDS: Final = 60.0
-"""Shortest time between two questions to the hub which kinds it serves."""
+"""Shortest interval between two discoveries of the kinds that the hub serves."""
 
 Record = Callable[[JsonObject, Event], None]
 
 
 class RequestRef(NamedTuple):
-    """Names an approval request; the namespace, empty or not, determines its family."""
+    """Key of an approval request. Whether the namespace is empty determines its family."""
 
     name: str
     namespace: str = ""
 
 
 class AnalysisController:
-    """Looks at what stages wait for.
+    """Runs the automatic checks that stages wait for.
 
     Args:
-        hub: Where runs, requests and objects are.
+        hub: The hub cluster.
         now: The clock.
-        served: What the hub serves.
-        options: What may be asked.
-        record: Takes the events that are worth telling.
+        served: Kinds that the hub serves.
+        options: Allowed endpoints and kinds.
+        record: Records Events.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class AnalysisController:
         self._record = record
         self._endpoints = QueryEndpoints(options, now)
         self._failures: dict[RequestRef, int] = {}
-        """How many looks have failed in a row."""
+        """Consecutive failed checks per request."""
         self._asked = float("-inf")
-        """When the hub was last asked what it serves, in the loop's time."""
+        """Time of the last discovery, in the event loop's clock."""
 
     def wiring(self) -> Wiring[RequestRef]:
-        """Say what wakes it: approval requests, and runs that come to wait for one, or do not any more."""
+        """Return the wiring: approval requests, and runs that start or stop waiting for one, enqueue the request."""
         return Wiring(
             name="analysis",
             reconcile=self.reconcile,
@@ -106,14 +106,14 @@ class AnalysisController:
         )
 
     def _owner(self, ref: RequestRef) -> str | None:
-        """Return the placement of a request's run, which writes the request as well."""
+        """Return the placement of a request's run. Its controllers write the request as well."""
         request, family = self._request(ref), family_in(ref.namespace)
         parent = text_at(request or {}, "spec", "parentStageRollout")
         run = self._hub.cache.get(family.run, parent, ref.namespace)
         return None if run is None else str(placement_ref(text_at(run, "spec", "placementName"), ref.namespace))
 
     async def reconcile(self, ref: RequestRef) -> Result:
-        """Look at what a request's stage waits for, and approve it once that is met."""
+        """Evaluate the check of a request's stage, and approve the request once it is met."""
         look = await self._look(ref)
         request = self._request(ref)
         if request is None or look is None:
@@ -130,12 +130,13 @@ class AnalysisController:
         return self._hub.cache.get(family_in(ref.namespace).approval_request, ref.name, ref.namespace)
 
     async def _look(self, ref: RequestRef) -> CheckResult | None:
-        """Return what a look comes to; None: there is nothing to look at."""
+        """Return the result of a check. None: unset, the request has no check."""
         question = self._question(ref)
         if not isinstance(question, _Question):
             return question
         observation = await self._observe(question.check, ref.namespace)
-        # That took a while: a person may have stopped the run, rejected or approved the request, or changed the check.
+        # The check took a while: a user may have stopped the run, rejected or approved the request, or edited the
+        # check.
         now = self._question(ref)
         if not isinstance(now, _Question):
             return now
@@ -146,7 +147,7 @@ class AnalysisController:
         return judge(now.request, now.check, observation, self._now(), failures)
 
     def _question(self, ref: RequestRef) -> "_Question | CheckResult | None":
-        """Return what has to be looked at for a request, or what is to be said instead; None: nothing."""
+        """Return the check to run for a request, or the result to report instead. None: unset, neither applies."""
         request = self._request(ref)
         if request is None or is_deleting(request) or has_current_status(request, APPROVED, TRUE):
             return None
@@ -154,7 +155,7 @@ class AnalysisController:
         run = self._hub.cache.get(family_in(ref.namespace).run, parent, ref.namespace)
         if run is None or not (text := annotation(run, ANALYSIS)):
             return None
-        if not awaits_request(run, request):  # a run that was stopped counts anew once it goes on
+        if not awaits_request(run, request):  # a stopped run counts anew once it is resumed
             is_met_already = has_current_status(request, ANALYZED, TRUE)
             return (
                 pause(request, "NotAsked", "the run does not wait for this now", self._now())
@@ -172,7 +173,7 @@ class AnalysisController:
         return None if check is None else _Question(request, check)
 
     async def _observe(self, check: Check, home: str) -> Observation:
-        """Return what there is to see; *home* is the namespace of the run."""
+        """Return the observation of a check. *home* is the namespace of the run."""
         if isinstance(check, QueryCheck):
             return await self._endpoints.query(check, home)
         try:
@@ -197,10 +198,10 @@ class AnalysisController:
         return cached if cached is not None and not is_met(check, cached) else await self._read_now(kind, key, check)
 
     def _known(self, kind: Kind, key: Key, check: ObjectCheck) -> Observation | None:
-        """Return what the cache says of an object; None: the kind is not watched, or not whole, for this alone.
+        """Return an observation from the cache. None: unknown, the kind is not watched, or its objects are trimmed.
 
-        What the cache says may be a moment old. That the object is not there yet does no harm then, as it is looked at
-        again; but nothing is approved by it.
+        The cache may lag. A missing object does no harm then, as it is checked again. But the cache alone never
+        approves.
         """
         cache = self._hub.cache
         return read_object(cache.get(kind, key.name, key.namespace), check) if cache.holds_whole(kind) else None
@@ -215,7 +216,7 @@ class AnalysisController:
         return read_object(document, check)
 
     async def _kind_of(self, check: ObjectCheck) -> Kind | None:
-        """Return a kind as the hub serves it; the hub is asked again now and then while it is not known."""
+        """Return a kind as the hub serves it. While it is unknown, the discovery is repeated at intervals."""
         place, now = (check.group, check.kind), asyncio.get_running_loop().time()
         if place not in self._served.kinds and now - self._asked >= REFRESH_SECONDS:
             self._asked = now
@@ -225,19 +226,19 @@ class AnalysisController:
 
 
 class _Question(NamedTuple):
-    """What has to be looked at for a request."""
+    """The check to run for a request."""
 
     request: JsonObject
     check: Check
 
 
 def _word(kind: Kind) -> str:
-    """Return a kind as the settings name it."""
+    """Return a kind as written in the settings."""
     return f"{kind.plural}.{kind.group}".removesuffix(".")
 
 
 def _of_request(change: ObjectDelta) -> Iterator[RequestRef]:
-    """Yield a request that is new or gone, or that has been answered; what we write ourselves wakes nobody."""
+    """Yield a request that was created, deleted or answered. The controller's own writes do not enqueue it."""
     if change.touches(_seen_of_request):
         yield RequestRef(name_of(change.document), namespace_of(change.document))
 
@@ -247,7 +248,7 @@ def _seen_of_request(request: JsonObject) -> object:
 
 
 def _of_run(change: ObjectDelta) -> Iterator[RequestRef]:
-    """Yield the requests of a run with an analysis that waits for something else than before."""
+    """Yield the requests of a run with an analysis if the run's waits have changed."""
     run = change.document
     if annotation(run, ANALYSIS) and change.touches(_seen_of_run):
         for stage in dicts_at(status_of(run), "stagesStatus"):

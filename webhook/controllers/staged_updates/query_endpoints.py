@@ -1,7 +1,7 @@
-"""Asks the query endpoints that the operator has named, and no others: users give names, never addresses.
+"""Queries the endpoints that the operator has configured. Users give names, never addresses.
 
-An answer is one number, so little of it is read, and for a short time. No redirect is followed, no cookie is kept, and
-the environment adds neither a proxy nor credentials: a token goes to the endpoints of the settings alone.
+An answer is one number, so its size and the time to read it are limited. Redirects are not followed, cookies are not
+kept, and the environment adds neither a proxy nor credentials: a token is sent only to the endpoints of the settings.
 
 Source: Prometheus, HTTP API, instant queries.
 """
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 
 class QueryEndpoints:
-    """The endpoints of the settings.
+    """Query endpoints of the settings.
 
     Args:
-        options: Where they are, and how they are asked.
+        options: Addresses and limits.
         now: The clock.
     """
 
@@ -42,11 +42,11 @@ class QueryEndpoints:
         self._now = now
 
     async def query(self, check: QueryCheck, home: str) -> Observation:
-        """Return what an endpoint says; whatever goes wrong is an answer, too.
+        """Return the answer of an endpoint. Failures are returned as `NotSeen`, not raised.
 
         Args:
-            check: What is asked.
-            home: The namespace of the run that wants to know; empty: it is in none.
+            check: The query.
+            home: Namespace of the run, empty for a cluster-scoped one.
         """
         name = check.endpoint
         address = self._options.endpoints.get(name)
@@ -81,7 +81,7 @@ class QueryEndpoints:
         return self._understand(name, response.status, body)
 
     def _credentials(self, address: str) -> tuple[ssl.SSLContext | bool, dict[str, str]]:
-        """Return whom to trust and what to send, from files as they are now: both are renewed by others."""
+        """Return the TLS trust and the headers, from the present files: both are rotated by other processes."""
         headers = {"Accept-Encoding": "identity"}
         if not address.startswith("https:"):
             return True, headers
@@ -104,7 +104,7 @@ class QueryEndpoints:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes | None:
-    """Return the body, None when it is too large; no more of it is read then."""
+    """Return the body. None: unset, it is larger than the limit, and reading has stopped."""
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk

@@ -1,7 +1,7 @@
-"""The controller of staged update runs: the record is stored before each write that relies on it.
+"""The controller of staged update runs.
 
-The record of a run is stored before anything that relies on it is done: a leader that takes over continues from it. A
-leader that ends between two writes leaves a binding that was written and not recorded, which the next one recognises.
+The record of a run is stored before each write that relies on it, so a new leader continues from the record. A leader
+that stops between two writes leaves a binding that was written but not recorded, which the next leader recognises.
 
 Source: staged-updates.md 2 to 11.
 """
@@ -76,16 +76,16 @@ from webhook.kube.ports import Key
 from webhook.settings.loop import LoopSettings
 
 APPROVAL_NEEDED: Final = "ApprovalNeeded"
-"""Reason of the Event that tells of a run that waits for a person; an upgrade run says the same of its gates."""
+"""Reason of the Event for a run that waits for a user. Upgrade runs use it for their gates."""
 BINDING_WAIT: Final = timedelta(milliseconds=2)
-"""How long a run waits, per cluster in flight, after a binding has changed: they change together."""
+"""Debounce per cluster in flight after a binding has changed: bindings change together."""
 LONGEST_WAIT: Final = timedelta(milliseconds=500)
 FEW: Final = 20
-"""With no more clusters in flight than this it does not wait."""
+"""Up to this number of clusters in flight, binding changes are not debounced."""
 
 
 class RunRef(NamedTuple):
-    """Names a run; the namespace, empty or not, determines its family."""
+    """Key of a run. Whether the namespace is empty determines its family."""
 
     name: str
     namespace: str = ""
@@ -97,7 +97,7 @@ class RunRef(NamedTuple):
 
     @property
     def family(self) -> Family:
-        """The kinds that belong together with it."""
+        """The kinds of the run's family."""
         return family_in(self.namespace)
 
 
@@ -105,14 +105,14 @@ class StagedUpdateController:
     """Takes runs through their stages.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes the events that are worth telling.
-        selectables: Knows the objects that can be selected.
-        settings: What may be placed.
-        windows: The maintenance windows of the members.
-        turns: Reserves members; None: runs wait for nothing but their stages.
-        observer: Is told which runs wait for an approval.
+        record: Records Events.
+        selectables: Lists selectable objects.
+        settings: Settings of the operator.
+        windows: Maintenance windows of the members.
+        turns: Reserves members. None: disabled, runs wait only for their stages.
+        observer: Reports runs that wait for an approval.
     """
 
     def __init__(
@@ -136,19 +136,19 @@ class StagedUpdateController:
         self._observer = observer
         self._analyses = settings.analysis.is_on
         self._open: dict[PlacementRef, set[RunRef]] = {}
-        """The runs that are not over, by their placement."""
+        """Unfinished runs by placement."""
         self._waiting: dict[RunRef, frozenset[str]] = {}
-        """The members that runs wait for."""
+        """Members that each run waits for."""
         self._in_flight: dict[RunRef, int] = {}
-        """How many clusters of a run are in flight."""
+        """Number of clusters in flight per run."""
         self._reserved = Reserved[RunRef](turns)
         self._told: dict[RunRef, str] = {}
-        """What runs that cannot be initialised yet were told."""
+        """Last reported reason of each run that cannot be initialised yet."""
         self._asked: dict[RunRef, frozenset[str]] = {}
-        """The approval requests that runs wait for until a person answers."""
+        """Approval requests of each run that a user must answer."""
 
     def wiring(self) -> Wiring[RunRef]:
-        """Say what wakes it: runs, their approvals, and everything that decides what they may do next."""
+        """Return the wiring: runs, their approvals, and all inputs of their next step enqueue a run."""
         turns = self._turns
         return Wiring(
             name="staged_update",
@@ -174,9 +174,9 @@ class StagedUpdateController:
             yield Signal(self._turns.subscribe, self._of_free_member)
 
     def _of_run(self, change: ObjectDelta) -> Iterator[RunRef]:
-        """Yield a run that is new or gone, or that a user has changed; and keep up which are not over."""
+        """Yield a run that was created, deleted or edited by a user. Update the table of unfinished runs."""
         ref, run = RunRef.of(change.document), change.document
-        if change.alters(_placement_of) and change.old is not None:  # past admission, which refuses that
+        if change.alters(_placement_of) and change.old is not None:  # only possible if admission was bypassed
             self._close(_placement_of(change.old), ref)
         if change.new is not None and (is_deleting(run) or not is_over(run)):
             self._open.setdefault(_placement_of(run), set()).add(ref)
@@ -203,12 +203,12 @@ class StagedUpdateController:
             yield from self._open.get(family.ref(change.document), ())
 
     def _of_policy_snapshot(self, family: Family, change: ObjectDelta) -> Iterator[RunRef]:
-        """Yield the runs of a placement that the scheduler has decided about."""
+        """Yield the runs of a placement after a scheduling decision."""
         if change.touches(_seen_of_snapshot):
             yield from self._open.get(family.parent(change.document), ())
 
     def _of_binding(self, family: Family, change: ObjectDelta) -> Iterator[RunRef | Later[RunRef]]:
-        """Yield the runs of the placement of a binding that has changed hands or got further."""
+        """Yield the runs of the placement of a binding whose spec or conditions have changed, debounced."""
         if not change.touches(_seen_of_binding):
             return
         parent = family.parent(change.document)
@@ -217,7 +217,7 @@ class StagedUpdateController:
             yield ref if count <= FEW else Later(ref, min(count * BINDING_WAIT, LONGEST_WAIT))
 
     def _of_member(self, change: ObjectDelta) -> Iterator[RunRef]:
-        """Yield all open runs when a member comes, goes or is relabelled: it may be in another stage."""
+        """Yield all open runs if a member joins, leaves or is relabelled: its stage may have changed."""
         if change.touches(labels_of):
             yield from self._all_open()
 
@@ -230,7 +230,7 @@ class StagedUpdateController:
         return (ref for ref, members in list(self._waiting.items()) if member in members)
 
     async def reconcile(self, ref: RunRef) -> Result:
-        """Take a run a step further, and come back when there is more to do."""
+        """Execute the next step of a run, and requeue it if there are more."""
         family = ref.family
         run = self._hub.cache.get(family.run, ref.name, ref.namespace)
         if run is None:
@@ -246,7 +246,7 @@ class StagedUpdateController:
             return Result(RESERVATION_POLL_INTERVAL)
         step = await self._decide(ref, run, facts)
         cached_questions = self._asked.get(ref)
-        # What was recorded before our term was told then.
+        # Requests recorded before this term were reported then.
         known_requests: Collection[str] = self._asks(ref, run) if cached_questions is None else cached_questions
         run = await self._carry_out(family, run, step)
         self._tell(ref, run, step)
@@ -255,7 +255,7 @@ class StagedUpdateController:
         return soonest(Result(step.again), waits, await self._follow(ref, run))
 
     async def _facts(self, ref: RunRef, run: JsonObject) -> StagedUpdateFacts:
-        """Gather what a pass is decided on."""
+        """Gather the inputs of a decision."""
         cache, family, spec = self._hub.cache, ref.family, spec_of(run)
         parent = placement_ref(text_at(spec, "placementName"), ref.namespace)
         placement = cache.get(family.placement, parent.name, parent.namespace)
@@ -277,7 +277,7 @@ class StagedUpdateController:
     async def _first_facts(
         self, ref: RunRef, run: JsonObject, facts: StagedUpdateFacts, parent: PlacementRef
     ) -> StagedUpdateFacts:
-        """Add what only the first pass needs."""
+        """Add the inputs that only the initialisation needs."""
         cache, family, placement = self._hub.cache, ref.family, facts.placement
         if placement is None:
             return facts
@@ -313,7 +313,7 @@ class StagedUpdateController:
         return {name: request for name, request in requests.items() if request is not None}
 
     def _waits(self, run: JsonObject) -> dict[str, ClusterWait]:
-        """Return the clusters of a run that have not been started and may not be touched now."""
+        """Return the clusters of a run that have not been started and must not be disrupted now."""
         names = (
             cluster_name(entry)
             for stage in _stages(run)
@@ -325,14 +325,14 @@ class StagedUpdateController:
         return {name: wait for name, wait in waits if wait is not None}
 
     def _wait(self, member: str, now: datetime) -> ClusterWait | None:
-        """Say why a member may not be touched now; None: it may."""
+        """Return why a member must not be disrupted now. None: unset, it may be."""
         if (closed := self._windows.closed(member, now)) is not None:
             return ClusterWait(closed.message, closed.opens)
         hold = None if self._turns is None else self._turns.waits(member)
         return None if hold is None else ClusterWait(hold.message, hold.until)
 
     async def _decide(self, ref: RunRef, run: JsonObject, facts: StagedUpdateFacts) -> StagedUpdateStep:
-        """Ask the engine, and reserve the members that it wants to touch; without those that cannot be reserved."""
+        """Plan a step and reserve its members. Plan again without members that cannot be reserved."""
         step = advance(run, facts)
         while refusals := await self._take(ref, run, step):
             facts = with_changes(facts, waits={**facts.waits, **refusals})
@@ -341,13 +341,13 @@ class StagedUpdateController:
         return step
 
     async def _take(self, ref: RunRef, run: JsonObject, step: StagedUpdateStep) -> dict[str, ClusterWait]:
-        """Reserve the members that a step touches; return those that something else has."""
+        """Reserve the members of a step. Return those that are held."""
         members = filter(None, map(_touched, step.actions))
         refusals = await self._reserved.reserve(ref, staged_update_holder(full_name(run)), members)
         return {member: ClusterWait(hold.message, hold.until) for member, hold in refusals.items()}
 
     async def _carry_out(self, family: Family, run: JsonObject, step: StagedUpdateStep) -> JsonObject:
-        """Do everything that a step asks for, the record of the run last; return the run as it is then."""
+        """Execute a step, and store the record of the run last. Return the stored run."""
         if step.annotations:
             run = await self._hub.amend(family.run, with_metadata(run, annotations=step.annotations))
         await self._hub.carry_out(family.resource_snapshot, step.snapshots)
@@ -382,7 +382,7 @@ class StagedUpdateController:
             self._record(run, Event("UpdateRunPending", step.waits_for))
 
     def _ask(self, ref: RunRef, run: JsonObject, known_requests: Collection[str]) -> None:
-        """Record an Event per approval that needs a person, except *known_requests*."""
+        """Record an Event per approval that needs a user, except *known_requests*."""
         questions = self._asks(ref, run)
         for request, message in questions.items():
             if request not in known_requests:
@@ -391,7 +391,7 @@ class StagedUpdateController:
         self._observer.needs_action(ref.family.run, ref, still=bool(questions))
 
     def _asks(self, ref: RunRef, run: JsonObject) -> dict[str, str]:
-        """Return the approval requests by which a run waits for a person, with what is to be said of each."""
+        """Return the approval requests of a run that a user must answer, with their messages."""
         requests = self._requests(ref, run)
         return {
             wait.request: wait.message
@@ -402,7 +402,7 @@ class StagedUpdateController:
         }
 
     async def _follow(self, ref: RunRef, run: JsonObject | None) -> Result:
-        """Keep the members reserved that a run is working on, and give the others back."""
+        """Renew the reservations of the members that a run works on, and release the others."""
         busy = set(staged_update_holds(run)) if run is not None else set()
         self._in_flight[ref] = len(busy)
         if run is None or is_over(run):
@@ -413,7 +413,7 @@ class StagedUpdateController:
         return await self._reserved.follow(ref, holder, busy)
 
     async def _clean_up(self, ref: RunRef, run: JsonObject) -> Result:
-        """Delete the approval requests of a run that is being deleted, then take our finalizer off it."""
+        """Delete the approval requests of a run that is being deleted, then remove the run's finalizer."""
         family = ref.family
         if not await is_deleted_with_definition(self._hub.store, family.run):
             requests = requests_of(run, self._hub.cache.list(family.approval_request, ref.namespace))
@@ -443,7 +443,7 @@ def _stages(run: JsonObject) -> list[JsonObject]:
 
 
 def _touched(action: Action) -> str:
-    """Return the cluster on which an action changes what is there, empty when it does not."""
+    """Return the cluster whose content an action changes, or an empty string."""
     match action:
         case Update(cluster=cluster, binding=binding, wanted=wanted) if wanted is not binding:
             return cluster
@@ -454,7 +454,7 @@ def _touched(action: Action) -> str:
 
 
 def _of_request(change: ObjectDelta) -> Iterator[RunRef]:
-    """Yield the run of an approval request that is new, gone or answered, or that a person has to answer now."""
+    """Yield the run of an approval request that was created, deleted or answered, or that a user must answer now."""
     if change.touches(_seen_of_request):
         request = change.document
         yield RunRef(text_at(request, "spec", "parentStageRollout"), namespace_of(request))
@@ -467,7 +467,7 @@ def _seen_of_request(request: JsonObject) -> object:
 
 
 def _seen_of_snapshot(snapshot: JsonObject) -> object:
-    """View what of a policy snapshot a run depends on."""
+    """Return the parts of a policy snapshot that a run depends on."""
     scheduled = [
         (condition.get("status"), condition.get("observedGeneration"))
         for condition in conditions_of(snapshot)
@@ -483,7 +483,7 @@ def _seen_of_snapshot(snapshot: JsonObject) -> object:
 
 
 def _seen_of_binding(binding: JsonObject) -> object:
-    """View what of a binding a run depends on."""
+    """Return the parts of a binding that a run depends on."""
     conditions = tuple(
         (condition.get("type"), condition.get("status"), condition.get("reason"), condition.get("observedGeneration"))
         for condition in conditions_of(binding)
