@@ -1,6 +1,6 @@
 """Exponential backoff per key, on a monotonic clock, in memory only.
 
-By a clock that never jumps, and remembered here alone: a process that takes over tries at once.
+A new leader starts without backoffs and retries immediately.
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -9,19 +9,19 @@ from typing import Final, Generic, TypeVar
 
 FIRST_PAUSE: Final = timedelta(milliseconds=100)
 LONGEST_PAUSE: Final = timedelta(seconds=10)
-"""Between two attempts to evict one pod."""
+"""Longest backoff of the eviction of one pod."""
 
 
 K = TypeVar("K", bound=Hashable)
 
 
 class Pauses(Generic[K]):
-    """The pauses of things by their keys.
+    """Backoffs by key.
 
     Args:
-        clock: Seconds, of a clock that never jumps.
-        first: How long the first pause is.
-        longest: How long no pause is exceeded.
+        clock: Monotonic clock, in seconds.
+        first: The first backoff.
+        longest: The longest backoff.
     """
 
     def __init__(self, clock: Callable[[], float], first: timedelta, longest: timedelta) -> None:
@@ -31,28 +31,28 @@ class Pauses(Generic[K]):
         self._pauses: dict[K, tuple[float, float]] = {}
 
     def __contains__(self, key: K) -> bool:
-        """Say whether the pause of *key* is not over yet."""
+        """Return whether *key* is backed off now."""
         return self._clock() < self.until(key)
 
     def until(self, key: K) -> float:
-        """Return when the last pause of *key* ends or has ended, by the clock; long ago where there was none."""
+        """Return the end of the last backoff of *key*, on the clock. Without one it is minus infinity."""
         return self._pauses.get(key, (0.0, float("-inf")))[1]
 
     def failed(self, key: K) -> None:
-        """Begin a pause that is twice as long as the one before."""
+        """Back off twice as long as the last time."""
         before, _ = self._pauses.get(key, (self._first / 2, 0.0))
         self._begin(key, min(2 * before, self._longest))
 
     def set_longest(self, key: K) -> None:
-        """Begin the longest pause."""
+        """Back off for the longest time."""
         self._begin(key, self._longest)
 
     def over(self, key: K) -> None:
-        """End what pause there is: it could be done."""
+        """Reset the backoff of *key* after a success."""
         self._pauses.pop(key, None)
 
     def retain(self, keys: Collection[K]) -> None:
-        """Forget all others."""
+        """Drop all other keys."""
         self._pauses = {key: pause for key, pause in self._pauses.items() if key in keys}
 
     def _begin(self, key: K, seconds: float) -> None:

@@ -1,9 +1,9 @@
 """Events and a metric for node pools whose budgets have allowed no disruption for more than a day.
 
-An Event is not repeated before the pool has been open. When a pool was shut is computed from its budgets, for a day
-back and with the present nodes; for a pool that was shut all that time, the day begins when this process first sees it.
-So a process that takes over repeats nothing at once. It may repeat a day later what the process before it said. The
-metric counts such a pool from the start: an alert that is over because another process leads would be wrong.
+An Event is not repeated until the pool has allowed disruptions again. The start of a blocked period is computed from
+the budgets, for the last day and with the present nodes. For a pool that was blocked all that time, the day starts when
+this process first sees it. So a new leader repeats no Event immediately, but may repeat one a day later. The metric
+counts such a pool from the start: an alert must not resolve because the leader has changed.
 
 Source: nodepool-disruption.md 12; serving.md 6.3.
 """
@@ -31,22 +31,22 @@ from webhook.gate.pools import HubNodePools
 from webhook.kube.cache.hub import Hub
 
 PATIENCE: Final = timedelta(days=1)
-"""How long a pool may be shut before an Event says so."""
+"""Time that a pool may be blocked before an Event is recorded."""
 POLL_INTERVAL: Final = PATIENCE / 2
-"""Often enough to find out when a pool has shut, and seldom enough to cost nothing."""
+"""Short enough to find the start of a blocked period, long enough to cost nothing."""
 BLOCKED: Final = "DisruptionBlocked"
 UNBLOCKED: Final = "DisruptionUnblocked"
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What is known of one pool.
+    """State of one pool.
 
     Args:
-        uid: Of the NodePool; one that was created again is another.
-        since: When each reason that is shut now was shut.
+        uid: UID of the NodePool. One that was created again is another.
+        since: Start of the blocked period by blocked reason.
         told: Reasons that an Event has named.
-        before: Reasons that had been shut for a day when the pool was first seen.
+        before: Reasons that had been blocked for a day when the pool was first seen.
     """
 
     uid: str
@@ -56,14 +56,14 @@ class _Memory:
 
 
 class NodePoolController:
-    """Looks at one pool at a time.
+    """Watches for blocked pools, one pool per reconcile.
 
     Args:
-        hub: Where the NodePools are.
-        pools: The pools with their nodes. What is reserved of them makes no difference here.
+        hub: The cluster with the NodePools.
+        pools: The pools with their nodes. Reservations make no difference here.
         now: The clock.
-        record: Takes events.
-        observer: Is told which pools have been shut for a day.
+        record: Records Events.
+        observer: Reports pools that have been blocked for a day.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class NodePoolController:
         self._memories: dict[str, _Memory] = {}
 
     def wiring(self) -> Wiring[str]:
-        """Say what wakes it: a pool that has changed, itself or in its nodes."""
+        """Return the wiring: changes of a pool or its nodes enqueue it."""
         return Wiring(
             name="node_pool",
             reconcile=self.reconcile,
@@ -94,7 +94,7 @@ class NodePoolController:
         )
 
     async def reconcile(self, name: str) -> Result:
-        """Tell of a pool that has been shut for too long, or is open again after that."""
+        """Report a pool that has been blocked for too long, or allows disruptions again after that."""
         document, pool = self._hub.cache.get(NODE_POOL, name), self._pools.pool(name)
         if document is None or pool is None or is_deleting(document):
             self._memories.pop(name, None)
@@ -117,7 +117,7 @@ class NodePoolController:
         return _look_again(memory, shut_reasons, now)
 
     def _tell_open(self, document: JsonObject, memory: _Memory, shut_reasons: "dict[str, _Shut]") -> None:
-        """Tell once of all reasons that are open again, and forget those that are."""
+        """Record one Event for all reasons that allow disruptions again, and forget their state."""
         again = [reason for reason in DisruptionReason if reason in memory.told - shut_reasons.keys()]
         memory.told &= shut_reasons.keys()
         memory.before &= shut_reasons.keys()
@@ -129,7 +129,7 @@ class NodePoolController:
     def _tell_shut(
         self, document: JsonObject, pool: PoolView, memory: _Memory, shut_reasons: "dict[str, _Shut]", now: datetime
     ) -> None:
-        """Tell of what has been shut for too long, in one Event: reasons with the same cause in one sentence."""
+        """Record one Event for all reasons blocked for too long. Reasons with the same cause share a sentence."""
         by_cause: dict[_Shut, list[str]] = {}
         for reason, cause in shut_reasons.items():
             if reason not in memory.told and now - memory.since[reason] >= PATIENCE:
@@ -143,12 +143,12 @@ class NodePoolController:
 
 @dataclass(frozen=True, slots=True)
 class _Shut:
-    """Why no node may go.
+    """Cause of a budget limit of 0.
 
     Args:
-        budgets: Positions of the budgets that prevent it.
-        mistakes: What is wrong with those that cannot be used.
-        until: When it ends; None: not by itself.
+        budgets: Positions of the budgets that block.
+        mistakes: Errors of budgets that are invalid.
+        until: End of the blocked period. None: unknown, it does not end by itself.
     """
 
     budgets: tuple[int, ...]
@@ -157,7 +157,7 @@ class _Shut:
 
 
 def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
-    """Return the reasons for which the budgets let no node go, however few are in flight; none of an empty pool."""
+    """Return the reasons with a limit of 0, however few nodes are in flight. An empty pool has none."""
     counts = pool.counts()
     shut_reasons: dict[str, _Shut] = {}
     if not counts.total:
@@ -174,7 +174,7 @@ def _shut(pool: PoolView, now: datetime) -> dict[str, _Shut]:
 
 
 def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
-    """Return when each reason that is shut now was shut, where that was within a day."""
+    """Return the start of the blocked period of each reason that is blocked now, if within a day."""
     starts: dict[str, datetime] = {}
     past = calendar(pool.budgets, pool.counts(), now - PATIENCE, now + timedelta(minutes=1))
     for of_reason in past.reasons:
@@ -192,7 +192,7 @@ def _starts(pool: PoolView, now: datetime) -> dict[str, datetime]:
 
 
 def _is_older(document: JsonObject, instant: datetime) -> bool:
-    """Say whether a pool was there already at an instant."""
+    """Return whether a pool existed already at an instant."""
     try:
         return parse_time(text_at(document, "metadata", "creationTimestamp")) <= instant
     except ValueError:

@@ -1,10 +1,10 @@
 """The cache of the cluster for node disruption: trimmed Pods, Nodes, NodeClaims and NodePools.
 
-Pods are watched, and of each is kept what planning reads (`scorer.node_disruption.cluster.cache_transforms`): less than
-a fifth of it. To list them anew for every decision would cost the API server a hundred megabytes every ten seconds
-where there are 30,000, and to share the cache of the process would not do: there the gate keeps less of a pod than
-planning needs, and what a placement selects is kept whole. Gate and planner of this controller read the same pods, from
-here. Nothing is watched but NodePools before there is one, and then only by the process that leads.
+Pods are watched, and of each only the fields for planning are kept (`scorer.node_disruption.cluster.cache_transforms`):
+less than a fifth of it. Listing pods for every decision would cost the API server a hundred megabytes every ten seconds
+in a cluster with 30,000. The shared cache of the process does not fit: there the gate keeps less of a pod than planning
+needs, and selectable kinds are kept whole. Gate and planner of this controller read the same pods from here. Until the
+first NodePool exists, only NodePools are watched. The other watches run only in the lease holder.
 
 Source: nodepool-disruption.md 5.1.
 """
@@ -28,20 +28,20 @@ DAEMON_SET: Final = KINDS["apps", "DaemonSet"]
 VOLUME: Final = KINDS["", "PersistentVolume"]
 
 NEEDED: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD, kinds.POD_DISRUPTION_BUDGET)
-"""Without these nothing is decided."""
+"""Kinds required for any decision."""
 HELPFUL: Final = (DAEMON_SET, kinds.NAMESPACE, VOLUME, kinds.VOLUME_CLAIM)
-"""What is not known of these is taken to put no limits on pods."""
+"""Kinds that are optional. Unknown objects of these are assumed to put no constraints on pods."""
 _PROMPT: Final = (kinds.NODE_POOL, kinds.NODE_CLAIM, kinds.NODE, kinds.POD_DISRUPTION_BUDGET)
-"""Kinds of which a change wakes the controller at once."""
+"""Kinds whose changes enqueue the controller immediately."""
 _UNREAD: Final = ("resourceVersion", "managedFields", "generation")
 
 
 class NodeWorld:
-    """What is known of the cluster.
+    """Cached state of the cluster.
 
     Args:
         store: The cluster.
-        template_do_not_disrupt: Whether do-not-disrupt in the template of a pool holds for nodes that exist already.
+        template_do_not_disrupt: Whether do-not-disrupt in the template of a pool applies to existing nodes.
     """
 
     def __init__(self, store: Store, *, template_do_not_disrupt: bool) -> None:
@@ -53,7 +53,7 @@ class NodeWorld:
             trims=Trims(planned_node, planned_pod),
         )
         self.changes = 0
-        """Grows with every change that could alter a decision."""
+        """Incremented with every change that may alter a decision."""
         self._told = Broadcaster[None]()
         self.cache.watch_if_allowed((*NEEDED, *HELPFUL))
         self.cache.trim(DAEMON_SET, _planned_daemon_set)
@@ -64,20 +64,20 @@ class NodeWorld:
         ]
 
     async def run(self) -> None:
-        """Keep it up to date until cancelled."""
+        """Keep the cache up to date until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.cache.run(), name="node disruption: cache")
             tasks.create_task(self.hub.run(), name="node disruption: statuses")
 
     def end(self) -> None:
-        """Follow no changes any more."""
+        """Unsubscribe from all changes."""
         self.pools.end()
         for end in self._subscriptions:
             end()
 
     @property
     def problem(self) -> str:
-        """Why nothing can be decided; empty when something can."""
+        """Why no decision is possible, or an empty string."""
         for kind in NEEDED:
             if refusal := self.cache.refusal(kind):
                 return f"{kind.plural} may not be read: {refusal}"
@@ -85,15 +85,15 @@ class NodeWorld:
 
     @property
     def synced(self) -> bool:
-        """Whether everything has been listed once, or may not be read."""
+        """Whether every kind has been listed once, or must not be read."""
         return all(self.cache.has_answered(kind) for kind in (*NEEDED, *HELPFUL))
 
     def subscribe(self, handler: Callable[[None], None]) -> Callable[[], None]:
-        """Call *handler* after changes of pools, claims, nodes and budgets of pods; returns what ends that."""
+        """Call *handler* after changes of pools, claims, nodes and PodDisruptionBudgets. Return the unsubscriber."""
         return self._told.subscribe(handler)
 
     def documents(self) -> list[JsonObject]:
-        """Return everything that planning reads; it is safe to read in a thread, as objects are never changed."""
+        """Return everything that planning reads. A thread may read it, as cached objects are never modified."""
         return [document for kind in (*NEEDED, *HELPFUL) for document in self.cache.of_kind(kind).objects.values()]
 
     def nodes(self) -> Iterator[JsonObject]:
@@ -101,15 +101,15 @@ class NodeWorld:
         yield from self.cache.of_kind(kinds.NODE).objects.values()
 
     def claim_of(self, node: str) -> JsonObject | None:
-        """Return the claim of a node; None: it has none."""
+        """Return the claim of a node, or None."""
         return self.pools.claim_of_node(node)
 
     def claim(self, name: str) -> JsonObject | None:
-        """Return a claim; None: there is none of that name."""
+        """Return a claim, or None."""
         return self.cache.get(kinds.NODE_CLAIM, name)
 
     def pods_on(self, node: str) -> list[JsonObject]:
-        """Return the pods of a node, by namespace and name."""
+        """Return the pods of a node."""
         keys = [(pod.namespace, pod.name) for pod in self.pools.pods_on(node)]
         pods = (self.cache.get(kinds.POD, name, namespace) for namespace, name in keys)
         return [pod for pod in pods if pod is not None]
@@ -126,7 +126,7 @@ class NodeWorld:
 
 
 def _essence(document: JsonObject) -> object:
-    """View what is kept of an object, apart from what changes with every write of it."""
+    """Return the content of an object without the metadata that changes with every write."""
     metadata = {key: value for key, value in metadata_of(document).items() if key not in _UNREAD}
     return {**document, "metadata": metadata}
 

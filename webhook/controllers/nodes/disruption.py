@@ -1,13 +1,12 @@
 """The node disruption controller: continue accepted commands, then plan new ones, under one queue key.
 
-All of it is one key of the queue. A pass first goes on with the commands that are under way, as they show on the nodes,
-and then looks at the cluster if something has changed. Nothing is remembered that a restart would lose: what has been
-accepted is written on the nodes (`scorer.node_disruption.execution.command_annotation`), and what has not is decided
-again.
+A pass first advances the running commands, which it reads from the nodes, and then evaluates the cluster if something
+has changed. A restart loses nothing: accepted commands are stored on the nodes
+(`scorer.node_disruption.execution.command_annotation`), and everything else is decided again.
 
-In mode Act a command is accepted when its nodes have been reserved at the gate of their pools, like those of any other
-client, and from then on they count against the budgets by their taint. While a Karpenter leads, nothing is written to
-nodes or claims, not even to undo what was begun: what its own commands do not hold it cleans up itself.
+In mode Act a command is accepted once its nodes are reserved at the gate of their pools, as for any other client. From
+then on their taint counts against the budgets. While a Karpenter leads, nothing is written to nodes or claims, not even
+to roll back a command: Karpenter itself cleans up taints that belong to none of its own commands.
 
 Source: nodepool-disruption.md 5.1, 7.1, 9 and 10.
 """
@@ -63,20 +62,20 @@ from webhook.settings.gate import NodeDisruptionMode, NodeDisruptionOptions
 NAME: Final = "node_disruption"
 KEY: Final = "nodes"
 DEBOUNCE: Final = timedelta(seconds=1)
-"""How long changes are collected before they are looked at."""
+"""Debounce of changes before an evaluation."""
 SYNC: Final = timedelta(seconds=1)
 MOST_OF_ONE: Final = 100
-"""How many nodes are begun at once: each node of an accepted command carries the names of all."""
+"""Most nodes per command: each node of an accepted command carries the names of all."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """Where nodes are disrupted.
+    """Cluster whose nodes are disrupted.
 
     Args:
-        hub: The cluster, with a cache that tells whether there are NodePools.
-        work: Evicts and deletes pods; None: nobody can here, so nothing is carried out.
-        namespace: Where reservations are kept; empty: nobody reserves nodes here.
+        hub: The cluster, with a cache that watches NodePools.
+        work: Evicts and deletes pods. None: disabled, no command is executed.
+        namespace: Namespace of reservations. Empty: nodes are not reserved.
     """
 
     hub: Hub
@@ -85,15 +84,15 @@ class NodePlace:
 
 
 class NodeDisruptionController:
-    """Looks at all pools at once: a command may take nodes of several.
+    """Evaluates all pools together: a command may take nodes of several.
 
     Args:
         place: The cluster.
-        options: What the operator decided.
+        options: Settings of the operator.
         now: The clock.
-        record: Takes events.
-        observer: Is told what is found and done.
-        clock: Seconds, of a clock that never jumps.
+        record: Records Events.
+        observer: Metrics hooks.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class NodeDisruptionController:
         self._advised: tuple[Command, ...] = ()
 
     def wiring(self) -> Wiring[str]:
-        """Say what wakes it: pools, claims, nodes, and what guards pods; the rest is asked for by time."""
+        """Return the wiring: pools, claims, nodes and PodDisruptionBudgets enqueue the key, the rest is polled."""
         return Wiring(
             name=NAME,
             reconcile=self.reconcile,
@@ -140,7 +139,7 @@ class NodeDisruptionController:
         )
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled, from when there is a pool."""
+        """Watch the cluster until cancelled, once the first pool exists."""
         await self._opened.wait()
         assert self._site is not None
         async with asyncio.TaskGroup() as tasks:
@@ -149,16 +148,16 @@ class NodeDisruptionController:
                 tasks.create_task(self._site.turns.reservations.run())
 
     def end(self) -> None:
-        """Follow nothing any more."""
+        """Stop all watches."""
         if self._site is not None:
             self._site.world.end()
         self._observer.ended()
 
     async def reconcile(self, _: str) -> Result:
-        """Go on with what is under way, and look for more.
+        """Advance the running commands, and plan new ones.
 
         Raises:
-            UnavailableError: Nobody can tell now whether Karpenter runs; it is to be tried again soon.
+            UnavailableError: It is unknown whether Karpenter runs. The queue retries soon.
         """
         if self._options.mode is NodeDisruptionMode.OFF or (self._site is None and not self._pools()):
             return DONE
@@ -184,14 +183,14 @@ class NodeDisruptionController:
         return Result(self._pause(site, is_at_work=is_at_work))
 
     async def _go_on(self, site: "_Site") -> bool:
-        """Go on with what is under way; says whether anything is."""
+        """Advance the running commands. Return whether there are any."""
         if not self._has_begun and site.turns is not None:
             await site.turns.release_all()
         self._has_begun = True
         return await site.orders.advance()
 
     def _pause(self, site: "_Site", *, is_at_work: bool) -> timedelta:
-        """Return how long to wait at most: changes of pods wake nobody."""
+        """Return the longest delay until the next pass: pod changes do not trigger a reconcile."""
         now = self._now()
         pauses = [site.planning.next_evaluation(now) - now, PASS]
         pauses += [POLL] if is_at_work else []
@@ -199,7 +198,7 @@ class NodeDisruptionController:
         return max(min(pauses), POLL / 10)
 
     def _heed_the_clock(self, site: "_Site") -> None:
-        """Forget what waits for an instant when the clock has been set: that may come too late, or be another one."""
+        """Forget pending instants if the clock has been set: they may be late or refer to another time."""
         set_to = self._now() - _EPOCH - timedelta(seconds=self._clock())
         if self._set_to is None or abs(set_to - self._set_to) > SKEW:
             site.planning.reset()
@@ -220,10 +219,10 @@ class NodeDisruptionController:
         return self._site
 
     async def _may_act(self, *, surely: bool = False) -> bool:
-        """Say whether commands are carried out now; `_why_not` says why not, where they should be.
+        """Return whether commands are executed now. In mode Act, `_why_not` has the reason if not.
 
         Args:
-            surely: Look at the Lease of Karpenter now, however short a while ago that was.
+            surely: Read Karpenter's Lease now, regardless of the poll interval.
         """
         if self._options.mode is not NodeDisruptionMode.ACT:
             return False
@@ -234,7 +233,7 @@ class NodeDisruptionController:
         return not self._why_not
 
     async def _look(self, site: "_Site", is_acting: bool) -> None:
-        """Decide, begin what has been decided, and tell of it."""
+        """Evaluate the cluster, start the decided commands, and report the result."""
         evaluation = await site.planning.evaluate(site.orders.backed_off if is_acting else {})
         decision = evaluation.decision
         causes = counted_by_cause((hold.reason, hold.node) for hold in decision.held)
@@ -250,7 +249,7 @@ class NodeDisruptionController:
         site.advice.report_invalid_annotations()
 
     def _stand(self, site: "_Site", planning_pass: PlanningPass, is_acting: bool) -> None:
-        """Say on every pool how things are; of one that cannot be read, that."""
+        """Set the condition of every pool, also of those that cannot be read."""
         disrupted = disrupted_nodes(site.world)
         trouble = planning_pass.problem or site.planning.trouble
         circumstance = Circumstance(is_acting, self._why_not, trouble, disrupted if is_acting else None)
@@ -325,7 +324,7 @@ class NodeDisruptionController:
         site.planning.requeue_immediately()
 
     async def _begin(self, site: "_Site", command: Command, planning_pass: PlanningPass) -> None:
-        """Accept a command: in parts, where its nodes do not depend on each other."""
+        """Accept a command. Split it if its nodes do not depend on each other."""
         if command.replacements:
             await self._accept(site, command, planning_pass)
             return
@@ -333,7 +332,7 @@ class NodeDisruptionController:
             await self._accept(site, replace(command, nodes=command.nodes[start : start + MOST_OF_ONE]), planning_pass)
 
     async def _accept(self, site: "_Site", command: Command, planning_pass: PlanningPass) -> None:
-        """Reserve the nodes of a command, mark them, and have its replacements made."""
+        """Reserve and mark the nodes of a command, and create its replacements."""
         uids = {name: planning_pass.uids.get(name, "") for name in sorted(command.nodes)}
         pools = {
             replacement.pool: site.world.cache.get(kinds.NODE_POOL, replacement.pool)
@@ -391,14 +390,14 @@ class NodeDisruptionController:
         site.orders.pause(RIVAL_EVERY)
         self._observer.failed(command.method, "gate")
         message = f"{command.reason}: {refusal}"
-        for name in self._refused.intersection(command.nodes):  # once may be because something has just changed
+        for name in self._refused.intersection(command.nodes):  # a single refusal may be a race with a recent change
             site.orders.back_off(name, f"refused again and again: {refusal}")
         self._refused = frozenset(command.nodes)
         site.advice.record_events(Note("Node", node, NodePoolEventReason.BLOCKED, message) for node in command.nodes)
 
     @asynccontextmanager
     async def _turn(self, site: "_Site", order: Order, command: Command | None) -> AsyncIterator[str]:
-        """Hold the nodes of an order at the gate meanwhile; yields why that is refused, empty when it is not."""
+        """Hold the nodes of an order at the gate. Yield the refusal, or an empty string."""
         assert site.turns is not None
         try:
             refusal, reservation_ids = await site.turns.reserve(order, nodes_by_pool(site.world, order), command)
@@ -410,13 +409,13 @@ class NodeDisruptionController:
             await site.turns.release(reservation_ids)
 
     async def _reserved(self, site: "_Site", order: Order, uid: str) -> bool:
-        """Say whether the gate lets a node go that has reached its age; it is marked at once."""
+        """Return whether the gate admits an expired node, which is then marked under its reservation."""
         async with self._turn(site, order, None) as refusal:
             return not refusal and await site.commands.mark(order.nodes[0], uid, order)
 
 
 class _Site:
-    """Everything that is made when there is a pool."""
+    """Everything that is created with the first pool."""
 
     def __init__(
         self,
@@ -447,13 +446,13 @@ class _Site:
 
     @property
     def draining(self) -> NodeDraining:
-        """What drains nodes; only asked for where something is carried out."""
+        """The drains. Only valid if commands are executed here."""
         assert self._draining is not None
         return self._draining
 
     @property
     def orders(self) -> NodeOrders:
-        """The commands under way; only asked for where something is carried out."""
+        """The running commands. Only valid if commands are executed here."""
         assert self._orders is not None
         return self._orders
 
@@ -487,7 +486,7 @@ def _uid(world: NodeWorld, name: str) -> str | None:
 
 
 def _is_of_others(world: NodeWorld, name: str) -> bool:
-    """Say whether a node has the taint of a node that goes, and not by a command of ours."""
+    """Return whether a node has the disruption taint, and not by a command of this controller."""
     node = world.cache.get(kinds.NODE, name)
     return node is not None and is_tainted(node) and not is_marked(node)
 
@@ -497,7 +496,7 @@ def _of_pool(world: NodeWorld, names: Iterable[str], pool: str) -> list[str]:
 
 
 def _with_stuck(condition: NodePoolCondition, nodes: list[str]) -> NodePoolCondition:
-    """Return what is said of a pool some of whose nodes carry commands that nobody carries out now."""
+    """Return the condition of a pool with a note on nodes whose commands are not executed now."""
     if not nodes:
         return condition
     names_text = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")

@@ -1,8 +1,8 @@
 """Node drain: evict Pods step by step until the NodeClaim can be deleted.
 
-The drain comes before the deletion of the claim, so that no instance is taken away under its pods, whoever owns the
-claim. A pod that cannot be evicted is tried again after a pause that grows; that is remembered here alone, so a process
-that takes over tries at once.
+The claim is deleted only after the drain, so that no instance is terminated under its pods, whichever client owns the
+claim. A pod that cannot be evicted is retried with backoff. Backoffs are kept in memory, so a new leader retries
+immediately.
 
 Source: nodepool-disruption.md 9.
 """
@@ -32,25 +32,25 @@ from webhook.kube.client.evictions import NodeWork
 from webhook.kube.ports import Key, StoreError
 
 POLL: Final = timedelta(seconds=1)
-"""How often a drain is looked at: pods that end tell nobody here."""
+"""Poll interval of a drain: pod terminations do not trigger a reconcile here."""
 EVICTION_BATCH: Final = 50
-"""How many pods of one node are evicted or deleted in one step; then it is the turn of others."""
+"""Most pods of one node that are evicted or deleted per step, so that other nodes have their turn."""
 _FINISHED: Final = ("Succeeded", "Failed")
-"""Phases of pods that nobody waits for; there may be thousands of them."""
+"""Phases of pods that a drain ignores. There may be thousands of them."""
 _NAMED: Final = 3
-"""How many pods an Event names."""
+"""Most pods that an Event names."""
 
 
 class NodeDraining:
     """Drains nodes.
 
     Args:
-        world: Where nodes and pods are.
+        world: The cached cluster.
         work: Evicts and deletes pods.
-        commands: Writes about nodes and claims.
-        advice: Is told what goes on.
+        commands: Writes to nodes and claims.
+        advice: Records Events.
         now: The clock.
-        clock: Seconds, of a clock that never jumps.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class NodeDraining:
         self._advice = advice
         self._now = now
         self._pauses = Pauses[tuple[str, bool]](clock, FIRST_PAUSE, LONGEST_PAUSE)
-        """By uid of a pod, and whether it is to be deleted."""
+        """By UID of a pod, and whether it is to be deleted."""
 
     async def advance(self, name: str, uid: str, order: Order) -> None:
         """Take the next step of the drain of a node.
 
         Args:
-            name: Of the node.
-            uid: Of the node: another one of that name is left alone.
-            order: Why it goes.
+            name: Name of the node.
+            uid: UID of the node. Another node of that name is skipped.
+            order: The command.
 
         Raises:
-            StoreError: It cannot be taken now.
+            StoreError: The step failed. It is retried.
         """
         since = await self._begin(name, uid, order)
         if since is None:
@@ -92,12 +92,12 @@ class NodeDraining:
             await self._commands.delete(name, uid)
 
     def forget(self) -> None:
-        """Forget pods that are gone."""
+        """Drop the backoffs of deleted pods."""
         uids = {pod["metadata"].get("uid", "") for pod in self._world.cache.of_kind(kinds.POD).objects.values()}
         self._pauses.retain({(uid, by_force) for uid in uids for by_force in (True, False)})
 
     async def _begin(self, name: str, uid: str, order: Order) -> datetime | None:
-        """Return since when a node is drained, from now on if it was not; None: it is gone, or not ours."""
+        """Return the start of the drain, which is now for a new one. None: unknown, the node is deleted or not ours."""
         node = self._world.cache.get(kinds.NODE, name)
         if node is None or uid_of(node) != uid:
             return None
@@ -116,10 +116,10 @@ class NodeDraining:
         return drain_order.draining
 
     async def _tell_claim(self, name: str, order: Order, since: datetime) -> datetime | None:
-        """Say on the claim of a node why it goes, and when at the latest; returns that; None: it waits for its pods.
+        """Report on the claim of a node why it is disrupted. Return its drain deadline. None: unlimited.
 
-        What the claim says already about the end counts only while it is being deleted, and if it is no older than the
-        drain: else it is of an earlier one that was broken off.
+        The deadline on the claim counts only while the claim is being deleted, and only if it is not before the start
+        of the drain. Otherwise it belongs to an earlier drain that was rolled back.
         """
         claim = self._world.claim_of(name)
         if claim is None:
@@ -145,14 +145,14 @@ class NodeDraining:
         return drain_step(pods_left, self._guards(), self._now(), since=since, deadline=deadline)
 
     async def _is_empty(self, name: str, since: datetime, deadline: datetime | None) -> bool:
-        """Ask the server itself whether no pod is left: a watch is behind at times, and the next step ends them all."""
+        """Return whether no pod is left, according to the API server: a watch may lag, and deletion kills every pod."""
         pods = await self._work.pods_on(name)
         for pod in pods:
             self._world.cache.of_kind(kinds.POD).put(pod)
         return self._step(pods, since, deadline).is_over
 
     async def _carry_out(self, step: DrainStep) -> dict[str, str]:
-        """Evict and delete what can wait least; returns what could not be, and why, by key of the pod."""
+        """Evict and delete the most urgent pods. Return the errors by pod key."""
         deletions: list[tuple[Pod, int | None]] = [
             (deletion.pod, int(deletion.grace.total_seconds())) for deletion in step.delete
         ]
@@ -170,7 +170,7 @@ class NodeDraining:
         return errors
 
     async def _attempt(self, pod: Pod, grace_seconds: int | None) -> None:
-        """Evict a pod, or delete it. Raises `StoreError`: a budget, a policy, the server, another pod of that name."""
+        """Evict or delete a pod. Raises `StoreError`: a budget, a policy, the server, or another pod of that name."""
         key = Key(pod.name, pod.namespace)
         try:
             if grace_seconds is None:
@@ -180,7 +180,7 @@ class NodeDraining:
         except StoreError:
             self._pauses.failed(_key(pod, grace_seconds))
             raise
-        self._pauses.set_longest(_key(pod, grace_seconds))  # it is ending, which the watch tells in a moment
+        self._pauses.set_longest(_key(pod, grace_seconds))  # it is terminating, which the watch reports soon
         self._advice.record_events([_told_of(pod, grace_seconds)])
 
     def _guards(self) -> Mapping[str, Sequence[PodGuard]]:
@@ -196,7 +196,7 @@ def _key(pod: Pod, grace_seconds: int | None) -> tuple[str, bool]:
 
 
 def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[Note]:
-    """Yield what keeps pods: budgets and annotations, and what the server says of those that neither keeps."""
+    """Yield an Event with the pods that block the drain: budgets, annotations, and other errors of the server."""
     blocked_pods = {hold.pod for hold in step.holds}
     messages = [f"{hold.message}{_until(hold)}" for hold in step.holds]
     messages += [error for key, error in sorted(errors.items()) if key not in blocked_pods]
@@ -206,7 +206,7 @@ def _notes(node: str, step: DrainStep, errors: Mapping[str, str]) -> Iterator[No
 
 
 def _until(hold: DrainBlocker) -> str:
-    """Return when a pod is deleted all the same, where its hold does not end by itself before that."""
+    """Return when a pod is deleted regardless, unless the hold's message names that time."""
     if hold.until is None or (at := format_time(hold.until)) in hold.message:
         return ""
     return f", until it is deleted at {at}"
@@ -226,6 +226,6 @@ def _told_of(pod: Pod, grace_seconds: int | None) -> Note:
 
 
 def is_being_deleted(world: NodeWorld, name: str) -> bool:
-    """Return whether somebody deletes a node or its claim."""
+    """Return whether a node or its claim has a deletion timestamp."""
     node, claim = world.cache.get(kinds.NODE, name), world.claim_of(name)
     return any(document is not None and is_deleting(document) for document in (node, claim))

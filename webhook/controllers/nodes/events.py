@@ -1,7 +1,6 @@
 """Events on nodes, Pods and pools about disruption, and the disruption condition of pools.
 
-An Event that has been recorded is not recorded again for a while. That is remembered here alone: a process that takes
-over may repeat one, which the API server then counts.
+Events are deduplicated for a while, in memory only. A new leader may repeat one, which the API server then counts.
 
 Source: nodepool-disruption.md 12.
 """
@@ -30,19 +29,19 @@ from webhook.controllers.nodes.cache import NodeWorld
 
 CONDITION: Final = OURS + DISRUPTION
 MOST_EVENTS: Final = 100
-"""How many Events one pass records; the others are recorded by those that follow."""
+"""Most Events that one pass records. Later passes record the rest."""
 _SAID_ONCE: Final = frozenset((NodePoolEventReason.FAILED_DRAINING,))
-"""What such an Event names changes from one second to the next, and is not told again for that."""
+"""Reasons of Events whose message changes every second. The message does not count for deduplication."""
 
 Record = Callable[[JsonObject, Event], None]
 
 
 class NodeAdvice:
-    """Tells what has been found.
+    """Reports findings as Events and conditions.
 
     Args:
-        world: Where the objects are.
-        record: Takes Events.
+        world: The cached cluster.
+        record: Records Events.
         now: The clock.
     """
 
@@ -54,30 +53,30 @@ class NodeAdvice:
         self._recorded = 0
 
     def begin_pass(self) -> None:
-        """Let as many Events be recorded again as one pass may."""
+        """Reset the number of Events per pass."""
         now = self._now()
         self._recorded = 0
         self._told = {note: until for note, until in self._told.items() if until > now}
 
     def forget(self) -> None:
-        """Forget when what was told: the clock has been set back."""
+        """Forget the recorded Events: the clock has been set back."""
         self._told = {}
 
     def set_conditions(self, standings: Mapping[str, NodePoolCondition]) -> None:
-        """Set the condition of pools by name; writes nothing where it says that already."""
+        """Set the condition of pools by name. Unchanged conditions are not written."""
         for name, condition in standings.items():
             document = self._world.cache.get(kinds.NODE_POOL, name)
             if document is not None:
                 self._world.hub.report(kinds.NODE_POOL, document, _status(document, condition, self._now()))
 
     def cannot_read(self, reason: str) -> None:
-        """Say on all pools that nothing can be decided, and why."""
+        """Report on all pools that no decision is possible, and why."""
         condition = NodePoolCondition(UNKNOWN, NodePoolConditionReason.CANNOT_READ, reason)
         names = (document["metadata"]["name"] for document in self._world.cache.list(kinds.NODE_POOL))
         self.set_conditions(dict.fromkeys(names, condition))
 
     def record_events(self, notes: Iterable[Note]) -> None:
-        """Record Events that have not been recorded a short while ago, as many as one pass may."""
+        """Record Events that were not recorded recently, up to the limit per pass."""
         now = self._now()
         for note in notes:
             if self._recorded >= MOST_EVENTS:
@@ -88,7 +87,7 @@ class NodeAdvice:
                 self._recorded += self._tell(note)
 
     def report_invalid_annotations(self) -> None:
-        """Tell of pods whose do-not-disrupt annotation says nothing that anybody understands."""
+        """Report pods whose do-not-disrupt annotation is invalid."""
         self.record_events(
             Note(
                 kinds.POD.kind,
@@ -128,7 +127,7 @@ _INVALID: Final = f'annotation {DO_NOT_DISRUPT} is neither "true" nor a positive
 
 
 def joined(notes: Iterable[Note]) -> Iterator[Note]:
-    """Yield *notes* with those of one object and one reason as one: an API server keeps only the first of several."""
+    """Merge *notes* of one object and one reason: an API server keeps only the first of several Events."""
     by_event: dict[tuple[str, str, str, str], list[Note]] = {}
     for note in notes:
         by_event.setdefault((note.kind, note.namespace, note.name, note.reason), []).append(note)
@@ -138,12 +137,12 @@ def joined(notes: Iterable[Note]) -> Iterator[Note]:
 
 
 def counted_by_cause(holds: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """Return how many nodes each cause keeps, from pairs of cause and node."""
+    """Return the number of nodes per cause, from pairs of cause and node."""
     return dict(sorted(Counter(cause for cause, _ in set(holds)).items()))
 
 
 def _status(pool: JsonObject, pool_condition: NodePoolCondition, now: datetime) -> JsonObject:
-    """Return the status of a pool with our condition, and everything else as it is."""
+    """Return the status of a pool with this controller's condition. Other conditions are kept."""
     status, generation = status_of(pool), generation_of(pool)
     previous = next((condition for condition in conditions_of(pool) if condition.get("type") == CONDITION), None)
     condition = make_condition(
@@ -163,4 +162,4 @@ def _status(pool: JsonObject, pool_condition: NodePoolCondition, now: datetime) 
 
 
 _LONGEST: Final = 4096
-"""Characters of a message."""
+"""Longest message, in characters."""

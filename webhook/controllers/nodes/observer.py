@@ -8,26 +8,26 @@ from typing import Final, Protocol
 
 
 class NodeDisruptionObserver(Protocol):
-    """Is told what is found and done; quick, and never raises."""
+    """Metrics hooks. Calls must be quick and must not raise."""
 
     def evaluated(self, eligible: Mapping[tuple[str, str], int], held: Mapping[str, int]) -> None:
-        """A pass has found so many nodes eligible by pool and reason, and so many that stay by what keeps them."""
+        """Record a pass: number of eligible nodes by pool and reason, and of held nodes by cause."""
         ...
 
     def decided(self, method: str, decision: str) -> None:
-        """A command was found that had not been found by the pass before, or was begun."""
+        """Count a command that the previous pass did not have, or that was started."""
         ...
 
     def failed(self, method: str, failure: str) -> None:
-        """A command did not hold any more when it was validated, or the gate refused it."""
+        """Count a command that failed validation or that the gate refused."""
         ...
 
     def draining(self, nodes: int) -> None:
-        """So many nodes are being drained."""
+        """Record the number of nodes that are being drained."""
         ...
 
     def ended(self) -> None:
-        """The term is over: another process shows what is found."""
+        """Clear the metrics at the end of a term: another process reports them."""
         ...
 
 
@@ -49,4 +49,4 @@ class _Unobserved:
 
 
 UNOBSERVED_NODES: Final[NodeDisruptionObserver] = _Unobserved()
-"""For nodes that nobody counts."""
+"""No-op observer."""

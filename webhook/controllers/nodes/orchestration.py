@@ -1,7 +1,7 @@
 """Accepted disruption commands: advance each to completion, or roll it back.
 
-What goes wrong about one node is told on it and left alone for a while: it holds up no other. A policy of the cluster
-may refuse any of these writes for good, and annotations of nodes are written by others, too.
+A failure on one node is reported on it, and the node is backed off, so that it does not block others. An admission
+policy may refuse any of these writes permanently, and other clients write annotations of nodes, too.
 
 Source: nodepool-disruption.md 5.1, 7.1 and 9.
 """
@@ -41,26 +41,28 @@ from webhook.kube.ports import ConflictError, StoreError
 
 FIRST_SHUN: Final = timedelta(minutes=10)
 LONGEST_SHUN: Final = timedelta(hours=24)
-"""How long a node is left out of decisions that could not be marked, or whose command was taken back: others have their
-turn meanwhile, and would not if it were the first again each time."""
+"""Longest backoff of a node that could not be marked, or whose command was rolled back.
+
+Without it, such a node would be the first candidate each time and starve the others.
+"""
 REST: Final = timedelta(minutes=1)
-"""How long no command is accepted after one could not be carried out; one whose process was killed says nothing."""
+"""Pause after a rollback, during which no command is accepted. A rollback after a restart causes none."""
 
 log = logging.getLogger(__name__)
 
 
 class NodeOrders:
-    """The commands under way.
+    """Running commands.
 
     Args:
-        world: Where nodes, claims and pods are.
-        commands: Writes about them.
+        world: The cached cluster.
+        commands: Writes to nodes and claims.
         draining: Drains nodes.
-        planning: Is told when something has changed.
-        advice: Tells of it on the objects.
-        observer: Counts it.
+        planning: Triggers evaluations.
+        advice: Records Events.
+        observer: Metrics hooks.
         now: The clock.
-        clock: Seconds, of a clock that never jumps.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -83,34 +85,34 @@ class NodeOrders:
         self._now = now
         self._clock = clock
         self._pauses = Pauses[str](clock, FIRST_PAUSE, LONGEST_PAUSE)
-        """By name of a node or a claim; the claim of a node has its own name, or that of its node."""
+        """By name of a node or a claim. The claim of a node has its own name or that of its node."""
         self._shunned = Pauses[str](clock, FIRST_SHUN, LONGEST_SHUN)
         self._why: dict[str, str] = {}
         self._rests_until = float("-inf")
         self._takes_over = True
-        """Whether this is the first step of this process."""
+        """Whether this process has not taken a step yet."""
 
     @property
     def resting(self) -> bool:
-        """Whether no command is to be accepted now."""
+        """Whether no command may be accepted now."""
         return self._clock() < self._rests_until
 
     def pause(self, duration: timedelta) -> None:
-        """Accept no command for a while."""
+        """Accept no command for *duration*."""
         self._rests_until = self._clock() + duration.total_seconds()
 
     @property
     def backed_off(self) -> dict[str, str]:
-        """The nodes that are to be left out of decisions now, each with why."""
+        """Backed-off nodes, which are excluded from decisions, with the reasons."""
         return {name: reason for name, reason in self._why.items() if name in self._shunned}
 
     def back_off(self, name: str, reason: str) -> None:
-        """Leave a node out of decisions for a while, longer each time."""
+        """Exclude a node from decisions for a while, twice as long each time."""
         self._shunned.failed(name)
         self._why[name] = reason
 
     async def advance(self) -> bool:
-        """Take the next step of every command; says whether there is any."""
+        """Take the next step of every command. Return whether there are any."""
         world = self._world
         await run_concurrently(
             self.about(name_of(node), partial(self._commands.unmark, name_of(node), uid_of(node)))
@@ -127,7 +129,7 @@ class NodeOrders:
         return bool(orders or adopted_orders)
 
     def _forget(self) -> None:
-        """Forget what is gone."""
+        """Drop the state of deleted objects."""
         names = {
             name_of(document) for kind in _WRITTEN for document in self._world.cache.of_kind(kind).objects.values()
         }
@@ -136,20 +138,20 @@ class NodeOrders:
         self._why = {name: reason for name, reason in self._why.items() if name in names}
 
     async def about(self, name: str, action: Callable[[], Awaitable[object]]) -> bool:
-        """Do something about a node, unless it went wrong a moment ago; says whether it was done."""
+        """Run an action on a node unless it is backed off. Return whether it succeeded."""
         if name in self._pauses:
             return False
         try:
             await action()
         except StoreError as error:
             self._pauses.failed(name)
-            if not isinstance(error, ConflictError):  # which nearly always passes at once
+            if not isinstance(error, ConflictError):  # a conflict usually passes on the first retry
                 log.warning("cannot disrupt a node", extra={"node": name, "error": str(error)})
                 self._advice.record_events(
                     [Note("Node", name, NodePoolEventReason.BLOCKED, f"it cannot go on: {error}", warning=True)]
                 )
             return False
-        except Exception:  # a bug that one node brings to light must not hold up the others; logged with the traceback
+        except Exception:  # a bug that affects one node must not block the others: log with traceback
             self._pauses.failed(name)
             log.exception("cannot disrupt a node", extra={"node": name})
             return False
@@ -157,12 +159,12 @@ class NodeOrders:
         return True
 
     async def undo(self, order: Order, nodes_of_order: Mapping[str, str], reason: str) -> None:
-        """Take a command back.
+        """Roll back a command.
 
         Args:
             order: The command.
-            nodes_of_order: Uids of the order's nodes, by name.
-            reason: For people.
+            nodes_of_order: UIDs of the order's nodes, by name.
+            reason: Human-readable reason.
         """
         is_done = False
         for name, uid in nodes_of_order.items():
@@ -179,7 +181,7 @@ class NodeOrders:
             self._planning.requeue_immediately()
 
     def _adopted(self) -> Iterator[tuple[str, str, Order]]:
-        """Yield the nodes that somebody else deletes and that carry no command, but pods; with a command for each."""
+        """Yield the unmarked nodes that another client deletes and that still have pods, each with a command."""
         for node in self._world.nodes():
             name = name_of(node)
             if is_marked(node) or not is_being_deleted(self._world, name) or self._world.claim_of(name) is None:
@@ -188,7 +190,7 @@ class NodeOrders:
                 yield name, uid_of(node), self._deletion(node)
 
     def _deletion(self, node: JsonObject) -> Order:
-        """Return the command for a node that somebody else deletes, or its claim."""
+        """Return the command for a node that another client deletes, itself or its claim."""
         documents = (self._world.claim_of(name_of(node)), node)
         instants = (
             read_instant(document["metadata"].get("deletionTimestamp"))
@@ -209,7 +211,7 @@ class NodeOrders:
         uids = {name: uid_of(node) for name, node in nodes_of_order.items()}
         is_ready = len(replacements) == len(order.replacements) and all(replacements.values())
         if not drained_nodes and not is_ready and 0 < len(deleted) < len(nodes_of_order):
-            # Somebody deletes some of them, which is no reason for the others to go before their pods have a place.
+            # Another client deletes some of the nodes. The others must not be drained before their pods have a place.
             await run_concurrently(
                 self._drain(name, uids[name], self._deletion(nodes_of_order[name])) for name in deleted
             )
@@ -246,7 +248,7 @@ class NodeOrders:
             await self._commands.set_condition(claim, order.reason, f"{order.method}, command {order.id}")
 
     async def _clear(self) -> None:
-        """Delete claims that were made for commands which no node carries any more, unless they have become nodes."""
+        """Delete replacement claims whose command no node carries any more, unless they have become nodes."""
         running = {order.id for order, _ in orders_on(self._world.nodes()).values()}
         for claim in self._world.cache.list(kinds.NODE_CLAIM):
             order = read_order(claim)
@@ -256,7 +258,7 @@ class NodeOrders:
                 await self.about(name_of(claim), partial(self._commands.delete_claim, claim))
 
     def _has_become_a_node(self, claim: JsonObject) -> bool:
-        """Say whether something may run by a claim: now, or because its node has been initialized at any time."""
+        """Return whether pods may run on a claim's node: pods exist, or the node has ever been initialized."""
         name = text_at(claim, "status", "nodeName")
         node = self._world.cache.get(kinds.NODE, name) if name else None
         if _is_initialized(claim) or (node is not None and label(node, INITIALIZED_LABEL) == "true"):
@@ -268,7 +270,7 @@ _WRITTEN: Final = (kinds.NODE, kinds.NODE_CLAIM)
 
 
 def disrupted_nodes(world: NodeWorld) -> dict[str, str]:
-    """Return the reason of every node that a command takes, by its name."""
+    """Return the reason of every node that a command takes, by node name."""
     return {name_of(node): order.reason for node in world.nodes() if (order := own_order(node)) is not None}
 
 

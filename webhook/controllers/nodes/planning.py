@@ -1,8 +1,7 @@
 """Runs the disruption planner in a thread, and holds a command until its validation is due.
 
-A command that has to be validated waits here until its time has come. That is all that is remembered of what is to be
-done: a process that takes over decides again, and waits again. What was read and decided last is kept only so that what
-has not changed since need not be worked out again.
+Only the command that waits for validation is kept in memory. A new leader decides again, and waits again. The last
+reading and decision are kept only to reuse unchanged parts.
 
 Source: nodepool-disruption.md 5.1 and 7.
 """
@@ -34,27 +33,27 @@ from webhook.runtime.price_files import PriceFile
 from webhook.settings.gate import NodeDisruptionOptions
 
 PASS: Final = timedelta(seconds=10)
-"""How long after a decision the next one is made, when pods have changed since."""
+"""Shortest time between two decisions if pods have changed."""
 FORGET: Final = timedelta(minutes=5)
-"""How long it is believed that nothing is to be done while nothing changes."""
+"""Longest time without a decision while nothing changes."""
 SHUNNED: Final = "FailedBefore"
-"""What keeps a node that could not be disrupted a while ago, beside what the planner finds."""
+"""Cause that holds a backed-off node, besides the causes of the planner."""
 SHARE: Final = 4
-"""How many times as long as a decision takes nothing is decided after it."""
+"""Pause after a decision, as a multiple of its duration."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanningPass:
-    """One look at the cluster.
+    """One evaluation of the cluster.
 
     Args:
-        cluster: As it was read.
-        decision: What was found.
-        views: The pools, with what is reserved of them.
-        waited: A command that was decided some time ago, and has been validated now; None: there was none.
-        checked: What is left of that, or why nothing is.
-        problem: Why the instance types are not used; empty when they are.
-        uids: Of the nodes, by name: what has been decided about one is not about another that has taken its name since.
+        cluster: The snapshot.
+        decision: The decision.
+        views: The pools, with their reservations.
+        waited: Command of an earlier decision that has been validated now. None: unset.
+        checked: Valid part of that command, or the failure.
+        problem: Why the instance types are not used, or empty.
+        uids: UIDs of the nodes, by name. A decision does not apply to a newer node of the same name.
     """
 
     cluster: ClusterSnapshot
@@ -67,12 +66,12 @@ class PlanningPass:
 
 
 class NodePlanning:
-    """Decides about the nodes of a cluster.
+    """Plans the disruption of a cluster's nodes.
 
     Args:
         world: The cluster.
-        options: What the operator decided.
-        reservations: What is reserved of its pools; None: nothing is.
+        options: Settings of the operator.
+        reservations: Reservations of its pools. None: disabled.
         now: The clock.
     """
 
@@ -93,7 +92,7 @@ class NodePlanning:
             template_do_not_disrupt=options.gate.template_do_not_disrupt,
         )
         self.waiting: tuple[Command, datetime] | None = None
-        """A command that has to be validated, and when."""
+        """Command that waits for validation, with the due time."""
         self._unseen: frozenset[str] = frozenset()
         self._reading: ClusterReading | None = None
         self._decision: DisruptionDecision | None = None
@@ -103,35 +102,35 @@ class NodePlanning:
         self._catalog: InstanceTypeCatalog | None = None
 
     def requeue_immediately(self) -> None:
-        """Have the next look come at once: something was done."""
+        """Make the next evaluation due immediately: a command has changed something."""
         self._earliest = None
         self._due = self._now()
 
     def repeat(self) -> None:
-        """Have the next look come as soon as one may after the last: something could not be done."""
+        """Make the next evaluation due after the shortest pause: an action failed."""
         self._due = self._now()
 
     def reset(self) -> None:
-        """Forget all instants, and what waits for one: the clock has been set back."""
+        """Forget all instants and the waiting command: the clock has been set."""
         self.waiting = None
         self.requeue_immediately()
 
     def next_evaluation(self, now: datetime) -> datetime:
-        """Return when to look again, as far as is known at *now*; not before that."""
+        """Return when the next evaluation is due, at *now* or later."""
         soon = now if self._seen != self._world.changes else None
         due = min(filter(None, (self._due, soon, self.waiting and self.waiting[1])), default=now)
         return max(now, due, self._earliest or due)
 
     @property
     def trouble(self) -> str:
-        """Why the instance types in the file are not used; empty when they are, or there is no file."""
+        """Why the instance types in the file are not used. Empty if they are, or if there is no file."""
         return "" if self._types is None else self._types.problem
 
     async def evaluate(self, shunned: Mapping[str, str]) -> PlanningPass:
-        """Read the cluster, and decide; validate the command that waits if its time has come.
+        """Read the cluster and decide. Validate the waiting command if due.
 
         Args:
-            shunned: Nodes that are left out, each with why.
+            shunned: Backed-off nodes to exclude, with the reasons.
         """
         now, start, changes = self._now(), time.monotonic(), self._world.changes
         catalog = None if self._types is None else await self._types.current()
@@ -161,7 +160,7 @@ class NodePlanning:
         self._reading = read_incrementally(documents, now, self._reading)
         cluster = self._reading.cluster
         problem = "" if catalog is None else lacking(catalog, cluster)
-        if problem:  # else the nodes would count as no longer offered, and go
+        if problem:  # otherwise the nodes would count as no longer offered, and be disrupted
             catalog = None
         views = {name: remaining.taken_off(view) for name, view in sorted(pool_views(cluster, self._settings).items())}
         before, settings = self._decision, self._settings
@@ -174,7 +173,7 @@ class NodePlanning:
         return PlanningPass(cluster, decision, views, waits, validation, problem, uids)
 
     def _held(self) -> dict[str, tuple[Reservation, ...] | None]:
-        """Return what is reserved of every pool; None of one where that cannot be read."""
+        """Return the reservations by pool. None: unknown, they cannot be read."""
         reservations_by_pool: dict[str, tuple[Reservation, ...] | None] = {}
         if self._reservations is None:
             return reservations_by_pool
@@ -188,18 +187,18 @@ class NodePlanning:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is not to be taken.
+    """Nodes to exclude from a decision.
 
     Args:
-        held: What is reserved of every pool; None of one where that cannot be read.
-        shunned: Nodes that are left out, each with why.
+        held: Reservations by pool. None: unknown, they cannot be read.
+        shunned: Backed-off nodes, with the reasons.
     """
 
     held: Mapping[str, tuple[Reservation, ...] | None]
     shunned: Mapping[str, str]
 
     def taken_off(self, view: PoolView) -> PoolView:
-        """Return a pool with what is reserved, and with every node held where that cannot be read."""
+        """Return a pool with its reservations. If they cannot be read, every node counts as held."""
         pool_reservations = self.held.get(view.name, ())
         view = (
             view.with_held(frozenset(view.nodes))

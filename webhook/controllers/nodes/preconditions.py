@@ -1,7 +1,7 @@
 """Preconditions of node disruption: no Karpenter is running, and the local clock agrees with the API server.
 
-Nodes expire by the time of day, and budgets do not hold that. A clock that is a month ahead would have all nodes of a
-cluster go at once. So it is compared with that of the API server, which has dated the claims.
+Nodes expire by the time of day, and budgets do not limit expiration. A clock that is a month ahead would expire all
+nodes of a cluster together. So the local clock is compared with that of the API server, which has dated the claims.
 
 Source: nodepool-disruption.md 5.1 and 10.
 """
@@ -18,19 +18,19 @@ from webhook.kube.ports import ForbiddenError
 from webhook.settings.gate import NodeDisruptionOptions
 
 RIVAL_EVERY: Final = timedelta(seconds=10)
-"""How often to look whether Karpenter runs; before a command is accepted in any case."""
+"""Poll interval of Karpenter's Lease. It is also read before each command is accepted."""
 SKEW: Final = timedelta(minutes=1)
-"""How far the clocks of processes and servers may be apart; what is further apart is a mistake."""
+"""Longest clock skew between processes and servers. A larger difference is an error."""
 
 
 class KarpenterDetector:
-    """Looks for a Karpenter, and at the clock.
+    """Detects a running Karpenter and a wrong clock.
 
     Args:
-        work: Reads its Lease; None: nothing can be carried out here at all.
-        options: Name the Lease.
-        now: The clock that decisions are made by.
-        clock: Seconds, of a clock that never jumps.
+        work: Reads the Lease. None: disabled, no command can be executed.
+        options: Name of the Lease.
+        now: The wall clock of decisions.
+        clock: Monotonic clock, in seconds.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class KarpenterDetector:
         self._why_not = ""
 
     async def refusal(self, *, surely: bool = False) -> str:
-        """Return why nothing may be carried out; empty when it may.
+        """Return why no command may be executed, or an empty string.
 
         Args:
-            surely: By a look that begins now, however short a while ago there was one.
+            surely: Poll now, regardless of the poll interval.
 
         Raises:
-            StoreError: Nobody can tell now.
+            StoreError: The Lease cannot be read now.
         """
         if self._work is None:
             return "mode Act needs an API server that evicts pods, and this store does not"
         oldest = self._clock() if surely else self._clock() - RIVAL_EVERY.total_seconds()
-        async with self._turn:  # what many nodes that expire at once wait for is one look
+        async with self._turn:  # nodes that expire together share one poll
             if self._looked < oldest:
                 began = self._clock()
                 self._why_not = await self._look(self._work)
@@ -71,11 +71,11 @@ class KarpenterDetector:
 
     @property
     def due_in(self) -> timedelta:
-        """How long it is until the next look."""
+        """Time until the next poll."""
         return max(timedelta(), RIVAL_EVERY - timedelta(seconds=min(self._clock() - self._looked, 3600)))
 
     def invalidate(self) -> None:
-        """Have the next question be answered by a look: the clock has been set."""
+        """Invalidate the last result: the clock has been set."""
         self._looked = float("-inf")
 
     async def _look(self, work: NodeWork) -> str:
@@ -89,7 +89,7 @@ class KarpenterDetector:
 
 
 def _wrong(now: datetime, server_time: datetime | None) -> str:
-    """Say how the clock is wrong by which decisions are made; empty: it is not, or the server does not say the time."""
+    """Return how the clock is wrong. Empty: it is right, or the server reports no time."""
     if server_time is None or abs(now - server_time) <= SKEW:
         return ""
     return f"the clock here says {format_time(now)}, and that of the API server {format_time(server_time)}"

@@ -1,7 +1,7 @@
 """Reservations of nodes at the pool gate, from the decision until the taint is on the nodes.
 
-A reservation is needed only until the taint is on the nodes: from then on they count as being disrupted by themselves.
-One that is left behind by a process that was killed is given back by the next one.
+Tainted nodes count as being disrupted by themselves, so the reservation is released then. A reservation left behind by
+a killed process is released by the next one.
 
 Source: nodepool-disruption.md 14.2; serving.md 3.1.
 """
@@ -26,9 +26,9 @@ from webhook.kube.ports import Store
 from webhook.settings.gate import GateSettings
 
 IDENTITY: Final = "harbormaster:node-disruption"
-"""Who our reservations belong to; no user name that Kubernetes gives has this form."""
+"""Owner of the reservations. No Kubernetes user name has this form."""
 SECONDS: Final = 60
-"""How long a reservation lasts that is not given back."""
+"""Lifetime of a reservation that is not released."""
 
 _DRIFT: Final = (Method.DRIFT, Method.STATIC_DRIFT)
 
@@ -38,9 +38,9 @@ class NodeReservations:
 
     Args:
         world: The pools.
-        reservations: Where reservations are kept.
-        store: Of the cluster.
-        settings: Of the gate.
+        reservations: Store of the reservations.
+        store: The cluster.
+        settings: Settings of the gate.
         now: The clock.
     """
 
@@ -59,18 +59,18 @@ class NodeReservations:
     async def reserve(
         self, order: Order, pools: Mapping[str, Sequence[str]], command: Command | None
     ) -> tuple[str, list[str]]:
-        """Reserve the nodes of an order, of all its pools or of none.
+        """Reserve the nodes of an order, in all its pools or in none.
 
         Args:
-            order: For which.
-            pools: Its nodes by their pools.
-            command: It was made from; None: its nodes have reached their age.
+            order: The order.
+            pools: Its nodes by pool.
+            command: Command of the order. None: unset, its nodes have expired.
 
         Returns:
-            Why the gate refuses, empty when it does not; and the ids of what has been reserved.
+            The refusal of the gate, or an empty string, and the ids of the reservations.
 
         Raises:
-            StoreError: Nothing can be reserved now.
+            StoreError: The reservation cannot be written now.
         """
         eventual = command is not None and command.method in _DRIFT
         class_ = DisruptionClass.EVENTUAL if eventual else DisruptionClass.GRACEFUL
@@ -81,13 +81,13 @@ class NodeReservations:
         try:
             answers = await self._gate.answer(questions, Claimant(f"command {order.id}", IDENTITY))
         except (UnreadableReservationsError, TooManyReservationsError, UnknownObjectError, GateError) as error:
-            return str(error), []  # the last two: pool or node has gone since the decision
+            return str(error), []  # the last two: pool or node was deleted after the decision
         ids = [answer.reservation[0] for answer in answers if answer.reservation is not None]
         refusals = [_said(pool, answer) for pool, answer in zip(pools, answers, strict=True) if not answer.allowed]
         return "; ".join(refusals), ids
 
     async def release_all(self) -> None:
-        """Give back what processes before this one have left behind; only one has a term at a time."""
+        """Release the reservations that earlier processes have left behind: only one process has a term."""
         reservations, _ = self.reservations.all_cached()
         await self.release(
             reservation.id
@@ -97,7 +97,7 @@ class NodeReservations:
         )
 
     async def release(self, identifiers: Iterable[str]) -> None:
-        """Give reservations back; one that cannot be given back now expires."""
+        """Release reservations. If that fails, they expire."""
         for identifier in identifiers:
             await self._keeper.drop(identifier)
 

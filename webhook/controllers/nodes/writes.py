@@ -1,7 +1,7 @@
 """Writes of node disruption: taint and untaint nodes, set conditions on NodeClaims, create replacements, delete.
 
-Every write is over what has just been read, or names the uid of what it is about, and none is made that would change
-nothing. So each may be interrupted and made again.
+Every write carries the resource version that was read, or the UID of its object, and a write without changes is
+skipped. So each may be interrupted and repeated.
 
 Source: nodepool-disruption.md 7.1 and 9.
 """
@@ -41,14 +41,14 @@ DISRUPTION_REASON: Final = "DisruptionReason"
 _ATTEMPTS: Final = 5
 
 Change = Callable[[JsonObject], JsonObject | None]
-"""Given a node, returns it as it should be; None: it is left alone."""
+"""Returns the desired form of a node. None: unset, the node is skipped."""
 
 
 class NodeCommands:
-    """Writes about nodes and claims.
+    """Writes to nodes and claims.
 
     Args:
-        world: Where they are.
+        world: The cached cluster.
         now: The clock.
     """
 
@@ -58,12 +58,14 @@ class NodeCommands:
         self._now = now
 
     async def mark(self, name: str, uid: str, order: Order) -> bool:
-        """Put taint and annotation on a node; False: it is gone, or somebody else has marked or tainted it.
+        """Set the taint and the annotation of a command on a node.
+
+        Return False if the node is deleted, or if another command or client has marked or tainted it.
 
         Args:
-            name: Of the node.
-            uid: Of the node: another one of that name is left alone.
-            order: What it says.
+            name: Name of the node.
+            uid: UID of the node. Another node of that name is skipped.
+            order: Content of the annotation.
         """
 
         def change(node: JsonObject) -> JsonObject | None:
@@ -76,18 +78,18 @@ class NodeCommands:
         return await self._change(name, uid, change) is not None
 
     async def mark_deleted(self, name: str, uid: str, order: Order) -> bool:
-        """Put taint and annotation on a node that somebody else deletes, whatever it has; False: it is gone."""
+        """Mark a node that another client deletes, regardless of its taints. Return False if it is deleted."""
         return await self._change(name, uid, lambda node: marked(node, order)) is not None
 
     async def unmark(self, name: str, uid: str) -> None:
-        """Take both off a node that has our annotation, and the condition off its claim; any other node stays."""
+        """Remove both from a marked node, and the condition from its claim. Other nodes are not changed."""
         claim = self._world.claim_of(name)
         if claim is not None:
             await self.set_condition(claim, "")
         await self._change(name, uid, lambda node: unmarked(node) if is_marked(node) else None)
 
     async def set_condition(self, claim: JsonObject, reason: str, message: str = "") -> None:
-        """Say on a claim why it is disrupted; empty: take that back."""
+        """Set the disruption condition of a claim. An empty *reason* removes it."""
         previous = next(
             (condition for condition in conditions_of(claim) if condition.get("type") == DISRUPTION_REASON), None
         )
@@ -102,7 +104,7 @@ class NodeCommands:
         await self._hub.store_status(kinds.NODE_CLAIM, claim, {**status_of(claim), "conditions": conditions})
 
     async def set_deadline(self, claim: JsonObject, deadline: datetime) -> None:
-        """Write on a claim when its drain ends, unless it says so already."""
+        """Write the drain deadline on a claim, unless unchanged."""
         time = format_time(deadline)
         if annotation(claim, TERMINATION_TIMESTAMP) == time:
             return
@@ -112,19 +114,19 @@ class NodeCommands:
         await self._hub.amend(kinds.NODE_CLAIM, changed)
 
     async def create(self, claims: Iterable[JsonObject]) -> None:
-        """Create claims that do not exist."""
+        """Create the missing claims."""
         for claim in claims:
             if self._world.claim(name_of(claim)) is None:
                 with suppress(AlreadyExistsError):
                     await self._hub.create(kinds.NODE_CLAIM, claim)
 
     def is_deleted(self, name: str) -> bool:
-        """Say whether nothing is left to be deleted of a node: its claim is being deleted, or the node without one."""
+        """Return whether nothing is left to delete: the claim, or the node without one, is being deleted."""
         document = self._world.claim_of(name) or self._world.cache.get(kinds.NODE, name)
         return document is None or is_deleting(document)
 
     async def delete(self, name: str, uid: str) -> None:
-        """Delete the claim of a node that has been drained, or the node where no claim is left."""
+        """Delete the claim of a drained node, or the node if it has no claim."""
         node = self._world.cache.get(kinds.NODE, name)
         if node is None or uid_of(node) != uid:
             return
@@ -139,7 +141,7 @@ class NodeCommands:
             await self._hub.delete(kinds.NODE_CLAIM, claim)
 
     async def _change(self, name: str, uid: str, change: Change) -> JsonObject | None:
-        """Change a node as it is stored, which is more than is cached; None: it is gone, or left alone."""
+        """Change a node as stored: the cached one is trimmed. Return None if it was deleted or skipped."""
         cached = self._world.cache.get(kinds.NODE, name)
         for _ in range(_ATTEMPTS):
             try:
@@ -157,6 +159,6 @@ class NodeCommands:
             if changed is None or changed == node:
                 self._world.cache.of_kind(kinds.NODE).put(node)
                 return changed
-            with suppress(ConflictError):  # the kubelet writes, too: read again
+            with suppress(ConflictError):  # the kubelet writes nodes, too: read again
                 return await self._hub.replace(kinds.NODE, changed)
         raise ConflictError(f"the node {name} is being changed by others again and again")
