@@ -1,7 +1,7 @@
 """The client of the upgrade back ends: every call has a timeout and is retried with backoff.
 
-What a back end does not say leaves the run as it is: neither an error nor a call that takes too long says anything
-about the cluster. It is asked again after 5 seconds, and then less and less often, up to every 5 minutes.
+A failed or timed out call says nothing about the cluster, so the run remains as it is. The call is retried after 5
+seconds, with backoff up to 5 minutes.
 
 Source: upgrade-runs.md 13.1.
 """
@@ -37,44 +37,44 @@ from webhook.settings.upgraders import UpgraderOptions
 FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
 POLL_INTERVAL: Final = timedelta(minutes=1)
-"""How long it counts what back ends expect to be in the way."""
+"""Lifetime of preflight results."""
 _INVENTORY: Final = Inventory | None
 
 T = TypeVar("T")
 Place = tuple[str, str]
-"""A back end, and the member or operation that it is asked about."""
+"""A back end with a call, and the member or operation of the call."""
 
 log = logging.getLogger(__name__)
 
 
 class ErrorObserver(Protocol):
-    """Is told of every call of a back end that fails; quick, and never raises."""
+    """Called on every failed call of a back end. Must be quick and must not raise."""
 
     def __call__(self, upgrader: str, call: str) -> None:
-        """A call of a back end has failed, or has taken too long."""
+        """Count a call that has failed or timed out."""
         ...
 
 
 def _nobody(upgrader: str, call: str) -> None:
-    """Tell nobody."""
+    """Ignore the failure."""
 
 
 @dataclass(slots=True)
 class _Pause:
-    """How often a call has failed in a row, when it did so last, and for how long it is not made again."""
+    """Backoff of a failing call: consecutive failures, time of the last one, and delay."""
 
     failures: int
     since: datetime
     wait: timedelta
 
     def lasts(self, now: datetime) -> bool:
-        """Say whether the call is not to be made yet; a clock that has been put back ends a pause."""
+        """Return whether the call is backed off. A clock that was set back ends the backoff."""
         return timedelta() <= now - self.since < self.wait
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a member ran when it was looked at."""
+    """Result of an inspection."""
 
     document: JsonObject
     at: datetime
@@ -83,7 +83,7 @@ class _Looked:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was expected to be in the way of a member's upgrade."""
+    """Result of a preflight check."""
 
     at: datetime
     issues: Sequence[Issue]
@@ -93,10 +93,10 @@ class UpgraderBackEnds:
     """The back ends of a hub.
 
     Args:
-        upgraders: By their names.
-        options: How they are used.
+        upgraders: Back ends by name.
+        options: Settings of the operator.
         now: The clock.
-        failed: Is told of calls that fail.
+        failed: Called on failed calls.
     """
 
     def __init__(
@@ -117,17 +117,17 @@ class UpgraderBackEnds:
 
     @property
     def default(self) -> str:
-        """The back end of members that name none."""
+        """Back end of members that name none."""
         return self._options.default
 
     @property
     def poll(self) -> timedelta:
-        """How often operations are to be asked about."""
+        """Poll interval of operations."""
         return self._options.poll
 
     @property
     def capabilities(self) -> Mapping[str, Capabilities]:
-        """What each back end can do; nothing, where it does not say."""
+        """Capabilities by back end. Empty for one that fails to report them."""
         return {name: self._capabilities(name, upgrader) for name, upgrader in self._upgraders.items()}
 
     def _capabilities(self, name: str, upgrader: Upgrader) -> Capabilities:
@@ -142,11 +142,11 @@ class UpgraderBackEnds:
     async def inspect(
         self, members: Mapping[str, tuple[JsonObject, str]], *, anew: bool = False
     ) -> Mapping[str, Inventory]:
-        """Return what members run, those left out of which nobody knows.
+        """Return the inventories of members, without unknown ones.
 
         Args:
-            members: The MemberClusters, each with its back end, by name; all that there are.
-            anew: Whether to look at those again, too, that were looked at a moment ago.
+            members: All MemberClusters, each with its back end, by name.
+            anew: Whether to inspect members again whose inventory is still fresh.
         """
         now = self._now()
         due_members = [
@@ -165,7 +165,7 @@ class UpgraderBackEnds:
         return cached is not None and cached.document is document and abs(now - cached.at) < self._options.poll
 
     async def _look(self, document: JsonObject, upgrader: str, now: datetime) -> None:
-        """Look at a member; where its back end does not answer, what was seen last of the same cluster still counts."""
+        """Inspect a member. If the call fails, the last inventory of the same cluster still counts."""
         member = MemberRef.of(document)
         is_answered, inventory = await self._ask(
             upgrader, "inspect", member.name, lambda back_end: back_end.inspect(member), _INVENTORY
@@ -178,12 +178,12 @@ class UpgraderBackEnds:
     async def preflight(
         self, members: Mapping[str, tuple[JsonObject, str]], target: Target, *, anew: bool = False
     ) -> Mapping[str, Sequence[Issue]]:
-        """Return what back ends expect to be in the way of upgrades, by member; none of a member that has nothing.
+        """Return the issues that back ends expect, by member. Members without issues are left out.
 
         Args:
             members: The MemberClusters, each with its back end, by name.
-            target: What they would run.
-            anew: Whether to ask about those again, too, that were asked about a moment ago.
+            target: Target of the upgrade.
+            anew: Whether to check members again whose result is still fresh.
         """
         now = self._now()
 
@@ -209,11 +209,11 @@ class UpgraderBackEnds:
     async def observe(
         self, operations: Iterable[Operation], documents: Mapping[str, JsonObject]
     ) -> Mapping[str, Observation]:
-        """Return what back ends say about operations, by id; those left out have not been answered.
+        """Return observations of operations, by id. Operations whose call failed are left out.
 
         Args:
             operations: The operations.
-            documents: The MemberClusters; of one whose upgrade has succeeded, the cluster is looked at once more.
+            documents: The MemberClusters. The cluster of a successful upgrade is inspected once more.
         """
         observations: dict[str, Observation] = {}
 
@@ -236,7 +236,7 @@ class UpgraderBackEnds:
     async def _verified(
         self, operation: Operation, observation: Observation, document: JsonObject
     ) -> Observation | None:
-        """Return an observation with what the cluster runs since; None: that is not known yet."""
+        """Return an observation with the new inventory of the cluster. None: unknown, the inspection failed."""
         if observation.inventory is not None:
             self._looked[operation.member] = _Looked(document, self._now(), observation.inventory)
             return observation
@@ -251,20 +251,20 @@ class UpgraderBackEnds:
 
     @property
     def seen(self) -> Mapping[str, Observation]:
-        """What was last said about operations, by id, as far as this process knows."""
+        """Last observations by operation id, as far as this process has them."""
         return self._seen
 
     def forget(self, run: str) -> None:
-        """Forget all operations of a run, which is given by its uid."""
+        """Drop all operations of a run, which is given by its UID."""
         for key in [key for key in self._seen if key.partition("/")[0] == run]:
             del self._seen[key]
         for place in [pause for pause in self._pauses if pause[1].partition("/")[0] == run]:
             del self._pauses[place]
 
     async def start(self, operation: Operation) -> Rejected | None:
-        """Begin an operation; return why its back end does not take it, if so.
+        """Start an operation. Return the rejection, if any.
 
-        A call that fails may have arrived: it is made again when the back end says that it does not know the operation.
+        A failed call may have arrived. It is repeated once the back end reports that it does not know the operation.
         """
         _, result = await self._ask(
             operation.upgrader,
@@ -276,7 +276,7 @@ class UpgraderBackEnds:
         return result if isinstance(result, Rejected) else None
 
     async def cancel(self, operation: Operation) -> None:
-        """Call an operation off; nothing depends on whether that is done."""
+        """Cancel an operation, best effort."""
         await self._ask(
             operation.upgrader, "cancel", operation.id, lambda back_end: back_end.cancel(operation), CancelResult
         )
@@ -289,9 +289,9 @@ class UpgraderBackEnds:
         ask: Callable[[Upgrader], Awaitable[T]],
         expected: Any,
     ) -> tuple[bool, T | None]:
-        """Make one call; say whether it was answered, and what. An answer of another type is none.
+        """Make one call. Return whether it was answered, and the answer. An answer of a wrong type counts as a failure.
 
-        A back end may also let an inner task of its own be cancelled: that is no word to end this one.
+        A CancelledError from an inner task of the back end does not cancel this task.
         """
         cached = self._upgraders.get(upgrader)
         place = f"{upgrader}/{call}", about
@@ -302,7 +302,7 @@ class UpgraderBackEnds:
             async with asyncio.timeout(self._options.call.total_seconds()):
                 answer = await ask(cached)
             check_answer(answer, expected)
-        except (Exception, asyncio.CancelledError) as error:  # whatever a back end does wrong, the run goes on
+        except (Exception, asyncio.CancelledError) as error:  # a bug in a back end must not stop the run
             if is_cancelled(error):
                 raise
             self._pause(place, upgrader, call, about, error)
@@ -321,5 +321,5 @@ class UpgraderBackEnds:
 
 
 def _issues_in(answer: Iterable[object]) -> tuple[Issue, ...]:
-    """Return what is an issue of what a back end has answered."""
+    """Return the issues in an answer, without elements of other types."""
     return tuple(issue for issue in answer if isinstance(issue, Issue))

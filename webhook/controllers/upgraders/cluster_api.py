@@ -1,4 +1,4 @@
-"""Upgrades clusters that Cluster API manages by a topology: the version is changed, and Cluster API does the rest.
+"""Upgrades clusters with a Cluster API topology: changes the version and leaves the rest to Cluster API.
 
 The Clusters are on the hub: it is their management cluster.
 
@@ -53,20 +53,20 @@ from webhook.kube.ports import ForbiddenError, InvalidObjectError, Key, NotFound
 from webhook.settings.upgraders import CLUSTER_API
 
 RECOUNT_INTERVAL: Final = timedelta(minutes=5)
-"""How long it counts what belongs to a Cluster that has not changed."""
+"""Lifetime of the cached objects of a Cluster that has not changed."""
 DISCOVER_AGAIN: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What belongs to a Cluster, as it was when it was looked at."""
+    """A Cluster and its objects as last read."""
 
     at: datetime
     parts: ClusterApiObjects
 
 
 class ClusterApi:
-    """Changes topologies, and reads how far Cluster API is."""
+    """Upgrades topologies and reads the progress of Cluster API."""
 
     name = CLUSTER_API
     capabilities = Capabilities()
@@ -81,7 +81,7 @@ class ClusterApi:
         self._looks: dict[str, ClusterApiHistory] = {}
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
-        """Return what a cluster runs, by its control plane and its sets of machines; None: it is not there."""
+        """Return the inventory of a cluster from its control plane and machine sets. None: unknown, it is missing."""
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)
             parts = await self._parts(ref, member.name)
@@ -90,7 +90,7 @@ class ClusterApi:
         return inventory_of(parts, ref.variable, self._now(), self._seen(member.name, parts))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
-        """Return what Cluster API would refuse, and what has to follow an upgrade of the control plane alone."""
+        """Return what Cluster API would refuse, and the follow-up of an upgrade of the control plane alone."""
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)
             parts = await self._parts(ref, member.name)
@@ -115,7 +115,7 @@ class ClusterApi:
         return issues
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
-        """Change the topology, over the version that was read; what Cluster API refuses is rejected."""
+        """Change the topology, with the resource version that was read. A refusal of Cluster API is a rejection."""
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)
@@ -138,7 +138,7 @@ class ClusterApi:
         return Started.ACCEPTED
 
     async def observe(self, operation: Operation) -> Observation:
-        """Say how far Cluster API is."""
+        """Return the progress of Cluster API."""
         member, kind = self._member(operation.member), await self._kind(GROUP, "Cluster")
         try:
             ref = ClusterApiRef.of(member.name, member.annotations)
@@ -153,11 +153,11 @@ class ClusterApi:
         return replace(observation, asked=(NodeImageVersion(family=FAMILY, version=image),)) if image else observation
 
     async def cancel(self, operation: Operation) -> CancelResult:  # noqa: ARG002 - as the others
-        """Say that it goes on: a version cannot go down again."""
+        """Return that cancelling is unsupported: a version cannot be downgraded."""
         return CancelResult.NOT_SUPPORTED
 
     def _seen(self, member: str, parts: ClusterApiObjects) -> ClusterApiHistory:
-        """Remember one more look at the Cluster of a member."""
+        """Add an observation to the history of a member's Cluster."""
         looks = self._looks[member] = self._looks.get(member, ClusterApiHistory()).then(parts, self._now())
         return looks
 
@@ -166,7 +166,7 @@ class ClusterApi:
         return MemberRef(name) if member_cluster is None else MemberRef.of(member_cluster)
 
     async def _cluster(self, kind: Kind, reference: ClusterApiRef) -> JsonObject:
-        """Return the Cluster of a member. Raises `NoClusterError` when there is none, and as the store does."""
+        """Return the Cluster of a member. Raises `NoClusterError` if it is missing, and the errors of the store."""
         try:
             return await self._hub.store.get(kind, Key(reference.name, reference.namespace))
         except NotServedError:
@@ -175,7 +175,7 @@ class ClusterApi:
             raise NoClusterError(f"there is no Cluster {reference}") from error
 
     async def _parts(self, reference: ClusterApiRef, member: str) -> ClusterApiObjects:
-        """Return the Cluster of a member and what belongs to it, which is read anew when the Cluster has changed."""
+        """Return the Cluster of a member with its objects. They are read again if the Cluster has changed."""
         cluster = await self._cluster(await self._kind(GROUP, "Cluster"), reference)
         cached_parts, now = self._looked.get(member), self._now()
         if (
@@ -189,7 +189,7 @@ class ClusterApi:
         return parts
 
     async def _all_of(self, cluster: JsonObject) -> ClusterApiObjects:
-        """Read what belongs to a Cluster."""
+        """Read the objects of a Cluster."""
         namespace, labels = namespace_of(cluster), {CLUSTER_NAME: name_of(cluster)}
         identity, name = control_plane_ref(cluster)
         control_plane: JsonObject = {}
@@ -216,14 +216,14 @@ class ClusterApi:
             return {}
 
     async def _kind(self, group: str, kind: str) -> Kind:
-        """Return a kind in the version that is read here, or in the one that the server prefers.
+        """Return a kind in the version that this back end reads, or in the preferred version of the server.
 
         Raises:
             NotServedError: The hub does not serve it.
         """
         kind_served = self._served.kinds.get((group, kind))
         if kind_served is None:
-            async with self._discovering:  # who comes meanwhile waits for the same answer
+            async with self._discovering:  # concurrent callers wait for the same answer
                 now = self._now()
                 if self._discovered is None or now - self._discovered >= DISCOVER_AGAIN:
                     await self._served.refresh()

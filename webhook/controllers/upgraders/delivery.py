@@ -1,6 +1,6 @@
-"""Tells an upgrader outside of operations, by HTTP.
+"""Posts requests to an external upgrader by HTTP.
 
-It is told again until it says that it has understood; it knows a repeated operation by its id.
+A request is posted again until the upgrader acknowledges it. The upgrader recognises a repeated operation by its id.
 
 Source: upgrade-runs.md 13.4.
 """
@@ -20,28 +20,28 @@ _ALREADY: Final = 409
 
 
 class NotDeliveredError(Exception):
-    """The upgrader has not understood, or nobody knows whether it has; it is told again."""
+    """The upgrader has not acknowledged the request, or it is unknown whether it has. The request is posted again."""
 
 
 class Delivery:
     """Posts requests.
 
     Args:
-        options: Where to, and with which secret.
+        options: URL and secret of the receiver.
     """
 
     def __init__(self, options: HandOffOptions) -> None:
         self._receiver = Receiver(options.url, options.secret_file, options.ca, "HANDOFF")
 
     async def post(self, request: JsonObject) -> StartResult:
-        """Tell the upgrader of an operation.
+        """Post an operation to the upgrader.
 
         Args:
             request: The ClusterUpgradeRequest.
 
         Raises:
-            NotDeliveredError: It cannot be reached, answers that it cannot take it now or no HTTP at all, or there is
-                nothing to sign with.
+            NotDeliveredError: It is unreachable, answers with a temporary error or no HTTP, or the secret is
+                unreadable.
         """
         metadata = {key: metadata_of(request)[key] for key in ("name", "labels", "uid") if key in metadata_of(request)}
         body = {

@@ -1,12 +1,12 @@
-"""Hands upgrades off to an upgrader outside: a script, a pipeline, an operator of a cloud.
+"""Hands upgrades off to an external upgrader: a script, a pipeline, an operator of a cloud.
 
-It watches ClusterUpgradeRequests and reports in their status; or it is told of them by HTTP, and reports the same way.
-Either way the request is what counts: one whose upgrader has been told has a phase.
+The upgrader watches ClusterUpgradeRequests, or receives them by HTTP. It reports in their status. A request has a phase
+once the upgrader has acknowledged it.
 
-An upgrader that could not be told is told again, unless its time is over: it must not begin what the run has given up.
-For the same reason a request that nobody has taken up until then is closed, so that nobody takes it up later, and the
-member is free. That is not done where requests are posted: a call that has failed may have arrived all the same, so an
-upgrade may be under way, and its end has to be reported (10.4).
+A failed post is retried, but only until the start deadline: the upgrader must not start an operation that the run has
+abandoned. For the same reason an unclaimed request is closed at that time, so that it cannot be claimed later and the
+member is free. Posted requests are not closed: a failed call may have arrived, so an upgrade may be running, and its
+end must be reported (10.4).
 
 Source: upgrade-runs.md 10.4 and 13.4.
 """
@@ -41,7 +41,7 @@ from webhook.settings.upgraders import HAND_OFF
 
 FIRST_PAUSE: Final = timedelta(seconds=5)
 LONGEST_PAUSE: Final = timedelta(minutes=5)
-"""Between two attempts to tell an upgrader of an operation, as for all calls (13.1)."""
+"""Longest backoff of posts for one operation, as for all calls (13.1)."""
 _LONGEST_SAID: Final = 300
 _CLOSED: Final = "nobody has taken it up in time"
 
@@ -50,18 +50,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Untold:
-    """When an upgrader could not be told of an operation, and how long it is left alone then."""
+    """Backoff of a failed post: time of the failure, and delay."""
 
     since: datetime
     pause: timedelta = FIRST_PAUSE
 
     def lasts(self, now: datetime) -> bool:
-        """Say whether it is too early to tell the upgrader again; a clock that has been put back ends a pause."""
+        """Return whether the post is backed off. A clock that was set back ends the backoff."""
         return timedelta() <= now - self.since < self.pause
 
 
 class HandOff:
-    """Makes requests, and reads what becomes of them."""
+    """Creates requests and reads their status."""
 
     name = HAND_OFF
     capabilities = Capabilities(cancel=True)
@@ -71,20 +71,23 @@ class HandOff:
         self._book = UpgradeRequestStore(place.hub, place.now)
         self._delivery = Delivery(place.options.hand_off) if place.options.hand_off.url else None
         self._patience = place.options.call.total_seconds() / 2
-        """In seconds: what the request itself says must be known although its upgrader does not answer in time."""
+        """Timeout of a post, in seconds.
+
+        Shorter than that of the call, so that the request's status is returned anyway.
+        """
         self._untold: dict[str, _Untold] = {}
-        """By operation."""
+        """Backoffs by operation."""
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
-        """Return what a cluster runs, as its upgrader or its annotation says."""
+        """Return the inventory of a cluster as reported by its upgrader or its annotation."""
         return self._book.inventory(member)
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:  # noqa: ARG002 - as the others
-        """Return nothing: who will upgrade the cluster has not been asked yet."""
+        """Return no issues: the upgrader has not been contacted yet."""
         return ()
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
-        """Make the request, and tell the upgrader if it wants to be told."""
+        """Create the request, and post it if a URL is configured."""
         request_answer = await self._book.make(operation)
         request = self._book.find(operation)
         if isinstance(request_answer, Rejected) or request is None or not observation_of(request).unclaimed:
@@ -93,7 +96,7 @@ class HandOff:
         return delivery if isinstance(delivery, Rejected) else request_answer
 
     async def observe(self, operation: Operation) -> Observation:
-        """Return what the upgrader says in the request, also when it cannot be told of it."""
+        """Return the status of the request, even if it cannot be posted."""
         request = self._book.find(operation)
         if request is None:
             return Observation(OperationState.UNKNOWN)
@@ -112,7 +115,7 @@ class HandOff:
         return observation.with_remark(reason, f"{message}: {observation.trouble}" if observation.trouble else message)
 
     async def _unclaimed(self, operation: Operation, request: JsonObject, observation: Observation) -> Observation:
-        """Tell the upgrader of a request that nobody has taken, or close it; return what the request says then."""
+        """Post or close an unclaimed request. Return the observation after that."""
         if self._delivery is None:
             if not operation.given_up:
                 return observation
@@ -137,7 +140,7 @@ class HandOff:
         return replace(observation, unclaimed=False)
 
     def _note_untold(self, operation: Operation, entry: _Untold | None, error: Exception) -> str:
-        """Remember that an upgrader could not be told; return why."""
+        """Back off after a failed post. Return the error message."""
         now = self._now()
         trouble = str(error)[:_LONGEST_SAID] or f"it does not answer within {self._patience:g} seconds"
         pause = FIRST_PAUSE if entry is None else min(entry.pause * 2, LONGEST_PAUSE)
@@ -147,7 +150,7 @@ class HandOff:
         return trouble
 
     async def cancel(self, operation: Operation) -> CancelResult:
-        """Ask the upgrader to stop; whether it does, its status will say."""
+        """Request the upgrader to stop. Its status reports whether it does."""
         if not await self._book.request_cancellation(operation):
             return CancelResult.TOO_LATE
         request = self._book.find(operation)
@@ -156,11 +159,11 @@ class HandOff:
         return CancelResult.CANCELLED
 
     async def _tell(self, request: JsonObject) -> StartResult:
-        """Tell the upgrader of a request that nobody has taken, and note on it what comes of that.
+        """Post an unclaimed request, and record the outcome in its status.
 
         Raises:
-            NotDeliveredError: The upgrader cannot be told now; it is told again when its operation is looked at.
-            StoreError: The hub does not take the note.
+            NotDeliveredError: The post failed. It is retried when the operation is observed.
+            StoreError: The hub refuses the status.
         """
         if self._delivery is None:
             return Started.ACCEPTED

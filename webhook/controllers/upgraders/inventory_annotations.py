@@ -1,4 +1,4 @@
-"""Annotations on members with the versions their back ends observed, for plans and admission.
+"""Annotations on members with the inventories that their back ends observed, for plans and admission.
 
 Source: upgrade-runs.md 3.1 and 13.1.
 """
@@ -19,7 +19,7 @@ _NOTHING: Final = ("", None)
 
 
 class InventoryNotes:
-    """Keeps the notes.
+    """Keeps the annotations up to date.
 
     Args:
         book: Writes them.
@@ -28,21 +28,21 @@ class InventoryNotes:
     def __init__(self, book: UpgradeRequestStore) -> None:
         self._book = book
         self._kept: dict[str, tuple[str, Inventory | None]] = {}
-        """By member: the note that it had, and the inventory that it fits."""
+        """By member: its annotation, and the inventory that the annotation matches."""
 
     def reported(self) -> Mapping[Key, JsonObject]:
-        """Return all that has been reported until now, for `store`."""
+        """Return all present requests, for `store`."""
         return self._book.all()
 
     async def store(
         self, documents: Mapping[str, JsonObject], members: Mapping[str, Member], before: Mapping[Key, JsonObject]
     ) -> None:
-        """Note what has changed; a member that others write or report of at the same time is noted the next time.
+        """Write changed annotations. A member that another client writes or reports concurrently is written later.
 
         Args:
             documents: The MemberClusters, by name.
-            members: What is known of them.
-            before: What was `reported` before that.
+            members: The parsed members.
+            before: The result of `reported` before the inspection.
         """
         due_notes = []
         for name, document in documents.items():
@@ -51,7 +51,7 @@ class InventoryNotes:
             if inventory is None or (previous is inventory and note == annotation(document, OBSERVED)):
                 continue
             self._kept[name] = annotation(document, OBSERVED), inventory
-            if not self._book.has_news_of(name, before):  # else what was found may be older: the next look counts
+            if not self._book.has_news_of(name, before):  # otherwise the inspection may be older: wait for the next
                 due_notes.append((document, inventory))
         for removed_name in self._kept.keys() - documents.keys():
             del self._kept[removed_name]

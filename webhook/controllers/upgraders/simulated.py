@@ -1,7 +1,7 @@
-"""Upgrades that only take time: for members that are simulated themselves, and for trying runs out.
+"""Simulated upgrades that only take time: for simulated members, and for trying out runs.
 
-An attempt is a ClusterUpgradeRequest, which this back end reports on itself. So it is the same after a restart, and
-people can look at it. How long it takes is the expected time in the member's annotation.
+An attempt is a ClusterUpgradeRequest whose status this back end writes. So it survives a restart, and users can inspect
+it. Its duration is the expected time in the member's annotation.
 
 Source: upgrade-runs.md 13.2.
 """
@@ -35,16 +35,19 @@ from webhook.controllers.upgraders.upgrader import MemberRef, Workplace
 from webhook.settings.upgraders import SIMULATED
 
 BEHAVIOUR: Final = OURS + "simulate-upgrade"
-"""On a MemberCluster: how its simulated upgrades go: ``fail``, ``hang``, ``reject`` or ``busy``; else they succeed."""
+"""Annotation of a MemberCluster with the outcome of its simulated upgrades.
+
+One of ``fail``, ``hang``, ``reject`` and ``busy``. Without it, upgrades succeed.
+"""
 DEFAULT_DURATION: Final = timedelta(seconds=30)
 FIRST_VERSION: Final = "1.30.4"
-"""What a member runs of which nothing is known."""
+"""Version of a member without an inventory."""
 ONLY_POOL: Final = "default"
-"""The pool of all its nodes."""
+"""Name of the only pool."""
 
 
 class Simulated:
-    """Upgrades nothing, and says that it has."""
+    """Upgrades nothing, and reports success."""
 
     name = SIMULATED
     capabilities = Capabilities(cancel=True)
@@ -54,17 +57,17 @@ class Simulated:
         self._book = UpgradeRequestStore(place.hub, place.now)
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
-        """Return what a cluster runs since its last upgrade."""
+        """Return the inventory of a cluster after its last upgrade."""
         inventory = self._book.inventory(member) or Inventory(FIRST_VERSION, (Pool(ONLY_POOL, FIRST_VERSION),))
         return _counted(inventory, max(1, member.nodes))
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:  # noqa: ARG002 - as the others
-        """Say of a member that will not be upgraded why not."""
+        """Return an issue for a member whose upgrade will be rejected."""
         behaviour = member.annotations.get(BEHAVIOUR, "")
         return (Issue("Simulated", f"{BEHAVIOUR} is {behaviour}"),) if behaviour in ("reject", "busy") else ()
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
-        """Begin, unless the member says otherwise."""
+        """Start, unless the member's annotation requests a rejection."""
         match self._behaviour(operation.member):
             case "reject":
                 return Rejected("Simulated", f"{BEHAVIOUR} is reject")
@@ -73,7 +76,7 @@ class Simulated:
         return await self._book.make(operation)
 
     async def observe(self, operation: Operation) -> Observation:
-        """Say how far an upgrade is by now; its end is written down when it has come."""
+        """Return the progress of an upgrade. Record its end once due."""
         request = self._book.find(operation)
         if request is None:
             return Observation(OperationState.UNKNOWN)
@@ -89,7 +92,7 @@ class Simulated:
         return await self._end(request, operation, ends)
 
     async def cancel(self, operation: Operation) -> CancelResult:
-        """Call an upgrade off."""
+        """Cancel an upgrade."""
         return CancelResult.CANCELLED if await self._book.request_cancellation(operation) else CancelResult.TOO_LATE
 
     async def _end(self, request: JsonObject, operation: Operation, ends: datetime) -> Observation:
@@ -109,7 +112,7 @@ class Simulated:
         return observation_of(request_done)
 
     def _ends(self, request: JsonObject, member: str) -> datetime | None:
-        """Return when an upgrade ends; None: never."""
+        """Return the end of an upgrade. None: disabled, it hangs."""
         if self._behaviour(member) == "hang":
             return None
         start = parse_time(str(metadata_of(request).get("creationTimestamp", "")))
@@ -130,7 +133,7 @@ class Simulated:
 
 
 def _counted(inventory: Inventory, nodes: int) -> Inventory:
-    """Return an inventory whose only pool, where it is one that was made up here, has all nodes of the cluster."""
+    """Return an inventory with all nodes of the cluster in its pool, if that is the simulated one."""
     if len(inventory.pools) != 1 or inventory.pools[0].name != ONLY_POOL:
         return inventory
     return replace(inventory, pools=(replace(inventory.pools[0], nodes=nodes),))

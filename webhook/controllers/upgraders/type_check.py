@@ -1,7 +1,7 @@
-"""Type check of what a back end returned, down to the fields.
+"""Type check of the answers of a back end, down to the fields.
 
-Back ends come from other packages. What is wrong in one of their answers would otherwise be found deep inside the
-engine, in each pass anew, and the run would stand still.
+Back ends come from other packages. Without the check, a wrong answer would raise deep inside the engine in every pass,
+and the run would make no progress.
 
 Source: upgrade-runs.md 13.1.
 """
@@ -17,14 +17,14 @@ _LONGEST_SHOWN: Final = 100
 
 
 def check_answer(answer: object, expected: Any) -> None:
-    """Check that an answer is what was expected.
+    """Check the type of an answer.
 
     Args:
-        answer: What a back end has returned.
-        expected: A type, as in an annotation: dataclasses, unions, tuples, and types that `isinstance` takes.
+        answer: Answer of a back end.
+        expected: A type, as in an annotation: dataclasses, unions, tuples, and types that `isinstance` accepts.
 
     Raises:
-        TypeError: It is not; the message names the field and the value.
+        TypeError: The type is wrong. The message names the field and the value.
     """
     mistake = next(_mistakes(answer, expected, "the answer"), None)
     if mistake is not None:

@@ -33,10 +33,10 @@ _CONFLICT: Final = Rejected("NameTaken", "another operation has a request of the
 
 
 class UpgradeRequestStore:
-    """Reads and writes the requests.
+    """Reads and writes ClusterUpgradeRequests.
 
     Args:
-        hub: Where they are.
+        hub: The hub cluster.
         now: The clock.
     """
 
@@ -46,12 +46,12 @@ class UpgradeRequestStore:
         hub.cache.require((UPGRADE_REQUEST,))
 
     def find(self, operation: Operation) -> JsonObject | None:
-        """Return the request of an operation; None: there is none."""
+        """Return the request of an operation, or None."""
         request = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
         return request if request is not None and is_of(request, operation.id) else None
 
     async def make(self, operation: Operation) -> StartResult:
-        """Make the request of an operation, which is there already if it was made before."""
+        """Create the request of an operation, unless it exists."""
         request = self._hub.cache.get(UPGRADE_REQUEST, request_name(operation))
         if request is None:
             try:
@@ -63,7 +63,7 @@ class UpgradeRequestStore:
         return Started.ALREADY_RUNNING if request is not None and is_of(request, operation.id) else _CONFLICT
 
     async def request_cancellation(self, operation: Operation) -> bool:
-        """Note on a request that it should be called off; say whether there is one."""
+        """Mark a request as cancelled. Return whether it exists."""
         if (request := self.find(operation)) is None:
             return False
         if request["spec"].get("cancelRequested") is not True:
@@ -76,12 +76,12 @@ class UpgradeRequestStore:
         return await self._hub.store_status(UPGRADE_REQUEST, request, status)
 
     def member(self, name: str) -> MemberRef | None:
-        """Return a member; None: there is none of that name."""
+        """Return a member, or None."""
         document = self._hub.cache.get(MEMBER_CLUSTER, name)
         return None if document is None else MemberRef.of(document)
 
     def inventory(self, member: MemberRef) -> Inventory | None:
-        """Return what was last reported of a member; None: nothing was."""
+        """Return the last reported inventory of a member. None: unknown."""
         document = {"metadata": {"name": member.name, "annotations": dict(member.annotations)}}
         return reported_inventory(document, self._of(member.name))
 
@@ -93,18 +93,18 @@ class UpgradeRequestStore:
         return [request for request in requests if text_at(request, "spec", "memberName") == member]
 
     def all(self) -> Mapping[Key, JsonObject]:
-        """Return all requests as they are now."""
+        """Return all present requests."""
         return dict(self._hub.cache.of_kind(UPGRADE_REQUEST).objects)
 
     def has_news_of(self, member: str, before: Mapping[Key, JsonObject]) -> bool:
-        """Say whether anything was reported of a member since all requests were as *before*."""
+        """Return whether any request of a member has changed since *before*."""
         return any(before.get(key_of(request)) is not request for request in self._of(member))
 
     async def note_inspected(self, member: JsonObject, inventory: Inventory) -> None:
-        """Keep on a member what its back end has found it to run, unless that is what was reported last.
+        """Store an inspected inventory on a member, unless it equals the last reported one.
 
         Raises:
-            ConflictError: Others have written the member.
+            ConflictError: Another client has written the member.
         """
         previous = self.inventory(MemberRef.of(member))
         if not inventory.version or (
@@ -116,10 +116,10 @@ class UpgradeRequestStore:
             await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text}))
 
     async def note(self, request: JsonObject) -> None:
-        """Keep on the member what a request reports last of it: the request goes with its run.
+        """Store the inventory that a request reports on the member: the request is deleted with its run.
 
         Raises:
-            ConflictError: Others write the member all the time.
+            ConflictError: Other clients keep writing the member.
         """
         for _ in range(_ATTEMPTS):
             with suppress(ConflictError):
@@ -137,7 +137,7 @@ class UpgradeRequestStore:
             return
         report = {key: status[key] for key in ("heartbeatTime", "finishedTime") if key in status}
         text = orjson.dumps({**report_of(inventory), **report})
-        if len(text) > LONGEST_OBSERVED or annotation(member, OBSERVED) == text.decode():  # longer: it is not read
+        if len(text) > LONGEST_OBSERVED or annotation(member, OBSERVED) == text.decode():  # longer ones are not parsed
             return
-        with suppress(InvalidObjectError):  # others have filled the annotations; the upgrade has come to its end
+        with suppress(InvalidObjectError):  # the annotations are full: the upgrade has ended anyway
             await self._hub.amend(MEMBER_CLUSTER, with_metadata(member, annotations={OBSERVED: text.decode()}))

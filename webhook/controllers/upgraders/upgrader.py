@@ -1,7 +1,7 @@
 """The interface of an upgrade back end, and how installed back ends are loaded from entry points.
 
-A back end is found by its name in the group of entry points ``harbormaster.upgraders``, so that any package can bring
-one. The entry point is a class or function that is called with a `Workplace` and returns the back end.
+A back end is an entry point in group ``harbormaster.upgraders``, so that any package can provide one. The entry point
+is a class or function that is called with a `Workplace` and returns the back end.
 
 Source: upgrade-runs.md 13.1.
 """
@@ -33,13 +33,13 @@ from webhook.settings.upgraders import ENTRY_POINTS, UpgraderOptions
 
 @dataclass(frozen=True, slots=True)
 class MemberRef:
-    """A member cluster as back ends see it.
+    """A member cluster for back ends.
 
     Args:
-        name: Of the MemberCluster.
+        name: Name of the MemberCluster.
         labels: Its labels.
-        annotations: Its annotations, which say where the back end finds the cluster.
-        nodes: How many nodes it has, as its agent reports; 0: nobody knows.
+        annotations: Its annotations, which tell the back end where to find the cluster.
+        nodes: Number of nodes that its agent reports, or 0 if unknown.
     """
 
     name: str
@@ -49,7 +49,7 @@ class MemberRef:
 
     @classmethod
     def of(cls, document: JsonObject) -> "MemberRef":
-        """Return what back ends see of a MemberCluster."""
+        """Return the reference of a MemberCluster."""
         return cls(name_of(document), labels_of(document), annotations_of(document), _nodes(document))
 
 
@@ -60,13 +60,13 @@ def _nodes(document: JsonObject) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What a back end works with.
+    """Dependencies of a back end.
 
     Args:
-        hub: The hub.
+        hub: The hub cluster.
         now: The clock.
-        served: The kinds that the hub serves.
-        options: What the operator has decided about back ends.
+        served: Kinds that the hub serves.
+        options: Settings of the operator for back ends.
     """
 
     hub: Hub
@@ -76,53 +76,53 @@ class Workplace:
 
 
 class Upgrader(Protocol):
-    """A back end. An exception says nothing about the cluster: the call is made again later, less and less often."""
+    """A back end. An exception says nothing about the cluster: the call is retried with backoff."""
 
     @property
     def name(self) -> str:
-        """As members and settings name it."""
+        """Name in annotations and settings."""
         ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do."""
+        """Supported features."""
         ...
 
     async def inspect(self, member: MemberRef) -> Inventory | None:
-        """Return what a cluster runs; None: nobody knows."""
+        """Return the inventory of a cluster. None: unknown."""
         ...
 
     async def preflight(self, member: MemberRef, target: Target) -> Sequence[Issue]:
-        """Return what would be in the way of an upgrade."""
+        """Return issues that would block an upgrade."""
         ...
 
     async def start_upgrade(self, operation: Operation) -> StartResult:
-        """Begin an operation; one whose id it knows goes on."""
+        """Start an operation. One with a known id continues."""
         ...
 
     async def observe(self, operation: Operation) -> Observation:
-        """Say how far an operation is, at once."""
+        """Return the present progress of an operation, without waiting."""
         ...
 
     async def cancel(self, operation: Operation) -> CancelResult:
-        """Call an operation off, if it can be."""
+        """Cancel an operation, if supported."""
         ...
 
 
 MakeUpgrader = Callable[[Workplace], Upgrader]
-"""What an entry point names."""
+"""Type of the entry points."""
 
 
 class UpgraderError(Exception):
-    """A back end cannot be used; the message names it."""
+    """A back end cannot be loaded. The message names it."""
 
 
 def make_upgraders(names: Iterable[str], workplace: Workplace) -> dict[str, Upgrader]:
-    """Return the back ends of these names.
+    """Load back ends by name.
 
     Args:
-        names: Of entry points.
-        workplace: What they work with.
+        names: Names of entry points.
+        workplace: Their dependencies.
 
     Raises:
         UpgraderError: One is not installed, or cannot be loaded.
@@ -137,5 +137,5 @@ def _make(name: str, workplace: Workplace) -> Upgrader:
     try:
         make: MakeUpgrader = next(iter(matches)).load()
         return make(workplace)
-    except Exception as error:  # whatever the package of somebody else does
+    except Exception as error:  # an external package may raise anything
         raise UpgraderError(f"the upgrader {name!r} cannot be loaded: {error!r}") from error

@@ -28,12 +28,12 @@ from webhook.kube.listers.upgrades import HubUpgrades, UnreadableRunError
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRunContext:
-    """A run with the hub around it.
+    """A run and its inputs.
 
     Args:
-        run: As it is stored.
-        facts: The hub around it.
-        remarks: What people should know of its operations: reason and message, by operation.
+        run: The stored run.
+        facts: Inputs of a decision.
+        remarks: Warnings about its operations for users: reason and message by operation.
         documents: The MemberClusters, by name.
     """
 
@@ -44,13 +44,13 @@ class UpgradeRunContext:
 
 
 class UpgradeFacts:
-    """Gathers what runs are decided on.
+    """Gathers the inputs of upgrade decisions.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        desk: Asks the back ends.
-        windows: The maintenance windows of the members.
+        desk: Calls the back ends.
+        windows: Maintenance windows of the members.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class UpgradeFacts:
         self._standings = WindowStates()
 
     def run(self, document: JsonObject) -> ClusterUpgradeRun:
-        """Read a run.
+        """Parse a run.
 
         Raises:
-            TerminalError: It cannot be read; the message names the field.
+            TerminalError: The run is invalid. The message names the field.
         """
         try:
             return self.upgrades.run(document)
@@ -74,14 +74,14 @@ class UpgradeFacts:
             raise TerminalError(str(error)) from error
 
     async def of(self, document: JsonObject, *, ask: bool = True) -> UpgradeRunContext:
-        """Return a run with the hub around it.
+        """Return a run with its inputs.
 
         Args:
             document: The run.
-            ask: Whether to ask the back ends how its operations go; if not, what they said last counts.
+            ask: Whether to poll the back ends for its operations. If not, the last observations count.
 
         Raises:
-            TerminalError: The run cannot be read.
+            TerminalError: The run is invalid.
             StoreError: The hub does not answer.
         """
         run, hub = self.run(document), self.upgrades
@@ -124,14 +124,14 @@ class UpgradeFacts:
         }
 
     async def _guarded(self, run: ClusterUpgradeRun) -> dict[str, list[GuardedPlacement]]:
-        """Return the placements of each member that a run must protect; none unless it enforces that."""
+        """Return the placements of each member that a run must protect. Empty unless the guard is enforced."""
         if run.spec.placement_guard.mode is not PlacementGuardMode.ENFORCE:
             return {}
         return by_cluster(await self.upgrades.placements(run))
 
 
 def _operations(run: ClusterUpgradeRun, members: Mapping[str, Member], catalog: ReleaseCatalog) -> Iterator[Operation]:
-    """Yield the operations that back ends are asked about; of a member that has left, none."""
+    """Yield the operations to poll the back ends for, without those of members that have left."""
     images = ImageTargets(run.spec.upgrade, run.status.resolved.node_images, catalog)
     for entry in with_operation(run.status):
         if (member := members.get(entry.name)) is not None:
@@ -139,13 +139,13 @@ def _operations(run: ClusterUpgradeRun, members: Mapping[str, Member], catalog: 
 
 
 def _wanted(run: ClusterUpgradeRun) -> Target:
-    """Return what the members of a run would run, as far as that is the same for all."""
+    """Return the target of a run, as far as it is the same for all members."""
     upgrade = run.spec.upgrade
     version = run.status.resolved.kubernetes_version or upgrade.kubernetes_version or ""
     return Target(upgrade.type, version)
 
 
 def _asks_for_durations(run: ClusterUpgradeRun) -> bool:
-    """Say whether what a run starts depends on how long it takes; it is known for every plan."""
+    """Return whether a run's starts depend on durations. Plans always estimate them."""
     policy = run.spec.window_policy
     return policy.require_fit or policy.reservation is WindowReservation.STRICT

@@ -12,22 +12,22 @@ from scorer.upgrade.views.metrics import Measure
 
 
 class UpgradeObserver(Protocol):
-    """Is told what runs do; quick, and never raises."""
+    """Metrics hooks. Calls must be quick and must not raise."""
 
     def seen(self, run: str, status: UpgradeRunStatus, measured: Iterable[Measure]) -> None:
-        """A pass of a run has come to this."""
+        """Record the status after a pass of a run."""
         ...
 
     def planned(self, run: str, eta: datetime | None, now: datetime) -> None:
-        """The plan of a run says when it is over."""
+        """Record the estimated end of a run."""
         ...
 
     def deleted(self, run: str) -> None:
-        """A run is no longer there."""
+        """Drop the metrics of a deleted run."""
         ...
 
     def failed(self, upgrader: str, call: str) -> None:
-        """A call of a back end has failed."""
+        """Count a failed call of a back end."""
         ...
 
 
@@ -46,4 +46,4 @@ class _Unobserved:
 
 
 UNOBSERVED_UPGRADES: Final[UpgradeObserver] = _Unobserved()
-"""For runs that nobody counts."""
+"""No-op observer."""

@@ -1,9 +1,8 @@
 """Plans in the status of upgrade runs: recomputed on change, at most once a minute.
 
-A plan takes a second where there are a thousand members, so it is made in a thread of its own. A plan that says the
-same as the one before is not written. That of a run which does not go on by itself would move with every minute; it is
-made anew only when something changes. One plan is made at a time, so none may take long: one that does is given up, and
-the one before stays for a while.
+A plan takes a second for a thousand members, so it is computed in a thread. An unchanged plan is not written. The plan
+of a run that makes no progress would shift with every minute, so it is recomputed only on changes. Plans are computed
+one at a time, so each has a deadline. One that exceeds it is cancelled, and the previous plan remains for a while.
 
 Source: upgrade-runs.md 14.1.
 """
@@ -38,24 +37,24 @@ from webhook.runtime.clock import DeadlineExceededError, patience
 
 AT_MOST_EVERY: Final = timedelta(minutes=1)
 SOON: Final = timedelta(seconds=1)
-"""How long changes are collected before the first plan of a run."""
+"""Debounce before the first plan of a run."""
 LONGEST_SECONDS: Final = 20.0
-"""How long one plan may be worked on; others wait meanwhile."""
+"""Deadline of one plan. Others wait for it."""
 GIVEN_UP_FOR: Final = timedelta(minutes=10)
-"""How long no other plan is made of a run whose plan takes longer."""
+"""Pause before the next plan of a run whose plan has timed out."""
 
 _log = logging.getLogger(__name__)
 
 
 class UpgradePlanController:
-    """Keeps the plans of the runs that are not over.
+    """Keeps the plans of unfinished runs up to date.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        facts: Gathers what runs are decided on.
-        windows: The maintenance windows of the members.
-        observer: Is told when runs are over.
+        facts: Gathers the inputs of a plan.
+        windows: Maintenance windows of the members.
+        observer: Records the estimated end of runs.
     """
 
     def __init__(
@@ -72,12 +71,12 @@ class UpgradePlanController:
         self._windows = windows
         self._observer = observer
         self._made: dict[str, datetime] = {}
-        """When the plan of a run was made last."""
+        """Time of the last plan by run."""
         self._given_up: set[str] = set()
-        """The runs whose last plan took too long."""
+        """Runs whose last plan timed out."""
 
     def wiring(self) -> Wiring[str]:
-        """Say what wakes it: whatever moves a run, or may."""
+        """Return the wiring: everything that may move a run enqueues it."""
         return Wiring(
             name="upgrade_plan",
             reconcile=self.reconcile,
@@ -111,12 +110,12 @@ class UpgradePlanController:
         return Later(name, max(SOON, self._left(name)))
 
     def _left(self, name: str) -> timedelta:
-        """Return how long the plan of a run is not made anew; a clock that was put back does not make it longer."""
+        """Return the time until the plan of a run may be recomputed. A clock that was set back does not extend it."""
         last_plan, pause = self._made.get(name), GIVEN_UP_FOR if name in self._given_up else AT_MOST_EVERY
         return timedelta() if last_plan is None else max(timedelta(), pause - abs(self._now() - last_plan))
 
     async def reconcile(self, name: str) -> Result:
-        """Make the plan of a run, and write it if it says something new."""
+        """Compute the plan of a run, and write it if it has changed."""
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None or is_deleting(document) or text_at(document, "status", "state") in OVER:
             self._made.pop(name, None)
@@ -127,7 +126,7 @@ class UpgradePlanController:
         if wait := self._left(name):
             return Result(wait)
         self._made[name] = now
-        situation = await self._facts.of(document, ask=False)  # the controller of runs asks
+        situation = await self._facts.of(document, ask=False)  # the run controller polls the back ends
         run, facts = situation.run, situation.facts
         durations = estimates(self._facts.upgrades.samples(), facts.members, run.spec.upgrade.type)
         facts = replace(facts, durations=durations, standings=WindowStates())  # nothing is shared with the thread
@@ -154,7 +153,7 @@ class UpgradePlanController:
 
 
 def _when_late(run: ClusterUpgradeRun, plan: UpgradePlan, now: datetime) -> Result:
-    """Come back when an upgrade under way should be over: if it is not, everything after it comes later, too."""
+    """Return when to requeue: once the next running upgrade should be finished. If it is late, so is the rest."""
     if run.status.state not in (UpgradeState.RUNNING, UpgradeState.STOPPING):
         return DONE
     ends = [member.end for member in plan.members if member.action is PlannedAction.UPGRADE and member.end is not None]
@@ -167,6 +166,6 @@ def _without_time(plan: JsonObject) -> JsonObject:
 
 
 def _seen_of_run(run: JsonObject) -> object:
-    """View what of a run its plan depends on: everything but the plan itself."""
+    """Return the parts of a run that its plan depends on: everything except the plan."""
     status = {key: value for key, value in status_of(run).items() if key not in ("plan", "nextWakeup")}
     return spec_of(run), status

@@ -1,4 +1,4 @@
-"""Profiles make runs as versions are published, and strategies say whether they can be followed.
+"""Profiles create runs as versions are published. Strategies report whether they can be followed.
 
 Source: upgrade-runs.md 3.2 and 12.
 """
@@ -53,13 +53,13 @@ class UpgradeDefinitionRef(NamedTuple):
 
 
 class UpgradeProfileController:
-    """Looks after what upgrade runs are made from.
+    """Reconciles upgrade profiles and strategies.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes the events that are worth telling.
-        upgrades: Knows the catalog, the runs and the members.
+        record: Records Events.
+        upgrades: Reads the catalog, the runs and the members.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class UpgradeProfileController:
         self._upgrades = upgrades
 
     def wiring(self) -> Wiring[UpgradeDefinitionRef]:
-        """Say what wakes it: profiles and their runs, strategies, catalogs, and members."""
+        """Return the wiring: profiles and their runs, strategies, catalogs and members enqueue keys."""
         return Wiring(
             name="upgrade_profile",
             reconcile=self.reconcile,
@@ -97,7 +97,7 @@ class UpgradeProfileController:
             yield from (UpgradeDefinitionRef(kind, name_of(document)) for document in self._hub.cache.list(kind))
 
     def _of_run(self, change: ObjectDelta) -> Iterator[UpgradeDefinitionRef]:
-        """Yield the profile of a run that has come, gone or got into another state, and those that want its name."""
+        """Yield the profile of a created, deleted or changed run. Of a deleted one, also those that need its name."""
         profile = label(change.document, PROFILE_LABEL)
         if profile and change.touches(lambda run: text_at(run, "status", "state")):
             yield UpgradeDefinitionRef(UPGRADE_PROFILE, profile)
@@ -117,7 +117,7 @@ class UpgradeProfileController:
             yield from (profile for profile in self._all() if profile.kind is UPGRADE_STRATEGY)
 
     async def reconcile(self, key: UpgradeDefinitionRef) -> Result:
-        """Look after one profile or strategy."""
+        """Reconcile one profile or strategy."""
         document = self._hub.cache.get(key.kind, key.name)
         if document is None or is_deleting(document):
             return DONE
@@ -136,9 +136,9 @@ class UpgradeProfileController:
         return DONE
 
     async def _make(self, run: JsonObject) -> str:
-        """Make a run, unless there is one of its name, which is left as it is; return the profile that it is of."""
+        """Create a run, unless one of that name exists. Return the profile of the run with that name."""
         if self._hub.cache.get(UPGRADE_RUN, name_of(run)) is None:
-            with suppress(AlreadyExistsError):  # it is in the cache then
+            with suppress(AlreadyExistsError):  # then it is in the cache
                 await self._hub.create(UPGRADE_RUN, run)
         return label(self._hub.cache.get(UPGRADE_RUN, name_of(run)) or {}, PROFILE_LABEL)
 
@@ -156,7 +156,7 @@ class UpgradeProfileController:
         return [run for run in self._upgrades.others("") if run.metadata.name in documents]
 
     async def _carry_out(self, document: JsonObject, decision: ProfileDecision) -> None:
-        """Write what a profile wants; its status last, so that a run which could not be made is made again."""
+        """Write the decision of a profile. Runs are deleted last, after the status is stored."""
         for name in decision.stop:
             run = self._hub.cache.get(UPGRADE_RUN, name)
             if run is not None and text_at(run, "spec", "state") != UpgradeRunState.STOP:
@@ -184,7 +184,7 @@ def _seen_of_member(member: JsonObject) -> object:
 
 
 def _error(document: JsonObject) -> UpgradeError | None:
-    """Return the error that a profile tells of already."""
+    """Return the error that a profile's status already reports."""
     trigger_error = dict_at(status_of(document), "lastTriggerError")
     return (
         UpgradeError(code=text_at(trigger_error, "code"), message=text_at(trigger_error, "message"))

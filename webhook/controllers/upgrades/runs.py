@@ -1,7 +1,7 @@
 """The controller of upgrade runs: the record is stored before a back end is called.
 
-So every operation is on record before its back end hears of it. A leader that ends in between leaves an operation that
-the back end does not know, and the next leader asks for it again under the same id.
+A leader that stops in between leaves a recorded operation that the back end does not know. The next leader requests it
+again under the same id.
 
 Source: upgrade-runs.md 5 to 10 and 15.
 """
@@ -66,24 +66,24 @@ from webhook.kube.listers.maintenance_windows import MaintenanceWindows
 from webhook.kube.ports import AlreadyExistsError
 
 _SEEN_BY_LOOKING: Final = frozenset({"ClusterNotReady", "ClusterBusy"})
-"""Causes to wait whose end no object of the hub has to tell of: back ends are asked."""
+"""Wait reasons whose end no event of the hub reports. Back ends are polled."""
 
 REQUEUE_IMMEDIATELY: Final = Result(timedelta())
-"""Come back at once: something has come of this pass that the run does not know yet."""
+"""Requeue immediately: this pass produced results that the run has not seen yet."""
 
 
 class ClusterUpgradeController:
     """Takes upgrade runs through their stages.
 
     Args:
-        hub: Where everything is.
+        hub: The hub cluster.
         now: The clock.
-        record: Takes the events that are worth telling.
-        facts: Gathers what runs are decided on.
-        desk: Asks the back ends.
-        windows: The maintenance windows of the members.
-        turns: Reserves members; None: runs wait for nothing else that goes on at a member.
-        observer: Is told what runs do.
+        record: Records Events.
+        facts: Gathers the inputs of a decision.
+        desk: Calls the back ends.
+        windows: Maintenance windows of the members.
+        turns: Reserves members. None: disabled, runs do not wait for other disruptions.
+        observer: Metrics hooks.
     """
 
     def __init__(
@@ -109,16 +109,16 @@ class ClusterUpgradeController:
         self._reserved = Reserved[str](turns)
         self._deciding = asyncio.Lock()
         self._decisions = 0
-        """How often any run has gone on."""
+        """Number of stored decisions of all runs."""
         self._waiting: dict[str, frozenset[str]] = {}
-        """The members that something else holds, by the run that waits for them."""
+        """Held members, by the run that waits for them."""
         self._rejections: dict[str, dict[str, Rejected]] = {}
-        """What back ends have refused since a run was looked at last."""
+        """Starts that back ends have refused since the last pass, by run and operation."""
         self._told: dict[str, set[tuple[str, str]]] = {}
-        """The remarks about operations that have been told, by run."""
+        """Recorded remarks about operations, by run."""
 
     def wiring(self) -> Wiring[str]:
-        """Say what wakes it: runs, their gates and requests, and everything that decides what they may do next."""
+        """Return the wiring: runs, their gates and requests, and all inputs of their next step enqueue a run."""
         turns = self._turns
         return Wiring(
             name="cluster_upgrade",
@@ -144,20 +144,20 @@ class ClusterUpgradeController:
             yield Signal(self._turns.subscribe, self._of_free_member)
 
     def _open(self) -> Iterator[str]:
-        """Yield the runs that are not over."""
+        """Yield the unfinished runs."""
         for run in self._hub.cache.list(UPGRADE_RUN):
             if not _is_over(run):
                 yield name_of(run)
 
     def _of_run(self, change: ObjectDelta) -> Iterator[str]:
-        """Yield a run that users have changed; one that lets a member go also wakes those that wait for it."""
+        """Yield a run that users have edited. If its upgrades have changed, yield the unfinished others, too."""
         if change.touches(desired):
             yield name_of(change.document)
         if change.is_added_or_deleted or change.alters(_seen_of_run):
             yield from (name for name in self._open() if name != name_of(change.document))
 
     def _of_member(self, change: ObjectDelta) -> Iterator[str]:
-        """Yield the runs that are not over; one that is may have given up an upgrade of a member that comes back."""
+        """Yield the unfinished runs, and finished ones with an abandoned upgrade: its member may have come back."""
         if change.touches(seen_of_member):
             yield from (name_of(run) for run in self._hub.cache.list(UPGRADE_RUN) if not _is_over(run) or _waits(run))
 
@@ -165,7 +165,7 @@ class ClusterUpgradeController:
         return (name for name, members in list(self._waiting.items()) if member in members)
 
     async def reconcile(self, name: str) -> Result:
-        """Take a run a step further, and come back when there is more to do."""
+        """Execute the next step of a run, and requeue it if there are more."""
         document = self._hub.cache.get(UPGRADE_RUN, name)
         if document is None:
             self._observer.deleted(name)
@@ -179,15 +179,15 @@ class ClusterUpgradeController:
             document = await self._hub.amend(UPGRADE_RUN, with_our_finalizer)
         reported_inventories = self._notes.reported()
         decisions, situation = self._decisions, await self._facts.of(document)
-        async with self._deciding:  # two runs that begin at once must not both find a member free
-            if decisions != self._decisions:  # another run has gone on since: what it has done counts
+        async with self._deciding:  # two concurrent runs must not both see a member as free
+            if decisions != self._decisions:  # another run was stored in between: read its result
                 situation = await self._facts.of(document)
             facts = replace(situation.facts, rejections=self._rejections.pop(name, {}))
             step, facts = await self._decide(name, situation.run, facts)
             if step.changed:
                 try:
                     document = await self._hub.store_status(UPGRADE_RUN, document, status_document(step.status))
-                finally:  # not before: a run that looks while this is on its way must look again
+                finally:  # not earlier: a run that reads during this write must read again
                     self._decisions += 1
         self._observer.seen(name, step.status, measures(situation.run, step.status, self._now()))
         rejections = await self._carry_out(document, situation.run, facts, step)
@@ -210,7 +210,7 @@ class ClusterUpgradeController:
     async def _decide(
         self, name: str, run: ClusterUpgradeRun, facts: UpgradeRunFacts
     ) -> tuple[UpgradeStep, UpgradeRunFacts]:
-        """Ask the engine, and reserve the members that it wants to upgrade; without those that cannot be reserved."""
+        """Plan a step and reserve its members. Plan again without members that cannot be reserved."""
         step = advance(run, facts)
         while refusals := await self._reserved.reserve(name, upgrade_holder(name), _started(step)):
             messages = {member: hold.message for member, hold in refusals.items()}
@@ -222,7 +222,7 @@ class ClusterUpgradeController:
     async def _carry_out(
         self, document: JsonObject, run: ClusterUpgradeRun, facts: UpgradeRunFacts, step: UpgradeStep
     ) -> dict[str, Rejected]:
-        """Do everything that a step asks for; return the operations that back ends have refused to start."""
+        """Execute a step. Return the operations that back ends have refused to start."""
         rejections: dict[str, Rejected] = {}
 
         async def act(action: Action) -> None:
@@ -269,7 +269,7 @@ class ClusterUpgradeController:
                 self._record(document, Event(reason, message, "Warning"))
 
     async def _follow(self, name: str, step: UpgradeStep | None) -> Result:
-        """Keep the members reserved that a run is upgrading, and give the others back."""
+        """Renew the reservations of the members that a run upgrades, and release the others."""
         if step is None:
             for table in (self._waiting, self._rejections, self._told):
                 table.pop(name, None)
@@ -279,7 +279,7 @@ class ClusterUpgradeController:
         return soonest(has_reservations, waits)
 
     async def _let_go(self, document: JsonObject) -> Result:
-        """Ask about what a run that is over has given up, until its end is reported: so long, others leave it alone."""
+        """Poll for the end of upgrades that a finished run has abandoned. Until then, other runs skip their members."""
         if not any(with_operation(self._facts.run(document).status)):
             self._desk.forget(uid_of(document))
             return DONE
@@ -291,9 +291,9 @@ class ClusterUpgradeController:
         return Result(self._desk.poll) if step.in_flight else DONE
 
     async def _expire(self, document: JsonObject) -> Result:
-        """Delete a run that is over when its time has come (``ttlSecondsAfterFinished``).
+        """Delete a finished run after its ``ttlSecondsAfterFinished``.
 
-        One that has given up an upgrade whose end is not reported yet stays: without it, nobody would know of that.
+        A run with an abandoned upgrade is kept until the end of the upgrade is reported: only the run records it.
         """
         run = self._facts.run(document)
         seconds, end = run.spec.ttl_seconds_after_finished, run.status.completion_time
@@ -306,9 +306,9 @@ class ClusterUpgradeController:
         return DONE
 
     async def _clean_up(self, name: str, document: JsonObject) -> Result:
-        """Let go of a run that is being deleted: nothing starts any more, and what is in flight is not followed.
+        """Release a run that is being deleted. Nothing starts any more, and running upgrades are not followed.
 
-        Its gates and requests go with it, as it owns them.
+        Its gates and requests are garbage-collected with it.
         """
         self._desk.forget(uid_of(document))
         if (free := without_finalizer(document, UPGRADE_RUN_FINALIZER)) is not None:
@@ -327,7 +327,7 @@ def _entries(step: UpgradeStep, state: UpgradeState) -> Iterator[MemberStatus]:
 
 
 def _called_off(run: ClusterUpgradeRun, facts: UpgradeRunFacts, action: CancelUpgrade) -> Operation:
-    """Return the operation that is to be called off; its member may have left."""
+    """Return the operation to cancel. Its member may have left."""
     entry = next(
         member
         for stage in run.status.stages
@@ -353,7 +353,7 @@ def _is_over(run: JsonObject) -> bool:
 
 
 def _waits(run: JsonObject) -> bool:
-    """Say whether the end of an upgrade is still to be reported that a run has given up."""
+    """Return whether the end of an abandoned upgrade is still unreported."""
     return any(
         entry.get("operationOpen") is True
         for stage in dicts_at(run, "status", "stages")
@@ -363,7 +363,7 @@ def _waits(run: JsonObject) -> bool:
 
 
 def _of_gate(change: ObjectDelta) -> Iterator[str]:
-    """Yield the run of a gate that has gone, or that a person has answered."""
+    """Yield the run of a gate that was deleted or that a user has answered."""
     if change.touches(_seen_of_gate):
         yield text_at(change.document, "spec", "runName")
 
@@ -374,7 +374,7 @@ def _seen_of_gate(gate: JsonObject) -> object:
 
 
 def _of_request(change: ObjectDelta) -> Iterator[str]:
-    """Yield the run of a request whose upgrader has reported something."""
+    """Yield the run of a request whose upgrader has reported progress."""
     if change.touches(_seen_of_request):
         yield text_at(change.document, "spec", "runName")
 
@@ -384,13 +384,13 @@ def _seen_of_request(request: JsonObject) -> object:
 
 
 def _seen_of_run(run: JsonObject) -> object:
-    """View what of a run others wait for: the members in upgrade, and whether it is over."""
+    """Return the parts of a run that other runs wait for: the members in upgrade, and whether it is finished."""
     counts = status_of(run).get("counts")
     return text_at(run, "status", "state"), counts
 
 
 def seen_of_member(member: JsonObject) -> object:
-    """View what of a member runs depend on."""
+    """Return the parts of a member that runs depend on."""
     joined_statuses = [
         condition.get("status") for condition in conditions_of(member) if condition.get("type") == "Joined"
     ]
